@@ -16,7 +16,6 @@ from sqlalchemy.orm import Session
 
 from registry.metrics import METRICS, axes, cora, npsq, permutation, probability, runs
 from registry.metrics.averaging import Runs, mean_of_defined
-from registry.metrics.catalogue import QUESTION_METRICS
 from registry.metrics.outcome import VariantOutcome
 from registry.metrics.pride import ALPHA, estimation_set
 from registry.prompting.products import TIMES
@@ -133,7 +132,8 @@ def rescored(session: Session, evaluation: Evaluation, correction: Correction) -
             .order_by(QuestionScore.question_id)
         )
     )
-    values, unknown = corrected_values(session, evaluation, ids, correction)
+    published = question_values(session, evaluation.id, ids)
+    values, unknown = corrected_values(session, evaluation, ids, correction, published)
     return Rescored(session, evaluation, correction, ids, values, unknown)
 
 
@@ -142,32 +142,32 @@ def corrected_values(
     evaluation: Evaluation,
     question_ids: Sequence[int],
     correction: Correction,
-    names: Sequence[str] = QUESTION_METRICS,
+    published: Mapping[str, Array],
 ) -> tuple[dict[str, Array], dict[str, str]]:
-    """What `question_values` gives, under a correction, and metric to why it cannot be said."""
-    values = question_values(session, evaluation.id, question_ids, names)
+    """What `question_values` gave of the questions, under a correction, and metric to why it cannot be said."""
     asked = set(question_ids)
     answers = {key: answer for key, answer in correction.answers.items() if key in asked}
     left_out = correction.left_out & asked
     if not answers and not left_out:
-        return values, {}
+        return dict(published), {}
+    values = {name: column.copy() for name, column in published.items()}
     unknown = unknown_metrics(session, evaluation, Correction(left_out, answers))
     places = {question_id: place for place, question_id in enumerate(question_ids)}
     for question_id, outcomes in _outcomes(session, evaluation, answers).items():
         place = places[question_id]
-        for name in names:
+        for name, column in values.items():
             function = METRICS[name].per_question
-            if function is None or name in unknown or _never(values[name][place], name):
+            if function is None or name in unknown or _never(column[place], name):
                 continue
             found = function(outcomes)
-            values[name][place] = np.nan if found is None else found
+            column[place] = np.nan if found is None else found
     if "pride_accuracy" in values and "pride_accuracy" not in unknown:
         values["pride_accuracy"] = _pride(session, evaluation, question_ids, correction)
     gone = [places[question_id] for question_id in left_out]
-    for name in values:
-        values[name][gone] = np.nan
+    for name, column in values.items():
+        column[gone] = np.nan
         if name in unknown:
-            values[name][:] = np.nan
+            column[:] = np.nan
     return values, unknown
 
 

@@ -1,5 +1,6 @@
 """Intervals of sealed metrics: beside their values, with method, resamples and seed, and stated once."""
 
+import numpy as np
 import pytest
 from sqlalchemy import select, text, update
 from sqlalchemy.exc import DBAPIError
@@ -7,6 +8,7 @@ from sqlalchemy.exc import DBAPIError
 from registry.db import read_session, write_session
 from registry.metrics import METRICS
 from registry.operations.backfills import add_missing_intervals
+from registry.results import intervals
 from registry.results.computed import is_stored
 from registry.results.intervals import METHOD, NONE
 from registry.statistics.bootstrap import RANK_RESAMPLES, RESAMPLES, SEED
@@ -118,3 +120,35 @@ def test_an_interval_is_stated_once_and_nothing_else_changes(registry):
     assert stated(registry, evaluation_id) == before
     with write_session(registry.engine) as session:
         assert add_missing_intervals(session) == 0
+
+
+def test_values_of_questions_are_read_of_several_evaluations_as_of_each(registry, monkeypatch):
+    registry.benchmark("b", QUESTIONS)
+    ids = []
+    for number, variants in enumerate((["cyclic"], ["original"], ["full"])):
+        registry.model(f"m{number}")
+        ids += import_all(registry, f"m{number}", "b", QUESTIONS, variants, skill=0.7, liking=0.8, seed=number)
+    names = ("accuracy", "worst_accuracy", "npsq_accuracy")
+    with read_session(registry.engine) as session:
+        query = text("SELECT question_id, accuracy, worst_accuracy, npsq_accuracy FROM question_metrics")
+        stored = {
+            evaluation_id: {
+                row[0]: row[1:] for row in session.execute(text(f"{query} WHERE evaluation_id = {evaluation_id}"))
+            }
+            for evaluation_id in ids
+        }
+        asked = sorted(stored[ids[0]], reverse=True)[:30]
+        asked[3:3] = [asked[-1] + 10**6, 0]  # no questions
+        for rows in (1, 70, 20_000):
+            monkeypatch.setattr(intervals, "ROWS_READ", rows)
+            found = dict(intervals.question_values_of_each(session, [*ids, 10**6], asked, names))
+            assert list(found) == [*ids, 10**6]
+            for evaluation_id, values in found.items():
+                nothing = (None,) * len(names)
+                expected = [stored.get(evaluation_id, {}).get(question_id, nothing) for question_id in asked]
+                for place, name in enumerate(names):
+                    column = np.array([row[place] for row in expected], dtype=np.float64)
+                    assert np.array_equal(values[name], column, equal_nan=True)
+        assert not np.isnan(found[ids[0]]["worst_accuracy"]).all()
+        assert found[ids[0]]["accuracy"][3:5] == pytest.approx([np.nan] * 2, nan_ok=True)
+        assert dict(intervals.question_values_of_each(session, ids, [], names))[ids[0]]["accuracy"].size == 0
