@@ -18,7 +18,7 @@ from registry.metrics.averaging import FunctionOfTwoMeans
 from registry.statistics.bootstrap import MINIMUM_QUESTIONS, RANK_RESAMPLES, SEED, resampled_means
 from registry.statistics.competition_ranks import RANK_TOLERANCE, ranks
 from registry.statistics.ranks import separated, tiers, tiers_where
-from registry.statistics.simultaneous import compare_all, told_apart_without
+from registry.statistics.simultaneous import told_apart_without
 
 Array = NDArray[np.float64]
 Answers = NDArray[np.int16]
@@ -179,8 +179,8 @@ def _changed_tiers(
         numbers = [[0 if tier is None else tier.number for tier in tiers] for tiers in found]
         return np.stack([np.equal.outer(of_models, of_models) for of_models in numbers])
 
-    before = shared(values, compare_all(values, samples, better, questions).told_apart)
     pairs = told_apart_without(values, samples, better, questions, left_out)
+    before = shared(values, next(pairs))
     result = []
     for model, remaining, at_once in zip(left_out, without, pairs, strict=True):
         differs = before != shared(remaining, at_once)

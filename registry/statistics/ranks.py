@@ -106,7 +106,10 @@ def check_samples(values: Sequence[float | None], samples: NDArray[np.float64]) 
 def separated(
     values: Sequence[float | None], samples: NDArray[np.float64], first: int, second: int, questions: int | None
 ) -> bool:
-    """Whether the interval of the paired difference excludes 0; where none is stated, nothing is told apart."""
+    """Whether the 95 % interval of the paired difference of two models excludes 0; False where none is stated.
+
+    values, samples, questions: as for `tiers`; first, second: places of models.
+    """
     differences = samples[:, first] - samples[:, second]
     known = differences[~np.isnan(differences)]
     if known.size and np.ptp(known) <= RANK_TOLERANCE:

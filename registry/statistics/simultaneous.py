@@ -118,7 +118,9 @@ def compare_all(
 def told_apart_without(
     values: Sequence[float | None], samples: Floats, better: str, questions: int | None, left_out: Sequence[int]
 ) -> Iterator[Pairs]:
-    """For each model of left_out, what `compare_all` tells apart where that model has no value.
+    """What `compare_all` tells apart, and then for each model of left_out what it does where that model has no value.
+
+    values, samples, better, questions: as for `compare_all`. Each is of shape (models, models).
 
     Without a model the limit is the same or lower in every step, so the pairs left are some of those left with it, and
     their largest ratio is another one only in resamples in which it was of a pair that is gone. Only these are looked
@@ -131,7 +133,8 @@ def told_apart_without(
         steps.append(_Largest.among(family, left))
         return steps[-1].ratios
 
-    _step_down(family, family.compared, of_all, questions)
+    beats, _ = _step_down(family, family.compared, of_all, questions)
+    yield family.of_all(beats | beats.T, fill=False)
     for model in left_out:
         others = family.place != model
         # In a step more than there were with all models, what is left is some of what was left in their last.

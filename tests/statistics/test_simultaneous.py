@@ -61,9 +61,9 @@ def test_without_a_model_the_others_are_compared_as_if_it_had_never_been(seed, b
     samples[generator.random(samples.shape) < 0.002] = NAN
     everything = range(models)
     steps = set()
-    for left_out, told_apart in zip(
-        everything, told_apart_without(values, samples, better, 200, everything), strict=True
-    ):
+    found = told_apart_without(values, samples, better, 200, everything)
+    assert (next(found) == compare_all(values, samples, better, 200).told_apart).all()
+    for left_out, told_apart in zip(everything, found, strict=True):
         rest = [None if model == left_out else value for model, value in enumerate(values)]
         expected = compare_all(rest, samples, better, 200)
         assert (told_apart == expected.told_apart).all()
