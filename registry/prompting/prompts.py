@@ -102,8 +102,13 @@ def build_prompt(
 
     definition: a protocol's definition. inserted: text of each inserted (negative) option.
     Raises ProtocolError when the protocol has too few labels for the question, when the variant's labels give it
-    nothing to answer with, or when it does not list the options that the variant's words speak of.
+    nothing to answer with, when it does not list the options that the variant's words speak of, or for `recorded`.
     """
+    if definition["format"] == "recorded":
+        raise ProtocolError(
+            f"protocol {definition['name']} makes no prompts: it says that nobody knows how recorded answers were "
+            "asked; use another, such as symbols"
+        )
     question = shown_question(question, variant)
     shown = [question.options[option] if option >= 0 else (inserted or {})[option] for option in variant.order]
     labelled = _labelled(definition, variant, len(shown), question.external_id)

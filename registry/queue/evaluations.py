@@ -12,7 +12,7 @@ from registry.db import MAX_INTEGER, changed_one, database_now, one_at_a_time
 from registry.digests import specification_digest
 from registry.errors import NotFoundError, ProtocolError, QueueError, UsageError
 from registry.lookups import find_evaluation, find_revision, find_version, stands
-from registry.prompting.protocols import find_definition, store_protocol
+from registry.prompting.protocols import RECORDED, find_definition, store_protocol
 from registry.prompting.variants import VariantSetDefinition, parse_variants, stored_variants
 from registry.queue import rounds, sampling
 from registry.queue.hints import hint_at
@@ -243,6 +243,11 @@ def check_askable(revision: ModelRevision, protocol: dict[str, Any]) -> None:
     """Raises ProtocolError where a model cannot be asked this way, whatever worker asks it."""
     provider = provider_of(revision.location or "", get_settings()) if revision.kind == "openai" else None
     name = f"model {revision.model.name} revision {revision.number}"
+    if protocol["format"] == RECORDED["format"]:
+        raise ProtocolError(
+            f"protocol {protocol['name']}: {name} cannot be asked by it, since it says that nobody knows how recorded "
+            "answers were asked; use another, such as symbols"
+        )
     check_written(name, provider, protocol)
     if not protocol["chat_template"]:
         return

@@ -343,7 +343,11 @@ def _progress(engine: Engine, ids: Sequence[int]) -> list[Progress]:
     default=None,
     help="Kind of variants shown; `imported` for arbitrary orders.  [default for a table of letters: original]",
 )
-@click.option("--protocol", default="symbols", show_default=True, help="How the model was asked.")
+@click.option(
+    "--protocol",
+    default=None,
+    help="How the model was asked.  [default: symbols; for tables of letters and logs of texts: recorded]",
+)
 @click.option("--shots", type=int, default=0, show_default=True, help="Few-shot examples it was given.")
 @click.option(
     "--select", default=None, help="Variant types of IBM/cat's layout, such as standard_MC:0,standard_MC_shuffled."
@@ -360,7 +364,7 @@ def import_command(
     model: str | None,
     benchmark: str | None,
     variants: str | None,
-    protocol: str,
+    protocol: str | None,
     shots: int,
     select: str | None,
     columns: tuple[str, ...],

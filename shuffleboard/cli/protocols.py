@@ -10,7 +10,7 @@ from registry.db import read_session, write_session
 from registry.digests import specification_digest
 from registry.errors import NotFoundError, UsageError
 from registry.lookups import find_version
-from registry.prompting.protocols import PRESETS, find_definition, import_protocol, read_protocol_file
+from registry.prompting.protocols import PRESETS, RECORDED, find_definition, import_protocol, read_protocol_file
 from registry.prompting.protocols.store import known_definitions
 from registry.prompting.variants import VARIANT_KINDS, VariantSetDefinition, parse_variants
 from registry.results.prompts import prompts_of_question
@@ -54,7 +54,11 @@ def _document(definition: dict[str, Any]) -> dict[str, Any]:
     return {
         "name": name,
         "protocol": name,
-        "kind": "preset" if name in PRESETS else "shipped" if name in known_definitions() else "imported",
+        "kind": "preset"
+        if name in {*PRESETS, RECORDED["format"]}
+        else "shipped"
+        if name in known_definitions()
+        else "imported",
         "format": definition["format"],
         "shots": definition["shots"],
         "digest": specification_digest(definition),

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from registry.prompting.prompts import QuestionText, build_prompt
-from registry.prompting.protocols import PRESETS, read_protocol_file
+from registry.prompting.protocols import PRESETS, RECORDED, read_protocol_file
 from registry.prompting.protocols.presets import SAMPLINGS, SIMILARITIES
 from registry.prompting.protocols.store import known_definitions
 from registry.prompting.variants import QuestionShape, parse_variants
@@ -16,9 +16,10 @@ PAGE = DOCS / "variants-and-protocols.md"
 
 def test_every_preset_has_a_row_and_every_shipped_protocol_too() -> None:
     presets = [name for cell in first_cells(sections(PAGE)["All presets"]) for name in code(cell)]
-    assert list(dict.fromkeys(name for name in presets if name in PRESETS)) == list(PRESETS)
+    known = [*PRESETS, RECORDED["format"]]
+    assert list(dict.fromkeys(name for name in presets if name in known)) == known
     shipped = {name for cell in first_cells(sections(PAGE)["Your own protocols"]) for name in code(cell)}
-    assert shipped == set(known_definitions()) - set(PRESETS)
+    assert shipped == set(known_definitions()) - set(known)
 
 
 @pytest.mark.parametrize("name", PRESETS)

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import func, select
@@ -21,6 +22,7 @@ from registry.prompting.protocols.custom import custom_definition
 from registry.queue.evaluations import EvaluationRequest, submit
 from registry.tables import Evaluation
 from shuffleboard.cli import main
+from tests.commands import shuffleboard
 from tests.outputs.conftest import Registry, four_options
 from tests.population import add_model
 
@@ -29,7 +31,7 @@ def changed(cue: str, name: str = "mine", base: str = "symbols") -> dict[str, ob
     return custom_definition({"name": name, "base": base, "cue": cue}, "p.toml")
 
 
-@pytest.mark.parametrize("protocol", [*PRESETS, "match-dash-dot"])
+@pytest.mark.parametrize("protocol", [*PRESETS, "recorded", "match-dash-dot"])
 def test_outputs_of_every_way_of_asking_are_imported(registry: Registry, protocol: str) -> None:
     registry.benchmark("b", four_options(2))
     path = registry.file(
@@ -42,6 +44,55 @@ def test_outputs_of_every_way_of_asking_are_imported(registry: Registry, protoco
         assert evaluation.seal is not None
         assert evaluation.protocol.definition == protocol_definition(protocol, 3)
         assert evaluation.specification["protocol"] == protocol_definition(protocol, 3)
+
+
+@pytest.mark.one_engine
+@pytest.mark.parametrize(
+    ("name", "lines", "protocol"),
+    [
+        ("outputs.jsonl", ['{"question_id": "q0", "variant": 0, "order": [0, 1, 2, 3], "position": 0}'], "symbols"),
+        ("letters.csv", ["question_id,m", "q0,A"], "recorded"),
+        (
+            "scored.jsonl",
+            ['{"doc_id": 0, "doc": {"id": "q0"}, "target": 0, "resps": [[[-1, 0]], [[-2, 0]], [[-3, 0]], [[-4, 0]]]}'],
+            "symbols",
+        ),
+        (
+            "written.jsonl",
+            [
+                {
+                    "doc_id": 0,
+                    "doc": {"id": "q0", "always_same_option": "A", "options": ["a", "b", "c", "d"]},
+                    "target": "A",
+                    "resps": [["the best answer is A"]],
+                }
+            ],
+            "recorded",
+        ),
+    ],
+)
+@pytest.mark.parametrize("told", [None, "select-letter"])
+def test_letters_and_texts_are_recorded_unless_somebody_says_how_they_were_asked(
+    registry: Registry, name: str, lines: list[Any], protocol: str, told: str | None
+) -> None:
+    registry.benchmark("b", four_options(1))
+    evaluation_id = import_outputs(
+        registry.engine, ImportRequest(registry.file(name, lines), "m", "b", "imported", protocol=told)
+    )
+    with read_session(registry.engine) as session:
+        assert find_evaluation(session, evaluation_id).protocol.name == (told or protocol)
+
+
+@pytest.mark.one_engine
+def test_no_model_is_asked_by_the_protocol_that_says_nobody_knows(registry: Registry) -> None:
+    registry.benchmark("b", four_options(2))
+    with write_session(registry.engine) as session:
+        add_model(session, "asked")
+    request = EvaluationRequest("asked", "b", "cyclic", "recorded")
+    with pytest.raises(ProtocolError, match="nobody knows"), write_session(registry.engine) as session:
+        submit(session, request)
+    shown = shuffleboard("protocols", "prompt", "recorded", "--benchmark", "b", database_url=registry.url, status=2)
+    assert "recorded makes no prompts" in shown.stderr
 
 
 @pytest.mark.parametrize(

@@ -345,7 +345,9 @@ class OutputsQuery(Query):
     ]
     benchmark: Annotated[Text, Field(min_length=1, description="Benchmark NAME, or NAME@VERSION.")]
     variants: Annotated[Text, Field(min_length=1, description="Kind of variants shown, or imported for any orders.")]
-    protocol: Text | None = Field(None, description="How the model was asked. Default: symbols.")
+    protocol: Text | None = Field(
+        None, description="How the model was asked. Default: symbols, or recorded where nobody knows."
+    )
     shots: Annotated[int, Between(0, 1000), Field(description="Few-shot examples it was shown.")] = 0
     select: Text | None = Field(None, description="Variant types of IBM/cat's layout.")
     column: Text | None = Field(None, description="The model's column in a table of letters.")
@@ -371,7 +373,7 @@ def import_outputs_file(query: OutputsQuery, files: dict[str, Path]) -> Response
         query.model,
         query.benchmark,
         query.variants,
-        query.protocol or "symbols",
+        query.protocol,
         query.shots,
         query.select,
         query.column,

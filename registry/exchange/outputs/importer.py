@@ -35,7 +35,8 @@ from registry.exchange.outputs.record import KnownQuestion, Recorded
 from registry.exchange.outputs.stated import Comparison, Difference
 from registry.lookups import find_revision, find_version
 from registry.names import check_name
-from registry.prompting.protocols import find_definition, store_protocol
+from registry.prompting.protocols import RECORDED, find_definition, store_protocol
+from registry.prompting.protocols.presets import SYMBOLS
 from registry.prompting.variants import (
     DRAWN_KINDS,
     QuestionShape,
@@ -58,6 +59,8 @@ BATCH: Final = 20_000
 KEPT: Final = 50_000
 """Lines that are kept in memory (25 MB, or 80 with log-probabilities), so that small files are read once."""
 READER_VERSION: Final = 1
+CONTRACT: Final = "outputs"
+"""The format that is our own."""
 COLUMNS: Final = "columns"
 """The format of a table of letters."""
 SCORE_TOLERANCE: Final = 1e-9
@@ -72,6 +75,8 @@ Report = Callable[[str, int, int | None], None]
 class ImportRequest:
     """What is imported: outputs in `path`, as those of a model on a benchmark under a kind of variants.
 
+    protocol: how the model was asked; None: `symbols` for our own format and for log-probabilities of other programs,
+    else `recorded`.
     select: variant types of IBM/cat's layout. column: the model's column in a table of letters.
     """
 
@@ -79,7 +84,7 @@ class ImportRequest:
     model: str
     benchmark: str
     variants: str | VariantSetDefinition
-    protocol: str = "symbols"
+    protocol: str | None = None
     shots: int = 0
     select: str | None = None
     column: str | None = None
@@ -92,6 +97,7 @@ class Checked:
 
     without_question: log-probabilities of variants that leave the question out, by question id and what else they
     change.
+    written, scored: whether any line has a text; whether any has probabilities.
     correct: lines whose answer is the right one. differences: scores that the file states otherwise, with an excuse.
     """
 
@@ -99,6 +105,8 @@ class Checked:
     inserted: set[str] = field(default_factory=set)
     without_question: dict[tuple[int, VariantShown], tuple[float, ...]] = field(default_factory=dict)
     lines: int = 0
+    written: bool = False
+    scored: bool = False
     correct: int = 0
     compared: int = 0
     differences: list[Difference] = field(default_factory=list)
@@ -137,6 +145,7 @@ def import_outputs(
     checked = _check(reader, definition, tell)
     comparison = None if log is None else _comparison(log, checked, request)
     definition = _with_inserted(definition, checked.inserted)
+    answers = _Answers(definition, questions, checked, request.protocol or _assumed(format_, checked))
     fingerprint = _fingerprint(format_, digest)
     if request.select or request.column:
         fingerprint |= {"select": request.select, "column": request.column}
@@ -144,7 +153,7 @@ def import_outputs(
         fingerprint |= {"log": log.about, "stated": comparison.fingerprint()}
     with write_session(engine) as session:
         again = reader if checked.kept is None else partial(iter, checked.kept)
-        evaluation = _store(session, request, _Answers(definition, questions, checked), again, fingerprint, tell)
+        evaluation = _store(session, request, answers, again, fingerprint, tell)
         _require_unchanged(request.path, digest)
         tell("sealing", 0, 1)
         _seal(session, [evaluation], lambda done: tell("sealing", done, 1))
@@ -161,14 +170,14 @@ def import_columns(
     *,
     benchmark: str,
     variants: str = "original",
-    protocol: str = "symbols",
+    protocol: str | None = None,
     shots: int = 0,
     columns: Sequence[str] = (),
     report: Report | None = None,
 ) -> dict[str, int]:
     """Imports a table of letters, each column as the answers of the model that it names; all of them or none.
 
-    A model that is not registered is, as external. columns: only these; none means all.
+    A model that is not registered is, as external. columns: only these; none means all. protocol: None is `recorded`.
     Returns the evaluation of each model, in the order of the columns. Raises as `import_outputs` does.
     """
     tell = report or (lambda _what, _done, _total: None)
@@ -185,7 +194,7 @@ def import_columns(
             raise IngestError(f"{path.name} line 1: column {model!r}: {error}") from None
     # Which prompts there are is the same for every column.
     checked = _check(lambda: table.recorded(models[0]), definition, tell)
-    answers = _Answers(definition, questions, checked)
+    answers = _Answers(definition, questions, checked, protocol or _assumed(COLUMNS, checked))
     total = checked.lines * len(models)
     with write_session(engine) as session:
         evaluations = []
@@ -211,6 +220,16 @@ def import_columns(
         ids = [evaluation.id for evaluation in evaluations]
     refresh_boards(engine)
     return dict(zip(models, ids, strict=True))
+
+
+def _assumed(format_: str, checked: Checked) -> str:
+    """The protocol of answers of which nobody says how they were asked.
+
+    Letters and texts may come from any prompt, and log-probabilities of labels from one like that of `symbols`.
+    """
+    if format_ == CONTRACT or (checked.scored and not checked.written):
+        return SYMBOLS["format"]
+    return RECORDED["format"]
 
 
 def _require_ready(session: Session, model: str) -> None:
@@ -302,7 +321,7 @@ def _reader(request: ImportRequest, questions: Mapping[str, KnownQuestion]) -> t
         return "lm-evaluation-harness", lambda: read_harness(path, questions)
     if keys >= EVERY_EVAL_EVER_KEYS:
         return EVERY_EVAL_EVER, lambda: read_every_eval_ever(path, questions)
-    return "outputs", lambda: read_contract(path, questions)
+    return CONTRACT, lambda: read_contract(path, questions)
 
 
 def _log(request: ImportRequest, questions: Mapping[str, KnownQuestion]) -> Log:
@@ -388,6 +407,8 @@ def _check(reader: Reader, definition: VariantSetDefinition, tell: Report) -> Ch
             if not variant.question_shown and recorded.logprobs is not None:
                 checked.without_question[question.question_id, variant.with_question()] = recorded.logprobs
         checked.lines += 1
+        checked.written |= recorded.text is not None
+        checked.scored |= recorded.logprobs is not None or recorded.weights is not None
         if checked.kept is not None:
             checked.kept.append(recorded)
             if checked.lines > KEPT:
@@ -449,9 +470,13 @@ class _Answers:
     """What is stored: variants of a kind, of questions, as they were checked; the same for all columns of a table."""
 
     def __init__(
-        self, definition: VariantSetDefinition, questions: Mapping[str, KnownQuestion], checked: Checked
+        self,
+        definition: VariantSetDefinition,
+        questions: Mapping[str, KnownQuestion],
+        checked: Checked,
+        protocol: str,
     ) -> None:
-        self.definition, self.questions, self.checked = definition, questions, checked
+        self.definition, self.questions, self.checked, self.protocol = definition, questions, checked, protocol
         self.expected = {
             question.question_id: _expected_ordinals(definition, question, checked) for question in questions.values()
         }
@@ -468,7 +493,7 @@ def _store_evaluation(
     definition, questions, checked, expected = answers.definition, answers.questions, answers.checked, answers.expected
     revision = find_revision(session, request.model)
     version = find_version(session, request.benchmark)
-    protocol_json = find_definition(session, request.protocol, request.shots)
+    protocol_json = find_definition(session, answers.protocol, request.shots)
     # Another selection from the same file is another evaluation, not another replicate.
     engine = {"name": "replay"} | ({"select": request.select} if request.select else {})
     specification = build_specification(

@@ -6,7 +6,7 @@ depend on how a float is written.
 """
 
 from registry.prompting.protocols.custom import SHIPPED, read_protocol_file
-from registry.prompting.protocols.presets import PRESETS
+from registry.prompting.protocols.presets import PRESETS, RECORDED
 from registry.prompting.protocols.store import (
     find_definition,
     import_protocol,
@@ -16,6 +16,7 @@ from registry.prompting.protocols.store import (
 
 __all__ = [
     "PRESETS",
+    "RECORDED",
     "SHIPPED",
     "find_definition",
     "import_protocol",

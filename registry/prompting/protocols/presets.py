@@ -127,6 +127,9 @@ PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {
     "match-dash": {"format": "match-dash", **_MATCH, "option": "- {option}"},
 }
 
+RECORDED: Final[Mapping[str, Any]] = {"format": "recorded", "version": 1}
+"""Of recorded answers whose prompts nobody here knows. It makes no prompt, so no model can be asked by it."""
+
 SIMILARITIES: Final = ("cosine", "dot", "euclidean", "manhattan")
 """How an extracted answer is compared with the options."""
 

@@ -13,7 +13,7 @@ from registry.digests import specification_digest
 from registry.errors import ProtocolError
 from registry.names import suggestion
 from registry.prompting.protocols.custom import shipped_definitions
-from registry.prompting.protocols.presets import PRESETS
+from registry.prompting.protocols.presets import PRESETS, RECORDED
 from registry.tables import Protocol
 
 MAX_SHOTS: Final = 100
@@ -21,8 +21,10 @@ MAX_SHOTS: Final = 100
 
 @lru_cache(maxsize=1)
 def known_definitions() -> Mapping[str, Mapping[str, Any]]:
-    """Name to definition of what comes with the code: presets, then the custom protocols that ship."""
-    presets = {name: {"name": name, "shots": 0, **preset} for name, preset in PRESETS.items()}
+    """Name to definition of what comes with the code: presets, `recorded`, then the custom protocols that ship."""
+    presets = {
+        name: {"name": name, "shots": 0, **preset} for name, preset in {**PRESETS, RECORDED["format"]: RECORDED}.items()
+    }
     return presets | shipped_definitions()
 
 
