@@ -84,6 +84,23 @@ def _by_axes(first: str, second: str) -> tuple[Outcomes, ...]:
     )
 
 
+def _asked_again(*marks: str) -> tuple[Outcomes, ...]:
+    """Questions of two options, each asked in both orders in turn and then again, by their hits (1) and misses (0)."""
+    return tuple(
+        [
+            VariantOutcome(
+                variant,
+                0 if mark == "1" else 1,
+                answer=0,
+                order=(0, 1) if variant % 2 == 0 else (1, 0),
+                original=variant % 2 == 0,
+            )
+            for variant, mark in enumerate(of_question)
+        ]
+        for of_question in marks
+    )
+
+
 FOUR_ORDERS: Final = Dataset(
     "four-orders",
     "Four orders",
@@ -170,6 +187,13 @@ NOISE_AND_REPEATS: Final = Dataset(
     "With and without noise, twice",
     "The same answers to four questions that were asked without noise and with it, and all of it twice.",
     _by_axes("noise", "repeats"),
+)
+REPEATED_ORDERS: Final = Dataset(
+    "two-orders-twice",
+    "Two orders, asked twice",
+    "Two questions of two options, each asked in both orders, and then in both again. In its first order either is "
+    "right twice. In its second order the first question is right the first time alone, the second question never.",
+    _asked_again("1110", "1010"),
 )
 
 DATASETS: Final = (

@@ -19,6 +19,9 @@ class VariantOutcome:
     labels: a scheme of labels, or a wording, that overrides the protocol's.
     question: external id of the question, for metrics that tell questions apart.
     levels: axis of the variants to the level that the prompt has on it.
+    repeat: how often the kind `repeat` had asked the same prompt of the question before. What papers define takes the
+    first answer alone, so that asking more often does not change what it means.
+    copied: another variant shows the same prompt, and the draw that answered that one answered this one, too.
     """
 
     variant: int
@@ -35,6 +38,8 @@ class VariantOutcome:
     labels: str | None = None
     question: str = ""
     levels: Mapping[str, int] = field(default_factory=dict)
+    repeat: int = 0
+    copied: bool = False
 
     @property
     def correct(self) -> bool:
@@ -51,19 +56,36 @@ Outcomes = Sequence[VariantOutcome]
 
 
 def own_variants(outcomes: Outcomes) -> list[VariantOutcome]:
-    """The set R of Goliakova et al.: the question with exactly its own options, in order of the variants' ordinals."""
-    own = (outcome for outcome in outcomes if outcome.own_options and outcome.question_shown)
+    """The set R of Goliakova et al.: the question with exactly its own options, in order of the variants' ordinals.
+
+    Of what the kind `repeat` asks again the first answer.
+    """
+    own = (outcome for outcome in shown_variants(outcomes) if outcome.own_options)
     return sorted(own, key=lambda outcome: outcome.variant)
 
 
 def shown_variants(outcomes: Outcomes) -> list[VariantOutcome]:
-    """Every variant that shows the question, whatever its options: what the CoRA family counts."""
-    return [outcome for outcome in outcomes if outcome.question_shown]
+    """Every variant that shows the question, whatever its options: what the CoRA family counts.
+
+    Of what the kind `repeat` asks again the first answer.
+    """
+    return [outcome for outcome in outcomes if outcome.question_shown and not outcome.repeat]
+
+
+def every_answer(outcomes: Outcomes) -> list[VariantOutcome]:
+    """The question with exactly its own options, by ordinal: all answers that were drawn by themselves, repeats too."""
+    drawn = (outcome for outcome in outcomes if outcome.own_options and outcome.question_shown and not outcome.copied)
+    return sorted(drawn, key=lambda outcome: outcome.variant)
+
+
+def prompt_of(outcome: VariantOutcome) -> tuple[tuple[int, ...], str | None]:
+    """What tells the prompts of one question apart: another order, inserted option, label or wording makes another."""
+    return outcome.order, outcome.labels
 
 
 def distinct_prompts(outcomes: Outcomes) -> int:
-    """How many different prompts show the question: another order, inserted option, label or wording makes another."""
-    return len({(outcome.order, outcome.labels) for outcome in shown_variants(outcomes)})
+    """How many different prompts show the question."""
+    return len({prompt_of(outcome) for outcome in shown_variants(outcomes)})
 
 
 def tested(outcomes: Outcomes, variants: Sequence[VariantOutcome]) -> list[VariantOutcome]:

@@ -1,0 +1,307 @@
+r"""Chance apart from order: what is right twice in one order, and what is right in two.
+
+A model that samples its answers answers the same prompt differently. Asked once in each order, it loses worst accuracy
+to that even if the order does nothing. Asked several times in each order, it shows both apart: what is right twice *in
+one order* is what chance leaves, what is right once *in each of two orders* is what chance and order leave together.
+
+Each function takes the outcomes of all expected variants of one question. Two answers are repeats of one another where
+they are to the same prompt, so with the same order, labels and words. Question q was asked in m distinct prompts, in
+prompt j kⱼ times, of which xⱼ answers were right; a missing answer is wrong. A value is None for a question that was
+asked in fewer than two distinct prompts, or in none of them twice: untested is not robust. Every value but the two ends
+of the bracket is unbiased, whatever the probabilities of right answers are. View: question_metrics.
+
+Example E: two orders, each asked twice. The first is answered right twice, the second once, so x = (2, 1).
+
+>>> from registry.metrics import VariantOutcome
+>>> asked = [(0, (0, 1)), (0, (0, 1)), (0, (1, 0)), (1, (1, 0))]
+>>> E = [VariantOutcome(j, option, 0, order, original=j == 0) for j, (option, order) in enumerate(asked)]
+>>> right_in_every_order(E), right_twice_same_order(E), right_twice_across_orders(E), order_loss(E)
+(0.5, 0.5, 0.5, 0.0)
+>>> worst_order_low(E), worst_order_high(E)
+(0.5, 0.75)
+
+Source of what is right several times: Yao et al., *τ-bench* (pass^k). Over orders: Hoeffding, *A Class of Statistics
+with Asymptotically Normal Distribution* (1948), who shows that such means over all choices are unbiased.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Final
+
+from registry.metrics import examples
+from registry.metrics.averaging import MeanOverQuestions
+from registry.metrics.entry import TESTED, Example, Metric
+from registry.metrics.outcome import Outcomes, every_answer, prompt_of
+from registry.metrics.papers import Source, goliakova
+
+TIMES: Final = 2
+"""How many right answers are asked for by the metrics of the catalogue: S₂, D₂ and L₂."""
+
+
+@dataclass(frozen=True)
+class Repeated:
+    """Whether a question's answers were right: of each distinct prompt, in the order in which they were asked."""
+
+    answers: tuple[tuple[bool, ...], ...]
+
+    @property
+    def counts(self) -> list[tuple[int, int]]:
+        """Of each prompt: how often it was answered right, and how often it was asked."""
+        return [(sum(of_prompt), len(of_prompt)) for of_prompt in self.answers]
+
+
+def repeated(outcomes: Outcomes) -> Repeated | None:
+    """The answers by prompt, over orders of the question's own options.
+
+    None for fewer than two distinct prompts, or where none of them was asked twice.
+    """
+    by_prompt: dict[object, list[bool]] = {}
+    for outcome in every_answer(outcomes):
+        by_prompt.setdefault(prompt_of(outcome), []).append(outcome.correct)
+    if len(by_prompt) < 2 or max(map(len, by_prompt.values())) < 2:
+        return None
+    return Repeated(tuple(map(tuple, by_prompt.values())))
+
+
+def all_right(counts: Sequence[tuple[int, int]]) -> float:
+    """W: the probability that one answer drawn in each prompt is right in all of them, in [0, 1].
+
+    counts: of each prompt how often it was answered right, and how often it was asked.
+
+    >>> all_right([(2, 2), (1, 2)])
+    0.5
+    """
+    return math.prod(right / times for right, times in counts)
+
+
+def same_order(counts: Sequence[tuple[int, int]], times: int = TIMES) -> float | None:
+    """S: the probability that answers to one prompt are right `times` times, in [0, 1]: a mean over prompts.
+
+    Only prompts that were asked so often count; None where none was.
+
+    >>> same_order([(2, 2), (1, 2)]), same_order([(11, 11), (1, 1)], times=11), same_order([(1, 1)])
+    (0.5, 1.0, None)
+    """
+    shares = [math.comb(right, times) / math.comb(asked, times) for right, asked in counts if asked >= times]
+    return fmean(shares) if shares else None
+
+
+def across_orders(counts: Sequence[tuple[int, int]], times: int = TIMES) -> float | None:
+    """D: the probability that answers to `times` different prompts are all right, in [0, 1].
+
+    A mean over all sets of so many prompts; None for fewer prompts.
+
+    >>> across_orders([(2, 2), (1, 2)]), across_orders([(2, 2), (1, 2), (0, 2)]), across_orders([(2, 2)])
+    (0.5, 0.16666666666666666, None)
+    """
+    if len(counts) < times:
+        return None
+    # sums[a]: the sum over sets of `a` prompts of the products of their shares.
+    sums = [1.0] + [0.0] * times
+    for right, asked in counts:
+        for size in range(times, 0, -1):
+            sums[size] += sums[size - 1] * right / asked
+    return sums[times] / math.comb(len(counts), times)
+
+
+def loss(counts: Sequence[tuple[int, int]], times: int = TIMES) -> float | None:
+    """L: what is right so often in one prompt less what is right in so many, in [−1, 1]; 0 if only chance is at work.
+
+    None where either is.
+
+    >>> loss([(2, 2), (1, 2)]), loss([(2, 2), (0, 2)])
+    (0.0, 0.5)
+    """
+    same, across = same_order(counts, times), across_orders(counts, times)
+    return None if same is None or across is None else same - across
+
+
+def _equally_often(outcomes: Outcomes) -> Repeated | None:
+    """The answers by prompt where every prompt was asked equally often."""
+    found = repeated(outcomes)
+    return None if found is None or len(set(map(len, found.answers))) > 1 else found
+
+
+def right_in_every_order(outcomes: Outcomes) -> float | None:
+    """W: the probability of being right in every order, if each is asked once; in [0, 1]. E: 0.5.
+
+    The product over orders of the share of right answers. With one answer to each order it would be worst accuracy.
+    """
+    found = repeated(outcomes)
+    return None if found is None else all_right(found.counts)
+
+
+def right_twice_same_order(outcomes: Outcomes) -> float | None:
+    """S₂: the probability of being right twice in one order, in [0, 1]: a mean over the orders asked twice. E: 0.5."""
+    found = repeated(outcomes)
+    return None if found is None else same_order(found.counts)
+
+
+def right_twice_across_orders(outcomes: Outcomes) -> float | None:
+    """D₂: the probability of being right once in each of two orders, in [0, 1]: a mean over pairs of orders. E: 0.5."""
+    found = repeated(outcomes)
+    return None if found is None else across_orders(found.counts)
+
+
+def order_loss(outcomes: Outcomes) -> float | None:
+    """L₂ = S₂ − D₂: what changing the order costs, chance removed; in [−1, 1]. E: 0.
+
+    At least 0 in expectation, and 0 if the order does nothing. Equals the variance components of right answers that are
+    owed to orders, and to orders by question. If the original order alone was repeated, S₂ is that of the original.
+    """
+    found = repeated(outcomes)
+    return None if found is None else loss(found.counts)
+
+
+def worst_order_low(outcomes: Outcomes) -> float | None:
+    """Lower end of a bracket around the accuracy in each question's worst order: the lowest share, in [0, 1]. E: 0.5.
+
+    Too low in expectation: of shares that differ by chance alone, the lowest is below what all have in common. None
+    also where orders were asked differently often.
+    """
+    found = _equally_often(outcomes)
+    return None if found is None else min(right / times for right, times in found.counts)
+
+
+def worst_order_high(outcomes: Outcomes) -> float | None:
+    """Upper end of that bracket, in [0, 1]: each repeat, in the order that is worst by all the others. E: 0.75.
+
+    A mean over the repeats r of whether answer r is right in the order with the fewest right answers among the other
+    repeats; where several have so few, the mean over these. Too high in expectation: that order need not be the worst.
+    None also where orders were asked differently often.
+    """
+    found = _equally_often(outcomes)
+    if found is None:
+        return None
+    held_out = []
+    for repeat in range(len(found.answers[0])):
+        others = [sum(answers) - answers[repeat] for answers in found.answers]
+        worst = [answers for answers, right in zip(found.answers, others, strict=True) if right == min(others)]
+        held_out.append(fmean(float(answers[repeat]) for answers in worst))
+    return fmean(held_out)
+
+
+_SOURCES: Final[tuple[Source, ...]] = (goliakova("WAcc, as far as chance and order go; with repeats it is ours"),)
+_NEEDS: Final = (
+    "At least two orders of the question's own options, one or more of which were asked several times, such as "
+    "`cyclic*repeat:k=2`."
+)
+_EQUALLY: Final = f"{_NEEDS} Every order equally often."
+_UNDEFINED: Final = "variants missing, fewer than two distinct prompts, or none that was asked twice"
+_ASKED_AGAIN: Final = f"question_score.right_in_every_order is not null and {TESTED}"
+_EQUALLY_OFTEN: Final = f"question_score.worst_order_low is not null and {TESTED}"
+_UNEQUAL: Final = f"{_UNDEFINED}; also where orders were asked differently often"
+
+
+METRICS: Final = (
+    Metric(
+        name="right_in_every_order",
+        label="Right in every order",
+        better="higher",
+        summary="The probability of being right in every order, each asked once, from all answers to each.",
+        formulas=(r"W = \prod_{j=1}^{m} \frac{x_j}{k_j}",),
+        sources=_SOURCES,
+        needs=_NEEDS,
+        example=Example(
+            examples.REPEATED_ORDERS,
+            "Of the first question the shares are 2/2 and 1/2, of the second 2/2 and 0: (1/2 + 0)/2.",
+            "0.25",
+        ),
+        averaging=MeanOverQuestions(right_in_every_order, "question_score.right_in_every_order", _ASKED_AGAIN),
+        undefined=_UNDEFINED,
+    ),
+    Metric(
+        name="right_twice_same_order",
+        label="Right twice in one order",
+        better="higher",
+        summary="The probability that two answers to the same prompt are both right: what chance alone leaves.",
+        formulas=(r"S_a = \frac{1}{m} \sum_{j=1}^{m} \binom{x_j}{a} / \binom{k_j}{a}", "a = 2"),
+        sources=_SOURCES,
+        needs=_NEEDS,
+        example=Example(
+            examples.REPEATED_ORDERS,
+            "Of the first question one pair of two is right twice, of the second too: (1/2 + 1/2)/2.",
+            "0.5",
+        ),
+        averaging=MeanOverQuestions(right_twice_same_order, "question_score.right_twice_same_order", _ASKED_AGAIN),
+        undefined=_UNDEFINED,
+    ),
+    Metric(
+        name="right_twice_across_orders",
+        label="Right in two orders",
+        better="higher",
+        summary="The probability that answers in two different orders are both right: what chance and order leave.",
+        formulas=(
+            r"D_a = \frac{1}{\binom{m}{a}} \sum_{J} \prod_{j \in J} \frac{x_j}{k_j}",
+            r"a = 2 = \left| J \right|",
+        ),
+        sources=_SOURCES,
+        needs=_NEEDS,
+        example=Example(
+            examples.REPEATED_ORDERS,
+            "Of the one pair of orders the shares are 1 and 1/2 in the first question, 1 and 0 in the second: "
+            "(1/2 + 0)/2.",
+            "0.25",
+        ),
+        averaging=MeanOverQuestions(
+            right_twice_across_orders, "question_score.right_twice_across_orders", _ASKED_AGAIN
+        ),
+        undefined=_UNDEFINED,
+    ),
+    Metric(
+        name="order_loss",
+        label="Order loss",
+        better="lower",
+        summary="What changing the order costs, chance removed: right twice in one order less right in two orders.",
+        formulas=(r"L_2 = S_2 - D_2",),
+        sources=_SOURCES,
+        needs=_NEEDS,
+        example=Example(
+            examples.REPEATED_ORDERS, "Right twice in one order less right in two orders: .5 − .25.", "0.25"
+        ),
+        low=-1.0,
+        averaging=MeanOverQuestions(
+            order_loss,
+            "question_score.right_twice_same_order - question_score.right_twice_across_orders",
+            _ASKED_AGAIN,
+        ),
+        undefined=_UNDEFINED,
+    ),
+    Metric(
+        name="worst_order_low",
+        label="Worst order, at least",
+        better="higher",
+        summary="Lower end of a bracket around the accuracy in each question's worst order: too low in expectation.",
+        formulas=(r"\min_{j} \frac{x_j}{k}",),
+        sources=_SOURCES,
+        needs=_EQUALLY,
+        example=Example(
+            examples.REPEATED_ORDERS,
+            "The lowest share is 1/2 in the first question, and 0 in the second: (1/2 + 0)/2.",
+            "0.25",
+        ),
+        averaging=MeanOverQuestions(worst_order_low, "question_score.worst_order_low", _EQUALLY_OFTEN),
+        undefined=_UNEQUAL,
+    ),
+    Metric(
+        name="worst_order_high",
+        label="Worst order, at most",
+        better="higher",
+        summary="Upper end of that bracket: each repeat in the order that is worst by the others. Too high in "
+        "expectation.",
+        formulas=(r"\frac{1}{k} \sum_{r=1}^{k} y_{r, j(r)}", r"j(r) = \text{argmin}_{j} \sum_{s \neq r} y_{s,j}"),
+        sources=_SOURCES,
+        needs=_EQUALLY,
+        example=Example(
+            examples.REPEATED_ORDERS,
+            "First question: by the second answers the second order is worst, and its first answer is right, 1; by the "
+            "first answers both are alike, and their second answers are right and wrong, 1/2. Second question: 0 and "
+            "0. (3/4 + 0)/2.",
+            "0.375",
+        ),
+        averaging=MeanOverQuestions(worst_order_high, "question_score.worst_order_high", _EQUALLY_OFTEN),
+        undefined=_UNEQUAL,
+    ),
+)

@@ -1,0 +1,167 @@
+"""Chapter 9: chance apart from order.
+
+Every value is held against one found by counting: all ways to take one answer of each prompt, all pairs of answers.
+"""
+
+import gzip
+import itertools
+import json
+from fractions import Fraction
+from pathlib import Path
+from random import Random
+from statistics import fmean
+
+import pytest
+
+from registry.metrics import VariantOutcome, repeats
+from registry.metrics.permutation import average_accuracy, fluctuation_rate, score, worst_accuracy
+from registry.metrics.repeats import across_orders, loss, repeated, same_order
+
+DATA = Path(__file__).parents[1] / "data"
+NAMES = (
+    "right_in_every_order",
+    "right_twice_same_order",
+    "right_twice_across_orders",
+    "order_loss",
+    "worst_order_low",
+    "worst_order_high",
+)
+
+
+def asked(*answers: str, shuffled: Random | None = None) -> list[VariantOutcome]:
+    """A question asked in as many orders as there are texts, by the hits of each in turn; - is no valid answer.
+
+    The repeats of all orders follow one another, or stand in any place.
+    """
+    orders = list(itertools.islice(itertools.permutations(range(6)), len(answers)))
+    cells = [(order, mark) for order, marks in zip(orders, answers, strict=True) for mark in marks]
+    if shuffled is not None:
+        shuffled.shuffle(cells)
+    chosen = {"1": 0, "0": 1, "-": None}
+    return [
+        VariantOutcome(variant, chosen[mark], 0, order, original=order == orders[0])
+        for variant, (order, mark) in enumerate(cells)
+    ]
+
+
+def values_of(outcomes: list[VariantOutcome]) -> list[float | None]:
+    return [getattr(repeats, name)(outcomes) for name in NAMES]
+
+
+@pytest.mark.parametrize(
+    ("answers", "expected"),
+    [
+        # x = (2, 1) of two each: 1 · ½; one pair of two; the pair of orders 1 · ½; the bracket as in the docstring.
+        (("11", "10"), [0.5, 0.5, 0.5, 0, 0.5, 0.75]),
+        # x = (2, 0): never right in the second order.
+        (("11", "00"), [0, 0.5, 0, 0.5, 0, 0]),
+        # x = (1, 1), right and wrong together: held out, both orders are alike. ½ · ½; no pair is right twice; ¼.
+        (("10", "10"), [0.25, 0, 0.25, -0.25, 0.5, 0.5]),
+        # The same counts, taking turns: what is worst by one answer is right by the other.
+        (("10", "01"), [0.25, 0, 0.25, -0.25, 0.5, 1]),
+        # Orders asked 3, 2 and 1 times, x = (2, 1, 1): ⅔ · ½ · 1; (⅓ + 0) / 2; (⅓ + ⅔ + ½) / 3; no bracket.
+        (("110", "10", "1"), [1 / 3, 1 / 6, 1 / 2, -1 / 3, None, None]),
+        # The original alone was repeated: S₂ is that of the original, 3 of 6 pairs.
+        (("1110", "1", "0"), [0, 0.5, (0.75 + 0 + 0) / 3, 0.25, None, None]),
+        # A missing answer is wrong.
+        (("1-", "11"), [0.5, 0.5, 0.5, 0, 0.5, 0.75]),
+    ],
+)
+def test_values_worked_by_hand(answers, expected):
+    assert values_of(asked(*answers)) == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("answers", [("11111111111",), ("1", "0", "1"), ("1",), ()])
+def test_one_prompt_or_no_repeat_says_nothing_of_chance_and_order(answers):
+    assert values_of(asked(*answers)) == [None] * len(NAMES)
+
+
+def by_counting(answers: list[list[int]]) -> list[Fraction | None]:
+    """The first four values from every way to take answers, in whole numbers."""
+    every = [Fraction(all(ways)) for ways in itertools.product(*answers)]
+    twice = [
+        fmean([Fraction(a * b) for a, b in itertools.combinations(of_order, 2)])
+        for of_order in answers
+        if len(of_order) > 1
+    ]
+    pairs = [
+        fmean([Fraction(a * b) for a, b in itertools.product(one, other)])
+        for one, other in itertools.combinations(answers, 2)
+    ]
+    return [fmean(every), fmean(twice), fmean(pairs), fmean(twice) - fmean(pairs)]
+
+
+def held_out(answers: list[list[int]]) -> Fraction:
+    """The upper end of the bracket, from copies of the answers without one repeat."""
+    found = []
+    for repeat in range(len(answers[0])):
+        rest = [of_order[:repeat] + of_order[repeat + 1 :] for of_order in answers]
+        fewest = min(map(sum, rest))
+        tied = [answers[place][repeat] for place, of_order in enumerate(rest) if sum(of_order) == fewest]
+        found.append(Fraction(sum(tied), len(tied)))
+    return Fraction(sum(found), len(found))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_values_are_those_of_counting_every_way_to_take_answers(seed):
+    random = Random(seed)
+    equal = random.choice((True, False))
+    times = random.randint(2, 4)
+    answers = [
+        [int(random.random() < 0.7) for _ in range(times if equal else random.randint(1, 4))]
+        for _ in range(random.randint(2, 5))
+    ]
+    if max(map(len, answers)) < 2:
+        answers[0] *= 2
+    outcomes = asked(*("".join(map(str, of_order)) for of_order in answers))
+    found = values_of(outcomes)
+    assert found[:4] == pytest.approx([float(value) for value in by_counting(answers)], abs=1e-12)
+    if len({len(of_order) for of_order in answers}) == 1:
+        lowest = min(Fraction(sum(of_order), len(of_order)) for of_order in answers)
+        assert found[4:] == pytest.approx([float(lowest), float(held_out(answers))], abs=1e-12)
+    else:
+        assert found[4:] == [None, None]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_where_repeats_stand_among_the_variants_makes_no_difference_to_what_counts_answers(seed):
+    marks = ("1101", "01", "1", "111")
+    assert values_of(asked(*marks, shuffled=Random(seed)))[:5] == pytest.approx(values_of(asked(*marks))[:5])
+
+
+def test_more_than_two_right_answers_are_counted_like_two():
+    counts = [(3, 4), (2, 3), (4, 4), (1, 1)]
+    triples = [Fraction(3, 4) * Fraction(2, 3) * 1, Fraction(3, 4) * Fraction(2, 3), Fraction(3, 4), Fraction(2, 3)]
+    assert across_orders(counts, 3) == pytest.approx(float(sum(triples) / 4))
+    assert same_order(counts, 3) == pytest.approx((1 / 4 + 0 + 1) / 3)
+    assert (same_order(counts, 5), across_orders(counts, 5), loss(counts, 5)) == (None, None, None)
+
+
+def test_answers_that_repeat_asks_again_are_none_of_the_papers():
+    # Two orders, each asked twice by `repeat`: the first answers are right and right, the second both wrong.
+    once = asked("1", "1")
+    again = [VariantOutcome(**{**vars(o), "variant": o.variant + 2, "option": 1, "repeat": 1}) for o in once]
+    for metric in (average_accuracy, worst_accuracy, fluctuation_rate, score):
+        assert metric([*once, *again]) == metric(once)
+    assert repeats.right_in_every_order([*once, *again]) == 0.25
+
+
+def test_a_copied_answer_is_no_repeat():
+    first, other = asked("1", "1")
+    copy = VariantOutcome(**{**vars(first), "variant": 2, "copied": True})
+    assert repeated([first, other, copy]) is None
+
+
+@pytest.mark.parametrize(("model", "same", "across"), [("mistral7b", 0.136, 0.048), ("medalpaca", 0.022, 0.015)])
+def test_recorded_repeats_of_the_original_order_tell_chance_from_order(model, same, across):
+    # Eleven repeats of the original order beside eleven shuffles of each question of MedQA.
+    questions: dict[str, dict[tuple[str, ...], list[bool]]] = {}
+    with gzip.open(DATA / f"medqa_{model}_cat.jsonl.gz", "rt", encoding="utf-8") as file:
+        for line in map(json.loads, file):
+            if line["variant_type"] in ("standard_MC", "standard_MC_shuffled"):
+                of_question = questions.setdefault(line["question_id"], {})
+                of_question.setdefault(tuple(line["options"]), []).append(line["chosen"] == line["correct"])
+    counts = [[(sum(answers), len(answers)) for answers in orders.values()] for orders in questions.values()]
+    found = [(same_order(one, 11), across_orders(one, 11)) for one in counts if len(one) > 10]
+    assert fmean(one for one, _ in found) == pytest.approx(same, abs=0.001)
+    assert fmean(other for _, other in found) == pytest.approx(across, abs=0.0015)
