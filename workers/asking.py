@@ -57,7 +57,7 @@ class AskedModel(Protocol):
     ) -> tuple[list[Written], int, int]:
         """What the model writes after each prompt; then tokens of the prompts, and of those that were computed.
 
-        seeds: what makes each prompt's draws its own.
+        seeds: what makes each prompt's draws its own. Repeats of a prompt have the same, and each draws again.
         """
         ...
 
@@ -117,7 +117,7 @@ class LocalModel:
         kind = self._loaded.device.type
         budget = GENERATION_TOKENS[kind] * self.budget_tokens // BUDGET_TOKENS[kind]
         prompts = [
-            GenerationPrompt(self._text(item.prompt), seed, _is_chat(item.prompt))
+            GenerationPrompt(self._text(item.prompt), _repeated(seed, item.variant.repeat), _is_chat(item.prompt))
             for item, seed in zip(items, seeds, strict=True)
         ]
         written = generate(self._loaded, prompts, generation, budget_tokens=budget, should_stop=should_stop)
@@ -196,6 +196,7 @@ class EndpointModel:
                 item.prompt.text,
                 seed,
                 turns_of(item.prompt),
+                item.variant.repeat,
             )
             for item, seed in zip(items, seeds, strict=True)
         ]
@@ -224,6 +225,11 @@ def turns_of(prompt: Prompt) -> list[dict[str, str]] | None:
     if prompt.messages is None:
         return None
     return [{"role": turn.role, "content": turn.content} for turn in prompt.messages]
+
+
+def _repeated(seed: str, repeat: int) -> str:
+    """What makes the draws of a repeat its own; a prompt's first answer has those that it has without repeats."""
+    return f"{seed}:{repeat}" if repeat else seed
 
 
 def _is_chat(prompt: Prompt) -> bool:

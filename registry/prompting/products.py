@@ -107,6 +107,7 @@ class Cells:
             template=_given([part.template for part in parts]),
             paraphrase=_given([part.paraphrase for part in parts]),
             noise=_given([part.noise for part in parts]),
+            repeat=max(part.repeat for part in parts),
         )
 
 

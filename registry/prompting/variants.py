@@ -9,7 +9,8 @@ option ordinal or the name of an inserted option. What changes the words (templa
 Kinds can be multiplied, one for each axis: docs/decisions/0068-products-of-variant-kinds.md.
 
 Sources: the permutation sets, Goliakova et al. §3.2; shuffle, Gupta et al.; divergent, Cavalin et al.; answer-moving,
-Nowak et al.; choice-only and adversarial, Cho et al.; wording, Nalbandyan et al. (SCORE).
+Nowak et al.; choice-only and adversarial, Cho et al.; wording, Nalbandyan et al. (SCORE). `repeat` changes nothing but
+the draws of a model that samples.
 """
 
 import hashlib
@@ -73,7 +74,8 @@ class VariantShown:
     labels: a scheme of registry.prompting.labels that overrides the protocol's labels.
     examples_position: where the right option of each few-shot example is put; None leaves the examples as they are.
     template: the words that the task is put in; None: the protocol's. paraphrase: what the question's text is replaced
-    by. noise: what alters the texts.
+    by. noise: what alters the texts. repeat: how often the same prompt has been asked before, in other variants; a
+    model that samples answers each with draws of its own.
     """
 
     ordinal: int
@@ -85,6 +87,7 @@ class VariantShown:
     template: Template | None = None
     paraphrase: str | None = None
     noise: Noise | None = None
+    repeat: int = 0
 
     def own_options(self, n_options: int) -> bool:
         """Whether exactly the question's own options are shown."""
@@ -416,6 +419,12 @@ def paraphrase(question: QuestionShape, content: Content = None) -> list[Variant
     ]
 
 
+def repeat(question: QuestionShape, k: int) -> list[VariantShown]:
+    """The original asked k times: the same prompt, with other draws each time."""
+    identity = tuple(range(question.n_options))
+    return [VariantShown(number, f"answer {number + 1}", identity, repeat=number) for number in range(k)]
+
+
 @dataclass(frozen=True)
 class VariantKind:
     """One line of the registry of kinds: the pure function and the parameters it takes with their defaults.
@@ -452,6 +461,7 @@ VARIANT_KINDS: Final[Mapping[str, VariantKind]] = {
     ),
     "noise": VariantKind(noise, {"what": "all", "to": "question", "rate": 10, "m": 1, "seed": 0}, axis="noise"),
     "paraphrase": VariantKind(paraphrase, {"file": ""}, axis="paraphrase", reads=read_paraphrases),
+    "repeat": VariantKind(repeat, {"k": 2}, axis="repeat"),
     "imported": VariantKind(imported, {"inserted": ""}),
 }
 
@@ -463,11 +473,20 @@ DRAWN_KINDS: Final = ("shuffle", "divergent")
 def only_orders(kind: str) -> bool:
     """Whether variants of a kind, or of all factors of a product, differ in nothing but options and their order.
 
-    >>> only_orders("cyclic"), only_orders("cyclic*wording")
-    (True, False)
+    >>> only_orders("cyclic"), only_orders("cyclic*repeat"), only_orders("cyclic*wording")
+    (True, True, False)
     """
     known = [VARIANT_KINDS[factor] for factor in kind.split(products.TIMES) if factor in VARIANT_KINDS]
-    return all(factor.axis in ("order", "options") for factor in known)
+    return all(factor.axis in ("order", "options", "repeat") for factor in known)
+
+
+def repeats(kind: str) -> bool:
+    """Whether a kind, or a factor of a product, asks the same prompt again.
+
+    >>> repeats("repeat"), repeats("cyclic*repeat"), repeats("cyclic")
+    (True, True, False)
+    """
+    return "repeat" in kind.split(products.TIMES)
 
 
 def inserted_ordinals(kind: str) -> dict[str, int]:
@@ -678,8 +697,10 @@ def _parsed(text: str, *, read_files: bool) -> VariantSetDefinition:
             given[key] = int(value) if isinstance(default, int) else value
         except ValueError:
             raise VariantError(f"variants {text!r}: {key} must be a whole number, not {value!r}") from None
-        if key == "m" and not 1 <= int(given[key]) <= 100:
-            raise VariantError(f"variants {text!r}: m is a number of {_DRAWS[kind]} from 1 to 100, not {value}")
+        if key in _DRAWS.get(kind, {}):
+            fewest, what = _DRAWS[kind][key]
+            if not fewest <= int(given[key]) <= 100:
+                raise VariantError(f"variants {text!r}: {key} is a number of {what} from {fewest} to 100, not {value}")
     content = None
     if given.get("file"):
         given["file"], content = _file(text, kind, str(given["file"]), read_files=read_files)
@@ -688,7 +709,12 @@ def _parsed(text: str, *, read_files: bool) -> VariantSetDefinition:
     return VariantSetDefinition(kind, {**defaults, **given}, content)
 
 
-_DRAWS: Final[Mapping[str, str]] = {"shuffle": "shuffles", "noise": "draws of each type"}
+_DRAWS: Final[Mapping[str, Mapping[str, tuple[int, str]]]] = {
+    "shuffle": {"m": (1, "shuffles")},
+    "noise": {"m": (1, "draws of each type")},
+    "repeat": {"k": (2, "answers to each prompt")},
+}
+"""Kind to its parameter that counts draws: the fewest, and what they are."""
 
 
 def _file(text: str, kind: str, name: str, *, read_files: bool) -> tuple[str, Content]:

@@ -1,6 +1,6 @@
 """Evaluations: asking for one, finding it, moving it between states."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -13,7 +13,7 @@ from registry.digests import specification_digest
 from registry.errors import NotFoundError, ProtocolError, QueueError, UsageError
 from registry.lookups import find_evaluation, find_revision, find_version, stands
 from registry.prompting.protocols import RECORDED, find_definition, store_protocol
-from registry.prompting.variants import VariantSetDefinition, parse_variants, stored_variants
+from registry.prompting.variants import VariantSetDefinition, parse_variants, repeats, stored_variants
 from registry.queue import rounds, sampling
 from registry.queue.hints import hint_at
 from registry.queue.planning import SHARD_PROMPTS, plan_questions, plan_shards, require_sample, store_shards
@@ -98,6 +98,7 @@ def submit(session: Session, request: EvaluationRequest) -> tuple[Evaluation, bo
         why = revision.error or "no worker has hashed its files yet; start one with: shuffleboard worker"
         raise QueueError(f"model {revision.model.name} revision {revision.number} is not ready: {why}")
     check_askable(revision, protocol_json)
+    _check_repeats(definition, protocol_json)
     if request.shots > version.few_shot_examples:
         raise ProtocolError(
             f"{request.shots} shots requested, but the few-shot pool of {version.benchmark.name} holds "
@@ -260,6 +261,22 @@ def check_askable(revision: ModelRevision, protocol: dict[str, Any]) -> None:
         raise ProtocolError(
             f"protocol {protocol['name']}: {name} is on an endpoint, which formats conversations itself and "
             "gives no log-probabilities of what follows; use a protocol without chat template, or one that generates"
+        )
+
+
+def _check_repeats(variants: VariantSetDefinition, protocol: Mapping[str, Any]) -> None:
+    """Raises ProtocolError for repeats of a prompt whose answer is the same each time."""
+    if not repeats(variants.kind):
+        return
+    why = None
+    if "answer" not in protocol:
+        why = "reads log-probabilities"
+    elif protocol["generation"]["sampling"] == "greedy":
+        why = "does not sample (sampling = greedy)"
+    if why is not None:
+        raise ProtocolError(
+            f"variants {variants.name}: protocol {protocol['name']} {why}, so the same prompt gives the same answer "
+            "each time; leave out repeat, or use a protocol that samples, such as select-letter"
         )
 
 

@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 
 from registry.digests import specification_digest
 from registry.errors import QueueError, UsageError
-from registry.prompting.variants import QuestionShape, VariantSetDefinition
+from registry.prompting.variants import QuestionShape, VariantSetDefinition, repeats
 from registry.queue.hints import hint_at
 from registry.queue.planning import PlannedQuestion, plan_shards, store_shards
 from registry.queue.shards import shard_prompts
@@ -33,6 +33,11 @@ def asked_for(metric: str, definition: VariantSetDefinition, questions: Sequence
         raise UsageError(
             f"metric {metric}: answers in some orders decide only {' or '.join(STOPPABLE)}; use one of them, or ask in "
             "every order"
+        )
+    if repeats(definition.kind):
+        raise UsageError(
+            f"variants {definition.name}: {metric} is decided by one answer in each order; leave out repeat, or ask "
+            "every question in full"
         )
     one_of_each = {question.n_options: question for question in questions}
     for options, question in sorted(one_of_each.items()):

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session, aliased
 
 from registry.errors import UsageError
 from registry.lookups import find_evaluation, find_sealed, stands
-from registry.prompting.variants import only_orders
+from registry.prompting.variants import only_orders, repeats
 from registry.results.readable import readable
 from registry.tables import Evaluation, EvaluationQuestion, Prediction, QuestionScore, QuestionSeal, VariantSet
 
@@ -35,6 +35,15 @@ class Member:
     recorded: bool
     stands: bool
     may_repeat: bool
+
+    @property
+    def asks_again(self) -> bool:
+        """Whether a prompt that it shows twice was asked twice, and not answered with one draw.
+
+        Under repeats of orders that are drawn, or moved to where they were, one draw may still stand twice: such an
+        evaluation counts each prompt once.
+        """
+        return self.recorded or (repeats(self.kind) and not {"shuffle", "answer-moving"} & set(self.kind.split("*")))
 
 
 Members = tuple[Member, ...]
@@ -209,7 +218,7 @@ def _without_copies(session: Session, evaluation_id: int, groups: Sequence[Seque
 def _repeated(session: Session, evaluation_id: int, candidates: Sequence[Members]) -> list[int]:
     """How many questions of the evaluation each candidate asks twice in one prompt."""
     able = [
-        members[0].id for members in candidates if len(members) > 1 or (members[0].recorded and members[0].may_repeat)
+        members[0].id for members in candidates if len(members) > 1 or (members[0].asks_again and members[0].may_repeat)
     ]
     if not able:
         return [0] * len(candidates)
@@ -259,9 +268,9 @@ def _named(
 def _pairs(session: Session, evaluations: Members) -> dict[int, "tuple[Pairs, Pairs]"]:
     """Question to its pairs with the same order, and with different ones.
 
-    What was scored here answers a prompt that it shows twice with one draw, so within such an evaluation a prompt
-    counts once. Other labels or words make another prompt and not another order: under relabel, wording and products no
-    pair differs in its order alone.
+    What was scored here answers a prompt that it shows twice with one draw, unless it was asked to `repeat` it, so
+    within such an evaluation a prompt counts once. Other labels or words make another prompt and not another order:
+    under relabel, wording and products with them no pair differs in its order alone.
     """
     from registry.statistics.noise import pairs_of
 
@@ -277,7 +286,7 @@ def _pairs(session: Session, evaluations: Members) -> dict[int, "tuple[Pairs, Pa
         drawn = set()
         for question_id, variant, shown, option in session.execute(query):
             order = (*shown, variant) if reworded else tuple(shown)
-            if member.recorded or (question_id, order) not in drawn:
+            if member.asks_again or (question_id, order) not in drawn:
                 drawn.add((question_id, order))
                 answers.setdefault(question_id, []).append((order, option))
     found = {question_id: pairs_of(predictions) for question_id, predictions in answers.items()}

@@ -1,5 +1,6 @@
 """What a model writes or only partly says, through the queue, from a server that answers as it is told to."""
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ import pytest
 from sqlalchemy import select, update
 
 from registry.db import get_engine, read_session, write_session
-from registry.errors import ProtocolError
+from registry.errors import ProtocolError, UsageError
 from registry.prompting.protocols import import_protocol
 from registry.prompting.protocols.custom import custom_definition
 from registry.proof.provenance import provenance_document
@@ -34,13 +35,13 @@ class Registry:
         self.server = server
         self.settings = settings
 
-    def submit(self, protocol: str, **request: Any) -> int:
+    def submit(self, protocol: str, variants: str = "original", **request: Any) -> int:
         with write_session(self.engine) as session:
-            return submit(session, EvaluationRequest("served", "bench", "original", protocol, **request))[0].id
+            return submit(session, EvaluationRequest("served", "bench", variants, protocol, **request))[0].id
 
-    def ask(self, protocol: str, **request: Any) -> int:
+    def ask(self, protocol: str, variants: str = "original", **request: Any) -> int:
         """Submits and works until nothing is left."""
-        evaluation_id = self.submit(protocol, **request)
+        evaluation_id = self.submit(protocol, variants, **request)
         scorer = TransformersScorer(self.settings.home)
         loop = WorkerLoop(self.engine, self.settings, scorer, ["cpu"])
         loop.start()
@@ -150,6 +151,37 @@ def test_a_replicate_draws_anew_and_the_same_prompt_the_same(opened: Open) -> No
     registry.ask("select-letter", new_replicate=True)
     seeds = [asked.document["seed"] for asked in registry.server.asked if "completions" in asked.path]
     assert len(seeds) == len(set(seeds)) == 4
+
+
+def test_repeats_have_seeds_of_their_own_and_the_first_answer_is_that_without_repeats(opened: Open) -> None:
+    registry = opened(lambda asked: writing(f"The answer is {'ABCD'[asked.document['seed'] % 4]}"))
+    registry.ask("select-letter", limit=1)
+    registry.ask("select-letter", "cyclic*repeat:k=3", limit=1)
+    asked = [one.document for one in registry.server.asked if "completions" in one.path]
+    seeds: dict[str, list[int]] = {}
+    for document in asked[1:]:
+        seeds.setdefault(document["prompt"], []).append(document["seed"])
+    assert [len(set(of_order)) for of_order in seeds.values()] == [3, 3, 3, 3]
+    assert min(seeds[asked[0]["prompt"]]) == asked[0]["seed"]
+    assert len({seed for of_order in seeds.values() for seed in of_order}) == 12
+
+
+@pytest.mark.parametrize(
+    ("protocol", "reason"),
+    [
+        ("symbols", "protocol symbols reads log-probabilities"),
+        ("first-letter", "protocol first-letter does not sample"),
+    ],
+)
+def test_repeats_are_refused_where_the_same_prompt_gives_the_same_answer(
+    opened: Open, protocol: str, reason: str
+) -> None:
+    registry = opened(lambda _: writing(""))
+    for variants in ("repeat", "cyclic*repeat:k=4"):
+        with pytest.raises(ProtocolError, match=f"variants {re.escape(variants)}.*: {reason}.*; leave out repeat"):
+            registry.submit(protocol, variants)
+    with pytest.raises(UsageError, match="decided by one answer in each order; leave out repeat"):
+        registry.submit("select-letter", "cyclic*repeat", stop_when_decided="worst_accuracy")
 
 
 def test_a_conversation_is_sent_as_turns(opened: Open) -> None:

@@ -328,8 +328,28 @@ def test_the_kinds_are_those_of_the_contract():
         "wording",
         "noise",
         "paraphrase",
+        "repeat",
         "imported",
     }
+
+
+def test_repeat_asks_the_same_prompt_again_and_multiplies_every_other_kind():
+    assert [(variant.order, variant.repeat) for variant in variants("repeat:k=3")] == [
+        ((0, 1, 2, 3), 0),
+        ((0, 1, 2, 3), 1),
+        ((0, 1, 2, 3), 2),
+    ]
+    assert parse_variants("repeat").name == "repeat:k=2"
+    cells = variants("cyclic*repeat:k=2", 3)
+    assert [("".join(map(str, cell.order)), cell.repeat) for cell in cells] == [
+        ("012", 0),
+        ("012", 1),
+        ("120", 0),
+        ("120", 1),
+        ("201", 0),
+        ("201", 1),
+    ]
+    assert [variant.unchanged(3) for variant in cells] == [True, True, False, False, False, False]
 
 
 @pytest.mark.parametrize("kind", sorted(VARIANT_KINDS.keys() - {"imported", "paraphrase"}))

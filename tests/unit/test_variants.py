@@ -138,6 +138,8 @@ def test_too_many_options_are_refused_with_a_remedy(kind: str, n_options: int, m
         ("full:", None),
         ("random2:x", "'x' is not a parameter of random2"),
         ("original:,", "'' is not a parameter of original"),
+        ("repeat:k=1", "k is a number of answers to each prompt from 2 to 100, not 1"),
+        ("shuffle:m=101", "m is a number of shuffles from 1 to 100, not 101"),
     ],
 )
 def test_spellings(text: str, message: str | None) -> None:

@@ -6,7 +6,6 @@ tokens by themselves. So label log-probabilities may be None, and labels are fou
 weights; settings() contains what it says about itself.
 """
 
-import hashlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -47,6 +46,7 @@ from workers.endpoint.exact import (
 )
 from workers.endpoint.pacing import Pace
 from workers.errors import EngineError, InterruptedScoringError
+from workers.seeds import seed_number
 
 PROBE: Final = "The capital of France is the city of"
 """An unfinished sentence: what may follow begins with a blank."""
@@ -59,7 +59,6 @@ STOP_SECONDS: Final = 0.2
 VLLM: Final = "vllm"
 SGLANG: Final = "sglang"
 """Who a server says owns the models that it lists."""
-_SEED_BITS: Final = 31
 _META_LENGTH: Final = 20
 _LARGEST_META: Final = 1e18
 
@@ -74,11 +73,13 @@ class EndpointPrompt:
 
     text: for the completions service. messages: turns with `role` and `content`, for the chat service, whose server
     writes them down with the model's template; None: the text is used. seed_text: what makes the prompt's seed its own.
+    repeat: how often the prompt has been asked before, each time with another seed.
     """
 
     text: str
     seed_text: str
     messages: list[dict[str, str]] | None = None
+    repeat: int = 0
 
 
 @dataclass(frozen=True)
@@ -298,7 +299,7 @@ class EndpointEngine:
         """
 
         def ask(prompt: EndpointPrompt, stop: threading.Event) -> EndpointText:
-            parameters = self._parameters(generation, prompt.seed_text)
+            parameters = self._parameters(generation, prompt)
             if prompt.messages is None:
                 document = self._request("completions", {"prompt": prompt.text, **parameters}, stop).document
             else:
@@ -308,11 +309,10 @@ class EndpointEngine:
 
         return self._each(prompts, ask, should_stop)
 
-    def _parameters(self, generation: Mapping[str, Any], seed_text: str) -> dict[str, Any]:
-        digest = hashlib.sha256(f"{generation['seed']}:{seed_text}".encode()).digest()
+    def _parameters(self, generation: Mapping[str, Any], prompt: EndpointPrompt) -> dict[str, Any]:
         parameters: dict[str, Any] = {
             "max_tokens": int(generation["max_tokens"]),
-            "seed": int.from_bytes(digest[:4], "big") >> (32 - _SEED_BITS),  # servers take signed 32-bit numbers
+            "seed": seed_number(int(generation["seed"]), prompt.seed_text, prompt.repeat),
         }
         if generation["stop"]:
             parameters["stop"] = list(generation["stop"])

@@ -1,6 +1,5 @@
 """A model that a provider serves, asked a shard's prompts: what was answered before is not asked again."""
 
-import hashlib
 import itertools
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -28,9 +27,9 @@ from workers.providers.answers import Answer, Api, BatchApi, RefusedRequestError
 from workers.providers.asked import Asked, Attempts, asks_to_wait_s, values_of
 from workers.providers.batches import Batches
 from workers.providers.transport import connect
+from workers.seeds import seed_number
 
 BUDGET_POLL_SECONDS: Final = 0.5
-_SEED_BITS: Final = 31
 
 
 def open_provider(location: str, model: str, engine: Engine, settings: Settings) -> "ProviderModel":
@@ -132,7 +131,7 @@ class ProviderModel:
             journal = calls.open_journal(session, claim.shard_id, claim.fence, claim.evaluation_id, keys)
         price = self._price(in_batch=self._endpoint.batch)
         asking = [
-            Asked(journal, key, _messages(item.prompt), self._wanted(generation, seed), price)
+            Asked(journal, key, _messages(item.prompt), self._wanted(generation, seed, item.variant.repeat), price)
             for item, seed, key in zip(items, seeds, keys, strict=True)
         ]
         try:
@@ -199,8 +198,7 @@ class ProviderModel:
         price = load_prices(self._settings.prices).find(self._endpoint.provider or "", self._model)
         return price.in_batch() if price is not None and in_batch else price
 
-    def _wanted(self, generation: Mapping[str, Any], seed: str) -> Wanted:
-        digest = hashlib.sha256(f"{generation['seed']}:{seed}".encode()).digest()
+    def _wanted(self, generation: Mapping[str, Any], seed: str, repeat: int) -> Wanted:
         greedy = generation["sampling"] == "greedy"
         return Wanted(
             max_tokens=int(generation["max_tokens"]),
@@ -208,7 +206,7 @@ class ProviderModel:
             temperature=0.0 if greedy else float(generation["temperature"]),
             top_p=None if greedy else float(generation["top_p"]),
             top_k=None if greedy else int(generation["top_k"]),
-            seed=int.from_bytes(digest[:4], "big") >> (32 - _SEED_BITS),
+            seed=seed_number(int(generation["seed"]), seed, repeat),
             stop=tuple(generation["stop"]),
             adaptive=self._endpoint.thinks_adaptively(self._model),
         )
@@ -289,7 +287,7 @@ class ProviderModel:
     def settings(self, definition: Mapping[str, Any]) -> dict[str, object]:
         """Who was asked with which parameters, and which models answered the newest shard's prompts."""
         generation = definition["generation"]
-        wanted = self._wanted(generation, "")
+        wanted = self._wanted(generation, "", 0)
         return {
             "engine": "provider",
             "provider": self._endpoint.provider,
