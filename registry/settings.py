@@ -122,6 +122,12 @@ class Settings(BaseSettings):
         default="",
         description="TOML file of prices that stand before those of the list that ships; empty: none.",
     )
+    markers: str = Field(
+        default="",
+        description=(
+            "TOML file of what models write around their thoughts, added to the markers that ship; empty: none."
+        ),
+    )
     endpoint_top_logprobs: int = Field(
         default=20, ge=1, description="How many of the most probable tokens to request from an endpoint."
     )

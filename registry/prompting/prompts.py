@@ -42,6 +42,7 @@ class Prompt:
 
     continuations: the text that stands for each position, in protocols that score; empty in those that generate.
     answers: the label or option text of each position, in protocols that generate; empty in those that score.
+    options: the option text of each position as shown, in protocols that generate; empty in those that score.
     messages: with a chat template, the turns that the model's own template writes down; None without. An `assistant`
     turn at the end is left open. `text` is then the turns for people to read.
     """
@@ -50,6 +51,7 @@ class Prompt:
     continuations: tuple[str, ...]
     answers: tuple[str, ...] = ()
     messages: tuple[Message, ...] | None = None
+    options: tuple[str, ...] = ()
 
     @property
     def digest(self) -> str:
@@ -125,8 +127,10 @@ def build_prompt(
     text, context = (question.text, question.context) if variant.question_shown else ("", None)
     last = _block(definition, text, context, shown, labelled)
     answers: tuple[str, ...] = ()
+    options_shown: tuple[str, ...] = ()
     continuations: tuple[str, ...] = ()
     if "answer" in definition:
+        options_shown = tuple(shown)
         answers = labelled.answers if definition["answer"] == "label" else tuple(shown)
     else:
         pairs = zip(labelled.answers, shown, strict=True)
@@ -134,9 +138,9 @@ def build_prompt(
     if definition["chat_template"]:
         messages = _messages(definition, instruction, answered, last)
         written = "\n\n".join(f"[{turn.role}]\n{turn.content}" for turn in messages)
-        return Prompt(written, continuations, answers, messages)
+        return Prompt(written, continuations, answers, messages, options_shown)
     blocks = [*([] if instruction is None else [instruction]), *(block + answer for block, answer in answered), last]
-    return Prompt("\n\n".join(blocks), continuations, answers)
+    return Prompt("\n\n".join(blocks), continuations, answers, options=options_shown)
 
 
 def _messages(

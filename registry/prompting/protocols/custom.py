@@ -1,7 +1,8 @@
 """Custom protocols: a preset with some of its keys changed, by a TOML or JSON file that is checked as a whole.
 
 Only keys that the preset has can be changed, and never those that say how code reads it (`format`, `version`, `score`,
-`answer`).
+`answer`). What is said about thoughts can be added to every preset that generates; the defaults are left out, so that
+a definition that says nothing about them has the digest that it always had.
 """
 
 import json
@@ -18,6 +19,7 @@ from registry.errors import IngestError, UsageError
 from registry.files.toml import read_definition
 from registry.names import check_name
 from registry.prompting.protocols.presets import PRESETS, SAMPLINGS, SIMILARITIES
+from registry.prompting.thoughts import AT_LIMIT, EFFORTS, READINGS, THINKING, families_of
 from registry.untrusted import problem_of_text
 
 MAX_TEXT: Final = 20_000
@@ -87,11 +89,30 @@ def custom_definition(document: Mapping[str, Any], where: str) -> dict[str, Any]
             continue
         if key == "shots":
             raise IngestError(f"{where}: shots belong to an evaluation; give them there: --shots {value}")
+        if "generation" in preset and key in _ABOUT_THOUGHTS:
+            checked = _ABOUT_THOUGHTS[key](f"{where}: {key}", value, None)
+            if checked is not None:
+                definition[key] = checked
+            continue
         if key not in preset or key in FIXED:
-            known = ", ".join(known for known in preset if known not in FIXED)
+            changeable = [*preset, *(_ABOUT_THOUGHTS if "generation" in preset else ())]
+            known = ", ".join(known for known in changeable if known not in FIXED)
             raise IngestError(f"{where}: {key!r} is not a key that {base} lets you change; those are: {known}")
         definition[key] = _value(f"{where}: {key}", key, value, preset)
+    if "generation" in definition:
+        _check_limits(f"{where}: generation", definition["generation"])
     return definition
+
+
+def _check_limits(place: str, generation: Mapping[str, Any]) -> None:
+    """Refuses limits of tokens that leave no room for an answer."""
+    thought, whole = generation.get("max_thought_tokens"), generation["max_tokens"]
+    if thought is not None and thought >= whole:
+        _refuse(f"{place}.max_thought_tokens", thought, f"give less than max_tokens ({whole}), which bounds both parts")
+    if thought is None and generation.get("at_limit") == "answer":
+        _refuse(f"{place}.at_limit", "answer", "give max_thought_tokens too, so that room for the answer is left")
+    if generation.get("thinking") == "off" and (thought is not None or "effort" in generation):
+        _refuse(f"{place}.thinking", "off", "without a thought, leave effort and max_thought_tokens out")
 
 
 def _value(place: str, key: str, value: Any, preset: Mapping[str, Any]) -> Any:
@@ -101,9 +122,15 @@ def _value(place: str, key: str, value: Any, preset: Mapping[str, Any]) -> Any:
         if not isinstance(value, Mapping):
             raise IngestError(f"{place}: {value!r} is not a table; write its keys below it")
         changed = dict(preset[key])
+        added = _ABOUT_THINKING if key == "generation" else {}
         for name, item in value.items():
+            if name in added:
+                if (checked := added[name](f"{place}.{name}", item, None)) is not None:
+                    changed[name] = checked
+                continue
             if name not in preset[key]:
-                raise IngestError(f"{place}: {name!r} is not one of its keys; it has: {', '.join(preset[key])}")
+                known = ", ".join([*preset[key], *added])
+                raise IngestError(f"{place}: {name!r} is not one of its keys; it has: {known}")
             changed[name] = inner[name](f"{place}.{name}", item, preset[key][name])
         return changed
     if key == "labels":
@@ -242,6 +269,30 @@ def _rules(place: str, value: Any, default: Any) -> list[str]:
     return list(value)
 
 
+def _unless(default: str, allowed: Sequence[str]) -> Callable[[str, Any, Any], str | None]:
+    """One of `allowed`, or None where it is what a definition without the key means."""
+
+    def check(place: str, value: Any, _default: Any) -> str | None:
+        chosen = _one_of(allowed)(place, value, None)
+        return None if chosen == default else chosen
+
+    return check
+
+
+def _effort(place: str, value: Any, _default: Any) -> str | int:
+    """A word, or a number of tokens."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return _whole(1, 1_000_000)(place, value, None)
+    if value not in EFFORTS:
+        _refuse(place, value, f"use one of {', '.join(EFFORTS)}, or a number of tokens")
+    return str(value)
+
+
+def _markers(place: str, value: Any, _default: Any) -> list[dict[str, list[str]]]:
+    """The protocol's own markers, in the form in which the file of all markers has them."""
+    return [family.document() for family in families_of(place, value)]
+
+
 def _name(place: str, value: Any, _default: Any) -> str:
     if not _text(place, value).strip():
         _refuse(place, value, "give a model's name")
@@ -262,6 +313,21 @@ _TABLES: Final[Mapping[str, Mapping[str, Callable[[str, Any, Any], Any]]]] = {
     "extraction": {"rules": _rules, "match": _one_of(("last", "first"))},
     "matching": {"embedder": _name, "similarity": _one_of(SIMILARITIES)},
 }
+
+
+_ABOUT_THINKING: Final[Mapping[str, Callable[[str, Any, Any], Any]]] = {
+    "thinking": _unless("default", THINKING),
+    "effort": _effort,
+    "max_thought_tokens": _whole(1, 1_000_000),
+    "at_limit": _unless("stop", AT_LIMIT),
+}
+"""Keys that `generation` may have in every preset that generates."""
+
+_ABOUT_THOUGHTS: Final[Mapping[str, Callable[[str, Any, Any], Any]]] = {
+    "thoughts": _unless("apart", READINGS),
+    "markers": _markers,
+}
+"""Keys that every preset that generates may have."""
 
 
 def shipped_definitions() -> dict[str, dict[str, Any]]:

@@ -1,0 +1,37 @@
+"""Thoughts and answers: what of a model's output is its thought, and what is the answer that may be read.
+
+Where the thought ends, the first that applies: the server handed it over apart; a marker stands in the text, and the
+last end marker counts; the template opened the thought and no end marker came, so that all of it is a thought.
+Otherwise all of it is the answer.
+"""
+
+from registry.prompting.thoughts.division import Divided, Finish, Output, divide
+from registry.prompting.thoughts.markers import Family, Markers, families_of, known_markers, markers_of
+from registry.prompting.thoughts.settings import (
+    AT_LIMIT,
+    EFFORTS,
+    READINGS,
+    THINKING,
+    Thinking,
+    reads_apart,
+    thinking_of,
+)
+
+__all__ = [
+    "AT_LIMIT",
+    "EFFORTS",
+    "READINGS",
+    "THINKING",
+    "Divided",
+    "Family",
+    "Finish",
+    "Markers",
+    "Output",
+    "Thinking",
+    "divide",
+    "families_of",
+    "known_markers",
+    "markers_of",
+    "reads_apart",
+    "thinking_of",
+]

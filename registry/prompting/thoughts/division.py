@@ -1,0 +1,172 @@
+"""Where a thought ends."""
+
+import re
+from bisect import bisect_right
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from registry.prompting.thoughts.markers import Found, Markers
+
+Finish = Literal["stop", "length", "refused"]
+"""Why a model stopped: it ended by itself, or at a stop text; a limit of tokens; the provider's filter."""
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a model wrote after one prompt.
+
+    text: the content; local engines keep special tokens that are markers in it. reasoning: the thought that a server
+    or provider handed over apart; None or empty where it did not. opened: the template's generation prompt already
+    opened the thought, so that the text begins within it. forced: the thought was closed at its limit and the answer
+    asked for; the text then holds the end marker that was written for the model.
+    """
+
+    text: str
+    reasoning: str | None = None
+    finish: Finish = "stop"
+    opened: bool = False
+    forced: bool = False
+
+
+@dataclass(frozen=True)
+class Divided:
+    """An output in two parts, without markers and without blanks around them.
+
+    thought: None where there is none. answer: None where the thought did not end. marked: the answer stood in markers
+    of its own (`<answer>`), so that what stood beside it is not part of it.
+    """
+
+    thought: str | None
+    answer: str | None
+    marked: bool = False
+
+
+def divide(output: Output, markers: Markers) -> Divided:
+    """The thought and the answer of an output. Takes time in proportion to its length.
+
+    Markers in code are talk about markers: a begin marker in code opens nothing; an end marker in code does not end a
+    thought that was cut off, nor one after which nothing follows but the end of that code.
+    """
+    text = output.text
+    apart = (output.reasoning or "").strip()
+    opened = output.opened and not apart
+    found = _counted(text, list(markers.find(text)), cut_off=output.finish == "length")
+    start = len(text) - len(text.lstrip())
+    open_still, cut = _last_end(found, start, opened=opened, markers=markers)
+    if open_still:
+        return Divided(_joined(apart, _thought(text, found, start, len(text), markers)), None)
+    if cut is None:
+        if not apart:
+            return Divided(None, markers.without_turn_ends(text))
+        answer, marked = _inside(text, 0, found, markers)
+        return Divided(apart, markers.without_turn_ends(answer), marked)
+    thought = _thought(text, found, start, cut.start, markers)
+    if cut.role == "answer_begin":
+        answer, marked = _closed(text, cut, found), False
+    else:
+        answer, marked = _inside(text, cut.end, found, markers)
+    return Divided(_joined(apart, thought), markers.without_turn_ends(answer), marked)
+
+
+def _counted(text: str, found: list[Found], *, cut_off: bool) -> list[Found]:
+    """The markers that are meant as markers."""
+    if not found or ("`" not in text and "~~~" not in text):
+        return found
+    spans = _code(text)
+    starts = [start for start, _ in spans]
+
+    def code_around(item: Found) -> tuple[int, int] | None:
+        at = bisect_right(starts, item.start) - 1
+        return spans[at] if at >= 0 and item.start < spans[at][1] else None
+
+    ends = [item for item in found if item.role == "end"]
+    around = {item: code_around(item) for item in found}
+    last = around[ends[-1]] if ends else None
+    if ends and cut_off and all(around[item] for item in ends):
+        dropped = set(ends)
+    elif last is not None and not text[last[1] :].strip():
+        dropped = {item for item in ends if around[item] == last}
+    else:
+        dropped = set()
+    return [item for item in found if item not in dropped and not (item.role == "begin" and around[item])]
+
+
+_FENCE: Final = re.compile(r"[ \t]*(`{3,}|~{3,})(.*)")
+_INLINE: Final = re.compile(r"`[^`\n]+`")
+
+
+def _code(text: str) -> list[tuple[int, int]]:
+    """Where code stands: between fences that are closed, and between backticks on one line."""
+    spans: list[tuple[int, int]] = []
+    inline: list[tuple[int, int]] = []
+    opening: tuple[int, str] | None = None
+    at = 0
+    for line in text.splitlines(keepends=True):
+        fence = _FENCE.match(line)
+        if fence is None:
+            inline += [(at + match.start(), at + match.end()) for match in _INLINE.finditer(line)]
+        elif opening is None:
+            opening = (at, fence[1])
+        elif fence[1].startswith(opening[1]) and not fence[2].strip():
+            spans.append((opening[0], at + len(line)))
+            while inline and inline[-1][0] >= opening[0]:
+                inline.pop()
+            opening = None
+        at += len(line)
+    return sorted(spans + inline)
+
+
+def _last_end(found: list[Found], start: int, *, opened: bool, markers: Markers) -> tuple[bool, Found | None]:
+    """Whether a thought is still open at the end, and the last marker that ended one.
+
+    An end marker closes what its own kind opened, and all that was opened since; one that nothing of its kind opened
+    closes everything. start: where the text begins after blanks.
+    """
+    default = next((number for number, family in enumerate(markers.families) if family.thinks), -1)
+    open_families = [default] if opened else []
+    last: Found | None = None
+    for item in found:
+        if item.role == "begin":
+            if opened and item.start == start:
+                open_families.clear()  # a thought that the template opened and the model opens again is one thought
+            if item.family not in open_families:
+                open_families.append(item.family)
+        elif item.role == "end" or (item.role == "answer_begin" and markers.families[item.family].thinks):
+            if item.family in open_families:
+                del open_families[open_families.index(item.family) :]
+            else:
+                open_families.clear()
+            last = item
+    return bool(open_families), last
+
+
+def _thought(text: str, found: list[Found], start: int, end: int, markers: Markers) -> str:
+    """The text up to `end` without a marker that opens it and without markers that stand at its end."""
+    before = [item for item in found if item.start < end]
+    if before and before[0].role == "begin" and before[0].start == start:
+        start = before[0].end
+    thought = text[start:end]
+    while before and before[-1].start >= start and before[-1].role == "end" and not text[before[-1].end : end].strip():
+        end = before.pop().start
+        thought = text[start:end]
+    return markers.without_turn_ends(thought)
+
+
+def _inside(text: str, start: int, found: list[Found], markers: Markers) -> tuple[str, bool]:
+    """What follows `start`, or what stands in the last answer markers there; whether it stood in such."""
+    begins = [
+        item
+        for item in found
+        if item.start >= start and item.role == "answer_begin" and not markers.families[item.family].thinks
+    ]
+    return (_closed(text, begins[-1], found), True) if begins else (text[start:], False)
+
+
+def _closed(text: str, begin: Found, found: list[Found]) -> str:
+    """What stands between an answer's begin marker and its end marker, or the end of the text."""
+    ends = (item.start for item in found if item.role == "answer_end" and item.family == begin.family)
+    return text[begin.end : next((start for start in ends if start >= begin.end), len(text))]
+
+
+def _joined(apart: str, thought: str) -> str | None:
+    return "\n\n".join(part for part in (apart, thought) if part) or None

@@ -1,0 +1,175 @@
+"""Markers: what models write around their thoughts and answers, as data."""
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from registry.digests import specification_digest
+from registry.errors import IngestError
+from registry.files.toml import read_definition, read_toml
+from registry.settings import get_settings
+from registry.untrusted import problem_of_text
+
+KEYS: Final = ("begin", "end", "answer_begin", "answer_end", "header_end")
+MAX_FAMILIES: Final = 100
+MAX_MARKER: Final = 100
+"""Characters of one marker."""
+
+Role = Literal["begin", "end", "answer_begin", "answer_end"]
+
+
+@dataclass(frozen=True)
+class Family:
+    """Markers that belong together; each key holds any number of texts that stand for the same."""
+
+    begin: tuple[str, ...] = ()
+    end: tuple[str, ...] = ()
+    answer_begin: tuple[str, ...] = ()
+    answer_end: tuple[str, ...] = ()
+    header_end: tuple[str, ...] = ()
+
+    @property
+    def thinks(self) -> bool:
+        """Whether it opens thoughts; one that does not marks answers, after a thought of any family."""
+        return bool(self.begin)
+
+    def document(self) -> dict[str, list[str]]:
+        """The keys that are given, for digests and definitions."""
+        return {key: list(texts) for key in KEYS if (texts := getattr(self, key))}
+
+
+@dataclass(frozen=True)
+class Found:
+    """A marker in a text, at [start, end), its header included."""
+
+    start: int
+    end: int
+    role: Role
+    family: int
+
+
+@dataclass(frozen=True)
+class Markers:
+    """Families in the order of their file, and what may be left at the end of a turn."""
+
+    families: tuple[Family, ...]
+    turn_ends: tuple[str, ...] = ()
+
+    @property
+    def digest(self) -> str:
+        """What identifies them: a reading by other markers may be another reading."""
+        document = {"markers": [family.document() for family in self.families], "turn_ends": list(self.turn_ends)}
+        return specification_digest(document)
+
+    def find(self, text: str) -> Iterator[Found]:
+        """Markers by where they begin. Takes time in proportion to the text."""
+        for match in self._pattern.finditer(text):
+            for family, role in self._meanings[match[0].lower()]:
+                yield Found(match.start(), self._after_header(text, match.end(), family, role), role, family)
+
+    def without_turn_ends(self, text: str) -> str:
+        """The text without blanks around it and without what ended the turn."""
+        text = text.strip()
+        while True:
+            shorter = next((text[: -len(mark)] for mark in self.turn_ends if text.endswith(mark)), None)
+            if shorter is None:
+                return text
+            text = shorter.rstrip()
+
+    def _after_header(self, text: str, end: int, family: int, role: Role) -> int:
+        headers = self.families[family].header_end if role in ("begin", "answer_begin") else ()
+        for header in headers:
+            at = text.find(header, end, end + MAX_MARKER)
+            if at >= 0:
+                return at + len(header)
+        # A header that was cut off: nothing of it is an answer.
+        return len(text) if headers and len(text) - end < MAX_MARKER else end
+
+    @cached_property
+    def _meanings(self) -> dict[str, list[tuple[int, Role]]]:
+        meanings: dict[str, list[tuple[int, Role]]] = {}
+        roles: tuple[Role, ...] = ("end", "answer_end", "answer_begin", "begin")
+        for number, family in enumerate(self.families):
+            for role in roles:
+                for text in getattr(family, role):
+                    meanings.setdefault(text.lower(), []).append((number, role))
+        return meanings
+
+    @cached_property
+    def _pattern(self) -> re.Pattern[str]:
+        longest_first = sorted(self._meanings, key=len, reverse=True)
+        return re.compile("|".join(map(re.escape, longest_first)) or r"(?!)", re.IGNORECASE | re.ASCII)
+
+
+def families_of(where: str, document: Any) -> tuple[Family, ...]:
+    """Families of a list of tables, checked. Raises IngestError naming `where`, the value and the remedy."""
+    if not isinstance(document, Sequence) or isinstance(document, str) or not 1 <= len(document) <= MAX_FAMILIES:
+        raise IngestError(f"{where}: give a list of 1 to {MAX_FAMILIES} tables with begin and end")
+    return tuple(_family(f"{where}[{number}]", entry) for number, entry in enumerate(document))
+
+
+def _family(where: str, entry: Any) -> Family:
+    if not isinstance(entry, Mapping):
+        raise IngestError(f"{where}: {entry!r} is not a table; give begin and end")
+    for key in entry:
+        if key not in KEYS:
+            raise IngestError(f"{where}: {key!r} is not a key of markers; those are {', '.join(KEYS)}")
+    family = Family(**{key: _texts(f"{where}.{key}", entry[key]) for key in KEYS if key in entry})
+    if not (family.begin and (family.end or family.answer_begin)) and not (family.answer_begin and not family.end):
+        raise IngestError(f"{where}: give begin and end, or answer_begin alone for what marks answers after a thought")
+    return family
+
+
+def _texts(where: str, value: Any) -> tuple[str, ...]:
+    texts = [value] if isinstance(value, str) else value
+    if not isinstance(texts, Sequence) or not texts or not all(isinstance(text, str) for text in texts):
+        raise IngestError(f"{where}: {value!r} is neither a text nor a list of texts; give what the model writes")
+    for text in texts:
+        if not 2 <= len(text.strip()) <= len(text) <= MAX_MARKER or problem_of_text(text):
+            raise IngestError(f"{where}: {text!r}: give 2 to {MAX_MARKER} characters, none of them NUL")
+    return tuple(texts)
+
+
+@lru_cache(maxsize=8)
+def _read(extra: str) -> Markers:
+    shipped = tomllib.loads(read_definition(files(__package__) / "markers.toml"))
+    families = families_of("markers.toml", shipped["markers"])
+    ends = tuple(shipped["turn_ends"])
+    if extra:
+        path = Path(extra)
+        document = read_toml(path)
+        for key in document:
+            if key not in ("markers", "turn_ends"):
+                raise IngestError(f"{path.name}: {key!r} is not a key of it; those are markers and turn_ends")
+        families += families_of(f"{path.name}: markers", document["markers"]) if "markers" in document else ()
+        ends += _texts(f"{path.name}: turn_ends", document["turn_ends"]) if "turn_ends" in document else ()
+    return Markers(families, tuple(sorted(dict.fromkeys(ends), key=len, reverse=True)))
+
+
+def known_markers() -> Markers:
+    """The markers that ship, and those of the file that SHUFFLEBOARD_MARKERS names. Raises IngestError."""
+    return _read(get_settings().markers)
+
+
+def markers_of(definition: Mapping[str, Any]) -> Markers:
+    """The markers of a protocol: its own if it names any, otherwise the known ones. Raises IngestError."""
+    known = known_markers()
+    if "markers" not in definition:
+        return known
+    return _own(specification_digest({"markers": definition["markers"]}), known, definition["markers"])
+
+
+_OWN: Final[dict[tuple[str, Markers], Markers]] = {}
+
+
+def _own(digest: str, known: Markers, document: Any) -> Markers:
+    if (digest, known) not in _OWN:
+        if len(_OWN) > MAX_FAMILIES:
+            _OWN.clear()
+        _OWN[digest, known] = Markers(families_of("markers", document), known.turn_ends)
+    return _OWN[digest, known]

@@ -1,0 +1,209 @@
+"""Where a thought ends, and what a protocol may set about thoughts."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from registry.digests import specification_digest
+from registry.errors import IngestError
+from registry.prompting.protocols import protocol_definition
+from registry.prompting.protocols.custom import custom_definition
+from registry.prompting.reading import read
+from registry.prompting.thoughts import (
+    Divided,
+    Finish,
+    Output,
+    Thinking,
+    divide,
+    known_markers,
+    markers_of,
+    thinking_of,
+)
+
+SELECT = protocol_definition("select-letter")
+LABELS = ("A", "B", "C", "D")
+CHANNELS = "<|channel|>analysis<|message|>Perhaps A.<|end|><|start|>assistant<|channel|>final<|message|>B<|return|>"
+
+
+def divided(text: str, **of: Any) -> Divided:
+    return divide(Output(text, **of), known_markers())
+
+
+@pytest.mark.parametrize(
+    ("begin", "end"),
+    [
+        ("<think>", "</think>"),
+        ("<thinking>", "</thinking>"),
+        ("<thought>", "</thought>"),
+        ("<reasoning>", "</reasoning>"),
+        ("[THINK]", "[/THINK]"),
+        ("<seed:think>", "</seed:think>"),
+        ("◁think▷", "◁/think▷"),
+        ("<|begin_of_thought|>", "<|end_of_thought|>\n\n<|begin_of_solution|>"),
+        ("<|START_THINKING|>", "<|END_THINKING|><|START_RESPONSE|>"),
+        ("<|inner_prefix|>", "<|inner_suffix|>"),
+        ("<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>"),
+        ("<THINK>", "</Think>"),
+        ("<think>", "</think><answer>"),
+    ],
+)
+def test_every_style_of_marker_is_cut_at_its_end_and_without_it_the_thought_did_not_end(begin: str, end: str) -> None:
+    parts = divided(f"{begin}\nPerhaps A.\n{end}\nB\n")
+    assert (parts.thought, parts.answer) == ("Perhaps A.", "B")
+    assert divided(f"{begin}\nPerhaps A.\n") == Divided("Perhaps A.", None)
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("<think>a</think>b</think>c", "c"),
+        ("<think>one</think>two<think>three</think>four", "four"),
+        ("<think><think>a</think> b", "b"),
+        ("no marker opened it </think> b", "b"),
+        ("<think>other kinds end it too</thinking> b", "b"),
+        ("First. <think>a</think> b<|im_end|>", "b"),
+        ("<think>`</think>` is a tag</think> b", "b"),
+        ("<think>```\n</think>\n``` is code</think> b", "b"),
+        ("<think>a</think> b\n```\n</think>\n```", "b\n```\n</think>\n```"),
+        ("<think>a</think> `<think>` opens", "`<think>` opens"),
+        ("<think>a</think>x <answer>b</answer> y", "b"),
+        ("<think>a</think><answer>x</answer><answer>b</answer>", "b"),
+        ("<answer>b</answer>", "<answer>b</answer>"),
+        ("<|begin_of_thought|>a<|begin_of_solution|>b<|end_of_solution|> c", "b"),
+        ("<|channel|>final <|constrain|>json<|message|>{}", "{}"),
+        ("<|channel|>analysis<|message|>a<|end|><|start|>assistant<|channel|>commentary to=f<|message|>c", None),
+        ("<think>a</think>b<think>c", None),
+        ("<think><reasoning>a</reasoning> so b", None),
+        ("<think>a <|channel|>fin", None),
+    ],
+)
+def test_the_text_is_cut_at_the_last_end_marker(text: str, answer: str | None) -> None:
+    assert divided(text).answer == answer
+
+
+def test_a_thought_handed_over_apart_leaves_the_content_and_its_markers_are_honoured() -> None:
+    assert divided("B", reasoning=" a ") == Divided("a", "B")
+    assert divided("B", reasoning="a", opened=True) == Divided("a", "B")
+    assert divided("<think>b</think>c", reasoning="a") == Divided("a\n\nb", "c")
+    assert divided("<answer>c</answer>", reasoning="a").answer == "c"
+    assert divided("", reasoning="a") == Divided("a", "")
+
+
+def test_what_a_template_opened_is_a_thought_until_its_end_marker() -> None:
+    assert divided("Answer: A", opened=True) == Divided("Answer: A", None)
+    assert divided("a</think>b", opened=True) == Divided("a", "b")
+    assert divided("<think>a</think>b", opened=True) == Divided("a", "b")
+    assert divided("<thinking>a</thinking>b", opened=True) == Divided("a", "b")
+    assert divided("<reasoning>a</reasoning>b", opened=True, finish="length").answer == "b"
+    assert divided("so <reasoning>a</reasoning>b", opened=True, finish="length").answer is None
+    assert divided("Answer: A", opened=True, reasoning="").answer is None
+
+
+def test_an_end_marker_in_code_does_not_end_a_thought_that_was_cut_off() -> None:
+    assert divided("<think>The tag `</think>` and the answer is A", finish="length").answer is None
+
+
+def test_the_same_parts_come_from_a_field_from_markers_and_from_channels() -> None:
+    expected = Divided("Perhaps A.", "B")
+    assert divided(CHANNELS) == divided("<think>\nPerhaps A.\n</think>\n\nB") == expected
+    assert divided("\n\nB", reasoning="Perhaps A.\n") == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "finish", "state", "position"),
+    [
+        ("<think>The answer is A.</think>The answer is B.", "stop", "answered", 1),
+        ("<think>The answer is A.</think>I cannot say.", "stop", "unread", None),
+        ("<think>The answer is A.</think>I can", "length", "unfinished", None),
+        ("<think>The answer is A.</think>The answer is B.", "length", "answered", 1),
+        ("<think>The answer is A.", "length", "unfinished", None),
+        ("<think>The answer is A.", "stop", "unfinished", None),
+        ("<think>The answer is A.</think>\n", "stop", "empty", None),
+        ("<think>The answer is A.</think>\n", "length", "unfinished", None),
+        ("", "stop", "empty", None),
+        ("The answer is A.", "refused", "refused", None),
+    ],
+)
+def test_an_output_has_one_of_five_states(text: str, finish: Finish, state: str, position: int | None) -> None:
+    reading = read(SELECT, Output(text, finish=finish), LABELS, ("a", "b", "c", "d"))
+    assert (reading.state, reading.position) == (state, position)
+
+
+def test_in_text_reads_the_whole_output_as_papers_did() -> None:
+    definition = {**SELECT, "thoughts": "in-text"}
+    for output in (Output("<think>The answer is A.</think> B"), Output("B", "The answer is A.")):
+        assert read(definition, output, LABELS, LABELS).position == 0
+        assert read(SELECT, output, LABELS, LABELS).position == 1
+
+
+def test_a_protocol_may_name_markers_of_its_own_and_a_file_adds_to_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = custom_definition({"name": "m", "base": "match-dash", "markers": [{"begin": "((", "end": "))"}]}, "m.json")
+    assert divide(Output("((a)) b"), markers_of(own)) == Divided("a", "b")
+    assert divide(Output("<think>a</think> b"), markers_of(own)).thought is None
+    path = tmp_path / "markers.toml"
+    path.write_text('turn_ends = ["<bye>"]\n[[markers]]\nbegin = "<mull>"\nend = "</mull>"\n')
+    before = known_markers().digest
+    monkeypatch.setenv("SHUFFLEBOARD_MARKERS", str(path))
+    assert divided("<mull>a</mull> b <bye>") == divided("<think>a</think> b") == Divided("a", "b")
+    assert known_markers().digest != before
+    path = tmp_path / "wrong.toml"
+    path.write_text('[[markers]]\nbegin = "<mull>"\nfinish = "</mull>"\n')
+    monkeypatch.setenv("SHUFFLEBOARD_MARKERS", str(path))
+    with pytest.raises(IngestError, match=r"wrong.toml: markers\[0\]: 'finish' is not a key of markers"):
+        known_markers()
+
+
+@pytest.mark.parametrize("count", [20_000])
+def test_a_hostile_output_takes_time_in_proportion_to_its_length(count: int) -> None:
+    for text in ("<think>" * count, "</think>" * count, "```x\n" * count, "`<think>`\n" * count, "<answer>" * count):
+        divided("<think>a</think>" + text)
+        divided(text, opened=True, finish="length")
+
+
+# What a protocol sets
+
+
+def custom(**changes: Any) -> dict[str, Any]:
+    return custom_definition({"name": "mine", "base": "match-dash", **changes}, "p.toml")
+
+
+def test_settings_that_are_the_default_leave_the_digest_as_it_was() -> None:
+    said = custom(thoughts="apart", generation={"thinking": "default", "at_limit": "stop"})
+    assert specification_digest(said) == specification_digest(custom())
+
+
+def test_what_is_set_about_thoughts_is_part_of_the_definition() -> None:
+    generation = {"thinking": "on", "effort": "low", "max_thought_tokens": 400, "at_limit": "answer"}
+    definition = custom(thoughts="in-text", generation=generation)
+    assert thinking_of(definition["generation"]) == Thinking("on", "low", 400, "answer")
+    assert definition["thoughts"] == "in-text"
+    assert thinking_of(custom(generation={"effort": 2048})["generation"]).effort == 2048
+    assert not thinking_of(custom()["generation"]).asked
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"generation": {"thinking": "maybe"}}, "generation.thinking: 'maybe': use one of default, on, off"),
+        ({"generation": {"effort": "huge"}}, "use one of low, medium, high, or a number of tokens"),
+        ({"generation": {"effort": True}}, "or a number of tokens"),
+        ({"generation": {"max_thought_tokens": 512}}, r"max_thought_tokens: 512: give less than max_tokens \(512\)"),
+        ({"generation": {"at_limit": "answer"}}, "give max_thought_tokens too"),
+        ({"generation": {"thinking": "off", "effort": "low"}}, "without a thought, leave effort"),
+        ({"thoughts": "hidden"}, "use one of apart, in-text"),
+        ({"markers": []}, "give a list of 1 to 100 tables"),
+        ({"markers": [{"end": "</x>"}]}, "give begin and end, or answer_begin"),
+        ({"markers": [{"begin": "x", "end": "</x>"}]}, "give 2 to 100 characters"),
+    ],
+)
+def test_settings_that_cannot_be_meant_are_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(IngestError, match=message):
+        custom(**changes)
+
+
+def test_a_protocol_that_scores_has_nothing_to_say_about_thoughts() -> None:
+    with pytest.raises(IngestError, match="'thoughts' is not a key that symbols lets you change"):
+        custom_definition({"name": "mine", "base": "symbols", "thoughts": "apart"}, "p.toml")
