@@ -1,6 +1,7 @@
 """Files of a dataset or a model on the hub, downloaded into the hub client's own cache: resumed, checked, never run."""
 
 import errno
+import hashlib
 import logging
 import re
 import shutil
@@ -10,11 +11,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
+from json import JSONDecodeError
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from registry.digests import sha256_file
 from registry.errors import IngestError, ModelError, ShuffleboardError
+from registry.files.attended import PASSING, HubError, RefusedError, attended, say
 from registry.files.storage import explained
 from registry.logs import log
 
@@ -22,17 +25,16 @@ if TYPE_CHECKING:
     from huggingface_hub.hf_api import RepoSibling
 
 ATTEMPTS: Final = 3
-"""The client itself tries several times, too."""
-LONG_WAIT: Final = 10.0
-"""Seconds from which on waiting is logged."""
-LONGEST_WAIT: Final = 120.0
+"""Before a hub that is busy or breaks off is given up."""
+LONG_WAIT: Final = 5.0
+"""Seconds from which on a wait is told."""
+LONGEST_WAIT: Final = 60.0
 """Seconds that a hub may ask to wait; one that asks for more is not waited for."""
 SPARE: Final = 64 << 20
 """Bytes that stay free on the disk beside what is downloaded."""
 SAID_FROM: Final = 64 << 20
 """Bytes of a download from which on its progress is logged."""
 _COMMIT: Final = re.compile("[0-9a-f]{40}")
-_PASSING: Final = (408, 429, 500, 502, 503, 504)
 
 T = TypeVar("T")
 
@@ -129,13 +131,39 @@ def _file(source: Source, item: "RepoSibling", commit: str) -> Path:
     get = partial(hf_hub_download, source.repository, item.rfilename, repo_type=source.kind, revision=commit)
     for _ in range(2):
         path = Path(_answered(source, get, item.rfilename))
-        if item.lfs is None or sha256_file(path) == item.lfs.sha256:
+        problem = _unlike(item, path)
+        if problem is None:
             return path
         path.resolve().unlink(
             missing_ok=True
         )  # the cache may hold what was there before: the link and what it leads to
         path.unlink(missing_ok=True)
-    raise source.error("what was downloaded has not the digest that the hub states; try again", item.rfilename)
+    raise source.error(
+        f"what was downloaded {problem}; try again later, or check HF_ENDPOINT if the hub is a mirror", item.rfilename
+    )
+
+
+def _unlike(item: "RepoSibling", path: Path) -> str | None:
+    """How a downloaded file differs from what the hub lists: in its length or digest; None where it does not."""
+    size = path.stat().st_size
+    if item.size is not None and size != item.size:
+        return f"has {size} bytes, and the hub lists {item.size}"
+    if item.lfs is not None:
+        same = sha256_file(path) == item.lfs.sha256
+    elif _COMMIT.fullmatch(item.blob_id or "") is not None:
+        same = _git_digest(path) == item.blob_id
+    else:
+        same = True
+    return None if same else "has not the digest that the hub states"
+
+
+def _git_digest(path: Path) -> str:
+    """The digest by which Git names a file's content, which the hub states of files that are not large."""
+    digest = hashlib.sha1(f"blob {path.stat().st_size}\0".encode(), usedforsecurity=False)
+    with path.open("rb") as stream:
+        while part := stream.read(1 << 20):
+            digest.update(part)
+    return digest.hexdigest()
 
 
 def _is_cached(source: Source, file: str, commit: str) -> bool:
@@ -217,7 +245,10 @@ def _fits_on_disk(source: Source, size: int) -> None:
 
 
 def _answered(source: Source, ask: Callable[[], T], file: str = "") -> T:
-    """The hub's answer; asked again where it is busy or the connection breaks, as long as it asks to wait."""
+    """The hub's answer; asked again where it is busy or the connection breaks, as long as it asks to wait.
+
+    Ends whatever the hub does, and says what it waits for.
+    """
     import httpx2
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, OfflineModeIsEnabled
 
@@ -225,29 +256,40 @@ def _answered(source: Source, ask: Callable[[], T], file: str = "") -> T:
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
     for attempt in range(1, ATTEMPTS + 1):
         try:
-            return ask()
+            return attended(f"{source.named}{file and ' ' + file}", ask)
         except OfflineModeIsEnabled:
             raise
         except HFValidationError:
             raise source.error(f"is not the name of a {source.kind} on the hub; give owner/name") from None
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, AttributeError, JSONDecodeError) as error:
             raise source.error(
-                f"the hub's answer is not that of a hub ({type(error).__name__}: {error}); check HF_ENDPOINT", file
+                f"the answer is not that of a hub ({type(error).__name__}: {error}); check that HF_ENDPOINT names one",
+                file,
             ) from None
-        except (HfHubHTTPError, httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
+        except httpx2.TooManyRedirects:
+            raise source.error("the hub redirects without end; check HF_ENDPOINT and the proxy", file) from None
+        except (HubError, HfHubHTTPError, httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
+            if isinstance(error, HubError) and not isinstance(error, RefusedError):
+                raise source.error(f"{error}; {_TO_CHECK}", file) from None
             if full := explained(error):
                 raise full from None
             # The client says of many a refusal only that the file is not in its cache, and chains the reason.
             cause = error.__cause__ if isinstance(error.__cause__, HfHubHTTPError) else error
             status = (
-                cause.response.status_code if isinstance(cause, HfHubHTTPError) and cause.response is not None else None
+                error.status
+                if isinstance(error, RefusedError)
+                else cause.response.status_code
+                if isinstance(cause, HfHubHTTPError) and cause.response is not None
+                else None
             )
-            passing = status in _PASSING or (status is None and not _of_disk(error))
+            passing = status in PASSING or (status is None and not _of_disk(error))
             wait = _wait(cause, attempt)
             if not passing or attempt == ATTEMPTS or wait > LONGEST_WAIT:
-                raise source.error(_refusal(source, cause, status, wait), file) from None
+                tries = f" (tried {attempt} times)" if attempt > 1 else ""
+                raise source.error(_refusal(source, cause, status, wait, tries), file) from None
             if wait >= LONG_WAIT:
-                log.info("hub_is_busy", source=source.named, waiting_s=wait)
+                why = f"the hub answered with status {status} and asks to wait"
+                say(f"{source.named}{file and ' ' + file}: {why}; try {attempt + 1} of {ATTEMPTS} in {wait:.0f} s")
             time.sleep(wait)
     raise AssertionError
 
@@ -257,12 +299,21 @@ def _of_disk(error: BaseException) -> bool:
 
 
 def _wait(error: BaseException, attempt: int) -> float:
-    response = getattr(error, "response", None)
-    asked = response.headers.get("Retry-After", "") if response is not None else ""
-    return float(asked) if asked.isascii() and asked.isdigit() else 0.5 * 2**attempt
+    asked = error.wait if isinstance(error, RefusedError) else None
+    return 0.5 * 2**attempt if asked is None else asked
 
 
-def _refusal(source: Source, error: BaseException, status: int | None, wait: float) -> str:
+_TO_CHECK: Final = (
+    "check the connection, the proxy and HF_ENDPOINT, then try again: it resumes. For a slow hub set "
+    "HF_HUB_DOWNLOAD_TIMEOUT to more seconds"
+)
+
+
+def _reason(error: BaseException) -> str:
+    return " ".join(str(error).split())[:160] or type(error).__name__
+
+
+def _refusal(source: Source, error: BaseException, status: int | None, wait: float, tries: str) -> str:
     from huggingface_hub.errors import GatedRepoError, RemoteEntryNotFoundError, RevisionNotFoundError
 
     token = "HF_TOKEN, or HF_TOKEN_PATH to a file that holds the token"  # noqa: S105 - the names of variables
@@ -284,11 +335,13 @@ def _refusal(source: Source, error: BaseException, status: int | None, wait: flo
             f"accept its terms there and set {token}"
         )
     if status == 429:
-        return f"the hub answers too many requests (status 429) and asks to wait {wait:.0f} s; try again then"
+        return f"the hub answers too many requests (status 429) and asks to wait {wait:.0f} s; try again then{tries}"
     if status is not None:
-        return f"the hub answered with status {status}; try again later"
-    reason = " ".join(str(error).split())[:160]
-    return f"cannot be downloaded ({reason}); check the connection and HF_ENDPOINT, then try again: it resumes"
+        return f"the hub answered with status {status}; try again later{tries}"
+    return (
+        f"cannot be downloaded ({_reason(error)}); check the connection and HF_ENDPOINT, then try again: it "
+        f"resumes{tries}"
+    )
 
 
 def _meant(name: str, known: Iterable[str]) -> str:
@@ -301,7 +354,7 @@ def _revisions(source: Source) -> list[str]:
     from huggingface_hub import HfApi
 
     with suppress(Exception):  # a remark in an error message: whatever goes wrong, it is left out
-        refs = HfApi().list_repo_refs(source.repository, repo_type=source.kind)
+        refs = attended(source.named, lambda: HfApi().list_repo_refs(source.repository, repo_type=source.kind))
         return [ref.name for ref in (*refs.branches, *refs.tags)]
     return []
 
@@ -313,6 +366,6 @@ def _names(source: Source) -> list[str]:
     owner, _, _ = source.repository.partition("/")
     with suppress(Exception):  # a remark in an error message: whatever goes wrong, it is left out
         if source.kind == "dataset":
-            return [found.id for found in HfApi().list_datasets(author=owner, limit=1000)]
-        return [found.id for found in HfApi().list_models(author=owner, limit=1000)]
+            return attended(owner, lambda: [found.id for found in HfApi().list_datasets(author=owner, limit=1000)])
+        return attended(owner, lambda: [found.id for found in HfApi().list_models(author=owner, limit=1000)])
     return []

@@ -14,6 +14,7 @@ from sqlalchemy import Engine, make_url
 from registry.db import get_engine, utc_text
 from registry.errors import UnreachableError, UsageError
 from registry.exchange.tabular import csv_text
+from registry.files.attended import tell_to
 from registry.logs import log, log_to_stderr
 from registry.schema.history import current, require_current
 from registry.settings import Settings, get_settings
@@ -35,9 +36,10 @@ def budget_option(summary: str) -> Callable[[F], F]:
 
 
 def settings_of() -> Settings:
-    """This process's settings; from here on, logs go to stderr."""
+    """This process's settings; from here on, logs go to stderr, and so does what the hub keeps waiting for."""
     settings = get_settings()
     logging_to_stderr(settings)
+    tell_to(note)
     return settings
 
 

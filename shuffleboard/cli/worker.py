@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import click
 
+from registry.files.attended import tell_to
 from registry.queue.broker import require_admission
 from registry.tables import QUEUES
 from shuffleboard.cli.common import engine_when_reachable, settings_of
@@ -74,6 +75,7 @@ def worker(
         options += ["--threads", str(threads)] if threads else []
         sys.exit(_one_process_each(devices, options))
     settings = settings_of()
+    tell_to(None)
     engine = engine_when_reachable(settings)
     if settings.broker_url:
         require_admission(settings)

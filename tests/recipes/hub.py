@@ -9,7 +9,7 @@ import json
 import re
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -27,11 +27,15 @@ _FILE: Final = re.compile(r"/(?:datasets/)?([^/]+/[^/]+)/resolve/([^/]+)/(.+)")
 
 @dataclass
 class Refusal:
-    """What a fault answers: a status with headers, or, with `cut`, the beginning of a file and then nothing."""
+    """What a fault answers: a status with headers, or, with `cut`, the beginning of a file and then nothing.
+
+    instead: writes all that is answered, or nothing, and closes the connection when it returns.
+    """
 
     status: int = 503
     headers: dict[str, str] = field(default_factory=dict)
     cut: int | None = None
+    instead: Callable[[BaseHTTPRequestHandler], None] | None = None
 
 
 Fault = Callable[[str, dict[str, str]], Refusal | None]
@@ -40,13 +44,15 @@ Fault = Callable[[str, dict[str, str]], Refusal | None]
 @dataclass
 class Hub:
     """url: what HF_ENDPOINT is set to. files: by dataset and path. commits: which revisions a dataset has, by name;
-    one that is not listed has every revision, and a commit is its own name. asked: method and path of each request."""
+    one that is not listed has every revision, and a commit is its own name. asked: method and path of each request.
+    git_digests: what is stated of every file of a repository instead of its SHA-256."""
 
     url: str = ""
     files: dict[str, dict[str, bytes]] = field(default_factory=dict)
     commits: dict[str, dict[str, str]] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
     asked: list[tuple[str, str]] = field(default_factory=list)
+    git_digests: dict[str, str] = field(default_factory=dict)
 
     def add(self, repository: str, files: dict[str, bytes]) -> None:
         self.files.setdefault(repository, {}).update(files)
@@ -103,6 +109,11 @@ def stand_in() -> Iterator[Hub]:
             headers = {name.lower(): value for name, value in self.headers.items()}
             for fault in list(hub.faults):
                 refusal = fault(path, headers)
+                if refusal is not None and refusal.instead is not None:
+                    self.close_connection = True
+                    with suppress(OSError):  # nobody may be left who listens
+                        refusal.instead(self)
+                    return
                 if refusal is not None and refusal.cut is None:
                     self._send(refusal.status, b"", refusal.headers, body=body)
                     return
@@ -127,11 +138,11 @@ def stand_in() -> Iterator[Hub]:
                     {
                         "rfilename": name,
                         "size": len(content),
-                        "lfs": {
-                            "sha256": sha256(content),
-                            "size": len(content),
-                            "pointerSize": 134,
-                        },
+                        **(
+                            {"blobId": hub.git_digests[repository]}
+                            if repository in hub.git_digests
+                            else {"lfs": {"sha256": sha256(content), "size": len(content), "pointerSize": 134}}
+                        ),
                     }
                     for name, content in hub.files[repository].items()
                 ]

@@ -1,0 +1,204 @@
+"""Calls of the hub's client that end, whatever the hub does: nothing sent, a drip, refusals, redirects without end.
+
+The client waits without limit for some answers and tries again for minutes without a word. So each call runs in a
+thread, hooks on its requests count what comes back, and whoever called gives up when too little does.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from registry.logs import log
+
+if TYPE_CHECKING:
+    import httpx2
+
+PASSING: Final = (408, 429, 500, 502, 503, 504)
+"""Statuses after which a hub is asked again."""
+WINDOWS: Final = 3
+"""A call is given up after so many times HF_HUB_DOWNLOAD_TIMEOUT in which less than SLOWEST came."""
+SLOWEST: Final = 1024
+"""Bytes a second."""
+MOST_REQUESTS: Final = 60
+"""Of one call: the client follows redirects and resumes, and does neither forever."""
+_TICK: Final = 0.1
+
+T = TypeVar("T")
+
+_tell: Callable[[str], None] | None = None
+
+
+def tell_to(tell: Callable[[str], None] | None) -> None:
+    """Who is told, in a line, what a call waits for: a command's stderr; None: the log."""
+    global _tell  # noqa: PLW0603
+    _tell = tell
+
+
+def say(message: str) -> None:
+    """Tells what is waited for."""
+    if _tell is None:
+        log.info("hub", message=message)
+    else:
+        _tell(message)
+
+
+class HubError(Exception):
+    """What a hub did that no further try of the client's would mend; the text says what."""
+
+
+class RefusedError(HubError):
+    """A status of PASSING. wait: seconds that the hub asks to wait; None where it does not say."""
+
+    def __init__(self, status: int, wait: float | None) -> None:
+        super().__init__(f"the hub answered with status {status}")
+        self.status, self.wait = status, wait
+
+
+@dataclass
+class _Call:
+    """What the hooks know of a call. waiting: since when a request is under way, and to whom."""
+
+    named: str
+    patience: float
+    requests: int = 0
+    received: int = 0
+    waiting: tuple[float, str] | None = None
+    abandoned: bool = False
+    done: threading.Event = field(default_factory=threading.Event)
+
+
+_current = threading.local()
+_hooked = threading.Lock()
+_is_hooked = False
+
+
+def attended(named: str, ask: Callable[[], T]) -> T:
+    """What `ask`, a call of the hub's client, returns or raises. named: what lines and errors call it.
+
+    Raises HubError where the hub is silent, too slow, refuses for now, redirects in a loop, or gives a page to people
+    where a document for programs is asked for.
+    """
+    from huggingface_hub import constants
+
+    _hook_client()
+    call = _Call(named, float(constants.HF_HUB_DOWNLOAD_TIMEOUT))
+    outcome: list[Any] = []
+
+    def run() -> None:
+        _current.call = call
+        try:
+            outcome.append((ask(), None))
+        except BaseException as error:  # noqa: BLE001 - raised again by whoever waits
+            outcome.append((None, error))
+        finally:
+            call.done.set()
+
+    threading.Thread(target=run, name="hub", daemon=True).start()
+    try:
+        _watch(call)
+    finally:
+        call.abandoned = True
+    value, error = outcome[0]
+    if error is not None:
+        raise error
+    return value  # type: ignore[no-any-return]
+
+
+def _watch(call: _Call) -> None:
+    """Returns when the call is done. Raises HubError when too little came for too long."""
+    window = WINDOWS * call.patience
+    silent, received, last = 0.0, 0, time.monotonic()
+    told = False
+    while not call.done.wait(_TICK):
+        now = time.monotonic()
+        # A wait for another process that downloads the same file is no fault of the hub's.
+        waiting = call.waiting
+        silent += now - last if waiting is not None else 0.0
+        last = now
+        if call.received - received >= SLOWEST * max(silent, 1.0):
+            silent, received, told = 0.0, call.received, False
+        host = "the hub" if waiting is None else waiting[1]
+        if silent >= call.patience and not told:
+            told = True
+            what = f"only {call.received - received} bytes" if call.received > received else "nothing"
+            say(f"{call.named}: waiting for {host}, which has sent {what} for {silent:.0f} s")
+        if silent >= window:
+            got = call.received - received
+            raise HubError(f"{host} sent {f'only {got} bytes' if got else 'nothing'} in {silent:.0f} s")
+
+
+def _hook_client() -> None:
+    """Puts the hooks into every HTTP client that the hub's makes, behind its own."""
+    global _is_hooked  # noqa: PLW0603
+    with _hooked:
+        if _is_hooked:
+            return
+        import httpx2
+        from huggingface_hub import constants, get_session, set_client_factory
+
+        theirs = get_session().event_hooks["request"]
+
+        def client() -> httpx2.Client:
+            return httpx2.Client(
+                event_hooks={"request": [*theirs, _before], "response": [_after]},
+                follow_redirects=True,
+                timeout=constants.HF_HUB_DOWNLOAD_TIMEOUT,
+            )
+
+        set_client_factory(client)
+        _is_hooked = True
+
+
+def _before(request: "httpx2.Request") -> None:
+    """Before each request: none is without a time-out, and no call makes them forever."""
+    call: _Call | None = getattr(_current, "call", None)
+    if call is None:
+        return
+    if call.abandoned:
+        raise HubError("given up")
+    call.requests += 1
+    if call.requests > MOST_REQUESTS:
+        raise HubError(f"{request.url.host} redirects or breaks off without end ({MOST_REQUESTS} requests)")
+    request.extensions["timeout"] = dict.fromkeys(("connect", "read", "write", "pool"), call.patience)
+    call.waiting = (time.monotonic(), request.url.netloc.decode("ascii", "replace"))
+
+
+def _after(response: "httpx2.Response") -> None:
+    """After the headers of each answer: what has to be said of it is said at once, and its bytes are counted."""
+    call: _Call | None = getattr(_current, "call", None)
+    if call is None:
+        return
+    if response.status_code in PASSING:
+        call.waiting = None
+        asked = response.headers.get("Retry-After", "")
+        raise RefusedError(response.status_code, float(asked) if asked.isascii() and asked.isdigit() else None)
+    kind = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+    if response.is_success and kind == "text/html" and "/api/" in response.request.url.path:
+        raise HubError(f"{response.request.url.host} answers with a web page (text/html) instead of JSON")
+    if response.request.method == "HEAD" or response.is_redirect:
+        call.waiting = None
+        return
+    response.stream = _counted(response.stream, call)
+
+
+def _counted(stream: Any, call: _Call) -> Any:
+    import httpx2
+
+    class Counted(httpx2.SyncByteStream):
+        def __iter__(self) -> Iterator[bytes]:
+            try:
+                for part in stream:
+                    if call.abandoned:
+                        raise HubError("given up")
+                    call.received += len(part)
+                    yield part
+            finally:
+                call.waiting = None
+
+        def close(self) -> None:
+            call.waiting = None
+            stream.close()
+
+    return Counted()
