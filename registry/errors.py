@@ -24,11 +24,25 @@ Messages name the thing, the value and the remedy. The command line prints them 
 them to a response in one handler.
 """
 
+import re
+from typing import Final
+
+_UNSHOWABLE: Final = re.compile("[\x00\ud800-\udfff]")
+
+
+def quotable(text: str) -> str:
+    """The text as every terminal, log and answer can show it: NUL and half surrogates are written as escapes."""
+    return _UNSHOWABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
 
 class ShuffleboardError(Exception):
     """Root of the tree; `exit_status` is what the command line ends with."""
 
     exit_status = 1
+
+    def __str__(self) -> str:
+        """The message. It may quote what was refused, and is shown all the same."""
+        return quotable(super().__str__())
 
 
 class UsageError(ShuffleboardError):

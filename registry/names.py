@@ -9,6 +9,8 @@ from registry.errors import UsageError
 
 LISTED: Final = 20
 """This many known names are listed where one is unknown."""
+MAX_LABEL: Final = 500
+"""Characters of a name in a file: of a question, a subject, a task. An index of either database holds as many."""
 CLOSE: Final = 0.75
 """How alike a typed name and the beginning of a known one must be, from 0 to 1."""
 _NAME = re.compile(r"[A-Za-z0-9._-]+")

@@ -2,12 +2,19 @@
 
 Every door asks here: query strings, paths and forms of the website, JSON bodies, and files that are uploaded or
 imported. A name or a number that passes may still be refused by the type that it is read as.
+
+A document is weighed before it is read: what it takes in memory follows from how many values its text has, and a text
+of tiny values takes forty times its own bytes.
 """
 
 import json
 import math
 import re
+import sys
 from collections.abc import Iterator
+from decimal import Decimal
+from functools import cache
+from itertools import repeat
 from typing import Any, Final, NoReturn
 
 from registry.db import MAX_ROW_ID
@@ -16,11 +23,19 @@ MAX_DEPTH: Final = 64
 """Levels of lists and objects in a document."""
 MAX_ITEMS: Final = 10_000
 """Items of one list, or keys of one object."""
+MEMORY: Final = 128 << 20
+"""Bytes that a document may take once it is read, its text included: a line, a body, an entry of an archive."""
 
 _UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
 # What a document of harmless size must hold before it is worth walking through: 19 digits in a row, or an escape that
 # may stand for a character above.
 _SUSPECT: Final = re.compile(r"[0-9]{19}|\\u(?:0000|[dD][89a-fA-F])|[\x00\ud800-\udfff]")
+
+# Bytes in memory of what a sign outside of strings stands for, as Python 3.11 has it: an object with a key, a list, a
+# key with its place, a value with its place.
+_WEIGHTS: Final = {"{": 200, "[": 80, ":": 80, ",": 64}
+_PIECE: Final = 1 << 20
+"""Characters that are weighed at once."""
 
 
 class RefusedError(ValueError):
@@ -38,6 +53,16 @@ class TooDeepError(RefusedError):
         super().__init__(f"{where} is nested too deeply; use at most {MAX_DEPTH} levels")
 
 
+class TooHeavyError(RefusedError):
+    """A document would take more memory than its door allows. needed: bytes, or more."""
+
+    def __init__(self, needed: int, memory: int) -> None:
+        super().__init__(
+            f"the document would take {needed:,} bytes of memory or more, over the limit of {memory:,}; divide it"
+        )
+        self.needed = needed
+
+
 def problem_of_text(text: str) -> str | None:
     """Why no database holds the text, with the remedy; None where one does."""
     found = _UNSTORABLE.search(text)
@@ -48,50 +73,65 @@ def problem_of_text(text: str) -> str | None:
     return "contains half a surrogate pair, which is not UTF-8; repair the text"
 
 
-def check(document: Any, name: str = "the document", *, items: int = MAX_ITEMS) -> None:
+def check(document: Any, name: str = "the document", *, items: int = MAX_ITEMS, infinite: bool = False) -> None:
     """Refuses a document of dicts, lists and plain values by the first thing in it that no door lets in.
 
-    name: what a message calls the document itself. items: how many a list or an object may have. Raises RefusedError.
+    name: what a message calls the document itself. items: how many a list or an object may have. infinite: infinities
+    are let in. Raises RefusedError.
     """
-    waiting: list[tuple[str, Any, int]] = [(name, document, 1)]
-    while waiting:
-        where, value, depth = waiting.pop()
-        problem = None
-        if isinstance(value, str):
-            problem = problem_of_text(value)
-        elif isinstance(value, int) and not -MAX_ROW_ID - 1 <= value <= MAX_ROW_ID:
-            problem = "is beyond 64-bit integers; give a smaller number"
-        elif isinstance(value, float) and math.isinf(value):
-            problem = "is too large to be stored; give a finite number"
-        elif isinstance(value, dict | list):
-            if depth > MAX_DEPTH:
-                raise TooDeepError(where)
-            if len(value) > items:
-                problem = f"has {len(value):,} items; give at most {items:,}"
-            else:
-                waiting.extend(_parts(where if depth > 1 else "", where, value, depth + 1))
-        if problem is not None:
-            raise RefusedError(f"{where} {problem}")
+    # One iterator for each level, so that walking through takes no memory of its own.
+    levels: list[Iterator[tuple[str, Any]]] = [iter([(name, document)])]
+    while levels:
+        for where, value in levels[-1]:
+            problem = None
+            if isinstance(value, str):
+                problem = problem_of_text(value)
+            elif isinstance(value, int) and not -MAX_ROW_ID - 1 <= value <= MAX_ROW_ID:
+                problem = "is beyond 64-bit integers; give a smaller number"
+            elif isinstance(value, float) and math.isinf(value) and not infinite:
+                problem = "is too large to be stored; give a finite number"
+            elif isinstance(value, dict | list):
+                if len(levels) > MAX_DEPTH:
+                    raise TooDeepError(where)
+                if len(value) > items:
+                    problem = f"has {len(value):,} items; give at most {items:,}"
+                else:
+                    levels.append(_parts(where, value, outermost=len(levels) == 1))
+                    break
+            if problem is not None:
+                raise RefusedError(f"{where} {problem}")
+        else:
+            levels.pop()
 
 
-def _parts(inside: str, where: str, value: dict[Any, Any] | list[Any], depth: int) -> Iterator[tuple[str, Any, int]]:
+def _parts(where: str, value: dict[Any, Any] | list[Any], *, outermost: bool) -> Iterator[tuple[str, Any]]:
     """What a list or an object holds; a message names the outermost key, which is what its reader knows."""
     if isinstance(value, list):
-        yield from ((inside or where, item, depth) for item in value)
-        return
+        return zip(repeat(where), value)
+    return _members(where, value, outermost=outermost)
+
+
+def _members(where: str, value: dict[Any, Any], *, outermost: bool) -> Iterator[tuple[str, Any]]:
     for key, item in value.items():
-        yield f"a key of {where}", key, depth
-        yield inside or str(key)[:100], item, depth
+        yield f"a key of {where}", key
+        yield str(key)[:100] if outermost else where, item
 
 
-def decode(text: str, *, items: int = MAX_ITEMS) -> Any:
+def decode(
+    text: str, *, items: int = MAX_ITEMS, memory: int = MEMORY, exactly: bool = False, constants: bool = False
+) -> Any:
     """The JSON document that `text` is.
 
-    Raises RefusedError for NaN and infinity, a key given twice, nesting too deep, and all that `check` refuses;
-    json.JSONDecodeError for what is no JSON.
+    items: how many a list or an object may have. memory: bytes that it may take once it is read, with its text.
+    exactly: numbers with a point come as Decimal. constants: NaN and Infinity are let in.
+    Raises TooHeavyError before it is read; RefusedError for NaN and infinity, a key given twice, nesting too deep, and
+    all that `check` refuses; json.JSONDecodeError for what is no JSON.
     """
+    needed = weight(text, memory)
+    if needed > memory:
+        raise TooHeavyError(needed, memory)
     try:
-        document = _DECODER.decode(text)
+        document = _decoder(exactly=exactly, constants=constants).decode(text)
     except RecursionError:
         raise TooDeepError("the document") from None
     except ValueError as error:
@@ -100,8 +140,33 @@ def decode(text: str, *, items: int = MAX_ITEMS) -> Any:
         raise
     # A document is walked through where counting says that there may be something to find: most lines have nothing.
     if text.count("[") + text.count("{") > MAX_DEPTH or text.count(",") >= items or _SUSPECT.search(text):
-        check(document, items=items)
+        check(document, items=items, infinite=constants)
     return document
+
+
+def weight(text: str, enough: int) -> int:
+    """Bytes that a JSON document takes at most once it is read, its text included; as soon as it is over `enough`.
+
+    Signs within strings count for nothing where that makes a difference.
+    """
+    own = 2 * sys.getsizeof(text)
+    most = own + _structure(text)
+    if most <= enough:
+        return most
+    total, start, within = own, 0, False
+    while start < len(text) and total <= enough:
+        end = start + _PIECE
+        while text[end - 1 : end] == "\\":  # an escape stays in one piece
+            end += 1
+        parts = text[start:end].replace("\\\\", "").replace('\\"', "").split('"')
+        total += _structure("".join(parts[within::2]))
+        within ^= len(parts) % 2 == 0
+        start = end
+    return total
+
+
+def _structure(text: str) -> int:
+    return sum(bytes_ * text.count(sign) for sign, bytes_ in _WEIGHTS.items())
 
 
 def _constant(name: str) -> NoReturn:
@@ -119,11 +184,17 @@ def _finite(digits: str) -> float:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     document = dict(pairs)
     if len(document) != len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
-        raise RefusedError(f"key {twice!r} is given twice; keep one")
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        raise RefusedError(f"key {twice[:100]!r} is given twice; keep one")
     return document
 
 
-# One decoder for all documents: making one costs as much as decoding a short line.
-_DECODER: Final = json.JSONDecoder(parse_constant=_constant, parse_float=_finite, object_pairs_hook=_unique)
+@cache
+def _decoder(*, exactly: bool, constants: bool) -> json.JSONDecoder:
+    """One for all documents: making it costs as much as decoding a short line."""
+    return json.JSONDecoder(
+        parse_constant=float if constants else _constant,
+        parse_float=Decimal if exactly else _finite,
+        object_pairs_hook=_unique,
+    )

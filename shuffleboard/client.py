@@ -494,7 +494,7 @@ def _definition(definition: Mapping[str, Any] | Path) -> Mapping[str, Any]:
         return tomllib.loads(definition.read_text(encoding="utf-8"))
     except OSError as error:
         raise IngestError(f"{definition}: cannot be read ({error.strerror}); check the path") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise IngestError(f"{definition.name}: not valid TOML in UTF-8 ({error}); correct the file") from None
 
 

@@ -16,6 +16,7 @@ from registry.errors import (
     QueueError,
     ShuffleboardError,
     StorageError,
+    quotable,
 )
 from registry.untrusted import RefusedError
 
@@ -48,6 +49,7 @@ def wants_json() -> bool:
 
 def problem(status: HTTPStatus, detail: str, **more: Any) -> AnyResponse:
     """An error as an RFC 9457 document under the API, as a page elsewhere. more: what the page says besides."""
+    detail = quotable(detail)
     if wants_json():
         document = {
             "type": "about:blank",

@@ -6,6 +6,7 @@ Unknown keys are kept. CSV and Parquet carry the same columns, `options` as a JS
 
 import hashlib
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
@@ -18,11 +19,14 @@ from registry.benchmarks.lines import Place, check_text, read_cells, read_lines,
 from registry.digests import canonical_json, sha256_file, sha256_text
 from registry.errors import IngestError
 from registry.files.allowance import Allowance
+from registry.files.documents import as_written
+from registry.names import MAX_LABEL
 from registry.untrusted import RefusedError, check, decode
 
 REQUIRED = ("id", "subject", "question", "options", "answer")
 KNOWN = {*REQUIRED, "context", "passage", "split"}
 """Keys that are stored apart; `cluster` is kept with the unknown ones, as text."""
+_AGAIN = "take the file from its source again"
 FEW_SHOT = "fewshot"
 MAX_OPTIONS = 1000
 """Options of a question. Real benchmarks have up to a few dozen."""
@@ -96,14 +100,16 @@ def read_benchmark(
     answer always comes first. documents: the lines, where `path` is a file of another kind that holds questions.
     Raises IngestError naming file, line, value and remedy.
     """
-    content = checked_benchmark(
-        _documents(path) if documents is None else documents, name=path.name, file_digest="", split=split
-    )
+    with as_written(path.name, _AGAIN):
+        content = checked_benchmark(
+            _documents(path) if documents is None else documents, name=path.name, file_digest="", split=split
+        )
     pool = content.pool
     if few_shot is not None:
         if pool:
             raise IngestError(f"{path.name}: has {FEW_SHOT} lines already; remove --fewshot or those lines")
-        pool = tuple(record for _, record in _read_records(few_shot.name, _documents(few_shot)))
+        with as_written(few_shot.name, _AGAIN):
+            pool = tuple(record for _, record in _read_records(few_shot.name, _documents(few_shot)))
     digest = sha256_file(path) if few_shot is None else sha256_text(sha256_file(path) + sha256_file(few_shot))
     return _in_order(BenchmarkFile(content.questions, pool, content.split, digest, shuffle_seed))
 
@@ -215,7 +221,7 @@ def _read_table(path: Path) -> Iterator[tuple[Place, dict[str, Any]]]:
     rows = read_cells(path)
     place, heading = next(rows, (Place(path, 1), []))
     if len(set(heading)) < len(heading):
-        twice = next(name for name in heading if heading.count(name) > 1)
+        twice = Counter(heading).most_common(1)[0][0]
         place.reject(f"column {shorten(twice)!r} is given twice; keep one")
     for place, cells in rows:
         if len(cells) > len(heading):
@@ -255,6 +261,7 @@ def _check(place: Place, document: dict[str, Any]) -> tuple[str | None, Question
     external_id = _text(place, "id", external_id)
     if not external_id:
         place.reject("id is empty; give each question its own id")
+    _require_label(place, "id", external_id)
     options = document["options"]
     if not isinstance(options, list) or len(options) < 2:
         place.reject(f"options {shorten(options)!r}: a question needs a list of at least two options")
@@ -275,14 +282,14 @@ def _check(place: Place, document: dict[str, Any]) -> tuple[str | None, Question
         place.reject("context and its alias passage are both given; keep one")
     record = QuestionRecord(
         external_id,
-        _optional_text(place, "subject", document["subject"]),
+        _label(place, "subject", document["subject"]),
         _optional_text(place, "context", document.get("context", document.get("passage"))),
         _text(place, "question", document["question"]),
         tuple(options),
         answer,
         {key: value for key, value in document.items() if key not in KNOWN} | _cluster(place, document),
     )
-    return _optional_text(place, "split", document.get("split")), record
+    return _label(place, "split", document.get("split")), record
 
 
 def _cluster(place: Place, document: dict[str, Any]) -> dict[str, Any]:
@@ -292,7 +299,7 @@ def _cluster(place: Place, document: dict[str, Any]) -> dict[str, Any]:
         value = str(value)
     if "cluster" not in document:
         return {}
-    return {"cluster": _optional_text(place, "cluster", value)}
+    return {"cluster": _label(place, "cluster", value)}
 
 
 def _values(document: Any) -> Iterator[Any]:
@@ -311,6 +318,18 @@ def _text(place: Place, name: str, value: Any) -> str:
     if not isinstance(value, str):
         place.reject(f"{name} {shorten(value)!r} is not text; put it in quotation marks")
     return check_text(place, name, value)
+
+
+def _label(place: Place, name: str, value: Any) -> str | None:
+    """A name that pages and indexes have as a whole, if any."""
+    text = _optional_text(place, name, value)
+    return None if text is None else _require_label(place, name, text)
+
+
+def _require_label(place: Place, name: str, text: str) -> str:
+    if len(text) > MAX_LABEL:
+        place.reject(f"{name} {shorten(text)!r} has {len(text):,} characters; give at most {MAX_LABEL}")
+    return text
 
 
 def _optional_text(place: Place, name: str, value: Any) -> str | None:

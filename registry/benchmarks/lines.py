@@ -6,14 +6,18 @@ import json
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from registry.errors import IngestError
 from registry.files.allowance import RECORD
 from registry.files.packed import Lines
-from registry.untrusted import RefusedError, TooDeepError, decode, problem_of_text
+from registry.untrusted import MAX_ITEMS, RefusedError, TooDeepError, decode, problem_of_text
 
 csv.field_size_limit(RECORD)  # a context may be longer than the 128 KiB that it is otherwise
+
+
+LONGEST_MESSAGE: Final = 2000
+"""Characters of what is said of a place: it may quote what stands there several times."""
 
 
 class Place:
@@ -27,7 +31,7 @@ class Place:
 
     def reject(self, problem: str) -> NoReturn:
         """Raises IngestError: file, line, problem with value and remedy."""
-        raise IngestError(f"{self.path.name} line {self.line}: {problem}")
+        raise IngestError(f"{self.path.name} line {self.line}: {shorten(problem, LONGEST_MESSAGE)}")
 
 
 def shorten(value: Any, limit: int = 80) -> str:
@@ -80,7 +84,10 @@ def read_cells(path: Path) -> Iterator[tuple[Place, list[str]]]:
                 lines.begin()
                 if cells:
                     number += 1
-                    yield Place(path, number), cells
+                    place = Place(path, number)
+                    if len(cells) > MAX_ITEMS:
+                        place.reject(f"has {len(cells):,} cells; give at most {MAX_ITEMS:,}")
+                    yield place, cells
     except FileNotFoundError:
         raise IngestError(f"{path}: no such file; check the path") from None
     except (OSError, EOFError, zlib.error, csv.Error, UnicodeDecodeError) as error:

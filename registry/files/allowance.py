@@ -6,7 +6,7 @@ shortest. A single record, such as a line or a document of an archive, may be RE
 times its bytes in memory.
 """
 
-from typing import Final
+from typing import Final, NoReturn
 
 from registry.errors import IngestError
 from registry.settings import get_settings
@@ -34,7 +34,7 @@ class Allowance:
         if self.taken > self.limit:
             self.refuse(self.taken)
 
-    def refuse(self, size: int) -> None:
+    def refuse(self, size: int) -> NoReturn:
         """Raises IngestError for a file that unpacks to so many bytes or more."""
         part = f", {KEPT} times as many bytes in all" if self.kept else ""
         raise IngestError(
@@ -47,3 +47,7 @@ class Allowance:
         if size > RECORD:
             where = f"{self.name} {what}"
             raise IngestError(f"{where}: has {size} bytes or more, over the limit of {RECORD}; divide it")
+
+    def refuse_record(self, what: str, problem: str) -> NoReturn:
+        """Raises IngestError for a record that is too large in another way."""
+        raise IngestError(f"{self.name} {what}: has {problem}; divide it")

@@ -12,6 +12,8 @@ from typing import Final, Self
 from registry.files.allowance import RECORD, Allowance
 
 ZIP_MAGIC: Final = b"PK\x03\x04"
+CELLS: Final = 100_000
+"""Commas of a line of a table: each may be a cell, which takes fifty times its byte."""
 ZSTANDARD: Final = 93
 """Compression method of zip archives that Python's zipfile does not know before 3.14."""
 _ENCRYPTED: Final = 1
@@ -60,6 +62,8 @@ class Lines:
     def texts(self) -> Iterator[str]:
         """The lines as text, without a byte order mark. Raises UnicodeDecodeError."""
         for line in self:
+            if line.count(b",") > CELLS:
+                self._allowance.refuse_record(f"line {self.number}", f"more than {CELLS:,} cells")
             yield line.removeprefix(b"\xef\xbb\xbf").decode() if self.number == 1 else line.decode()
 
 

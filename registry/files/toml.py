@@ -1,14 +1,18 @@
 """Definitions that users write as files: read whole, within a size; TOML free of what no door lets in."""
 
+import re
 import tomllib
+from decimal import Decimal
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, Final
 
 from registry.errors import IngestError
-from registry.untrusted import RefusedError, check
+from registry.untrusted import MAX_DEPTH, RefusedError, TooDeepError, check
 
 MAX_FILE_BYTES: Final = 1_000_000
+_PART: Final = r"""(?:[A-Za-z0-9_-]++|"(?:[^"\\]|\\.)*+"|'[^']*+')"""
+_DEEP_KEY: Final = re.compile(rf"\s*+\[*+\s*+{_PART}(?:\s*+\.\s*+{_PART}){{{MAX_DEPTH},}}")
 
 
 def read_definition(path: Path | Traversable) -> str:
@@ -30,12 +34,25 @@ def read_definition(path: Path | Traversable) -> str:
 
 def read_toml(path: Path) -> dict[str, Any]:
     """The document of a file. Raises IngestError naming file, problem and remedy."""
-    text = read_definition(path)
+    return parse_toml(read_definition(path), path.name)
+
+
+def parse_toml(text: str, name: str, *, exactly: bool = False) -> dict[str, Any]:
+    """The document of a file of that name. exactly: numbers with a point come as Decimal. Raises IngestError."""
     try:
-        document = tomllib.loads(text)
-        check(document, path.name)
+        _require_shallow(text)
+        document = tomllib.loads(text, parse_float=Decimal if exactly else float)
+        check(document, name)
     except RefusedError as error:
-        raise IngestError(f"{path.name}: {error}") from None
+        raise IngestError(f"{name}: {error}") from None
     except (ValueError, RecursionError) as error:
-        raise IngestError(f"{path.name}: not valid TOML: {str(error)[:200]}; correct the file") from None
+        reason = "a number has thousands of digits" if "integer string" in str(error) else str(error)[:200]
+        raise IngestError(f"{name}: not valid TOML: {reason}; correct the file") from None
     return document
+
+
+def _require_shallow(text: str) -> None:
+    """Raises TooDeepError for a key of many parts: each is a level, and reading takes the square of them."""
+    for line in text.splitlines():
+        if line.count(".") > MAX_DEPTH and _DEEP_KEY.match(line):
+            raise TooDeepError("a key")

@@ -4,14 +4,13 @@ A line of JSON for each question: its `id` and `texts`, the wordings of its ques
 many, since a paraphrase of one ordinal is one run over the benchmark.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from registry.errors import VariantError
 from registry.files.toml import read_definition
-from registry.untrusted import RefusedError, check
+from registry.untrusted import RefusedError, decode
 
 MAX_TEXTS: Final = 100
 
@@ -27,17 +26,18 @@ def read_paraphrases(path: Path) -> dict[str, Any]:
             continue
         where = f"{path.name} line {number}"
         try:
-            document = json.loads(line)
-            check(document, where)
+            document = decode(line)
         except RefusedError as error:
-            raise VariantError(str(error)) from None
-        except (ValueError, RecursionError) as error:
+            raise VariantError(f"{where}: {error}") from None
+        except ValueError as error:
             raise VariantError(f'{where}: not valid JSON: {error}; give {{"id": …, "texts": […]}}') from None
         if not isinstance(document, Mapping) or document.keys() != {"id", "texts"}:
             raise VariantError(f"{where}: {_shortened(line)}; give an object with the keys id and texts alone")
         name, texts = document["id"], document["texts"]
         if not isinstance(name, str) or name in found:
-            raise VariantError(f"{where}: id {name!r} is not a text, or stands twice; give each question one line")
+            raise VariantError(
+                f"{where}: id {_shortened(repr(name))} is not a text, or stands twice; give each question one line"
+            )
         found[name] = _checked(texts, where)
     if not found:
         raise VariantError(f"{path.name}: contains no paraphrases; give a line for each question")

@@ -4,7 +4,7 @@ Nothing that was published or sealed changes: each change makes a new version of
 link in the chain, and the metrics of every sealed evaluation under it are stored beside the published ones.
 """
 
-import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -30,8 +30,11 @@ from registry.tables import (
     Evaluation,
     Question,
 )
+from registry.untrusted import RefusedError, decode
 
 MAX_NOTE: Final = 2000
+_MOST: Final = 1_000_000
+"""Errata of a file."""
 COMMAND_LINE: Final = "command line"
 
 
@@ -109,8 +112,10 @@ def import_errata(
 def read_errata(text: str, source: str) -> Any:
     """A file of errata as JSON. Raises IngestError for what is none."""
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
+        return decode(text, items=_MOST)
+    except RefusedError as error:
+        raise IngestError(f"{source}: {error}") from None
+    except ValueError:
         raise IngestError(f"{source}: it is no JSON; give a file of shuffleboard benchmarks errata export") from None
 
 
@@ -144,11 +149,13 @@ def _parsed(document: Any, version: BenchmarkVersion, source: str) -> list[Mark]
             raise refuse(f"erratum {number}: question, status and note are texts")
         answer, at = item.get("answer"), item.get("at")
         if not (answer is None or (isinstance(answer, int) and not isinstance(answer, bool))):
-            raise refuse(f"erratum {number}: answer {answer!r}: give the number of the right option, from 0")
+            raise refuse(f"erratum {number}: answer {str(answer)[:40]}: give the number of the right option, from 0")
         try:
             moment = None if at is None else datetime.fromisoformat(at)
         except (TypeError, ValueError):
-            raise refuse(f"erratum {number}: at {at!r} is no time such as 2026-11-21T13:00:00+00:00") from None
+            raise refuse(
+                f"erratum {number}: at {str(at)[:40]!r} is no time such as 2026-11-21T13:00:00+00:00"
+            ) from None
         if moment is not None and moment.tzinfo is None:
             raise refuse(f"erratum {number}: at {at!r} has no time zone; add one, such as +00:00")
         actor = item.get("actor", COMMAND_LINE)
@@ -157,8 +164,8 @@ def _parsed(document: Any, version: BenchmarkVersion, source: str) -> list[Mark]
         found.append(Mark(item["question"], item["status"], item["note"], answer, actor, moment))
     names = [one.question for one in found]
     if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise refuse(f"question {twice!r} is listed twice; keep one")
+        twice = Counter(names).most_common(1)[0][0]
+        raise refuse(f"question {twice[:100]!r} is listed twice; keep one")
     return found
 
 

@@ -8,7 +8,6 @@ registry.
 import base64
 import binascii
 import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -20,6 +19,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat,
 
 from registry.digests import DIGEST_LENGTH, canonical_json
 from registry.errors import UsageError
+from registry.untrusted import decode
 
 DOMAIN: Final = b"shuffleboard chain head 1\n"
 """What stands before a statement in the bytes that are signed; the number is the statement's version."""
@@ -143,13 +143,13 @@ def read_statement(text: str) -> Statement:
     """A statement of its canonical text. Raises ValueError for a text that is not exactly the text of a statement."""
     message = "the statement is not as this version of the program writes it"
     try:
-        found = json.loads(text)
+        found = decode(text)
         statement = Statement(
             found["head"], found["length"], datetime.fromisoformat(found["at"]), found["registry"], found["key"]
         )
         written = statement.text
         named = all(isinstance(found[key], str) for key in KEYS - {"length"}) and is_digest(found["head"])
-    except (KeyError, TypeError, AttributeError, RecursionError, ValueError) as error:
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise ValueError(message) from error
     # Whatever else the text says, or says otherwise, would be signed as well.
     length = found["length"]

@@ -1,14 +1,14 @@
 """What kind of file a user gave, so that the wrong command can name the right one."""
 
 import gzip
-import json
-import tomllib
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from registry.errors import IngestError
+from registry.files.toml import parse_toml
+from registry.untrusted import decode
 
 HEAD_BYTES: Final = 1 << 20
 """As much of a file is looked at; a first line is shorter."""
@@ -154,10 +154,9 @@ def _parquet_columns(path: Path) -> list[str]:
 
 def _toml(text: str) -> Kind | None:
     try:
-        document = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError):
+        return _definition(parse_toml(text, ""))
+    except IngestError:
         return None
-    return _definition(document)
 
 
 def _definition(document: Mapping[str, Any]) -> Kind | None:
@@ -176,7 +175,7 @@ def _json(text: str) -> Kind | None:
     """JSON Lines by their first line; one document by its keys."""
     for part in (text.partition("\n")[0], text):
         try:
-            document = json.loads(part)
+            document = decode(part)
         except ValueError:
             continue
         if isinstance(document, dict):

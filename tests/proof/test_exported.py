@@ -303,7 +303,7 @@ def a_file_that_is_no_parquet(_: Published, site: Path) -> None:
         (a_link, "data/predictions.parquet: is a link", []),
         (a_folder_that_is_a_link, "is a link", []),
         (a_link_that_nothing_lists, "data/more: is a link", []),
-        (json_that_is_none, "proof/chain.json: is not a JSON document", []),
+        (json_that_is_none, "proof/chain.json: cannot be read as JSON", []),
         (json_of_another_form, "a file is not as it is written by this program", []),
         (a_file_that_is_no_parquet, "predictions.parquet: has a footer of", []),
     ],

@@ -244,7 +244,11 @@ def test_a_file_that_breaks_a_rule_is_refused_by_its_place(case: str) -> None:
         ("p.yaml", b"", "p.yaml: unknown kind of file; use .toml or .json"),
         ("p.toml", b"\xff", "p.toml: is not UTF-8; save it as UTF-8"),
         ("p.toml", b"a" * 1_000_001, "p.toml: is larger than 1,000,000 bytes"),
-        ("p.json", b'{"name": "mine", "base": "match-dash", "generation": {"temperature": NaN}}', "give a number"),
+        (
+            "p.json",
+            b'{"name": "mine", "base": "match-dash", "generation": {"temperature": NaN}}',
+            "NaN is not a number",
+        ),
         ("p.toml", b'name = "mine"\nbase = "match-dash"\ngeneration.temperature = inf', "give a number"),
         ("p.json", b'{"name": "mine", "base": "match-dash", "generation": {"top_p": 1e-999999}}', "up to 9 decimals"),
     ],

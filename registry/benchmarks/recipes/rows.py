@@ -9,14 +9,11 @@ from typing import Any, Final
 from registry.benchmarks.lines import Place, read_cells, read_lines, shorten
 from registry.benchmarks.recipes.recipe import Answer, Columns, Files
 from registry.errors import IngestError
-from registry.files.allowance import Allowance
-from registry.untrusted import decode
+from registry.files.documents import read_document
 
 _COLUMN: Final = re.compile(r"\{([^{}:]+)(?::0(\d))?\}")
 _LABEL: Final = re.compile(r"\(?([A-Za-z])\)\s*")
 _NUMBER: Final = re.compile(r"-?[0-9]{1,9}")
-_RECORDS: Final = 1_000_000
-"""Records of a JSON document."""
 
 Row = dict[str, Any]
 
@@ -215,13 +212,7 @@ def _cells(path: Path) -> Iterator[tuple[Place, Row]]:
 
 def _records(path: Path) -> Iterator[tuple[Place, Row]]:
     """The records of a JSON document, all of which is in memory at once."""
-    try:
-        Allowance(path.name, kept=True).take(path.stat().st_size)
-        listed = decode(path.read_text(encoding="utf-8-sig"), items=_RECORDS)
-    except FileNotFoundError:
-        raise IngestError(f"{path}: no such file; check the path") from None
-    except (OSError, ValueError) as error:
-        raise IngestError(f"{path.name}: cannot be read as JSON ({shorten(str(error))}); check the file") from None
+    listed = read_document(path)
     if not isinstance(listed, list) or not all(isinstance(row, dict) for row in listed):
         raise IngestError(f"{path.name}: is not a list of records; choose another file of the dataset")
     yield from _numbered(path, listed)

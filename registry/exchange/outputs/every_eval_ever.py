@@ -9,8 +9,8 @@ A prompt that counts in several results stands in the file once for each, and is
 probabilities; a record that this registry wrote keeps them, the variant and the order in its metadata.
 """
 
-import json
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -28,8 +28,10 @@ from registry.exchange.outputs.record import (
     match_options,
     optional_text,
 )
+from registry.untrusted import decode
 
 FORMAT: Final = "every-eval-ever"
+_ORDINAL: Final = re.compile("[0-9]{1,5}")
 KEYS: Final = frozenset({"schema_version", "sample_id", "interaction_type", "input", "evaluation"})
 
 
@@ -78,7 +80,7 @@ def _variant(place: Place, record: Mapping[str, Any], following: int) -> int:
     for key, first in (("variant", 0), ("epoch", 1)):
         if key in metadata:
             text = str(metadata[key])
-            if not text.isdecimal() or not first <= int(text) <= MAX_VARIANT + first:
+            if not _ORDINAL.fullmatch(text) or not first <= int(text) <= MAX_VARIANT + first:
                 place.reject(f"metadata.{key} {shown(metadata[key])} is not a whole number from {first}")
             return int(text) - first
     return following
@@ -116,7 +118,7 @@ def _own_order(
     if question is None or not isinstance(stated, str):
         return None
     try:
-        ordinals = json.loads(stated)
+        ordinals = decode(stated)
     except ValueError:
         place.reject(f"metadata.order {shown(stated)} is not a list of ordinals")
     if not isinstance(ordinals, list) or len(ordinals) != len(choices):
@@ -154,7 +156,7 @@ def _recorded(
     weights = None
     if isinstance(stated, str):
         try:
-            values = json.loads(stated)
+            values = decode(stated)
         except ValueError:
             place.reject(f"metadata.label_probabilities {shown(stated)} is not a list of numbers")
         weights = check_numbers(place, "metadata.label_probabilities", values, len(order), low=0.0, high=math.inf)

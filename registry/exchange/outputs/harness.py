@@ -7,7 +7,6 @@ A document is found in the benchmark by its id, else by its question's text, els
 to the options by text, so that a task which reorders them is read rightly. All else is variant 0 of one order.
 """
 
-import ast
 import json
 import math
 import re
@@ -45,6 +44,8 @@ def read_harness(path: Path, questions: Mapping[str, KnownQuestion]) -> Iterator
         yield Recorded(place, question, 0, order, False, None, logprobs=logprobs, text=optional_text(place, None))
 
 
+_PAIR: Final = re.compile(r"\s*[(\[]?\s*'?([-+]?[0-9.]{1,40}(?:[eE][-+]?[0-9]{1,4})?)'?\s*(?:,\s*'?\w*'?\s*)?[)\]]?\s*")
+"""A log-likelihood as Python prints it, alone or with whether it is the greedy answer."""
 SCORE_KEYS = frozenset({"prompt_id", "always_same_option"})
 """Of which a document of a SCORE task has one: the number of the prompt, or where the right option was moved to."""
 
@@ -115,9 +116,10 @@ def _find(
                 return fitting[0]
             if not found:
                 place.reject(f"question {shown(doc[key])} is not in the benchmark; check --benchmark")
-    if line["doc_id"] not in by_ordinal:
-        place.reject(f"doc_id {shown(line['doc_id'])} matches no question of the benchmark; check --benchmark")
-    return by_ordinal[line["doc_id"]]
+    number = line["doc_id"]
+    if not isinstance(number, int) or number not in by_ordinal:
+        place.reject(f"doc_id {shown(number)} matches no question of the benchmark; check --benchmark")
+    return by_ordinal[number]
 
 
 def _choices(doc: Mapping[str, Any]) -> list[str] | None:
@@ -155,14 +157,14 @@ def _loglikelihood(place: Place, response: Any) -> float:
     while isinstance(response, list) and len(response) == 1:
         response = response[0]
     if isinstance(response, str):
-        try:
-            response = ast.literal_eval(response)
-        except (ValueError, SyntaxError):
+        pair = _PAIR.fullmatch(response)
+        if pair is None:
             place.reject(f"response {shown(response)} is generated text; only log-likelihood tasks can be imported")
+        response = pair[1]
     value = response[0] if isinstance(response, (list, tuple)) and response else response
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         place.reject(f"response {shown(json.dumps(response, default=str))} contains no log-likelihood")
     if not math.isfinite(number) or number > 0:
         place.reject(f"log-likelihood {number!r} is not a finite number up to 0")

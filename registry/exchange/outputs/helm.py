@@ -26,6 +26,7 @@ from registry.exchange.outputs.record import (
     KnownQuestion,
     QuestionFinder,
     Recorded,
+    check_variant,
     match_options,
     with_answer_at,
 )
@@ -69,7 +70,7 @@ def read_helm(path: Path, document: Mapping[str, Any], questions: Mapping[str, K
         if instance.get("perturbation") is not None:
             left_out += 1
             continue
-        shots = max(shots, int(first.get("num_train_instances") or 0))
+        shots = max(shots, _shots(place, first))
         splits[str(instance.get("split"))] = splits.get(str(instance.get("split")), 0) + 1
         texts, correct = references(place, instance)
         question = finder.find(place, instance_id(place, instance), _text(place, instance), texts)
@@ -86,7 +87,7 @@ def read_helm(path: Path, document: Mapping[str, Any], questions: Mapping[str, K
         remarks.append(
             f"no per_instance_stats.json next to {path.name}: single answers are not compared with their scores"
         )
-    about = described({"run": _run_name(path), "model": specification.get("model"), "adapter": method})
+    about = described(path, {"run": _run_name(path), "model": specification.get("model"), "adapter": method})
     return Log(FORMAT, recorded, about, METRIC, _overall(path.with_name("stats.json"), splits), shots, remarks)
 
 
@@ -132,7 +133,11 @@ def instance_id(place: Place, instance: Mapping[str, Any]) -> str:
 
 
 def _trial(place: Place, request: Mapping[str, Any]) -> int:
-    return members(place, request, "train_trial_index", int)
+    return check_variant(place, members(place, request, "train_trial_index", int))
+
+
+def _shots(place: Place, request: Mapping[str, Any]) -> int:
+    return members(place, request, "num_train_instances", int) if request.get("num_train_instances") else 0
 
 
 def _text(place: Place, instance: Mapping[str, Any]) -> str:

@@ -31,8 +31,9 @@ from registry.exchange.outputs.harness import KEYS as HARNESS_KEYS
 from registry.exchange.outputs.harness import read_harness
 from registry.exchange.outputs.logs import Log
 from registry.exchange.outputs.programs import log_file, read_log
-from registry.exchange.outputs.record import KnownQuestion, Recorded
+from registry.exchange.outputs.record import KnownQuestion, Recorded, check_variant, optional_text
 from registry.exchange.outputs.stated import Comparison, Difference
+from registry.files.documents import as_written
 from registry.lookups import find_revision, find_version
 from registry.names import check_name
 from registry.prompting.protocols import RECORDED, find_definition, store_protocol
@@ -53,7 +54,6 @@ from registry.results.predictions import prediction_row
 from registry.results.scores import write_question_scores
 from registry.revisions.store import RevisionRequest, add_revision
 from registry.tables import Evaluation, EvaluationQuestion, Generation, Model, Question, QuestionOption, Shard
-from registry.untrusted import RefusedError, check
 
 BATCH: Final = 20_000
 KEPT: Final = 50_000
@@ -63,6 +63,7 @@ CONTRACT: Final = "outputs"
 """The format that is our own."""
 COLUMNS: Final = "columns"
 """The format of a table of letters."""
+_AGAIN: Final = "take the file from the program that wrote it again, or give its answers as JSON Lines"
 SCORE_TOLERANCE: Final = 1e-9
 """Stated scores of one answer are 0, 1 or a share; this much is rounding."""
 
@@ -127,7 +128,8 @@ def import_outputs(
     compared: called, once all is stored, with what a log of another program states beside what was computed.
     Raises IngestError naming file, line, value and remedy; then nothing is stored.
     """
-    file = log_file(request.path)
+    with as_written(request.path.name, _AGAIN):
+        file = log_file(request.path)
     if file is not None:
         request = replace(request, path=file)
     tell = report or (lambda _what, _done, _total: None)
@@ -135,15 +137,16 @@ def import_outputs(
     with read_session(engine) as session:
         _require_ready(session, request.model)
         questions = _questions(session, find_version(session, request.benchmark).id)
-    if file is None:
-        log = None
-        format_, reader = _reader(request, questions)
-    else:
-        log = _log(request, questions)
-        format_, reader = log.format, lambda: iter(log.recorded)
-    digest = sha256_file(request.path)
-    checked = _check(reader, definition, tell)
-    comparison = None if log is None else _comparison(log, checked, request)
+    with as_written(request.path.name, _AGAIN):
+        if file is None:
+            log = None
+            format_, reader = _reader(request, questions)
+        else:
+            log = _log(request, questions)
+            format_, reader = log.format, lambda: iter(log.recorded)
+        digest = sha256_file(request.path)
+        checked = _check(reader, definition, tell)
+        comparison = None if log is None else _comparison(log, checked, request)
     definition = _with_inserted(definition, checked.inserted)
     answers = _Answers(definition, questions, checked, request.protocol or _assumed(format_, checked))
     fingerprint = _fingerprint(format_, digest)
@@ -185,7 +188,8 @@ def import_columns(
     with read_session(engine) as session:
         questions = _questions(session, find_version(session, benchmark).id)
     digest = sha256_file(path)
-    table = read_table(path, questions, columns)
+    with as_written(path.name, _AGAIN):
+        table = read_table(path, questions, columns)
     models = list(table.positions)
     for model in models:
         try:
@@ -327,12 +331,7 @@ def _reader(request: ImportRequest, questions: Mapping[str, KnownQuestion]) -> t
 def _log(request: ImportRequest, questions: Mapping[str, KnownQuestion]) -> Log:
     if request.select or request.column:
         raise UsageError("--select is for IBM/cat's layout and --column for tables; this file is neither")
-    log = read_log(request.path, questions)
-    try:
-        check(log.about)
-    except RefusedError as error:
-        raise IngestError(f"{request.path.name}: {error}") from None
-    return log
+    return read_log(request.path, questions)
 
 
 def _comparison(log: Log, checked: Checked, request: ImportRequest) -> Comparison:
@@ -383,6 +382,8 @@ def _check(reader: Reader, definition: VariantSetDefinition, tell: Report) -> Ch
     expected: dict[int, dict[int, VariantShown]] = {}
     for recorded in reader():
         question = recorded.question
+        check_variant(recorded.place, recorded.variant)
+        optional_text(recorded.place, recorded.text)
         seen = checked.variants.setdefault(question.question_id, set())
         if recorded.variant in seen:
             recorded.place.reject(

@@ -12,14 +12,16 @@ Each epoch is a variant.
 """
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from registry.benchmarks.lines import Place, shown
+from registry.benchmarks.lines import Place, shorten, shown
 from registry.errors import IngestError
 from registry.exchange.outputs.logs import Log, archived_json, described, members, objects, open_archive, texts
 from registry.exchange.outputs.record import (
+    MAX_VARIANT,
     Item,
     KnownQuestion,
     QuestionFinder,
@@ -37,6 +39,7 @@ SCORER: Final = "choice"
 METRIC: Final = "accuracy of choice()"
 SHUFFLED: Final = "Choices were shuffled before generating a response, the following was sent to the model:\n\n"
 SHUFFLED_ANSWER: Final = "\nShuffled answer:\nANSWER: "
+_NUMBER: Final = re.compile("[1-9][0-9]{0,3}")
 _VALUES: Final = {"C": 1.0, "I": 0.0, "N": 0.0, "P": 0.5}
 
 Samples = Iterable[tuple[Place, dict[str, Any]]]
@@ -96,13 +99,13 @@ def read_inspect(
         raise IngestError(f"{path.name}: contains no finished sample; import the log of a finished run")
     remarks = [f"{failed} samples ended with an error and are left out"] if failed else []
     if header.get("status") not in (None, "success"):
-        remarks.append(f"the run did not succeed: its status is {header['status']}")
+        remarks.append(f"the run did not succeed: its status is {shorten(header['status'])}")
     description = members(Item(path, "header"), header, "eval", dict)
     about = {key: description.get(key) for key in ("task", "run_id", "model", "created")}
     packages = description.get("packages")
     if isinstance(packages, dict):
         about["inspect_ai"] = packages.get("inspect_ai")
-    return Log(FORMAT, recorded, described(about), METRIC, _overall(header), None, remarks)
+    return Log(FORMAT, recorded, described(path, about), METRIC, _overall(header), None, remarks)
 
 
 def inspect_questions(samples: Samples) -> Iterator[tuple[Place, dict[str, Any]]]:
@@ -175,7 +178,7 @@ def _index(letter: str) -> int | None:
     text = letter.strip().upper()
     if len(text) == 1 and text in LETTERS:
         return LETTERS.index(text)
-    return len(LETTERS) + int(text) - 1 if text.isdecimal() and int(text) > 0 else None
+    return len(LETTERS) + int(text) - 1 if _NUMBER.fullmatch(text) else None
 
 
 def _label(index: int) -> str:
@@ -221,15 +224,15 @@ def _recorded(place: Place, sample: dict[str, Any], finder: QuestionFinder) -> R
 
 def _epoch(place: Place, sample: Mapping[str, Any]) -> int:
     epoch = members(place, sample, "epoch", int)
-    if epoch < 1:
-        place.reject(f"epoch {epoch} is below 1; the log is damaged")
+    if not 1 <= epoch <= MAX_VARIANT + 1:
+        place.reject(f"epoch {shown(epoch)} is not a whole number from 1 to {MAX_VARIANT + 1}; the log is damaged")
     return epoch
 
 
 def _score(place: Place, sample: Mapping[str, Any]) -> dict[str, Any]:
     scores = sample.get("scores")
     if not isinstance(scores, dict) or not isinstance(scores.get(SCORER), dict):
-        listed = ", ".join(scores) if isinstance(scores, dict) and scores else "none"
+        listed = shorten(", ".join(scores)) if isinstance(scores, dict) and scores else "none"
         place.reject(f"has no score of choice() (it has: {listed}); only tasks that are scored by it can be imported")
     found: dict[str, Any] = scores[SCORER]
     return found

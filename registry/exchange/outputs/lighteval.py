@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from registry.benchmarks.lines import Place, shown
+from registry.benchmarks.lines import Place, shorten, shown
 from registry.errors import IngestError
 from registry.exchange.outputs.logs import Log, described, load_json, members, texts
 from registry.exchange.outputs.prompts import PromptFinder, checked_order, label_position, listed_order
@@ -56,8 +56,8 @@ def read_lighteval(path: Path, questions: Mapping[str, KnownQuestion]) -> Log:
     remarks = []
     if not {SCORED, WRITTEN} & metrics:
         remarks.append(
-            f"its metrics ({', '.join(sorted(metrics)) or 'none'}) normalise log-probabilities or judge texts; the "
-            "answers imported are the highest log-probabilities, or the labels written"
+            f"its metrics ({shorten(', '.join(sorted(metrics))) or 'none'}) normalise log-probabilities or judge "
+            "texts; the answers imported are the highest log-probabilities, or the labels written"
         )
     return Log(FORMAT, recorded, about, metric, stated, shots, remarks)
 
@@ -146,14 +146,14 @@ def _results(path: Path, task: Any, metric: str) -> tuple[dict[str, str], float 
     date = path.parent.name
     folder = next((parent for parent in path.parents if parent.name == "details"), None)
     if folder is None:
-        return described(about), None
+        return described(path, about), None
     file = folder.with_name("results") / path.parent.parent.relative_to(folder) / f"results_{date}.json"
     if not file.is_file():
-        return described(about), None
+        return described(path, about), None
     document = load_json(file)
     general = document.get("config_general") if isinstance(document, dict) else None
     if isinstance(general, dict):
         about["model"] = general.get("model_name")
     results = document.get("results") if isinstance(document, dict) else None
     scores = results.get(task) if isinstance(results, dict) else None
-    return described(about), _number(scores.get(metric)) if isinstance(scores, dict) else None
+    return described(path, about), _number(scores.get(metric)) if isinstance(scores, dict) else None

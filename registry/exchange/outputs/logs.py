@@ -3,7 +3,6 @@
 A log is one document, not lines: it is read into memory once, and its answers are kept.
 """
 
-import json
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
@@ -11,10 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from registry.benchmarks.lines import Place, shorten, shown
+from registry.benchmarks.lines import Place, check_text, shorten, shown
 from registry.errors import IngestError
 from registry.exchange.outputs.record import Recorded
+from registry.files.documents import parse_document, read_document
 from registry.files.packed import Archive
+from registry.names import MAX_LABEL
 
 _KINDS: Final[Mapping[type, str]] = {dict: "an object", list: "a list", str: "text", int: "a whole number"}
 Kind = TypeVar("Kind")
@@ -39,19 +40,11 @@ class Log:
 
 
 def load_json(path: Path) -> Any:
-    """The one JSON document of a file. Raises IngestError for a missing, cut-off or damaged file."""
-    try:
-        return json.loads(path.read_bytes().decode("utf-8-sig"))
-    except FileNotFoundError:
-        raise IngestError(f"{path}: no such file; check the path") from None
-    except (OSError, UnicodeDecodeError, ValueError, RecursionError) as error:
-        raise IngestError(f"{path.name}: cannot be read as JSON ({_reason(error)}); fetch it again") from None
+    """The one JSON document of a file; NaN, which some programs write, is let in.
 
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, json.JSONDecodeError):
-        return f"{error.msg} at line {error.lineno} column {error.colno}"
-    return shorten(str(error)) or type(error).__name__
+    Raises IngestError for a missing, cut-off or damaged file, and one that takes too much memory.
+    """
+    return read_document(path, constants=True)
 
 
 def open_archive(path: Path) -> Archive:
@@ -64,11 +57,12 @@ def open_archive(path: Path) -> Archive:
 
 def archived_json(archive: Archive, name: str) -> Any:
     """One JSON document of an archive. Raises IngestError naming archive and entry."""
+    where = f"{archive.path.name} {shorten(name)}"
     try:
-        return json.loads(archive.content(name).decode("utf-8"))
-    except (OSError, zipfile.BadZipFile, zlib.error, ValueError, RecursionError) as error:
-        where = f"{archive.path.name} {name}"
-        raise IngestError(f"{where}: cannot be read ({_reason(error)}); fetch the log again") from None
+        content = archive.content(name)
+    except (OSError, zipfile.BadZipFile, zlib.error, ValueError) as error:
+        raise IngestError(f"{where}: cannot be read ({shorten(str(error))}); fetch the log again") from None
+    return parse_document(content, where, constants=True)
 
 
 def members(place: Place, document: Mapping[str, Any], key: str, kind: type[Kind]) -> Kind:
@@ -96,6 +90,11 @@ def texts(place: Place, document: Mapping[str, Any], key: str) -> list[str]:
     return list(values)
 
 
-def described(document: Mapping[str, Any]) -> dict[str, str]:
-    """What of a description is known, as texts."""
-    return {key: str(value) for key, value in document.items() if value is not None}
+def described(path: Path, document: Mapping[str, Any]) -> dict[str, str]:
+    """What of a description is known, as texts. Rejects one that is no name: pages show it as a whole."""
+    place = Place(path, 1)
+    found = {key: str(value) for key, value in document.items() if value is not None}
+    for key, text in found.items():
+        if len(check_text(place, key, text)) > MAX_LABEL:
+            place.reject(f"{key} {shown(text)} has {len(text):,} characters; a name has at most {MAX_LABEL}")
+    return found

@@ -64,7 +64,7 @@ def read_opencompass(path: Path, document: Mapping[str, Any], questions: Mapping
             answer = _written(place, prediction, details.get(str(number)), finder)
         allowance.take(len(answer.text or ""), records=1)
         recorded.append(answer)
-    about = described({"model": path.parent.name, "dataset": path.stem})
+    about = described(path, {"model": path.parent.name, "dataset": path.stem})
     remarks = [NO_PROBABILITIES] if perplexities else []
     return Log(FORMAT, recorded, about, METRIC, stated, None, remarks)
 

@@ -1,6 +1,5 @@
 """Which program wrote a log, told by its form."""
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -18,6 +17,7 @@ from registry.exchange.outputs.opencompass import is_opencompass, read_opencompa
 from registry.exchange.outputs.record import KnownQuestion
 from registry.files.packed import ZIP_MAGIC
 from registry.files.parquet import parquet_columns
+from registry.untrusted import decode
 
 _LONGEST_LINE: Final = 1 << 20
 """A first line beyond this is a whole document: a prompt of JSON Lines is shorter."""
@@ -49,7 +49,7 @@ def _holds_lines(path: Path) -> bool:
         if not first.endswith(b"\n") and stream.read(1):
             return False
     try:
-        document = json.loads(first)
+        document = decode(first.decode())
     except ValueError:
         return False
     return isinstance(document, dict) and not _is_known(document)

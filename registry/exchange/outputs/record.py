@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from registry.benchmarks.lines import Place, check_text, shorten, shown
+from registry.benchmarks.lines import LONGEST_MESSAGE, Place, check_text, shorten, shown
 from registry.errors import IngestError
 
 MAX_VARIANT: Final = 32767
@@ -24,7 +24,7 @@ class Item(Place):
 
     def reject(self, problem: str) -> NoReturn:
         """Raises IngestError: file, item, problem with value and remedy."""
-        raise IngestError(f"{self.path.name} {self.name}: {problem}")
+        raise IngestError(f"{self.path.name} {shorten(self.name)}: {shorten(problem, LONGEST_MESSAGE)}")
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from registry.errors import IngestError, ShuffleboardError, UsageError
 from registry.exchange.crates import layout
 from registry.exchange.proofs.numbers import Values, check_numbers, functions_of, outcomes_of
 from registry.exchange.proofs.writing import BOARD, CHAIN, COPIES, EVALUATIONS, LEAVES
+from registry.files.documents import read_document
 from registry.files.parquet import damaged_values, parquet_rows
 from registry.proof.chain import check_links
 from registry.proof.manifest import (
@@ -41,7 +42,6 @@ PROOF: Final = "proof"
 SUMS: Final = "SHA256SUMS"
 _MAX_JSON: Final = 64 << 20
 _MAX_SUMS: Final = 32 << 20
-_ITEMS: Final = 4_000_000
 _LISTED: Final = 10
 _MOST_VARIANTS: Final = 400_000
 """Rows of a question: more than all orders of nine options."""
@@ -155,10 +155,7 @@ def _json(root: Path, name: str) -> Any:
     path = _inside(root, name)
     if path.stat().st_size > _MAX_JSON:
         raise IngestError(f"{name}: is larger than {_MAX_JSON} bytes")
-    try:
-        return decode(path.read_text(encoding="utf-8"), items=_ITEMS)
-    except ValueError:
-        raise IngestError(f"{name}: is not a JSON document in UTF-8") from None
+    return read_document(path, name)
 
 
 def _check_sums(root: Path, found: Checked) -> None:
@@ -168,11 +165,14 @@ def _check_sums(root: Path, found: Checked) -> None:
         raise IngestError(f"{SUMS}: is larger than {_MAX_SUMS} bytes")
     listed: set[str] = set()
     changed = []
-    for line in path.read_text(encoding="utf-8").splitlines():
-        digest, _, name = line.partition("  ")
-        listed.add(name)
-        if not is_digest(digest) or sha256_file(_inside(root, name)) != digest:
-            changed.append(name)
+    with path.open(encoding="utf-8") as lines:
+        for line in lines:
+            digest, _, name = line.rstrip("\n").partition("  ")
+            if not is_digest(digest):
+                raise IngestError(f"{SUMS}: a line of it is not a SHA-256 and the name of a file")
+            listed.add(name)
+            if sha256_file(_inside(root, name)) != digest:
+                changed.append(name)
     for name in changed[:_LISTED]:
         found.problems.append(f"{name}: is not the file that {SUMS} lists")
     if len(changed) > _LISTED:
@@ -196,14 +196,16 @@ def _check_chain(document: Any, trust: Trust, found: Checked, now: datetime) -> 
     if not all(is_digest(value) for link in links for value in (link.subject, link.previous, link.digest)):
         raise IngestError("chain: a link has a digest that is none")
     report = check_links(links, trust.head)
-    found.problems += report.problems
+    found.problems += report.problems[:_LISTED]
+    if len(report.problems) > _LISTED:
+        found.problems.append(f"chain: {len(report.problems) - _LISTED} more links do not hold")
     if not document["signatures"]:
         found.problems.append("the chain is not signed: the folder was written where there was no key")
         return links, 0
     signed = [read_signed(item) for item in document["signatures"]]
     own = [item for item in signed if item.statement.key in trust.keys]
     if not own:
-        others = ", ".join(sorted({item.statement.key[:16] + "…" for item in signed}))
+        others = _listed(sorted({item.statement.key[:16] + "…" for item in signed}))
         given = ", ".join(key[:16] + "…" for key in trust.keys)
         found.problems.append(f"the chain is signed by another key: by {others}, and not by {given}")
         return links, 0

@@ -5,9 +5,7 @@ Only keys that the preset has can be changed, and never those that say how code 
 a definition that says nothing about them has the digest that it always had.
 """
 
-import json
 import string
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from importlib.resources import files
@@ -16,14 +14,15 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from registry.errors import IngestError, UsageError
-from registry.files.toml import read_definition
+from registry.files.toml import parse_toml, read_definition
 from registry.names import check_name
 from registry.prompting.protocols.presets import PRESETS, SAMPLINGS, SIMILARITIES
 from registry.prompting.thoughts import AT_LIMIT, EFFORTS, READINGS, THINKING, families_of
-from registry.untrusted import problem_of_text
+from registry.untrusted import RefusedError, decode, problem_of_text
 
 MAX_TEXT: Final = 20_000
 _PLACES: Final = 9
+_QUOTED: Final = 200
 FIXED: Final = ("format", "version", "score", "answer")
 
 SHIPPED: Final = "shipped"
@@ -41,28 +40,18 @@ def read_protocol_file(path: Path | Traversable) -> dict[str, Any]:
 def _document(where: str, text: str) -> Mapping[str, Any]:
     """The file's keys; numbers with a point come as Decimal."""
     if where.lower().endswith(".toml"):
-        try:
-            return tomllib.loads(text, parse_float=Decimal)
-        except (ValueError, RecursionError) as error:
-            raise IngestError(f"{where}: not valid TOML: {error}; correct the file") from None
+        return parse_toml(text, where, exactly=True)
     if not where.lower().endswith(".json"):
         raise IngestError(f"{where}: unknown kind of file; use .toml or .json")
     try:
-        document = json.loads(text, parse_float=Decimal, parse_constant=Decimal, object_pairs_hook=_once)
-    except (ValueError, RecursionError) as error:
+        document = decode(text, exactly=True)
+    except RefusedError as error:
+        raise IngestError(f"{where}: {error}") from None
+    except ValueError as error:
         raise IngestError(f"{where}: not valid JSON: {error}; correct the file") from None
     if not isinstance(document, dict):
         raise IngestError(f"{where}: not a JSON object; write {{'name': …, 'base': …}}")
     return document
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    keys = [key for key, _ in pairs]
-    for key in keys:
-        if keys.count(key) > 1:
-            message = f"key {key!r} is given twice; keep one"
-            raise ValueError(message)
-    return dict(pairs)
 
 
 def custom_definition(document: Mapping[str, Any], where: str) -> dict[str, Any]:
@@ -81,14 +70,14 @@ def custom_definition(document: Mapping[str, Any], where: str) -> dict[str, Any]
     if name in PRESETS:
         raise IngestError(f"{where}: name {name!r} is a preset, and presets cannot be changed; choose another name")
     if base not in PRESETS:
-        raise IngestError(f"{where}: base {base!r} is not a preset; use one of {', '.join(PRESETS)}")
+        raise IngestError(f"{where}: base {_shown(base)} is not a preset; use one of {', '.join(PRESETS)}")
     preset = PRESETS[base]
     definition: dict[str, Any] = {"name": name, "shots": 0, **preset}
     for key, value in document.items():
         if key in ("name", "base"):
             continue
         if key == "shots":
-            raise IngestError(f"{where}: shots belong to an evaluation; give them there: --shots {value}")
+            raise IngestError(f"{where}: shots belong to an evaluation; give them there: --shots {_shown(value)}")
         if "generation" in preset and key in _ABOUT_THOUGHTS:
             checked = _ABOUT_THOUGHTS[key](f"{where}: {key}", value, None)
             if checked is not None:
@@ -97,7 +86,7 @@ def custom_definition(document: Mapping[str, Any], where: str) -> dict[str, Any]
         if key not in preset or key in FIXED:
             changeable = [*preset, *(_ABOUT_THOUGHTS if "generation" in preset else ())]
             known = ", ".join(known for known in changeable if known not in FIXED)
-            raise IngestError(f"{where}: {key!r} is not a key that {base} lets you change; those are: {known}")
+            raise IngestError(f"{where}: {_shown(key)} is not a key that {base} lets you change; those are: {known}")
         definition[key] = _value(f"{where}: {key}", key, value, preset)
     if "generation" in definition:
         _check_limits(f"{where}: generation", definition["generation"])
@@ -120,7 +109,7 @@ def _value(place: str, key: str, value: Any, preset: Mapping[str, Any]) -> Any:
     inner = _TABLES.get(key)
     if inner is not None:
         if not isinstance(value, Mapping):
-            raise IngestError(f"{place}: {value!r} is not a table; write its keys below it")
+            raise IngestError(f"{place}: {_shown(value)} is not a table; write its keys below it")
         changed = dict(preset[key])
         added = _ABOUT_THINKING if key == "generation" else {}
         for name, item in value.items():
@@ -137,13 +126,19 @@ def _value(place: str, key: str, value: Any, preset: Mapping[str, Any]) -> Any:
         return _labels(place, value, preset)
     if key == "chat_template":
         if not isinstance(value, bool):
-            raise IngestError(f"{place}: {value!r} is neither true nor false")
+            raise IngestError(f"{place}: {_shown(value)} is neither true nor false")
         return value
     return _template(place, value, preset, key)
 
 
 def _refuse(place: str, value: Any, remedy: str) -> NoReturn:
-    raise IngestError(f"{place}: {value!r}: {remedy}")
+    raise IngestError(f"{place}: {_shown(value)}: {remedy}")
+
+
+def _shown(value: Any) -> str:
+    """A value as a message quotes it."""
+    text = repr(value)
+    return text if len(text) <= _QUOTED else f"{text[:_QUOTED]}…"
 
 
 def _text(place: str, value: Any) -> str:
