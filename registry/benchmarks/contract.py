@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from pathlib import Path
 from sys import getsizeof
-from typing import Any
+from typing import Any, Final
 
 from registry.benchmarks.flags import refers_to_options, sorted_numeric
 from registry.benchmarks.lines import Place, check_text, read_cells, read_lines, shorten
@@ -59,6 +59,10 @@ class QuestionRecord:
         return [self.external_id, self.subject, self.context, self.text, list(self.options), self.answer]
 
 
+ENOUGH: Final = 10
+"""Questions whose right option is at one position, which so many are not by chance."""
+
+
 @dataclass(frozen=True)
 class BenchmarkFile:
     """A whole benchmark in memory: questions, few-shot pool, and where they came from."""
@@ -68,6 +72,12 @@ class BenchmarkFile:
     split: str
     file_digest: str
     shuffle_seed: int | None = None
+
+    @property
+    def only_place(self) -> int | None:
+        """The position that holds the right option of every question; None where it varies, or for few questions."""
+        places = {question.answer for question in self.questions}
+        return places.pop() if len(places) == 1 and len(self.questions) >= ENOUGH else None
 
     @property
     def content_digest(self) -> str:

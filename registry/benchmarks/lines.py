@@ -21,17 +21,18 @@ LONGEST_MESSAGE: Final = 2000
 
 
 class Place:
-    """A place in a user's file, for error messages."""
+    """A place in a user's file, for error messages. named: what they call the file; None: its own name."""
 
-    __slots__ = ("line", "path")
+    __slots__ = ("line", "named", "path")
 
-    def __init__(self, path: Path, line: int) -> None:
+    def __init__(self, path: Path, line: int, named: str | None = None) -> None:
         self.path = path
         self.line = line
+        self.named = named
 
     def reject(self, problem: str) -> NoReturn:
         """Raises IngestError: file, line, problem with value and remedy."""
-        raise IngestError(f"{self.path.name} line {self.line}: {shorten(problem, LONGEST_MESSAGE)}")
+        raise IngestError(f"{self.named or self.path.name} line {self.line}: {shorten(problem, LONGEST_MESSAGE)}")
 
 
 def shorten(value: Any, limit: int = 80) -> str:

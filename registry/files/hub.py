@@ -73,10 +73,10 @@ class Snapshot:
     commit: str
     files: tuple[tuple[str, Path], ...]
 
-    def matching(self, pattern: str) -> list[tuple[Path, str]]:
-        """The files of a pattern, each with what its first `*` stands for."""
-        found = [(path, _matches(pattern, name)) for name, path in self.files]
-        return [(path, match[1] if match.groups() else "") for path, match in found if match is not None]
+    def matching(self, pattern: str) -> list[tuple[Path, str, str]]:
+        """The files of a pattern, each with what its first `*` stands for, and its path inside the dataset."""
+        found = [(path, _matches(pattern, name), name) for name, path in self.files]
+        return [(path, match[1] if match.groups() else "", name) for path, match, name in found if match is not None]
 
 
 def download(source: Source, patterns: Sequence[str], *, optional: bool = False) -> Snapshot:

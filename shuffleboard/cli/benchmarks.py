@@ -13,7 +13,7 @@ from registry.lookups import find_version
 from registry.tables import VISIBILITIES, Benchmark, BenchmarkVersion, Question
 from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
 from shuffleboard.cli.errata import errata
-from shuffleboard.cli.fetch import fetch_command
+from shuffleboard.cli.fetch import fetch_command, list_available
 from shuffleboard.cli.files import require_kind
 from shuffleboard.cli.tables import print_table, show, table_options
 
@@ -112,6 +112,11 @@ def import_command(
             visibility=visibility,
         )
         document = _document(row)
+    if content.only_place is not None:
+        note(
+            f"the right option is number {content.only_place + 1} in all {len(content.questions)} questions; "
+            "--shuffle-options SEED draws an order for each"
+        )
     _print_stored(document, new, "imported", as_json)
 
 
@@ -180,12 +185,30 @@ def _document(row: BenchmarkVersion) -> dict[str, Any]:
 
 
 @benchmarks.command("list")
+@click.argument("word", required=False)
+@click.option("--available", is_flag=True, help="Those that can be fetched by name, instead of those that are here.")
+@click.option("--language", default=None, help="Only this language (ISO 639), such as de.")
+@click.option("--licence", default=None, help="Only licences that contain this, such as CC-BY.")
 @table_options
 @json_option
-def list_command(as_json: bool) -> None:
-    """List benchmarks and their versions."""
+def list_command(word: str | None, available: bool, language: str | None, licence: str | None, as_json: bool) -> None:
+    """List benchmarks and their versions, or with --available all that can be fetched; WORD keeps those that have it.
+
+    \b
+      shuffleboard benchmarks list --available
+      shuffleboard benchmarks list --available mmlu --language de
+    """  # noqa: D301
+    if available:
+        list_available(word, language, licence, as_json=as_json)
+        return
     with read_session(engine_of(settings_of())) as session:
         query = select(BenchmarkVersion).join(Benchmark).order_by(Benchmark.name, BenchmarkVersion.id)
+        if word is not None:
+            query = query.where(Benchmark.name.icontains(word, autoescape=True))
+        if language is not None:
+            query = query.where(BenchmarkVersion.language == language)
+        if licence is not None:
+            query = query.where(BenchmarkVersion.licence.icontains(licence, autoescape=True))
         rows = [_document(row) for row in session.scalars(query)]
     if as_json:
         print_json({"benchmarks": rows})
@@ -200,7 +223,11 @@ def list_command(as_json: bool) -> None:
         "licence": "Licence",
     }
     more = {name: name for name in ("split", "source", "content_digest", "created_at")}
-    empty = "no benchmark yet; import one: shuffleboard benchmarks import FILE --name NAME"
+    empty = (
+        "no benchmark yet; import one: shuffleboard benchmarks import FILE --name NAME"
+        if (word, language, licence) == (None, None, None)
+        else "no benchmark here matches that; leave a filter out, or see --available"
+    )
     print_table(rows, headings, empty, more=more, drop=("licence", "language", "few_shot_examples", "visibility"))
 
 

@@ -1,6 +1,9 @@
 """`shuffleboard benchmarks fetch` and `shuffleboard suites fetch`."""
 
-from collections.abc import Iterable
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final
 
@@ -9,11 +12,11 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from registry.benchmarks.recipes import Recipe
-from registry.db import read_session, write_session
+from registry.db import MAX_INTEGER, read_session, write_session
 from registry.errors import IngestError, NotFoundError, ShuffleboardError, UsageError
 from registry.tables import Benchmark, BenchmarkVersion
 from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
-from shuffleboard.cli.tables import print_table, wide_option
+from shuffleboard.cli.tables import asked_layout, print_table, wide_option
 
 NONSENSE: Final = "nonsenseqa"
 
@@ -31,6 +34,15 @@ _folder = click.Path(path_type=Path, file_okay=False)
 @click.option(
     "--columns", multiple=True, metavar="KEY=TEXT", help="What a question is made of, such as question={Question}."
 )
+@click.option(
+    "--shuffle-options",
+    type=click.IntRange(0, MAX_INTEGER),
+    default=None,
+    metavar="SEED",
+    help="With --repo: put each question's options into a drawn order.  [default: 0 with answer.first, else none]",
+)
+@click.option("--language", default=None, help="With --repo: language of the questions (ISO 639).  [default: en]")
+@click.option("--licence", default=None, help="With --repo: licence of the questions, such as MIT.")
 @click.option("--store", is_flag=True, help="Store what --repo gives; without it, three questions are shown.")
 @wide_option
 @json_option
@@ -43,14 +55,17 @@ def fetch_command(
     repo: str | None,
     files: str | None,
     columns: tuple[str, ...],
+    shuffle_options: int | None,
+    language: str | None,
+    licence: str | None,
     store: bool,
     as_json: bool,
 ) -> None:
-    """Fetch a benchmark from the hub by its name, or `list` all names.
+    """Fetch a benchmark from the hub by its name; `benchmarks list --available` shows all names.
 
     \b
     The hub is the one that HF_ENDPOINT names; HF_TOKEN opens gated datasets.
-      shuffleboard benchmarks fetch list
+      shuffleboard benchmarks list --available
       shuffleboard benchmarks fetch mmlu
       shuffleboard benchmarks fetch ./mine.toml --revision main
     \b
@@ -64,11 +79,18 @@ def fetch_command(
         --columns answer.letter=key --as exam
     """  # noqa: D301
     if name == "list":
-        _list(as_json)
+        list_available(None, language, licence, as_json=as_json)
         return
     if (name is None) == (repo is None):
-        raise UsageError("give the name of a benchmark (`shuffleboard benchmarks fetch list` shows all), or --repo")
-    recipe = _recipe_of(repo, files, columns, as_name) if repo is not None else _named(str(name), as_name)
+        raise UsageError(
+            "give the name of a benchmark (`shuffleboard benchmarks list --available` shows all), or --repo"
+        )
+    own = {"shuffle_seed": shuffle_options, "language": language, "licence": licence}
+    given = {key: value for key, value in own.items() if value is not None}
+    if repo is None and given:
+        option = {"shuffle_seed": "--shuffle-options"}.get(next(iter(given)), f"--{next(iter(given))}")
+        raise UsageError(f"{option} is for --repo; {name} has a recipe, which says it")
+    recipe = _recipe_of(repo, files, columns, as_name, given) if repo is not None else _named(str(name), as_name)
     if repo is not None and not store:
         _preview(recipe, revision, as_json)
         return
@@ -142,20 +164,25 @@ def _named(name: str, as_name: str | None) -> Recipe:
     return recipe if as_name is None else recipe.model_copy(update={"name": check_name("benchmark", as_name)})
 
 
-def _recipe_of(repo: str, files: str | None, columns: Iterable[str], as_name: str | None) -> Recipe:
+def _recipe_of(
+    repo: str, files: str | None, columns: Iterable[str], as_name: str | None, given: Mapping[str, Any]
+) -> Recipe:
     """A recipe of options, checked as that of a file."""
     from registry.benchmarks.recipes.recipe import checked_recipe
 
     if files is None:
         raise UsageError("--repo: say which files hold the questions, such as --files 'data/test-*.parquet'")
     mapping: dict[str, Any] = {}
+    seed = None
     for column in columns:
         key, equals, text = column.partition("=")
         if not equals:
             raise UsageError(f"--columns {column[:80]!r}: write KEY=TEXT, such as question={{Question}}")
         if key.startswith("answer."):
             answer = mapping.setdefault("answer", {})
-            answer[key.removeprefix("answer.")] = True if key == "answer.first" else text
+            answer[key.removeprefix("answer.")] = text
+        elif key == "shuffle_seed":
+            seed = text
         elif key == "options" and "{" in text:
             mapping.setdefault("options", []).append(text)
         else:
@@ -167,49 +194,152 @@ def _recipe_of(repo: str, files: str | None, columns: Iterable[str], as_name: st
         "citation": f"https://huggingface.co/datasets/{repo}",
         "questions": {"files": files, "split": "test"},
         "columns": mapping,
+        **({} if seed is None else {"shuffle_seed": seed}),
+        **given,
     }
     return checked_recipe("--columns", document)
 
 
 def _preview(recipe: Recipe, revision: str | None, as_json: bool) -> None:
-    from registry.benchmarks.recipes import preview
+    from registry.benchmarks.recipes import fetch, shown
 
-    rows = preview(recipe, revision=revision)
+    found = fetch(recipe, revision=revision)
+    rows = shown(found.content)
+    for remark in found.remarks:
+        note(f"{recipe.name}: {remark}")
+    places = Counter(question.answer for question in found.content.questions)
+    counts = [places[place] for place in range(max(places) + 1)]
     if as_json:
-        print_json({"benchmark": recipe.name, "stored": False, "preview": rows})
+        print_json(
+            {
+                "benchmark": recipe.name,
+                "stored": False,
+                "questions": len(found.content.questions),
+                "right_at": counts,
+                "preview": rows,
+            }
+        )
         return
     for row in rows:
         click.echo(f"{row['id']}  {row['subject'] or ''}".rstrip())
         click.echo(f"  {row['question']}")
         for index, option in enumerate(row["options"]):
             click.echo(f"  {'*' if index == row['answer'] else ' '} {option}")
-    note("Nothing was stored. Is this right? Then the same with --store.")
+    listed = ", ".join(f"{_letter(place)} {count}" for place, count in enumerate(counts))
+    click.echo(f"{len(found.content.questions)} questions; right options by place: {listed}")
+    note("All were checked, and nothing was stored. Is * the right option? Then the same with --store.")
 
 
-def _list(as_json: bool) -> None:
+def _letter(place: int) -> str:
+    return chr(ord("A") + place) if place < 26 else str(place + 1)
+
+
+FOLDED: Final = 4
+"""Recipes of one file from which on a list has one line for all of them."""
+
+
+def list_available(word: str | None, language: str | None, licence: str | None, *, as_json: bool) -> None:
+    """The benchmarks that can be fetched by name: those that have a word in their name or title, a language, a licence.
+
+    In a table those that differ in little else than their names are one line, unless a word or a language is given.
+    """
     from registry.benchmarks.recipes import shipped_recipes
 
+    found = [recipe for recipe in shipped_recipes().values() if _fits(recipe, word, language, licence)]
+    if not found:
+        asked = {"word": word, "--language": language, "--licence": licence}
+        told = ", ".join(f"{name} {value!r}" for name, value in asked.items() if value is not None)
+        raise NotFoundError(f"no benchmark that can be fetched has {told}; leave it out to see all")
     with read_session(engine_of(settings_of())) as session:
         here = set(session.scalars(select(Benchmark.name)))
-    rows = [
-        {
-            "name": recipe.name,
-            "title": recipe.title,
-            "questions": recipe.questions.count,
-            "licence": recipe.licence,
-            "gated": recipe.gated,
-            "repository": recipe.repository,
-            "revision": recipe.revision,
-            "citation": recipe.citation,
-            "here": recipe.name in here,
-        }
-        for recipe in shipped_recipes().values()
-    ]
     if as_json:
-        print_json({"benchmarks": rows})
+        print_json({"benchmarks": [_listed(recipe, here) for recipe in found]})
         return
-    headings = {"name": "Name", "questions": "Questions", "licence": "Licence", "here": "Here", "title": "Title"}
-    print_table(rows, headings, "no recipe", drop=("title", "licence"))
+    families: dict[str, list[Recipe]] = {}
+    for recipe in found:
+        families.setdefault(recipe.family or recipe.name, []).append(recipe)
+    rows = []
+    folded = False
+    for members in families.values():
+        if len(members) < FOLDED or word is not None or language is not None or asked_layout().wide:
+            rows += [_listed(recipe, here) | {"here": "yes" if recipe.name in here else ""} for recipe in members]
+        else:
+            folded = True
+            rows.append(_family(members, here))
+    headings = {
+        "name": "Name",
+        "questions": "Questions",
+        "language": "Language",
+        "licence": "Licence",
+        "here": "Here",
+        "title": "Title",
+    }
+    print_table(rows, headings, "", drop=("title",))
+    if folded:
+        note("A line with … is several: name a WORD of it, such as belebele, or a --language.")
+
+
+def _fits(recipe: Recipe, word: str | None, language: str | None, licence: str | None) -> bool:
+    texts = f"{recipe.name} {recipe.title} {recipe.repository} {recipe.citation}".casefold()
+    return (
+        (word is None or word.casefold() in texts)
+        and (language is None or language.casefold() in {*_languages(recipe.language)})
+        and (licence is None or licence.casefold() in (recipe.licence or "").casefold())
+    )
+
+
+def _languages(tag: str) -> tuple[str, ...]:
+    """A language's tag and its part before the script: both find it, in two letters or in three."""
+    first = tag.casefold().partition("-")[0]
+    return (tag.casefold(), first, *(code for pair in _SAME if first in pair for code in pair))
+
+
+_SAME: Final = re.findall(
+    r"(\w+)=(\w+)",
+    "am=amh ar=arb bg=bul bn=ben cs=ces da=dan de=deu el=ell en=eng es=spa et=est fa=pes fi=fin fr=fra he=heb hi=hin "
+    "hr=hrv hu=hun id=ind it=ita ja=jpn ko=kor lt=lit lv=lvs nl=nld no=nob pl=pol pt=por ro=ron ru=rus sk=slk sl=slv "
+    "sr=srp sv=swe sw=swh ta=tam te=tel th=tha tr=tur uk=ukr ur=urd vi=vie zh=zho",
+)
+"""Codes of ISO 639-1 with those of ISO 639-3 that datasets use for the same language."""
+
+
+def _listed(recipe: Recipe, here: Collection[str]) -> dict[str, Any]:
+    return {
+        "name": recipe.name,
+        "title": recipe.title,
+        "family": recipe.family,
+        "language": recipe.language,
+        "questions": recipe.questions.count,
+        "licence": recipe.licence,
+        "gated": recipe.gated,
+        "repository": recipe.repository,
+        "revision": recipe.revision,
+        "citation": recipe.citation,
+        "here": recipe.name in here,
+    }
+
+
+def _common(texts: Sequence[str]) -> str:
+    """What all texts begin with."""
+    first, last = min(texts), max(texts)
+    alike = takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False))
+    return first[: sum(1 for _ in alike)]
+
+
+def _family(members: Sequence[Recipe], here: Collection[str]) -> dict[str, Any]:
+    """One line for recipes that are alike: their common beginning, and the range of what differs."""
+    counts = sorted({recipe.questions.count for recipe in members if recipe.questions.count is not None})
+    languages = {recipe.language for recipe in members}
+    licences = sorted({recipe.licence or "?" for recipe in members})
+    there = sum(recipe.name in here for recipe in members)
+    return {
+        "name": f"{_common([recipe.name for recipe in members])}… ({len(members)})",
+        "questions": "–".join(map(str, dict.fromkeys((counts[0], counts[-1])))) if counts else None,
+        "language": f"{len(languages)} languages" if len(languages) > 1 else next(iter(languages)),
+        "licence": ", ".join(licences) if len(licences) <= 2 else f"{len(licences)} licences",
+        "here": str(there or ""),
+        "title": _common([recipe.title for recipe in members]).rstrip(" ,:-"),
+    }
 
 
 @click.command("fetch")

@@ -134,14 +134,14 @@ COLUMNS = ("id=x-{row}", "question={q}", "options=o")
 @pytest.mark.parametrize(
     ("answer", "values", "message"),
     [
-        ("answer.index=a", [2], "answer 2"),
-        ("answer.index=a", [-1], "answer -1"),
+        ("answer.index=a", [2], r"column 'a' is '2', .*index counts the 2 options from 0 to 1; .*answer\.number"),
+        ("answer.index=a", [-1], r"column 'a' is '-1'"),
         ("answer.index=a", ["1e400"], "not a number"),
         ("answer.index=a", [1.5], "not a number"),
         ("answer.index=a", [float("inf")], "not a number"),
         ("answer.index=a", [True], "not a number"),
-        ("answer.number=a", [0], "answer -1"),
-        ("answer.letter=a", ["E"], "answer 4"),
+        ("answer.number=a", [0], r"column 'a' is '0', .*number counts the 2 options from 1 to 2; .*answer\.index"),
+        ("answer.letter=a", ["E"], r"column 'a' is 'E', .*the 2 options have the letters A to B"),
         ("answer.letter=a", [None], "not a letter"),
         ("answer.text=a", ["neither"], "does not single out one option"),
     ],
@@ -153,7 +153,7 @@ def test_an_answer_that_is_none_of_the_options_is_refused(
     given = [part for text in (*COLUMNS, answer) for part in ("--columns", text)]
     command = ("benchmarks", "fetch", "--repo", "me/exam", "--files", "a.parquet", *given, "--store")
     done = shuffleboard(*command, status=1, database_url=sqlite_database)
-    assert re.fullmatch(rf"Error: a\.parquet line 1: .*{message}.*\n", done.stderr), done.stderr
+    assert re.fullmatch(rf"Error: me/exam a\.parquet line 1: .*{message}.*\n", done.stderr), done.stderr
 
 
 KINDS: dict[str, tuple[bytes, str | None]] = {
@@ -191,7 +191,7 @@ def test_each_kind_of_file_is_read_or_refused(
         assert (row["question"], row["options"], row["answer"]) == ("one\nline", ["x", "not x"], 1)
         return
     done = shuffleboard(*command, status=1, database_url=sqlite_database)
-    assert re.fullmatch(rf"Error: {name}\b.*{message}.*\n", done.stderr), done.stderr
+    assert re.fullmatch(rf"Error: me/exam {name}\b.*{message}.*\n", done.stderr), done.stderr
 
 
 def test_a_hub_that_answers_with_another_commit_says_what_to_do(sciq: Hub, sqlite_database: str) -> None:

@@ -2,7 +2,8 @@
 
 import re
 import shutil
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from registry.boards.store import suite_definition
 from registry.db import get_engine, read_session
 from registry.errors import IngestError, NotFoundError
 from registry.files import hub as hub_module
-from registry.tables import Suite
+from registry.tables import Question, Suite
 from tests.commands import shuffleboard, shuffleboard_json
 from tests.recipes.hub import COMMIT, Hub, Refusal, parquet
 from tests.recipes.upstream import ROWS, files, made_up, sample
@@ -182,6 +183,93 @@ def test_a_dataset_without_a_recipe_is_shown_before_it_is_stored(hub: Hub, sqlit
     assert not shown["stored"]
     stored = shuffleboard_json(*options, "--store", database_url=sqlite_database)
     assert (stored["benchmark"], stored["questions"]) == ("exam", 5)
+
+
+def exam(*columns: str, key: str = "answer.letter=key") -> list[str]:
+    """A command that fetches `me/exam` by its columns."""
+    options = ["benchmarks", "fetch", "--repo", "me/exam", "--files", "a.parquet"]
+    for column in ("id=exam-{row}", "question={text}", "options=choices", key, *columns):
+        options += ["--columns", column]
+    return options
+
+
+def serve_exam(hub: Hub, keys: Sequence[object], options: int = 4) -> None:
+    questions = made_up(len(keys), options)
+    rows = [
+        {"text": one.text, "choices": list(one.options), "key": key} for one, key in zip(questions, keys, strict=True)
+    ]
+    hub.add("me/exam", {"a.parquet": parquet(rows)})
+
+
+@pytest.mark.parametrize("seed", [(), ("--columns", "shuffle_seed=0"), ("--shuffle-options", "0")])
+def test_a_right_option_that_always_comes_first_is_drawn_to_a_place(
+    seed: tuple[str, ...], hub: Hub, sqlite_database: str
+) -> None:
+    serve_exam(hub, ["A"] * 50)
+    command = [*exam(key="answer.first=true"), *seed]
+    shown = shuffleboard_json(*command, database_url=sqlite_database)
+    assert len(shown["right_at"]) == 4
+    assert max(shown["right_at"]) < 25
+    done = shuffleboard(*command, "--store", database_url=sqlite_database)
+    assert "an order drawn by seed 0" in done.stderr
+    with read_session(get_engine(sqlite_database)) as session:
+        places = Counter(session.scalars(select(Question.answer)))
+    assert [places[place] for place in range(4)] == shown["right_at"]
+
+
+@pytest.mark.parametrize(("key", "keys"), [("answer.letter=key", ["B"] * 12), ("answer.index=key", [0] * 12)])
+@pytest.mark.parametrize("store", [(), ("--store",)])
+def test_a_place_that_gives_every_answer_away_is_refused(
+    key: str, keys: list[object], store: tuple[str, ...], hub: Hub, sqlite_database: str
+) -> None:
+    serve_exam(hub, keys)
+    done = shuffleboard(*exam(key=key), *store, status=1, database_url=sqlite_database)
+    assert re.match(
+        r"Error: me/exam: the right option is number \d in all 12 questions, .*--shuffle-options", done.stderr
+    )
+    shuffleboard(*exam(key=key), *store, "--shuffle-options", "1", database_url=sqlite_database)
+
+
+@pytest.mark.parametrize(
+    ("key", "keys", "options", "message"),
+    [
+        ("answer.letter=key", ["A"] * 20 + ["H"], 4, r"line 21: column 'key' is 'H', which is none of its options"),
+        ("answer.number=key", [1, 2, 3, 1, 2, 0], 4, r"line 6: column 'key' is '0', .* use answer\.index"),
+        ("answer.index=key", [1, 2, 3, 1, 2, 4], 4, r"line 6: column 'key' is '4', .* use answer\.number"),
+        ("answer.letter=key", ["A"] * 5, 1, r"line 1: options .* a question needs a list of at least two options"),
+    ],
+)
+def test_what_is_shown_was_checked_as_what_is_stored(
+    key: str, keys: list[object], options: int, message: str, hub: Hub, sqlite_database: str
+) -> None:
+    serve_exam(hub, keys, options)
+    for store in ((), ("--store",)):
+        done = shuffleboard(*exam(key=key), *store, status=1, database_url=sqlite_database)
+        assert re.match(rf"Error: me/exam a\.parquet {message}", done.stderr), done.stderr
+        assert "Is " not in done.stderr
+
+
+def test_a_way_of_saying_what_is_right_is_true_or_refused(hub: Hub, sqlite_database: str) -> None:
+    serve_exam(hub, ["A"] * 5)
+    done = shuffleboard(*exam(key="answer.first=perhaps"), status=1, database_url=sqlite_database)
+    assert "--columns: columns.answer.first" in done.stderr
+
+
+def test_what_can_be_fetched_is_a_screen_and_filtered_by_word_language_and_licence(sqlite_database: str) -> None:
+    def listed(*options: str) -> list[str]:
+        done = shuffleboard("benchmarks", "list", "--available", *options, database_url=sqlite_database)
+        return done.stdout.splitlines()
+
+    assert len(listed()) < 25
+    assert any(re.match(r"belebele-… \(122\) ", line) for line in listed())
+    assert len(listed("belebele")) > 120
+    german = listed("--language", "de")
+    assert [line.split()[0] for line in german[1:]] == ["belebele-deu", "global-mmlu-de"]
+    assert [line.split()[0] for line in listed("truthful", "--licence", "apache")[1:]] == ["truthfulqa-mc1"]
+    every = shuffleboard_json("benchmarks", "fetch", "list", database_url=sqlite_database)["benchmarks"]
+    assert {row["name"] for row in every} == set(shipped_recipes())
+    done = shuffleboard("benchmarks", "list", "--available", "nowhere", status=1, database_url=sqlite_database)
+    assert "no benchmark that can be fetched has word 'nowhere'" in done.stderr
 
 
 def test_a_name_that_no_recipe_has_is_answered_with_similar_ones() -> None:

@@ -4,7 +4,6 @@ import json
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -41,11 +40,17 @@ def fetch(recipe: Recipe, *, revision: str | None = None, folder: Path | None = 
     snapshot = _download(recipe, revision) if folder is None else _from_folder(recipe, folder)
     content = checked_benchmark(
         _documents(recipe, snapshot),
-        name=recipe.name,
+        name=recipe.repository,
         file_digest=specification_digest({name: sha256_file(path) for name, path in snapshot.files}),
         shuffle_seed=recipe.shuffle_seed,
     )
+    _answers_have_no_place(recipe, content)
     remarks = []
+    if recipe.columns.answer.first:
+        remarks.append(
+            "the right option always comes first, so each question's options are put into an order drawn by seed "
+            f"{recipe.shuffle_seed}"
+        )
     if revision is None and recipe.revision in (None, snapshot.commit):
         _as_many(recipe, snapshot, recipe.questions, "questions", len(content.questions))
         if recipe.few_shot is not None:
@@ -91,11 +96,29 @@ def fetch_to(recipe: Recipe, folder: Path, *, revision: str | None = None) -> Pa
     return there
 
 
-def preview(recipe: Recipe, *, revision: str | None = None, rows: int = 3) -> list[dict[str, Any]]:
-    """The first questions as the benchmark contract has them."""
-    snapshot = _download(recipe, revision)
-    found = documents(snapshot.matching(recipe.questions.files), recipe.questions, recipe.columns)
-    return [document for _, document in islice(found, rows)]
+def _answers_have_no_place(recipe: Recipe, content: BenchmarkFile) -> None:
+    """Refuses a benchmark whose right option is at one place in every question: there the place would be measured."""
+    if content.only_place is not None:
+        raise IngestError(
+            f"{recipe.repository}: the right option is number {content.only_place + 1} in all {len(content.questions)} "
+            "questions, so a model that always names that place would be right; draw an order for each with "
+            "--shuffle-options SEED (shuffle_seed in a recipe), or check which column says what is right"
+        )
+
+
+def shown(content: BenchmarkFile, rows: int = 3) -> list[dict[str, Any]]:
+    """The first questions of what was fetched, as they would be stored."""
+    return [
+        {
+            "id": question.external_id,
+            "subject": question.subject,
+            "question": question.text,
+            "options": list(question.options),
+            "answer": question.answer,
+            **({} if question.context is None else {"context": question.context}),
+        }
+        for question in content.questions[:rows]
+    ]
 
 
 def _download(recipe: Recipe, revision: str | None) -> Snapshot:
@@ -139,7 +162,7 @@ def _documents(recipe: Recipe, snapshot: Snapshot) -> Iterator[tuple[Place, dict
 def _marked(recipe: Recipe, snapshot: Snapshot, part: Files, mark: str) -> Iterator[tuple[Place, dict[str, Any]]]:
     files = snapshot.matching(part.files)
     columns = recipe.columns.model_copy(update={"id": (part.id or recipe.columns.id).replace("{split}", part.split)})
-    for place, document in documents(files, part, columns):
+    for place, document in documents(files, part, columns, recipe.repository):
         yield place, document | {"split": mark}
 
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from registry.db import MAX_INTEGER
 from registry.errors import IngestError, NotFoundError
 from registry.files.toml import read_toml
 from registry.names import check_name
@@ -103,8 +104,9 @@ class Recipe(_Strict):
 
     repository: the dataset's name. revision: the commit that the counts are of. shuffle_seed: reorders each question's
     options, for benchmarks whose answer always comes first. content_digest: of the benchmark that comes of it.
-    gated: whether the hub asks to accept terms first. examples: a few-shot pool beside the recipe, in the benchmark
-    contract's form, where the dataset has none.
+    Without a seed it is 0 where the columns say that the answer comes first. gated: whether the hub asks to accept
+    terms first. family: the file of recipes that are alike. examples: a few-shot pool beside the recipe, in the
+    benchmark contract's form, where the dataset has none.
     """
 
     name: str
@@ -116,12 +118,23 @@ class Recipe(_Strict):
     language: str = "en"
     gated: bool = False
     visibility: str | None = None
-    shuffle_seed: int | None = None
+    shuffle_seed: int | None = Field(default=None, ge=0, le=MAX_INTEGER)
+    family: str | None = None
     content_digest: str | None = None
     questions: Files
     few_shot: Files | None = None
     examples: Path | None = None
     columns: Columns
+
+    @model_validator(mode="before")
+    @classmethod
+    def _first_is_moved(cls, document: Any) -> Any:
+        """Where the right option comes first, the options are reordered: its place must not say which it is."""
+        columns = document.get("columns") if isinstance(document, dict) else None
+        answer = columns.get("answer") if isinstance(columns, dict) else None
+        if isinstance(answer, dict) and answer.get("first") and document.get("shuffle_seed") is None:
+            return document | {"shuffle_seed": 0}
+        return document
 
     @model_validator(mode="after")
     def _known_visibility(self) -> "Recipe":
@@ -162,7 +175,7 @@ def _recipe(path: Path, document: dict[str, Any], entry: dict[str, Any] | None =
         document = _filled(document, {"key": entry["key"], "value": value})
         for name, item in own.items():
             document[name] = document.get(name, {}) | item if isinstance(item, dict) else item
-    recipe = checked_recipe(path.name, document)
+    recipe = checked_recipe(path.name, document if entry is None else {"family": path.stem} | document)
     return recipe if recipe.examples is None else recipe.model_copy(update={"examples": path.parent / recipe.examples})
 
 
@@ -209,7 +222,7 @@ def recipe_named(name: str) -> Recipe:
         near = get_close_matches(name, known, 3) or [other for other in known if name in other][:3]
         meant = f"did you mean {' or '.join(near)}? " if near else ""
         raise NotFoundError(
-            f"no recipe is named {name[:100]!r}; {meant}`shuffleboard benchmarks fetch list` shows all; a recipe of "
-            "your own is a .toml file"
+            f"no recipe is named {name[:100]!r}; {meant}`shuffleboard benchmarks list --available` shows all; a "
+            "recipe of your own is a .toml file"
         )
     return known[name]

@@ -18,15 +18,18 @@ _NUMBER: Final = re.compile(r"-?[0-9]{1,9}")
 Row = dict[str, Any]
 
 
-def documents(files: Iterable[tuple[Path, str]], part: Files, columns: Columns) -> Iterator[tuple[Place, Row]]:
-    """Each row of some files as the benchmark contract has it. files: with what the pattern's `*` stands for in each.
+def documents(
+    files: Iterable[tuple[Path, str, str]], part: Files, columns: Columns, repository: str
+) -> Iterator[tuple[Place, Row]]:
+    """Each row of some files as the benchmark contract has it.
 
-    Raises IngestError naming file, row, column and what is there instead.
+    files: with what the pattern's `*` stands for in each, and its path in the repository.
+    Raises IngestError naming repository, file, row, column and what is there instead.
     """
     counted = 0
     of_subject: Counter[str | None] = Counter()
-    for path, star in files:
-        for place, row in read_rows(path):
+    for path, star, name in files:
+        for place, row in _named_rows(path, f"{repository} {name}"):
             if part.limit is not None and counted == part.limit:
                 return
             _extract(place, row, columns)
@@ -36,6 +39,15 @@ def documents(files: Iterable[tuple[Path, str]], part: Files, columns: Columns) 
             yield place, _document(place, numbers | row, columns, subject)
             counted += 1
             of_subject[subject] += 1
+
+
+def _named_rows(path: Path, named: str) -> Iterator[tuple[Place, Row]]:
+    """The rows of a file, which messages call by this name."""
+    try:
+        for place, row in read_rows(path):
+            yield Place(path, place.line, named), row
+    except IngestError as error:
+        raise IngestError(f"{named}{str(error).removeprefix(path.name)}") from None
 
 
 def _document(place: Place, row: Row, columns: Columns, subject: str | None) -> Row:
@@ -126,7 +138,24 @@ def _without_labels(place: Place, options: Sequence[str]) -> list[str]:
 
 
 def _answer(place: Place, row: Row, answer: Answer, options: Sequence[str]) -> int:
-    """The 0-based index of the right option. Whether there is such an option, the contract checks."""
+    """The 0-based index of the right option. Rejects a value that leads to none, as it stands in the row."""
+    index = _index(place, row, answer, options)
+    if not 0 <= index < len(options):
+        column = answer.letter or answer.index or answer.number
+        value = _value(place, row, str(column))
+        count = len(options)
+        last = chr(ord("A") + count - 1)
+        expected = {
+            "letter": f"the {count} options have the letters A to {last}",
+            "index": f"index counts the {count} options from 0 to {count - 1}; if it counts from 1, use answer.number",
+            "number": f"number counts the {count} options from 1 to {count}; if it counts from 0, use answer.index",
+        }
+        way = next(name for name in expected if getattr(answer, name) is not None)
+        place.reject(f"column {column!r} is {shorten(value)!r}, which is none of its options: {expected[way]}")
+    return index
+
+
+def _index(place: Place, row: Row, answer: Answer, options: Sequence[str]) -> int:
     if answer.first:
         return 0
     if answer.label is not None:
