@@ -110,6 +110,7 @@ SETTING_GROUPS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
         "Models on servers that speak OpenAI's protocol. More: [endpoints](operations.md#endpoints).",
         (
             "endpoints",
+            "markers",
             "prices",
             "endpoint_top_logprobs",
             "endpoint_in_flight",
