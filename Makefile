@@ -95,7 +95,7 @@ docs: setup ## Write the generated pages of docs/ again and build the site into 
 	$(BIN)/python docs/generate.py
 	$(BIN)/python -m sphinx -q -E -W --keep-going docs build/site
 
-migration: setup ## Draft a migration: what changed of tables, views, triggers, audiences (MESSAGE="Add ...")
+migration: setup ## Draft a migration: what changed of the tables (MESSAGE="Add ...")
 	$(BIN)/python -m migrations.draft "$(MESSAGE)"
 
 bench: bench-statistics bench-peers ## Measure: bootstrap and scoring, as ratios in one run

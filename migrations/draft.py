@@ -1,16 +1,16 @@
 """Drafts a revision: `python -m migrations.draft "What it does"`.
 
-Compares the registry's tables with a database at the newest revision, writes the difference as a new file, and beside it
-the texts of views, triggers and audiences that changed, so that the revision never reads what later changes.
+Compares the registry's tables with a database at the newest revision and writes the difference as a new file. Views,
+triggers and audiences are no part of it: `db upgrade` makes them from the code.
 
-`python -m migrations.draft --first` writes the whole history anew as one revision that creates today's schema: for as long
-as nothing was released, since a database at any other revision cannot be upgraded afterwards.
+`python -m migrations.draft --first` writes the first revision anew, under its own name, so that it makes today's tables:
+for as long as nothing was released, since a database that has the revision already does not get what it adds.
 """
 
 import argparse
-import json
 import re
-import shutil
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,42 +22,61 @@ from alembic.config import Config
 from alembic.script import Script, ScriptDirectory
 from sqlalchemy import Engine, create_engine, inspect, text
 
-from migrations import frozen
-
-LAST_LINE = "    frozen.create(revision)\n"
+FOLDER = Path(__file__).parent
+FIRST = """
+Until something is released this is the only revision. To add a column: add it in `registry/tables`, then here, by hand
+or with `python -m migrations.draft --first`, and make your databases anew.
+"""
 Rows = dict[str, list[dict[str, str | int]]]
 """Table → rows."""
 
 
-def draft(message: str, now: datetime, rows: Rows | None = None) -> None:
-    """Writes `versions/<date>_<slug>.py`, and `sql/<revision>/` where texts changed. rows: that the revision inserts."""
-    from registry.tables import Base
-
-    slug = "_".join(message.lower().split())
+def draft(message: str, now: datetime, folder: Path = FOLDER) -> Path:
+    """Writes `versions/<date>_<slug>.py` with what today's tables have beyond the newest revision, and returns it."""
+    config = _config(folder)
     revision = f"{now:%Y%m%d%H%M}"
-    config = _config()
-    config.set_main_option("file_template", f"{now:%Y%m%d_%H%M}_{slug}")
     newest = ScriptDirectory.from_config(config).get_current_head()
     if newest is not None and newest >= revision:
         raise SystemExit(f"revision {revision} would not sort after {newest}; draft it a minute later")
+    return _write(config, message, now)
+
+
+def first(folder: Path = FOLDER) -> Path:
+    """Writes the one revision anew, with the rows that it inserts, and returns it."""
+    config = _config(folder)
+    (script,) = ScriptDirectory.from_config(config).walk_revisions()
+    now = datetime.strptime(script.revision, "%Y%m%d%H%M").replace(tzinfo=UTC)
+    rows = _inserted(config)
+    before = Path(script.path).read_text(encoding="utf-8")
+    Path(script.path).unlink()
+    try:
+        path = _write(config, "Create schema", now)
+    except BaseException:
+        Path(script.path).write_text(before, encoding="utf-8")
+        raise
+    inserts = "".join(_insert(table, found) for table, found in rows.items())
+    code = path.read_text(encoding="utf-8").replace("nothing.\n", f"nothing.\n{FIRST}", 1)
+    path.write_text(f"{code}{inserts}", encoding="utf-8")
+    return path
+
+
+def _write(config: Config, message: str, now: datetime) -> Path:
+    from registry.tables import Base
+
+    config.set_main_option("file_template", f"{now:%Y%m%d_%H%M}_{'_'.join(message.lower().split())}")
     with _newest_database(config) as engine, engine.begin() as connection:
         config.attributes["connection"] = connection
         config.attributes["target_metadata"] = Base.metadata
-        script = command.revision(config, message=message, rev_id=revision, autogenerate=True)
+        script = command.revision(config, message=message, rev_id=f"{now:%Y%m%d%H%M}", autogenerate=True)
     assert isinstance(script, Script)
-    file = Path(script.path)
-    code = re.sub(r"    # ### .* ###\n", "", file.read_text(encoding="utf-8"))
-    inserts = "".join(_insert(table, found) for table, found in (rows or {}).items())
-    file.write_text(code.replace(LAST_LINE, inserts + LAST_LINE), encoding="utf-8")
-    for path, content in changed(frozen.texts(revision), today()).items():
-        file = frozen.SQL / revision / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(content, encoding="utf-8")
+    path = Path(script.path)
+    path.write_text(re.sub(r"    # ### .* ###\n", "", path.read_text(encoding="utf-8")), encoding="utf-8")
+    return path
 
 
-def _config() -> Config:
+def _config(folder: Path) -> Config:
     config = Config()
-    config.set_main_option("script_location", str(frozen.SQL.parent))
+    config.set_main_option("script_location", str(folder))
     config.set_main_option("path_separator", "os")
     return config
 
@@ -74,90 +93,36 @@ def _newest_database(config: Config) -> Iterator[Engine]:
         engine.dispose()
 
 
+def _inserted(config: Config) -> Rows:
+    """The rows that come with the tables."""
+    with _newest_database(config) as engine, engine.connect() as connection:
+        found = {
+            table: [dict(row) for row in connection.execute(text(f"SELECT * FROM {table}")).mappings()]  # noqa: S608
+            for table in inspect(engine).get_table_names()
+            if table != "alembic_version"
+        }
+    return {table: rows for table, rows in found.items() if rows}
+
+
 def _insert(table: str, rows: list[dict[str, str | int]]) -> str:
     columns = ", ".join(f"sa.column({name!r})" for name in rows[0])
     return f"    op.bulk_insert(sa.table({table!r}, {columns}), {rows!r})\n"
 
 
-def changed(before: dict[str, str], after: dict[str, str]) -> dict[str, str]:
-    """The texts of `after` that `before` has not; an empty one for each that `after` has no more."""
-    gone = dict.fromkeys(sorted(before.keys() - after.keys()), "")
-    return {path: text for path, text in after.items() if before.get(path) != text} | gone
-
-
-def today() -> dict[str, str]:
-    """The texts of today's registry, as `frozen.texts` gives those of a revision."""
-    from registry.schema.views import VIEWS
-
-    texts = {"views.txt": "".join(f"{name}\n" for name in VIEWS), "audiences.toml": _audiences()}
-    for name in VIEWS:
-        texts |= _view(name)
-    for dialect in ("sqlite", "postgresql"):
-        texts |= _triggers(dialect)
-    return texts
-
-
-def _view(name: str) -> dict[str, str]:
-    from registry.schema.views import view_sql
-
-    selects = {dialect: f"{view_sql(name, dialect).strip()}\n" for dialect in ("sqlite", "postgresql")}
-    if selects["sqlite"] == selects["postgresql"]:
-        return {f"views/{name}.sql": selects["sqlite"]}
-    return {f"views/{name}.{dialect}.sql": select for dialect, select in selects.items()}
-
-
-def _triggers(dialect: str) -> dict[str, str]:
-    from registry.schema.triggers import trigger_statements
-
-    files: dict[str, list[str]] = {}
-    for statement in trigger_statements(dialect).values():
-        table = re.match(r"CREATE TRIGGER \w+ .*? ON (\w+)", statement, re.DOTALL)
-        files.setdefault(table[1] if table else "functions", []).append(statement.strip())
-    return {f"triggers/{dialect}/{name}.sql": "\n\n".join(found) + "\n" for name, found in files.items()}
-
-
-def _audiences() -> str:
-    """As TOML, of which a JSON string is one."""
-    from registry.schema.audiences import SEES, postgresql_filters
-
-    seen = [f"{audience} = {json.dumps(SEES[audience])}" for audience in SEES if audience != "all"]
-    filters = [f"{table} = {json.dumps(condition)}" for table, condition in postgresql_filters().items()]
-    return "\n".join(["[sees]", *seen, "", "[filters]", *filters, ""])
-
-
-def inserted() -> Rows:
-    """The rows that come with the newest schema."""
-    from registry.tables import Base
-
-    with _newest_database(_config()) as engine, engine.connect() as connection:
-        found = {
-            table.name: [dict(row) for row in connection.execute(text(f"SELECT * FROM {table.name}")).mappings()]  # noqa: S608
-            for table in Base.metadata.sorted_tables
-            if inspect(engine).has_table(table.name)
-        }
-    return {table: rows for table, rows in found.items() if rows}
-
-
-def forget() -> None:
-    """Removes every revision and all frozen texts."""
-    for path in (frozen.SQL.parent / "versions").glob("*.py"):
-        path.unlink()
-    if frozen.SQL.exists():
-        shutil.rmtree(frozen.SQL)
+def tidy(path: Path) -> None:
+    """Formats a revision as all other code."""
+    settings = ("--config", str(FOLDER.parent / "pyproject.toml"))
+    for words in (("check", "--fix-only"), ("format",)):
+        subprocess.run([sys.executable, "-m", "ruff", *words, "--quiet", *settings, str(path)], check=True)  # noqa: S603
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m migrations.draft", description="Drafts a revision.")
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("message", nargs="?", help='what it does, such as "Add the colour of the cover"')
-    what.add_argument("--first", action="store_true", help="write the whole history anew as one first revision")
+    what.add_argument("--first", action="store_true", help="write the first revision anew, with today's tables")
     arguments = parser.parse_args()
-    if arguments.first:
-        rows = inserted()
-        forget()
-        draft("Create schema", datetime.now(UTC), rows)
-    else:
-        draft(arguments.message, datetime.now(UTC))
+    tidy(first() if arguments.first else draft(arguments.message, datetime.now(UTC)))
 
 
 if __name__ == "__main__":

@@ -6,13 +6,9 @@ New revisions are drafted by `make migration` and then read line by line.
 from typing import Any
 
 from alembic import context
-from sqlalchemy import CheckConstraint, text
+from sqlalchemy import CheckConstraint
 from sqlalchemy.types import TypeDecorator
 
-from migrations import frozen
-
-LOCK_TIMEOUT = "3s"
-STATEMENT_TIMEOUT = "30min"
 # Spelled out in revisions, which must not import the registry: its types may change, old revisions may not.
 SPELLED = {
     "RowId": 'sa.BigInteger().with_variant(sa.Integer(), "sqlite")',
@@ -57,21 +53,17 @@ def _final_name(check: CheckConstraint, autogen_context: Any) -> str:
 def run() -> None:
     """Migrates the connection that the caller passes in `attributes`."""
     connection = context.config.attributes["connection"]
-    if connection.dialect.name == "postgresql":
-        # A migration that cannot get a lock gives up soon: until then every reader waits behind it.
-        limits = {"lock_timeout": LOCK_TIMEOUT, "statement_timeout": STATEMENT_TIMEOUT}
-        for name, limit in (limits | context.config.attributes.get("limits", {})).items():
-            connection.execute(text(f"SET LOCAL {name} = '{limit}'"))
     context.configure(
         connection=connection,
         target_metadata=context.config.attributes.get("target_metadata"),
         render_item=render_item,
+        # Of whose rows registry/schema/repeatable.py takes care.
+        include_name=lambda name, kind, _parents: kind != "table" or name != "schema_definition",
         render_as_batch=False,
         transactional_ddl=True,
     )
     with context.begin_transaction():
         context.run_migrations()
-        frozen.finish(context.config.attributes, connection)
 
 
 run()

@@ -153,7 +153,6 @@ SLOWEST = (
     "chaos/test_fence.py",
     "chaos/test_resuming.py",
     "migration/test_reference.py",
-    "migration/test_fixtures.py",
     "assessment/test_assess.py",
     "engine/test_trie_engine.py",
     "operations/test_many_hosts.py",

@@ -123,8 +123,12 @@ def predictions(engine: Engine, evaluation_id: int) -> dict[tuple[str, int], dic
     return {(row["external_id"], row["variant"]): dict(row) for row in rows}
 
 
+KEPT_BY_UPGRADES = frozenset({"alembic_version", "schema_definition"})
+"""Tables that say which schema a database has."""
+
+
 def table_counts(engine: Engine) -> dict[str, int]:
     """Number of rows of every table."""
-    names = [name for name in inspect(engine).get_table_names() if name != "alembic_version"]
+    names = [name for name in inspect(engine).get_table_names() if name not in KEPT_BY_UPGRADES]
     with engine.execution_options(read_only=True).connect() as connection:
         return {name: connection.scalar(text(f"SELECT count(*) FROM {name}")) or 0 for name in names}

@@ -1,15 +1,14 @@
-"""What an upgrade gives to evaluations that were sealed before a metric, a definition or an interval was there."""
+"""What an upgrade gives to evaluations that were sealed before a metric or a definition was there."""
 
 from typing import Any
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
 from registry.metrics import METRICS
-from registry.proof.seal import interval_columns, metric_rows, rescored_rows
+from registry.proof.seal import metric_rows, rescored_rows
 from registry.results.computed import is_stored
 from registry.results.errata import newest_errata
-from registry.results.intervals import evaluation_intervals
 from registry.results.pride import write_question_pride
 from registry.tables import Evaluation, EvaluationMetric
 
@@ -48,29 +47,3 @@ def _under_errata(session: Session, evaluation_id: int) -> list[dict[str, Any]]:
     evaluation = session.get_one(Evaluation, evaluation_id)
     errata = newest_errata(session, evaluation.benchmark_version_id)
     return [] if errata is None else rescored_rows(session, errata, [evaluation])
-
-
-def add_missing_intervals(session: Session) -> int:
-    """States the intervals of metrics that were sealed before there were any; returns of how many evaluations."""
-    lacking = session.scalars(
-        select(EvaluationMetric.evaluation_id).where(EvaluationMetric.interval_method.is_(None)).distinct()
-    ).all()
-    for evaluation_id in lacking:
-        intervals = evaluation_intervals(session, evaluation_id)
-        rows = session.execute(
-            select(EvaluationMetric.scope, EvaluationMetric.metric, EvaluationMetric.definition_version).where(
-                EvaluationMetric.evaluation_id == evaluation_id, EvaluationMetric.interval_method.is_(None)
-            )
-        ).all()
-        for scope, metric, version in rows:
-            session.execute(
-                update(EvaluationMetric)
-                .where(
-                    EvaluationMetric.evaluation_id == evaluation_id,
-                    EvaluationMetric.scope == scope,
-                    EvaluationMetric.metric == metric,
-                    EvaluationMetric.definition_version == version,
-                )
-                .values(**interval_columns(scope, intervals.get(scope, {}).get(metric)))
-            )
-    return len(lacking)

@@ -1,4 +1,4 @@
-"""Runs the migrations. They live in the package `migrations`, which never imports this one."""
+"""Brings a database to this code's schema: tables by the revisions in `migrations`, views and triggers by the code."""
 
 import os
 from typing import Final
@@ -6,15 +6,18 @@ from typing import Final
 from alembic import command
 from alembic.config import Config
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection
+from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from registry.boards.store import load_shipped_suites
 from registry.db import get_engine, one_at_a_time
 from registry.errors import DatabaseError
-from registry.schema import history
+from registry.schema import history, repeatable
 from registry.studies.published import load_published
+
+LIMITS: Final = {"lock_timeout": "3s", "statement_timeout": "30min"}
+"""PostgreSQL's, while the schema is changed: who cannot get a lock gives up soon, as every reader waits behind him."""
 
 HELD: Final = ("55P03", "40P01")
 """PostgreSQL's SQLSTATEs of a statement that did not get a lock: not in time, or not without a deadlock."""
@@ -41,10 +44,11 @@ def pending(at: str | None) -> list[tuple[str, str]]:
 
 
 def upgrade(url: str) -> str:
-    """Brings the database to the newest revision in one transaction and returns that revision.
+    """Brings the database to this code's schema in one transaction and returns its revision.
 
-    Published results and shipped suites are brought up to date at any revision: a release can change them without
-    changing the schema. Of several upgrades at once, one works and the others wait for it.
+    Tables by the revisions that it lacks; then views, triggers and audiences, which are made again if their texts have
+    changed. Published results and shipped suites are brought up to date at any revision: a release can change them
+    without changing the schema. Of several upgrades at once, one works and the others wait for it.
     Raises DatabaseError when it cannot be reached or a migration fails, which leaves the old schema as it was.
     """
     engine = get_engine(url)
@@ -56,9 +60,7 @@ def upgrade(url: str) -> str:
             one_at_a_time(session, "upgrade")
             before = history.revision_of(connection)  # whoever had the turn before may have done everything
             history.require_known(history.shown(engine), before)
-            if before != history.head():
-                run_migrations(connection)
-                _comment(connection)
+            if make_schema(connection):
                 _complete(session)
             _load_shipped(session)
             session.flush()
@@ -72,28 +74,37 @@ def upgrade(url: str) -> str:
     return history.head()
 
 
-def run_migrations(connection: Connection) -> None:
-    """Brings the schema of a database to the newest revision, in the caller's transaction; rows are the caller's."""
-    config = _config()
-    config.attributes["connection"] = connection
-    command.upgrade(config, "head")
+def make_schema(connection: Connection) -> bool:
+    """Gives a database this code's tables, views, triggers and audiences, in the caller's transaction; rows are his.
 
-
-def _comment(connection: Connection) -> None:
+    Returns whether anything was to be done.
+    """
+    is_behind = history.revision_of(connection) != history.head()
+    if not is_behind and not repeatable.not_todays(connection) and not repeatable.absent(connection):
+        return False
     if connection.dialect.name == "postgresql":
-        # The guard of the SQL page comes with it, which takes a second to load.
+        for name, limit in LIMITS.items():
+            connection.execute(text(f"SET LOCAL {name} = '{limit}'"))
+    if is_behind:
+        repeatable.remove(connection)
+        config = _config()
+        config.attributes["connection"] = connection
+        command.upgrade(config, "head")
+    repeatable.refresh(connection)
+    if connection.dialect.name == "postgresql":
+        # psycopg's comes with it, which SQLite does without.
         from registry.schema.comments import comment_on_views
 
         comment_on_views(connection)
+    return True
 
 
 def _complete(session: Session) -> None:
-    """What a newer schema has of evaluations that were sealed under an older one."""
+    """Metrics that came in after an evaluation was sealed."""
     # numpy comes with it, which the web, that only asks for the revision, does without.
-    from registry.operations.backfills import add_missing_intervals, add_missing_metrics
+    from registry.operations.backfills import add_missing_metrics
 
     add_missing_metrics(session)
-    add_missing_intervals(session)
 
 
 def _load_shipped(session: Session) -> None:

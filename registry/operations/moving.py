@@ -19,7 +19,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from alembic.runtime.migration import MigrationContext
 from psycopg.types.json import Jsonb
 from sqlalchemy import BigInteger, Connection, Engine, Table, bindparam, func, insert, select, text, update
 from sqlalchemy.exc import DBAPIError
@@ -169,8 +168,7 @@ def _count(connection: Connection, table: Table) -> int:
 
 def _prepare(write: Connection) -> None:
     """The newest schema without a row."""
-    if MigrationContext.configure(write).get_current_revision() is None:
-        migrate.run_migrations(write)
+    migrate.make_schema(write)
     if write.dialect.name == "postgresql":
         # Those of a migration: a large table takes longer than any statement of one.
         write.exec_driver_sql("SET LOCAL statement_timeout = 0")

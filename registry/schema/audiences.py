@@ -7,7 +7,7 @@ created again over those. A query is the same for every audience; only where its
 forget to filter. An evaluation or a model revision under embargo is filtered likewise, for every audience but `all`,
 until its moment has passed.
 
-PostgreSQL: four schemas that migrations make, in migrations/frozen.py. `shuffleboard_public_tables` and
+PostgreSQL: four schemas that `db upgrade` makes (registry/schema/repeatable.py). `shuffleboard_public_tables` and
 `shuffleboard_members_tables` hold the filtered tables with the documented views over them, and a search path puts them
 before `public` for the website. `shuffleboard_public` and `shuffleboard_members` hold only the documented views, which
 reader roles are granted. Those are security barriers: a query's condition is evaluated on a row only after the filter,
@@ -19,6 +19,7 @@ SQLite: TEMP views on the connection, which its names resolve to first.
 # ruff: noqa: S608
 
 import sqlite3
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, Final, Literal
 
@@ -196,9 +197,30 @@ def _filter(table: str, visibilities: str, dialect: str) -> str:
     )
 
 
-def postgresql_filters() -> dict[str, str]:
-    """Table → which rows an audience sees, as migrations freeze it; `{visibilities}` stands for those it may see."""
-    return {table: _filter(table, "{visibilities}", "postgresql") for table in FILTERED}
+def _postgresql_audiences() -> tuple[Audience, ...]:
+    """Those with schemas of their own: `all` reads `public`."""
+    return tuple(audience for audience in AUDIENCES if audience != "all")
+
+
+def postgresql_schemas() -> tuple[str, ...]:
+    """Of each audience that with its tables and views, and that with the views alone."""
+    return tuple(f"{schema(audience)}{end}" for audience in _postgresql_audiences() for end in ("_tables", ""))
+
+
+def postgresql_views() -> Iterator[tuple[str, str, str]]:
+    """(name, statement, search path) of each view of an audience: its tables, its views, and those for readers."""
+    for audience in _postgresql_audiences():
+        visibilities = ", ".join(f"'{visibility}'" for visibility in SEES[audience])
+        readers, path = schema(audience), search_path(audience)
+        for table in FILTERED:
+            name, rows = f"{readers}_tables.{table}", _filter(table, visibilities, "postgresql")
+            yield name, f"CREATE VIEW {name} AS\nSELECT * FROM public.{table} AS {table} WHERE {rows}", path
+        for view in VIEWS:
+            name = f"{readers}_tables.{view}"
+            yield name, f"CREATE VIEW {name} AS\n{view_sql(view, 'postgresql')}", path
+        for view in VIEWS:
+            name = f"{readers}.{view}"
+            yield name, f"CREATE VIEW {name} WITH (security_barrier) AS\nSELECT * FROM {readers}_tables.{view}", path
 
 
 @lru_cache(maxsize=4)

@@ -1,10 +1,12 @@
-"""The schema's revisions as this code knows them, and which one a database is at: asked by every command and request.
+"""The schema as this code knows it, and whether a database has it: asked by every command and request.
+
+A database has this code's schema if its tables are at the newest revision and its views and triggers are today's.
 
 Nothing here loads Alembic, which takes longer than the question; `registry.operations.migrate` runs the migrations.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
@@ -15,6 +17,7 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 
 import migrations
 from registry.errors import DatabaseError, UnreachableError
+from registry.schema import repeatable
 
 FROM_BEFORE: Final = (
     "with the code that made it export every evaluation (shuffleboard evaluations export ID --out DIR), and import the "
@@ -72,6 +75,12 @@ def current(engine: Engine) -> str | None:
         ) from None
 
 
+def not_todays(engine: Engine) -> list[str]:
+    """The views, triggers and functions of a database that were made by other code; empty if it is at no revision."""
+    with engine.execution_options(read_only=True).connect() as connection:
+        return [] if revision_of(connection) is None else repeatable.not_todays(connection)
+
+
 def revision_of(connection: Connection) -> str | None:
     """The revision that a transaction sees; None in an empty database."""
     if not inspect(connection).has_table("alembic_version"):
@@ -81,14 +90,23 @@ def revision_of(connection: Connection) -> str | None:
 
 
 def require_current(engine: Engine) -> None:
-    """Raises DatabaseError unless the database is at this code's revision."""
+    """Raises DatabaseError unless the database is at this code's revision and has its views and triggers."""
     at = current(engine)
-    if at == head():
-        return
     if at is None:
         raise DatabaseError(f"database {shown(engine)} is empty; run: shuffleboard db upgrade")
     require_known(shown(engine), at)
-    raise DatabaseError(f"database {shown(engine)} is at revision {at}, not {head()}; run: shuffleboard db upgrade")
+    if at != head():
+        raise DatabaseError(f"database {shown(engine)} is at revision {at}, not {head()}; run: shuffleboard db upgrade")
+    if other := not_todays(engine):
+        raise DatabaseError(
+            f"database {shown(engine)} has other views or triggers than this code ({listed(other)}); "
+            "run: shuffleboard db upgrade"
+        )
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names as a message has room for them."""
+    return f"{', '.join(names[:3])}{f' and {len(names) - 3} more' if len(names) > 3 else ''}"
 
 
 def require_known(database: str, at: str | None) -> None:

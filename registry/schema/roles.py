@@ -23,6 +23,7 @@ from sqlalchemy.exc import DBAPIError
 from registry.errors import DatabaseError, UsageError
 from registry.schema.audiences import schema
 from registry.schema.planner import BY_EVALUATION, analyze
+from registry.schema.repeatable import TABLE
 
 CONNECTIONS: Final = 8
 """How often a reader may be connected at the same time."""
@@ -218,7 +219,8 @@ def _grant_app(names: RoleNames) -> Iterator[str]:
     of_owner = f"ALTER DEFAULT PRIVILEGES FOR ROLE {names.owner} IN SCHEMA"
     yield f"GRANT USAGE ON SCHEMA {', '.join(_schemas())} TO {names.app}"
     yield f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {names.app}"
-    yield f"REVOKE INSERT, UPDATE, DELETE ON public.alembic_version FROM {names.app}"
+    for table in ("alembic_version", TABLE):
+        yield f"REVOKE INSERT, UPDATE, DELETE ON public.{table} FROM {names.app}"
     yield f"GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA public TO {names.app}"
     yield f"{of_owner} public GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO {names.app}"
     yield f"{of_owner} public GRANT USAGE, SELECT ON SEQUENCES TO {names.app}"
@@ -251,7 +253,7 @@ def _grant_readers(names: RoleNames, seconds: float, superuser: bool) -> Iterato
         yield f"GRANT USAGE ON SCHEMA {name} TO {role}"
         yield f"GRANT SELECT ON ALL TABLES IN SCHEMA {name} TO {role}"
         yield f"ALTER DEFAULT PRIVILEGES FOR ROLE {names.owner} IN SCHEMA {name} GRANT SELECT ON TABLES TO {role}"
-        # Migrations make them so, and the website asks no others (registry/schema/audiences.py says why).
+        # `db upgrade` makes them so, and the website asks no others (registry/schema/audiences.py says why).
         yield f"""\
 DO $$
 DECLARE view text;

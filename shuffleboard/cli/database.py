@@ -1,14 +1,14 @@
 """`shuffleboard db`."""
 
 from dataclasses import asdict
-from typing import TextIO
+from typing import Any, TextIO
 
 import click
-from sqlalchemy import make_url
+from sqlalchemy import Engine, make_url
 
 from registry.db import get_engine, utc_text
 from registry.errors import UsageError
-from registry.schema.history import current, head, require_current
+from registry.schema.history import current, head, not_todays, require_current
 from shuffleboard.cli.backups import backup_command, move_command, restore_command
 from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
 
@@ -31,39 +31,45 @@ def upgrade_command(as_json: bool) -> None:
 @db.command("current")
 @json_option
 def current_command(as_json: bool) -> None:
-    """Show the schema's revision, the newest one, and the migrations that `db upgrade` would run."""
-    at = current(get_engine(settings_of().resolved_database_url()))
+    """Show the schema's revision, the newest one, and what `db upgrade` would do: migrations to run, views to make."""
+    engine = get_engine(settings_of().resolved_database_url())
+    state = _state(engine)
     if as_json:
-        print_json({"revision": at, "head": head(), "pending": _pending(at)})
+        print_json(state)
     else:
-        click.echo(f"{at or 'empty'} (newest: {head()})")
-        _say_pending(at)
+        click.echo(f"{state['revision'] or 'empty'} (newest: {head()})")
+        _say_what_waits(state)
 
 
 @db.command("check")
 @json_option
 def check_command(as_json: bool) -> None:
-    """Exit with status 1 unless the database answers and is at the newest schema; say what is missing."""
+    """Exit with status 1 unless the database answers and has this code's tables and views; say what differs."""
     engine = get_engine(settings_of().resolved_database_url())
-    at = current(engine)
+    state = _state(engine)
+    is_current = state["revision"] == head() and not state["views"]
     if as_json:
-        print_json({"ok": at == head(), "revision": at, "head": head(), "pending": _pending(at)})
-    elif at == head():
+        print_json({"ok": is_current} | state)
+    elif is_current:
         click.echo("ok")
     else:
-        _say_pending(at)
+        _say_what_waits(state)
     require_current(engine)
 
 
-def _pending(at: str | None) -> list[dict[str, str]]:
+def _state(engine: Engine) -> dict[str, Any]:
     from registry.operations.migrate import pending
 
-    return [{"revision": revision, "title": title} for revision, title in pending(at)]
+    at = current(engine)
+    waiting = [{"revision": revision, "title": title} for revision, title in pending(at)]
+    return {"revision": at, "head": head(), "pending": waiting, "views": not_todays(engine)}
 
 
-def _say_pending(at: str | None) -> None:
-    for migration in _pending(at):
+def _say_what_waits(state: dict[str, Any]) -> None:
+    for migration in state["pending"]:
         click.echo(f"  to run: {migration['revision']}  {migration['title']}")
+    for name in state["views"]:
+        click.echo(f"  to make again: {name}")
 
 
 db.add_command(backup_command)

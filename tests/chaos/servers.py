@@ -20,7 +20,7 @@ from tests.migration.next_revision import draft_next
 
 
 def _to_first(url: str) -> None:
-    """Makes the schema as it was at the first revision."""
+    """Makes the tables of the first revision, without a view or a trigger."""
     with get_engine(url).begin() as connection:
         config = migrate._config()
         config.attributes["connection"] = connection
@@ -61,7 +61,7 @@ class Servers:
         self.postgres.remove()
 
     def database(self, engine: str, name: str, at: str = "head") -> str:
-        """URL of a new database with the schema at head, or at the `first` revision."""
+        """URL of a new database with the schema at head, or with the tables of the `first` revision alone."""
         if engine == "sqlite":
             path = self.folder / f"{name}.db"
             shutil.copyfile(self._sqlite[at], path)

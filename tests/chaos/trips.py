@@ -14,7 +14,6 @@ from typing import Any, Final
 from sqlalchemy import Engine, and_, event
 
 import registry.operations.maintenance
-from migrations import frozen
 from registry.queue import claims
 from registry.schema import history
 from registry.tables import Shard
@@ -91,7 +90,6 @@ def limit_pages(engine: Engine, path: str) -> None:
 def follow(folder: Path) -> None:
     """Makes this process one of code whose schema's history lies in the folder."""
     history.migrations_folder = lambda: folder
-    frozen.SQL = folder / "sql"
 
 
 def remove_fence() -> None:

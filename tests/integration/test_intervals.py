@@ -7,7 +7,6 @@ from sqlalchemy.exc import DBAPIError
 
 from registry.db import read_session, write_session
 from registry.metrics import METRICS
-from registry.operations.backfills import add_missing_intervals
 from registry.results import intervals
 from registry.results.computed import is_stored
 from registry.results.intervals import METHOD, NONE
@@ -86,40 +85,12 @@ def test_a_sealed_metric_says_how_its_interval_was_made(registries):
     assert found[0] == found[1]
 
 
-def test_an_interval_is_stated_once_and_nothing_else_changes(registry):
-    evaluation_id = evaluate(registry)
-    before = stated(registry, evaluation_id)
-    of_evaluation = EvaluationMetric.evaluation_id == evaluation_id
-    refused = (
-        update(EvaluationMetric).where(of_evaluation).values(interval_low=0.0),
-        update(EvaluationMetric).where(of_evaluation).values(value=1.0),
-    )
-    for statement in refused:
+def test_neither_a_sealed_value_nor_its_interval_is_ever_changed(registry):
+    of_evaluation = EvaluationMetric.evaluation_id == evaluate(registry)
+    for changed in ({"interval_low": 0.0}, {"value": 1.0}):
+        statement = update(EvaluationMetric).where(of_evaluation).values(**changed)
         with pytest.raises(DBAPIError, match="never changed"), write_session(registry.engine) as session:
             session.execute(statement)
-    # As an older version of the schema left it: no interval was looked for.
-    trigger = "sealed_evaluation_metric_update"
-    with write_session(registry.engine) as session:
-        if registry.engine.dialect.name == "sqlite":
-            definition = session.scalar(text("SELECT sql FROM sqlite_master WHERE name = :name"), {"name": trigger})
-            session.execute(text(f"DROP TRIGGER {trigger}"))
-        else:
-            session.execute(text(f"ALTER TABLE evaluation_metric DISABLE TRIGGER {trigger}"))
-        nothing = dict.fromkeys(
-            ("interval_low", "interval_high", "interval_method", "interval_resamples", "interval_seed")
-        )
-        session.execute(update(EvaluationMetric).values(**nothing))
-        if registry.engine.dialect.name == "sqlite":
-            session.connection().exec_driver_sql(definition)
-        else:
-            session.execute(text(f"ALTER TABLE evaluation_metric ENABLE TRIGGER {trigger}"))
-    with pytest.raises(DBAPIError, match="never changed"), write_session(registry.engine) as session:
-        session.execute(refused[1])
-    with write_session(registry.engine) as session:
-        assert add_missing_intervals(session) == 1
-    assert stated(registry, evaluation_id) == before
-    with write_session(registry.engine) as session:
-        assert add_missing_intervals(session) == 0
 
 
 def test_values_of_questions_are_read_of_several_evaluations_as_of_each(registry, monkeypatch):

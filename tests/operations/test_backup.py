@@ -26,8 +26,8 @@ from registry.schema.views import VIEWS
 from registry.tables import Evaluation, Model, Prediction, Question
 from registry.verification import verify_all
 from shuffleboard.cli.backups import move_command, restore_command
-from tests.migration.make_fixture import FIXTURES
-from tests.migration.test_fixtures import load
+from tests.conftest import FilledDatabases
+from tests.migration.populated import populate
 from tests.population import add_model, queue_evaluation, table_counts
 
 Contents = dict[str, list[dict[str, Any]]]
@@ -114,14 +114,18 @@ def test_a_backup_while_others_write_holds_one_moment(filled: Engine, empty: str
     assert "half" in {row["name"] for row in contents(filled)["model"]}
 
 
-@pytest.mark.usefixtures("next_schema")
-def test_a_backup_of_an_older_schema_is_upgraded(sqlite_url: str, tmp_path: Path) -> None:
-    revision = min(path.name.split(".")[0] for path in FIXTURES.glob("*.sqlite.*"))
-    old = load(revision, "sqlite", f"sqlite:///{tmp_path / 'old.db'}")
-    old.dispose()
-    backup(url_of(old), tmp_path / "file")
-    old.dispose()
-    restored = restore(sqlite_url, tmp_path / "file")
+def test_a_backup_of_an_older_schema_is_upgraded(
+    filled_sqlite: FilledDatabases,
+    sqlite_url: str,
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    request: pytest.FixtureRequest,
+) -> None:
+    revision = history.head()
+    with filled_sqlite.copy(populate, tmp_path_factory.mktemp("old")) as (old, _):
+        request.getfixturevalue("next_schema")
+        backup(old, tmp_path / "file")
+        restored = restore(sqlite_url, tmp_path / "file")
     assert (restored.from_revision, restored.revision, restored.problems) == (revision, history.head(), [])
     assert restored.sealed == 2
 
@@ -344,21 +348,17 @@ def test_a_move_into_what_db_upgrade_has_made(sqlite_filled: Engine, database: s
     assert_arrived(get_engine(database), expected)
 
 
-@pytest.mark.usefixtures("next_schema")
-@pytest.mark.parametrize(
-    ("engine_name", "other"),
-    [("sqlite", "postgresql"), pytest.param("postgresql", "sqlite", marks=pytest.mark.long)],
-)
-def test_an_old_registry_moves_after_its_upgrade(engine_name: str, other: str, request: pytest.FixtureRequest) -> None:
-    url, elsewhere = (request.getfixturevalue(f"{name}_url") for name in (engine_name, other))
-    revision = max(path.name.split(".")[0] for path in FIXTURES.glob(f"*.{engine_name}.*"))
-    load(revision, engine_name, url).dispose()
-    with pytest.raises(DatabaseError, match="run: shuffleboard db upgrade"):
-        move(url, elsewhere)
-    migrate.upgrade(url)
-    before = seals(get_engine(url))
-    assert move(url, elsewhere).problems == []
-    assert seals(get_engine(elsewhere)) == before
+def test_an_old_registry_moves_after_its_upgrade(
+    filled_sqlite: FilledDatabases, postgresql_url: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    with filled_sqlite.copy(populate, tmp_path) as (url, _):
+        request.getfixturevalue("next_schema")
+        with pytest.raises(DatabaseError, match="run: shuffleboard db upgrade"):
+            move(url, postgresql_url)
+        migrate.upgrade(url)
+        before = seals(get_engine(url))
+        assert move(url, postgresql_url).problems == []
+        assert seals(get_engine(postgresql_url)) == before
 
 
 def test_a_move_never_adds_to_a_registry(sqlite_filled: Engine, database: str) -> None:

@@ -118,6 +118,11 @@ def a_schema_of_newer_code(here: Deployment, _request: pytest.FixtureRequest) ->
     here.run("UPDATE alembic_version SET version_num = '299912312359'")
 
 
+@fault("sqlite", "schema", "problem", "other views or triggers than this code's: errata", "shuffleboard db upgrade")
+def a_view_of_other_code(here: Deployment, _request: pytest.FixtureRequest) -> None:
+    here.run("UPDATE schema_definition SET digest = 'another' WHERE name = 'errata'")
+
+
 @fault("sqlite", "triggers", "problem", "missing: sealed_prediction_update", "triggers/sqlite.sql.*verify --all")
 def a_missing_trigger(here: Deployment, _request: pytest.FixtureRequest) -> None:
     here.run("DROP TRIGGER sealed_prediction_update")
@@ -151,12 +156,12 @@ def a_trigger_function_that_does_nothing(here: Deployment, _request: pytest.Fixt
     here.run("CREATE OR REPLACE FUNCTION refuse_sealed() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'")
 
 
-@fault("sqlite", "views", "problem", "missing: board_headlines", "recreate them.*restore a backup")
+@fault("sqlite", "views", "problem", "missing: board_headlines", "shuffleboard db upgrade")
 def a_missing_view(here: Deployment, _request: pytest.FixtureRequest) -> None:
     here.run("DROP VIEW board_headlines")
 
 
-@fault("postgresql", "views", "problem", "shuffleboard_public.chain_links", "migrations/sql.*db roles")
+@fault("postgresql", "views", "problem", "shuffleboard_public.chain_links", "db upgrade.*db roles")
 def a_missing_view_of_an_audience(here: Deployment, _request: pytest.FixtureRequest) -> None:
     here.run("DROP VIEW shuffleboard_public.chain_links")
 

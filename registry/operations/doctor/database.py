@@ -36,6 +36,8 @@ OF_A_WEBSITE: Final = 48
 OF_OTHERS: Final = 10
 """Connections at most; docs/operations.md says what they are."""
 
+_UPGRADE: Final = "stop workers and website, make a backup (shuffleboard db backup FILE), run: shuffleboard db upgrade"
+
 BUSY_SECONDS: Final = 5.0
 GIB: Final = 1 << 30
 
@@ -98,14 +100,13 @@ def revision(context: Context) -> Outcome:
     """Whether the schema is this code's."""
     at = history.current(context.engine)
     if at == history.head():
+        if other := history.not_todays(context.engine):
+            return problem(f"other views or triggers than this code's: {history.listed(other)}", _UPGRADE)
         return ok(f"revision {at}, the newest")
     waiting = migrate.pending(at)
     if waiting:
         titles = "; ".join(f"{number} {title}" for number, title in waiting)
-        return problem(
-            f"{at or 'empty'}; migrations to run: {titles}",
-            "stop workers and website, make a backup (shuffleboard db backup FILE), run: shuffleboard db upgrade",
-        )
+        return problem(f"{at or 'empty'}; migrations to run: {titles}", _UPGRADE)
     if history.is_too_old(str(at)):
         return problem(f"revision {at} is older than the first release", history.FROM_BEFORE)
     return problem(f"revision {at} is newer than this code's {history.head()}", "install the version of the code")
@@ -164,8 +165,7 @@ def views(context: Context) -> Outcome:
         return ok(f"all {len(wanted)} exist")
     return problem(
         f"missing: {', '.join(missing)}",
-        "they were dropped: as the owner, recreate them from the newest text of each in migrations/sql, or "
-        "restore a backup; then run: shuffleboard db roles",
+        "they were dropped: as the owner, run `shuffleboard db upgrade`, then `shuffleboard db roles`",
     )
 
 

@@ -6,7 +6,6 @@ in it, the columns of the metrics are filled in from their entries (metric_colum
 """
 
 import re
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -58,15 +57,3 @@ def _filled(name: str, sql: str) -> str:
     from registry.schema.views.metric_columns import FILLED  # the metrics come with it, which most readers do without
 
     return re.sub(r"\{\{ (\w+) \}\}", lambda place: FILLED[name][place[1]](), sql)
-
-
-def create_statements(dialect: str) -> Iterator[str]:
-    """CREATE VIEW for every view, in creation order."""
-    for name in VIEWS:
-        yield f"CREATE VIEW {name} AS\n{view_sql(name, dialect)}"
-
-
-def drop_statements() -> Iterator[str]:
-    """DROP VIEW for every view, dependants first."""
-    for name in reversed(VIEWS):
-        yield f"DROP VIEW IF EXISTS {name}"

@@ -1,15 +1,16 @@
 """Create schema.
 
-Revision: 202611220704. Follows: nothing.
+Revision: 202611232000. Follows: nothing.
+
+Until something is released this is the only revision. To add a column: add it in `registry/tables`, then here, by hand
+or with `python -m migrations.draft --first`, and make your databases anew.
 """
 
 import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects import postgresql
 
-from migrations import frozen
-
-revision = "202611220704"
+revision = "202611232000"
 down_revision = None
 branch_labels = None
 depends_on = None
@@ -25,6 +26,17 @@ def upgrade() -> None:
         sa.UniqueConstraint("name", name=op.f("uq_benchmark_name")),
     )
     op.create_table(
+        "budget",
+        sa.Column("kind", sa.Text(), nullable=False),
+        sa.Column("subject", sa.Text(), nullable=False),
+        sa.Column("amount", sa.Double(), nullable=False),
+        sa.Column("spent", sa.Double(), nullable=False),
+        sa.Column("held", sa.Double(), nullable=False),
+        sa.CheckConstraint("kind IN ('evaluation', 'submission', 'account')", name=op.f("ck_budget_kind")),
+        sa.CheckConstraint("amount >= 0", name=op.f("ck_budget_amount")),
+        sa.PrimaryKeyConstraint("kind", "subject", name=op.f("pk_budget")),
+    )
+    op.create_table(
         "chain_link",
         sa.Column(
             "position", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), autoincrement=False, nullable=False
@@ -35,13 +47,27 @@ def upgrade() -> None:
         sa.Column("at", sa.DateTime(timezone=True).with_variant(sa.Text(), "sqlite"), nullable=False),
         sa.Column("previous", sa.LargeBinary(32), nullable=False),
         sa.Column("digest", sa.LargeBinary(32), nullable=False),
-        sa.CheckConstraint("kind IN ('seal', 'withdrawal', 'snapshot')", name=op.f("ck_chain_link_kind")),
+        sa.CheckConstraint("kind IN ('seal', 'withdrawal', 'snapshot', 'errata')", name=op.f("ck_chain_link_kind")),
         sa.CheckConstraint("position >= 1", name=op.f("ck_chain_link_position")),
         sa.PrimaryKeyConstraint("position", name=op.f("pk_chain_link")),
         sa.UniqueConstraint("digest", name=op.f("uq_chain_link_digest")),
         sa.UniqueConstraint("previous", name=op.f("uq_chain_link_previous")),
     )
     op.create_index(op.f("ix_chain_link_subject"), "chain_link", ["subject"], unique=False)
+    op.create_table(
+        "chain_signature",
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("position", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("head", sa.LargeBinary(32), nullable=False),
+        sa.Column("key", sa.LargeBinary(32), nullable=False),
+        sa.Column("public_key", sa.Text(), nullable=False),
+        sa.Column("statement", sa.Text(), nullable=False),
+        sa.Column("signature", sa.Text(), nullable=False),
+        sa.Column("timestamp", sa.Text(), nullable=True),
+        sa.Column("at", sa.DateTime(timezone=True).with_variant(sa.Text(), "sqlite"), nullable=False),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_chain_signature")),
+    )
+    op.create_index("ix_chain_signature_position", "chain_signature", ["position"], unique=False)
     op.create_table(
         "engine_fingerprint",
         sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
@@ -98,6 +124,14 @@ def upgrade() -> None:
         sa.UniqueConstraint("source", "ordinal", name=op.f("uq_published_result_source_ordinal")),
     )
     op.create_table(
+        "rate_limit",
+        sa.Column("key", sa.Text(), nullable=False),
+        sa.Column("requests_free_at", sa.DateTime(timezone=True).with_variant(sa.Text(), "sqlite"), nullable=False),
+        sa.Column("tokens_free_at", sa.DateTime(timezone=True).with_variant(sa.Text(), "sqlite"), nullable=False),
+        sa.Column("not_before", sa.DateTime(timezone=True).with_variant(sa.Text(), "sqlite"), nullable=True),
+        sa.PrimaryKeyConstraint("key", name=op.f("pk_rate_limit")),
+    )
+    op.create_table(
         "role",
         sa.Column("name", sa.Text(), nullable=False),
         sa.Column("rank", sa.SmallInteger(), nullable=False),
@@ -133,6 +167,7 @@ def upgrade() -> None:
         sa.Column("version", sa.SmallInteger(), nullable=False),
         sa.Column("parameters", postgresql.JSONB(none_as_null=True).with_variant(sa.Text(), "sqlite"), nullable=False),
         sa.Column("inserted", postgresql.JSONB(none_as_null=True).with_variant(sa.Text(), "sqlite"), nullable=False),
+        sa.Column("content", postgresql.JSONB(none_as_null=True).with_variant(sa.Text(), "sqlite"), nullable=True),
         sa.Column("created_at", sa.DateTime(timezone=True).with_variant(sa.Text(), "sqlite"), nullable=False),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_variant_set")),
         sa.UniqueConstraint("digest", name=op.f("uq_variant_set_digest")),
@@ -143,7 +178,6 @@ def upgrade() -> None:
         sa.Column("name", sa.Text(), nullable=False),
         sa.Column("role", sa.Text(), nullable=False),
         sa.Column("password_hash", sa.Text(), nullable=True),
-        sa.Column("session_epoch", sa.Integer(), nullable=False),
         sa.Column("created_at", sa.DateTime(timezone=True).with_variant(sa.Text(), "sqlite"), nullable=False),
         sa.Column("last_login_at", sa.DateTime(timezone=True).with_variant(sa.Text(), "sqlite"), nullable=True),
         sa.Column("disabled_at", sa.DateTime(timezone=True).with_variant(sa.Text(), "sqlite"), nullable=True),
@@ -203,6 +237,10 @@ def upgrade() -> None:
         sa.Column("dtype", sa.Text(), nullable=True),
         sa.Column("quantisation", sa.Text(), nullable=True),
         sa.Column("adapter", sa.Text(), nullable=True),
+        sa.Column("adapter_commit", sa.Text(), nullable=True),
+        sa.Column("adapter_merged", sa.Boolean(), nullable=True),
+        sa.Column("base_digest", sa.LargeBinary(32), nullable=True),
+        sa.Column("adapter_digest", sa.LargeBinary(32), nullable=True),
         sa.Column("weights_digest", sa.LargeBinary(32), nullable=True),
         sa.Column("tokenizer_digest", sa.LargeBinary(32), nullable=True),
         sa.Column("chat_template", sa.Text(), nullable=True),
@@ -228,6 +266,18 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("variant_set_id", "n_options", "ordinal", name=op.f("pk_variant")),
     )
     op.create_table(
+        "account_identity",
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("issuer", sa.Text(), nullable=False),
+        sa.Column("subject", sa.Text(), nullable=False),
+        sa.Column("account_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("created_at", sa.DateTime(timezone=True).with_variant(sa.Text(), "sqlite"), nullable=False),
+        sa.ForeignKeyConstraint(["account_id"], ["account.id"], name=op.f("fk_account_identity_account_id")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_account_identity")),
+        sa.UniqueConstraint("account_id", "issuer", name=op.f("uq_account_identity_account_id_issuer")),
+        sa.UniqueConstraint("issuer", "subject", name=op.f("uq_account_identity_issuer_subject")),
+    )
+    op.create_table(
         "api_token",
         sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("account_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
@@ -244,6 +294,18 @@ def upgrade() -> None:
         sa.UniqueConstraint("digest", name=op.f("uq_api_token_digest")),
     )
     op.create_index(op.f("ix_api_token_account_id"), "api_token", ["account_id"], unique=False)
+    op.create_table(
+        "board_deprecation",
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("board_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("reason", sa.Text(), nullable=False),
+        sa.Column("successor", sa.Text(), nullable=True),
+        sa.Column("deprecated_at", sa.DateTime(timezone=True).with_variant(sa.Text(), "sqlite"), nullable=False),
+        sa.Column("retracted_at", sa.DateTime(timezone=True).with_variant(sa.Text(), "sqlite"), nullable=True),
+        sa.ForeignKeyConstraint(["board_id"], ["board.id"], name=op.f("fk_board_deprecation_board_id")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_board_deprecation")),
+    )
+    op.create_index(op.f("ix_board_deprecation_board_id"), "board_deprecation", ["board_id"], unique=False)
     op.create_table(
         "board_entry",
         sa.Column("board_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
@@ -278,6 +340,34 @@ def upgrade() -> None:
     op.create_index("ix_board_snapshot_board_id_as_of", "board_snapshot", ["board_id", "as_of"], unique=False)
     op.create_index(op.f("ix_board_snapshot_digest"), "board_snapshot", ["digest"], unique=False)
     op.create_table(
+        "browser_session",
+        sa.Column("digest", sa.LargeBinary(32), nullable=False),
+        sa.Column("account_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("created_at", sa.DateTime(timezone=True).with_variant(sa.Text(), "sqlite"), nullable=False),
+        sa.ForeignKeyConstraint(["account_id"], ["account.id"], name=op.f("fk_browser_session_account_id")),
+        sa.PrimaryKeyConstraint("digest", name=op.f("pk_browser_session")),
+    )
+    op.create_index(op.f("ix_browser_session_account_id"), "browser_session", ["account_id"], unique=False)
+    op.create_table(
+        "errata_version",
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("benchmark_version_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("number", sa.Integer(), nullable=False),
+        sa.Column("digest", sa.LargeBinary(32), nullable=False),
+        sa.Column("note", sa.Text(), nullable=False),
+        sa.Column("actor", sa.Text(), nullable=False),
+        sa.Column("at", sa.DateTime(timezone=True).with_variant(sa.Text(), "sqlite"), nullable=False),
+        sa.CheckConstraint("number >= 1", name=op.f("ck_errata_version_number")),
+        sa.ForeignKeyConstraint(
+            ["benchmark_version_id"], ["benchmark_version.id"], name=op.f("fk_errata_version_benchmark_version_id")
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_errata_version")),
+        sa.UniqueConstraint(
+            "benchmark_version_id", "number", name=op.f("uq_errata_version_benchmark_version_id_number")
+        ),
+    )
+    op.create_index(op.f("ix_errata_version_digest"), "errata_version", ["digest"], unique=False)
+    op.create_table(
         "evaluation",
         sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column(
@@ -299,6 +389,14 @@ def upgrade() -> None:
         sa.Column("sealed_at", sa.DateTime(timezone=True).with_variant(sa.Text(), "sqlite"), nullable=True),
         sa.Column("seal", sa.LargeBinary(32), nullable=True),
         sa.Column("seal_version", sa.SmallInteger(), server_default="1", nullable=False),
+        sa.Column("distinct_prompts_min", sa.SmallInteger(), nullable=True),
+        sa.Column("distinct_prompts_max", sa.SmallInteger(), nullable=True),
+        sa.Column("variants_max", sa.SmallInteger(), nullable=True),
+        sa.Column("orders_only", sa.Boolean(), nullable=True),
+        sa.Column("chance", sa.Double(), nullable=True),
+        sa.Column("sampled_for", sa.Text(), nullable=True),
+        sa.Column("stopped_for", sa.Text(), nullable=True),
+        sa.Column("conflict_of_interest", sa.Text(), nullable=True),
         sa.CheckConstraint(
             "state IN ('queued', 'running', 'paused', 'complete', 'failed', 'cancelled')",
             name=op.f("ck_evaluation_state"),
@@ -393,6 +491,9 @@ def upgrade() -> None:
         sa.Column("suite", sa.Text(), nullable=False),
         sa.Column("model", postgresql.JSONB(none_as_null=True).with_variant(sa.Text(), "sqlite"), nullable=False),
         sa.Column("note", sa.Text(), nullable=True),
+        sa.Column("conflict_of_interest", sa.Text(), nullable=True),
+        sa.Column("embargo_until", sa.DateTime(timezone=True).with_variant(sa.Text(), "sqlite"), nullable=True),
+        sa.Column("anonymous", sa.Boolean(), server_default=sa.text("(false)"), nullable=False),
         sa.Column("state", sa.Text(), nullable=False),
         sa.Column("created_at", sa.DateTime(timezone=True).with_variant(sa.Text(), "sqlite"), nullable=False),
         sa.Column("decided_by", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True),
@@ -465,6 +566,20 @@ def upgrade() -> None:
         ),
     )
     op.create_table(
+        "archive",
+        sa.Column("evaluation_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("state", sa.Text(), nullable=False),
+        sa.Column("location", sa.Text(), nullable=False),
+        sa.Column("digest", sa.LargeBinary(32), nullable=False),
+        sa.Column("size", sa.BigInteger(), nullable=False),
+        sa.Column("predictions", sa.Integer(), nullable=False),
+        sa.Column("texts", sa.Integer(), nullable=False),
+        sa.Column("archived_at", sa.DateTime(timezone=True).with_variant(sa.Text(), "sqlite"), nullable=False),
+        sa.CheckConstraint("state IN ('archiving', 'archived', 'restoring')", name=op.f("ck_archive_state")),
+        sa.ForeignKeyConstraint(["evaluation_id"], ["evaluation.id"], name=op.f("fk_archive_evaluation_id")),
+        sa.PrimaryKeyConstraint("evaluation_id", name=op.f("pk_archive")),
+    )
+    op.create_table(
         "audit_event",
         sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("at", sa.DateTime(timezone=True).with_variant(sa.Text(), "sqlite"), nullable=False),
@@ -500,6 +615,9 @@ def upgrade() -> None:
         sa.Column("rank_low", sa.Integer(), nullable=True),
         sa.Column("rank_high", sa.Integer(), nullable=True),
         sa.Column("tier", sa.Integer(), nullable=True),
+        sa.Column("all_rank_low", sa.Integer(), nullable=True),
+        sa.Column("all_rank_high", sa.Integer(), nullable=True),
+        sa.Column("all_tier", sa.Integer(), nullable=True),
         sa.ForeignKeyConstraint(
             ["board_snapshot_id"], ["board_snapshot.id"], name=op.f("fk_board_standing_board_snapshot_id")
         ),
@@ -511,6 +629,41 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint(
             "board_snapshot_id", "model_revision_id", "column_name", name=op.f("pk_board_standing")
         ),
+    )
+    op.create_table(
+        "embargo",
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("evaluation_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True),
+        sa.Column("model_revision_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True),
+        sa.Column("until", sa.DateTime(timezone=True).with_variant(sa.Text(), "sqlite"), nullable=False),
+        sa.Column("created_at", sa.DateTime(timezone=True).with_variant(sa.Text(), "sqlite"), nullable=False),
+        sa.CheckConstraint("(evaluation_id IS NULL) <> (model_revision_id IS NULL)", name=op.f("ck_embargo_subject")),
+        sa.ForeignKeyConstraint(["evaluation_id"], ["evaluation.id"], name=op.f("fk_embargo_evaluation_id")),
+        sa.ForeignKeyConstraint(
+            ["model_revision_id"], ["model_revision.id"], name=op.f("fk_embargo_model_revision_id")
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_embargo")),
+        sa.UniqueConstraint("evaluation_id", name=op.f("uq_embargo_evaluation_id")),
+        sa.UniqueConstraint("model_revision_id", name=op.f("uq_embargo_model_revision_id")),
+    )
+    op.create_index("ix_embargo_until", "embargo", ["until"], unique=False)
+    op.create_table(
+        "erratum",
+        sa.Column("errata_version_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("question_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("status", sa.Text(), nullable=False),
+        sa.Column("answer", sa.SmallInteger(), nullable=True),
+        sa.Column("note", sa.Text(), nullable=False),
+        sa.Column("actor", sa.Text(), nullable=False),
+        sa.Column("at", sa.DateTime(timezone=True).with_variant(sa.Text(), "sqlite"), nullable=False),
+        sa.CheckConstraint("(status = 'corrected-key') = (answer IS NOT NULL)", name=op.f("ck_erratum_answer")),
+        sa.CheckConstraint("note <> ''", name=op.f("ck_erratum_note")),
+        sa.CheckConstraint("status IN ('disputed', 'wrong-key', 'corrected-key')", name=op.f("ck_erratum_status")),
+        sa.ForeignKeyConstraint(
+            ["errata_version_id"], ["errata_version.id"], name=op.f("fk_erratum_errata_version_id")
+        ),
+        sa.ForeignKeyConstraint(["question_id"], ["question.id"], name=op.f("fk_erratum_question_id")),
+        sa.PrimaryKeyConstraint("errata_version_id", "question_id", name=op.f("pk_erratum")),
     )
     op.create_table(
         "evaluation_metric",
@@ -585,6 +738,21 @@ def upgrade() -> None:
         sa.ForeignKeyConstraint(["question_id"], ["question.id"], name=op.f("fk_question_seal_question_id")),
         sa.PrimaryKeyConstraint("evaluation_id", "question_id", name=op.f("pk_question_seal")),
     )
+    op.create_table(
+        "schedule",
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("evaluation_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("every_days", sa.Integer(), nullable=False),
+        sa.Column("questions", sa.Integer(), nullable=False),
+        sa.Column("budget", sa.Double(), nullable=True),
+        sa.Column("created_by", sa.Text(), nullable=False),
+        sa.Column("created_at", sa.DateTime(timezone=True).with_variant(sa.Text(), "sqlite"), nullable=False),
+        sa.Column("ended_at", sa.DateTime(timezone=True).with_variant(sa.Text(), "sqlite"), nullable=True),
+        sa.CheckConstraint("every_days >= 1 AND questions >= 1", name=op.f("ck_schedule_positive")),
+        sa.ForeignKeyConstraint(["evaluation_id"], ["evaluation.id"], name=op.f("fk_schedule_evaluation_id")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_schedule")),
+    )
+    op.create_index(op.f("ix_schedule_evaluation_id"), "schedule", ["evaluation_id"], unique=False)
     op.create_table(
         "shard",
         sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
@@ -668,6 +836,53 @@ def upgrade() -> None:
     op.create_index("ix_evaluation_question_question_id", "evaluation_question", ["question_id"], unique=False)
     op.create_index("ix_evaluation_question_shard_id", "evaluation_question", ["shard_id"], unique=False)
     op.create_table(
+        "provider_batch",
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("evaluation_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("shard_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("tag", sa.Text(), nullable=False),
+        sa.Column("requests", sa.Integer(), nullable=False),
+        sa.Column("state", sa.Text(), nullable=False),
+        sa.Column("remote_id", sa.Text(), nullable=True),
+        sa.Column("written_at", sa.DateTime(timezone=True).with_variant(sa.Text(), "sqlite"), nullable=False),
+        sa.Column("sent_at", sa.DateTime(timezone=True).with_variant(sa.Text(), "sqlite"), nullable=True),
+        sa.Column("ended_at", sa.DateTime(timezone=True).with_variant(sa.Text(), "sqlite"), nullable=True),
+        sa.CheckConstraint("state <> 'submitted' OR remote_id IS NOT NULL", name=op.f("ck_provider_batch_remote_id")),
+        sa.CheckConstraint("state IN ('written', 'sent', 'submitted', 'ended')", name=op.f("ck_provider_batch_state")),
+        sa.ForeignKeyConstraint(["evaluation_id"], ["evaluation.id"], name=op.f("fk_provider_batch_evaluation_id")),
+        sa.ForeignKeyConstraint(["shard_id"], ["shard.id"], name=op.f("fk_provider_batch_shard_id")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_provider_batch")),
+    )
+    op.create_index(op.f("ix_provider_batch_evaluation_id"), "provider_batch", ["evaluation_id"], unique=False)
+    op.create_index(
+        "uq_provider_batch_open",
+        "provider_batch",
+        ["shard_id"],
+        unique=True,
+        postgresql_where=sa.text("state <> 'ended'"),
+        sqlite_where=sa.text("state <> 'ended'"),
+    )
+    op.create_table(
+        "schedule_run",
+        sa.Column("schedule_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("period", sa.Integer(), nullable=False),
+        sa.Column("evaluation_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True),
+        sa.Column("begun_at", sa.DateTime(timezone=True).with_variant(sa.Text(), "sqlite"), nullable=False),
+        sa.Column("problem", sa.Text(), nullable=True),
+        sa.Column("compared_at", sa.DateTime(timezone=True).with_variant(sa.Text(), "sqlite"), nullable=True),
+        sa.Column("questions", sa.Integer(), nullable=True),
+        sa.Column("better", sa.Integer(), nullable=True),
+        sa.Column("worse", sa.Integer(), nullable=True),
+        sa.Column("flipped", sa.Integer(), nullable=True),
+        sa.Column("p_value", sa.Double(), nullable=True),
+        sa.Column("level", sa.Double(), nullable=True),
+        sa.Column("moved", sa.Boolean(), nullable=True),
+        sa.ForeignKeyConstraint(["evaluation_id"], ["evaluation.id"], name=op.f("fk_schedule_run_evaluation_id")),
+        sa.ForeignKeyConstraint(["schedule_id"], ["schedule.id"], name=op.f("fk_schedule_run_schedule_id")),
+        sa.PrimaryKeyConstraint("schedule_id", "period", name=op.f("pk_schedule_run")),
+    )
+    op.create_index(op.f("ix_schedule_run_evaluation_id"), "schedule_run", ["evaluation_id"], unique=False)
+    op.create_table(
         "webhook_delivery",
         sa.Column("webhook_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("notice_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
@@ -749,6 +964,52 @@ def upgrade() -> None:
         sqlite_where=sa.text("reused_from_evaluation_id IS NOT NULL"),
     )
     op.create_table(
+        "provider_call",
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("evaluation_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("question_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("variant", sa.SmallInteger(), nullable=False),
+        sa.Column("state", sa.Text(), nullable=False),
+        sa.Column("begun_at", sa.DateTime(timezone=True).with_variant(sa.Text(), "sqlite"), nullable=False),
+        sa.Column("ended_at", sa.DateTime(timezone=True).with_variant(sa.Text(), "sqlite"), nullable=True),
+        sa.Column("cost_limit", sa.Double(), nullable=True),
+        sa.Column("cost", sa.Double(), nullable=True),
+        sa.Column("prompt_tokens", sa.Integer(), nullable=True),
+        sa.Column("cached_tokens", sa.Integer(), nullable=True),
+        sa.Column("written_tokens", sa.Integer(), nullable=True),
+        sa.Column("reasoning_tokens", sa.Integer(), nullable=True),
+        sa.Column("outcome", sa.Text(), nullable=True),
+        sa.Column("stop_reason", sa.Text(), nullable=True),
+        sa.Column("served_model", sa.Text(), nullable=True),
+        sa.Column("system_fingerprint", sa.Text(), nullable=True),
+        sa.Column("text", sa.Text(), nullable=True),
+        sa.Column("error", sa.Text(), nullable=True),
+        sa.CheckConstraint("(state = 'answered') = (text IS NOT NULL)", name=op.f("ck_provider_call_text")),
+        sa.CheckConstraint(
+            "outcome IN ('complete', 'cut-off', 'refused', 'filtered')", name=op.f("ck_provider_call_outcome")
+        ),
+        sa.CheckConstraint(
+            "state IN ('begun', 'answered', 'failed', 'forgotten')", name=op.f("ck_provider_call_state")
+        ),
+        sa.ForeignKeyConstraint(
+            ["evaluation_id", "question_id"],
+            ["evaluation_question.evaluation_id", "evaluation_question.question_id"],
+            name=op.f("fk_provider_call_evaluation_id_question_id"),
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_provider_call")),
+    )
+    op.create_index(
+        "ix_provider_call_prompt", "provider_call", ["evaluation_id", "question_id", "variant"], unique=False
+    )
+    op.create_index(
+        "uq_provider_call_answer",
+        "provider_call",
+        ["evaluation_id", "question_id", "variant"],
+        unique=True,
+        postgresql_where=sa.text("state = 'answered'"),
+        sqlite_where=sa.text("state = 'answered'"),
+    )
+    op.create_table(
         "question_pride",
         sa.Column("evaluation_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("question_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
@@ -788,6 +1049,7 @@ def upgrade() -> None:
         sa.Column("choice_only_accuracy", sa.Boolean(), nullable=True),
         sa.Column("choice_sensitivity", sa.Boolean(), nullable=True),
         sa.Column("choice_sensitivity_normalized", sa.Boolean(), nullable=True),
+        sa.Column("distinct_prompts", sa.SmallInteger(), nullable=True),
         sa.ForeignKeyConstraint(
             ["evaluation_id", "question_id"],
             ["evaluation_question.evaluation_id", "evaluation_question.question_id"],
@@ -909,4 +1171,3 @@ def upgrade() -> None:
             },
         ],
     )
-    frozen.create(revision)

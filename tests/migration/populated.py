@@ -1,25 +1,14 @@
-"""Writes the fixtures of the newest revision: `python -m tests.migration.make_fixture`.
+"""A registry with evaluations in every state, to be upgraded.
 
-Run once, with the code of a revision, before the next one is begun. A fixture is a small populated database as SQL:
-`fixtures/<revision>.sqlite.sql.gz` and `fixtures/<revision>.postgresql.sql.gz`. They are never written again: they stand
-for the databases that users have.
-
-It holds six questions of MMLU in two subjects with a few-shot pool and, with made-up scores, four evaluations:
+Six questions of MMLU in two subjects with a few-shot pool and, with made-up scores, four evaluations:
     complete     scored and sealed (cyclic); a board of it has a snapshot
     withdrawn    imported with texts, and withdrawn since (original)
-    in progress  one shard done, one held by a worker, one queued (full)
+    in progress  one shard done, one held by a worker that is gone, one queued (full)
     failing      one shard parked after three failures, one queued (original-inverse)
 and an account with a token.
 """
 
-import gzip
 import json
-import shutil
-import sqlite3
-import subprocess
-import tempfile
-from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 from unittest import mock
@@ -30,29 +19,25 @@ from registry.benchmarks import import_benchmark, read_benchmark
 from registry.boards.definition import BoardDefinition, SuiteDefinition
 from registry.boards.snapshots import refresh_boards
 from registry.boards.store import import_board, import_suite
-from registry.db import get_engine, write_session
+from registry.db import write_session
 from registry.exchange.outputs import ImportRequest, import_outputs
-from registry.operations.migrate import upgrade
 from registry.people.accounts import create_account, issue_token
 from registry.proof.withdrawals import withdraw
 from registry.queue import claims
 from registry.queue.evaluations import EvaluationRequest, submit
 from registry.revisions.store import RevisionRequest, add_revision
-from registry.schema.history import head
 from registry.settings import Settings
 from registry.tables import Shard, Worker
-from tests import services
 from tests.fake_scorer import FakeScorer
 from tests.population import MMLU, add_model, write_lines
 from workers.loop import WorkerLoop
 
-FIXTURES: Final = Path(__file__).parent / "fixtures"
 SUBJECTS: Final = ("human_aging", "sociology")
 LONG: Final = 3600.0
 
 
 def populate(engine: Engine, folder: Path) -> None:
-    """Fills a database at head through the public functions."""
+    """Fills a database at this code's schema through the public functions."""
     lines = [json.loads(line) for line in MMLU.read_text(encoding="utf-8").splitlines()]
     asked = [
         line
@@ -128,62 +113,3 @@ def _finish(engine: Engine, held: claims.Claim) -> None:
     result = FakeScorer().score(engine, held, lambda: False)
     with write_session(engine) as session:
         assert claims.finish(session, held, result)
-
-
-def make_sqlite(folder: Path) -> str:
-    path = folder / "fixture.db"
-    url = f"sqlite:///{path}"
-    upgrade(url)
-    populate(get_engine(url), folder)
-    get_engine(url).dispose()
-    with closing(sqlite3.connect(path)) as connection:
-        return "".join(f"{statement}\n" for statement in connection.iterdump())
-
-
-def make_postgresql(folder: Path) -> str:
-    with services.PostgresServer() as server:
-        url = server.database_url("fixture")
-        services.postgres_execute(server.url, "CREATE DATABASE fixture TEMPLATE template0")
-        upgrade(url)
-        populate(get_engine(url), folder)
-        get_engine(url).dispose()
-        program = server.programs / "pg_dump"
-        if not program.exists():
-            program = Path(shutil.which("pg_dump") or program)
-        dump = subprocess.run(
-            [program, "--inserts", "--no-owner", "--no-privileges", "--encoding=UTF8", url.replace("+psycopg", "")],
-            capture_output=True,
-            text=True,
-            encoding="utf-8",
-            check=True,
-        ).stdout
-    # Settings that another release may not know, and psql's own commands: neither is part of the database.
-    kept = (
-        line for line in dump.splitlines() if not line.startswith(("\\", "SET ", "SELECT pg_catalog.set_config", "--"))
-    )
-    return "".join(f"{line}\n" for line in kept if line)
-
-
-MAKERS: Final[dict[str, Callable[[Path], str]]] = {"sqlite": make_sqlite, "postgresql": make_postgresql}
-
-
-def fixture_path(revision: str, engine: str) -> Path:
-    return FIXTURES / f"{revision}.{engine}.sql.gz"
-
-
-def main() -> None:
-    FIXTURES.mkdir(exist_ok=True)
-    for engine, make in MAKERS.items():
-        path = fixture_path(head(), engine)
-        if path.exists():
-            print(f"{path.name} is there already and stays as it is")
-            continue
-        with tempfile.TemporaryDirectory() as folder:
-            content = make(Path(folder))
-        # No time stamp in the archive: the same content is the same file.
-        path.write_bytes(gzip.compress(content.encode(), mtime=0))
-        print(f"{path.name}: {path.stat().st_size} bytes")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,8 +1,0 @@
-CREATE TRIGGER sealed_board_update BEFORE UPDATE ON board
-FOR EACH ROW EXECUTE FUNCTION refuse_change()
-
-CREATE TRIGGER sealed_board_delete BEFORE DELETE ON board
-FOR EACH ROW EXECUTE FUNCTION refuse_change()
-
-CREATE TRIGGER sealed_board_truncate BEFORE TRUNCATE ON board
-FOR EACH STATEMENT EXECUTE FUNCTION refuse_truncate()

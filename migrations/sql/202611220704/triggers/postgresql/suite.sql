@@ -1,8 +1,0 @@
-CREATE TRIGGER sealed_suite_update BEFORE UPDATE ON suite
-FOR EACH ROW EXECUTE FUNCTION refuse_change()
-
-CREATE TRIGGER sealed_suite_delete BEFORE DELETE ON suite
-FOR EACH ROW EXECUTE FUNCTION refuse_change()
-
-CREATE TRIGGER sealed_suite_truncate BEFORE TRUNCATE ON suite
-FOR EACH STATEMENT EXECUTE FUNCTION refuse_truncate()

@@ -1,0 +1,198 @@
+"""Views, triggers and audiences: `db upgrade` makes them from this code's texts, so that no revision has to hold them.
+
+The table `schema_definition` says which of them a database has, with a digest of the text that each was made from. It
+is to them what `alembic_version` is to the tables, and like that no part of the models. A database whose digests are
+not today's is refused until `db upgrade` has run, as one at an older revision is.
+
+Views of every audience are one group and triggers another: when a text of a group has changed, the whole group is made
+again, since a view may select from any view before it, and an unchanged group costs no lock. On PostgreSQL a reader
+sees the old views until the transaction ends and the new ones afterwards.
+"""
+
+# Every name in these statements is one of this package's, or was when the database was made.
+# ruff: noqa: S608
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
+from types import MappingProxyType
+from typing import Final, Literal
+
+from sqlalchemy import Connection, inspect, text
+
+from registry.schema import audiences, triggers, views
+
+TABLE: Final = "schema_definition"
+
+Kind = Literal["view", "trigger", "function"]
+
+
+@dataclass(frozen=True)
+class Definition:
+    """The statement that makes a view, a trigger or a function; path: PostgreSQL's search path while it runs."""
+
+    kind: Kind
+    statement: str
+    path: str = "public"
+
+    @property
+    def digest(self) -> str:
+        """Of kind, path and statement, as hex."""
+        return sha256(f"{self.kind}\0{self.path}\0{self.statement}".encode()).hexdigest()
+
+
+def definitions(dialect: str) -> Mapping[str, Definition]:
+    """Name → how it is made on `sqlite` or `postgresql`, in creation order; PostgreSQL's views have schemas in it."""
+    return MappingProxyType({**_views(dialect), **_triggers(dialect)})
+
+
+def _views(dialect: str) -> dict[str, Definition]:
+    if dialect == "sqlite":  # whose connections make an audience's views for themselves
+        return {
+            name: Definition("view", f"CREATE VIEW {name} AS\n{views.view_sql(name, dialect)}") for name in views.VIEWS
+        }
+    public = {
+        f"public.{name}": Definition("view", f"CREATE VIEW public.{name} AS\n{views.view_sql(name, dialect)}")
+        for name in views.VIEWS
+    }
+    return public | {
+        name: Definition("view", statement, path) for name, statement, path in audiences.postgresql_views()
+    }
+
+
+def _triggers(dialect: str) -> dict[str, Definition]:
+    return {
+        name: Definition("function" if statement.startswith("CREATE FUNCTION") else "trigger", statement)
+        for name, statement in triggers.trigger_statements(dialect).items()
+    }
+
+
+@cache
+def digests(dialect: str) -> Mapping[str, str]:
+    """Name → the digest of today's definition."""
+    return MappingProxyType({name: definition.digest for name, definition in definitions(dialect).items()})
+
+
+def stored(connection: Connection) -> dict[str, str]:
+    """Name → digest, of what the database was given; empty if it was never given any."""
+    if not inspect(connection).has_table(TABLE):
+        return {}
+    return {row[0]: row[1] for row in connection.execute(text(f"SELECT name, digest FROM {TABLE}"))}
+
+
+def not_todays(connection: Connection) -> list[str]:
+    """The names of views, triggers and functions that were made from another text, came in or went, sorted.
+
+    What somebody dropped or changed by hand is not among them: that takes a look at the catalogue, see `absent`.
+    """
+    here, today = stored(connection), digests(connection.dialect.name)
+    if here == today:
+        return []
+    return sorted(name for name in here.keys() | today.keys() if here.get(name) != today.get(name))
+
+
+def absent(connection: Connection) -> list[str]:
+    """The names of what today's code makes and the database has not, sorted."""
+    return sorted(digests(connection.dialect.name).keys() - _present(connection).keys())
+
+
+def refresh(connection: Connection) -> bool:
+    """Makes again, in the caller's transaction, each group in which something is not today's; whether there was any."""
+    dialect = connection.dialect.name
+    outdated = {*not_todays(connection), *absent(connection)}
+    if not outdated:
+        return False
+    today, kinds = definitions(dialect), _kinds(connection)
+    groups: tuple[tuple[Kind, ...], ...] = (("view",), ("trigger", "function"))
+    for group in groups:
+        if any(kinds.get(name) in group or (name in today and today[name].kind in group) for name in outdated):
+            _drop(connection, group)
+            _create(connection, {name: made for name, made in today.items() if made.kind in group})
+    return True
+
+
+def remove(connection: Connection) -> None:
+    """Drops all of them, in the caller's transaction, and forgets that they were there.
+
+    Tables are altered without them: on SQLite a batch ALTER fails on a table that a view uses, and silently drops
+    triggers. The schemas of audiences stay: what is granted by default on their future views is kept with them.
+    """
+    for kind in ("view", "trigger", "function"):
+        _drop(connection, (kind,))
+
+
+def _kinds(connection: Connection) -> dict[str, str]:
+    if not inspect(connection).has_table(TABLE):
+        return {}
+    return {row[0]: row[1] for row in connection.execute(text(f"SELECT name, kind FROM {TABLE}"))}
+
+
+def _drop(connection: Connection, kinds: Collection[Kind]) -> None:
+    known = {**_kinds(connection), **{name: made.kind for name, made in definitions(connection.dialect.name).items()}}
+    there = _present(connection)
+    dropped = [name for name in there if known.get(name) in kinds]
+    gone = [name for name in dropped if known[name] == "view"]
+    if gone and connection.dialect.name == "postgresql":
+        # At once: none is then in another's way. From the outermost inwards, as whoever reads one locks them.
+        connection.exec_driver_sql(f"DROP VIEW {', '.join(gone)}")
+    elif gone:
+        for name in gone:
+            connection.exec_driver_sql(f"DROP VIEW {name}")
+    for name in dropped:
+        if known[name] == "trigger":
+            connection.exec_driver_sql(f"DROP TRIGGER {name}{there[name]}")
+    for name in dropped:
+        if known[name] == "function":
+            connection.exec_driver_sql(f"DROP FUNCTION {name}()")
+    if inspect(connection).has_table(TABLE):
+        listed = ", ".join(f"'{kind}'" for kind in kinds)
+        connection.exec_driver_sql(f"DELETE FROM {TABLE} WHERE kind IN ({listed})")
+
+
+def _present(connection: Connection) -> dict[str, str]:
+    """Name → what DROP needs after it, of each view, trigger and function in the database, the newest first."""
+    if connection.dialect.name == "sqlite":
+        query = "SELECT name, '' FROM sqlite_master WHERE type IN ('view', 'trigger') ORDER BY rowid DESC"
+        return {row[0]: row[1] for row in connection.execute(text(query))}
+    schemas = ", ".join(f"'{name}'" for name in ("public", *audiences.postgresql_schemas()))
+    query = f"""
+SELECT nspname || '.' || relname AS name, '' AS rest, pg_class.oid AS made
+FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace WHERE nspname IN ({schemas}) AND relkind = 'v'
+UNION ALL
+SELECT tgname, ' ON public.' || relname, pg_trigger.oid
+FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid
+WHERE NOT tgisinternal AND relnamespace = 'public'::regnamespace
+UNION ALL
+SELECT proname, '', oid FROM pg_proc WHERE pronamespace = 'public'::regnamespace
+ORDER BY made DESC"""
+    return {name: rest for name, rest, _ in connection.exec_driver_sql(query)}
+
+
+def _create(connection: Connection, wanted: Mapping[str, Definition]) -> None:
+    connection.exec_driver_sql(
+        f"CREATE TABLE IF NOT EXISTS {TABLE} (name TEXT PRIMARY KEY, kind TEXT NOT NULL, digest TEXT NOT NULL)"
+    )
+    for statement in _statements(connection.dialect.name, wanted):
+        # Past SQLAlchemy's text(), for which a colon in a comment is a parameter; psycopg takes a single % for one.
+        connection.exec_driver_sql(
+            statement.replace("%", "%%") if connection.dialect.name == "postgresql" else statement
+        )
+    rows = [{"name": name, "kind": made.kind, "digest": made.digest} for name, made in wanted.items()]
+    connection.execute(text(f"INSERT INTO {TABLE} (name, kind, digest) VALUES (:name, :kind, :digest)"), rows)
+
+
+def _statements(dialect: str, wanted: Mapping[str, Definition]) -> Iterator[str]:
+    if dialect == "sqlite":
+        yield from (made.statement for made in wanted.values())
+        return
+    path = ""
+    if any(made.kind == "view" for made in wanted.values()):
+        yield from (f"CREATE SCHEMA IF NOT EXISTS {name}" for name in audiences.postgresql_schemas())
+    for made in wanted.values():
+        if made.path != path:
+            # The texts of the views name their tables without a schema: the path decides which they read, for good.
+            path = made.path
+            yield f"SET LOCAL search_path = {path}"
+        yield made.statement
+    yield "SET LOCAL search_path = public"
