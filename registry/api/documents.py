@@ -402,6 +402,7 @@ class MetricChange(TypedDict):
     one: float | None
     other: float | None
     change: float | None
+    interval: list[float] | None
 
 
 class Drift(TypedDict):

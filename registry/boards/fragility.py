@@ -14,9 +14,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from registry.metrics import METRICS
 from registry.metrics.averaging import FunctionOfTwoMeans
 from registry.statistics.bootstrap import MINIMUM_QUESTIONS, RANK_RESAMPLES, SEED, resampled_means
 from registry.statistics.competition_ranks import RANK_TOLERANCE, ranks
+from registry.statistics.paired import Paired, paired
 from registry.statistics.ranks import separated, tiers, tiers_where
 from registry.statistics.simultaneous import told_apart_without
 
@@ -135,12 +137,17 @@ class TiersWithoutOrders:
 
 
 def without_models(
-    values: Sequence[float], samples: Array | None, better: str, questions: int | None
+    values: Sequence[float],
+    samples: Array | None,
+    better: str,
+    questions: int | None,
+    pairs: Paired | None = None,
 ) -> list[WithoutModel]:
     """What leaving out each of the first LEFT_OUT models changes, the first one first.
 
     values: shape (models,); samples: shape (resamples, models), None where there are no intervals; questions: how many
-    the values rest on. Nothing for fewer than three models: one alone has no neighbours.
+    the values rest on; pairs: what `paired` says of them. Nothing for fewer than three models: one alone has no
+    neighbours.
     """
     if len(values) < 3 or better not in ("higher", "lower"):
         return []
@@ -149,7 +156,7 @@ def without_models(
     without = [[None if place == model else value for place, value in enumerate(values)] for model in left_out]
     changed: Sequence[tuple[int, int] | tuple[None, None]] = [(None, None)] * len(left_out)
     if samples is not None:
-        changed = _changed_tiers(values, without, samples, better, questions, left_out)
+        changed = _changed_tiers(values, without, samples, better, questions, left_out, pairs)
     return [
         WithoutModel(model, tuple(place for place, rank in enumerate(ranks(remaining, better)) if rank == 1), *tiers)
         for model, remaining, tiers in zip(left_out, without, changed, strict=True)
@@ -163,12 +170,13 @@ def _changed_tiers(
     better: str,
     questions: int | None,
     left_out: Sequence[int],
+    pairs: Paired | None,
 ) -> list[tuple[int, int]]:
     """How many other models no longer share a tier with the same ones, without each of left_out: alone, and at once."""
 
     @cache
     def apart(leader: int, model: int) -> bool:
-        return separated(values, samples, leader, model, questions)
+        return separated(values, samples, leader, model, questions, pairs)
 
     def shared(remaining: Sequence[float | None], at_once: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Which models share a tier, shape (2, models, models): each for itself, and all at once."""
@@ -179,10 +187,10 @@ def _changed_tiers(
         numbers = [[0 if tier is None else tier.number for tier in tiers] for tiers in found]
         return np.stack([np.equal.outer(of_models, of_models) for of_models in numbers])
 
-    pairs = told_apart_without(values, samples, better, questions, left_out)
-    before = shared(values, next(pairs))
+    told_apart = told_apart_without(values, samples, better, questions, left_out, pairs)
+    before = shared(values, next(told_apart))
     result = []
-    for model, remaining, at_once in zip(left_out, without, pairs, strict=True):
+    for model, remaining, at_once in zip(left_out, without, told_apart, strict=True):
         differs = before != shared(remaining, at_once)
         differs[:, model], differs[:, :, model] = False, False
         alone, together = differs.any(axis=2).sum(axis=1).tolist()
@@ -244,12 +252,14 @@ def fewest_orders_of_tiers(models: Sequence[Sequence[Answers]], metric: str, bet
         return None
 
     def shared(left: Sequence[int]) -> NDArray[np.bool_]:
-        values, samples = [], []
+        values, samples, of_tasks = [], [], []
         for number in range(len(models[0])):
             of_task = np.stack([OF_ORDERS[metric](own[number][:, left]) for own in models], axis=1)
+            of_tasks.append([of_task])
             values.append(of_task.mean(axis=0))
             samples.append(resampled_means(of_task, resamples=RANK_RESAMPLES, seed=SEED + number))
-        found = tiers(np.mean(values, axis=0).tolist(), np.mean(samples, axis=0), better, questions)
+        pairs = paired(of_tasks, zero_or_one=METRICS[metric].zero_or_one)
+        found = tiers(np.mean(values, axis=0).tolist(), np.mean(samples, axis=0), better, questions, pairs)
         numbers = np.array([0 if tier is None else tier.number for tier in found])
         return np.asarray(np.equal.outer(numbers, numbers))
 

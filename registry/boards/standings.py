@@ -45,6 +45,7 @@ from registry.statistics.bootstrap import (
     resampled_means,
 )
 from registry.statistics.competition_ranks import ranks
+from registry.statistics.paired import Paired, paired
 from registry.statistics.ranks import rank_intervals, tiers
 from registry.statistics.simultaneous import Comparisons, compare_all
 from registry.tables import (
@@ -110,7 +111,8 @@ class Standing:
     clusters: how many independent units the questions are, None where each stands for itself; `samples` and what
     comes of them, ranks and tiers, are then over resampled clusters, and `interval` alone over resampled questions.
     rank_low, rank_high, tier: of this model for itself; all_rank_low, all_rank_high, all_tier: of all models at once.
-    unknown: why the value cannot be said under errata.
+    unknown: why the value cannot be said under errata. tasks: the values of each task's questions, where all
+    have them. resting_on: how many questions the interval rests on.
     """
 
     value: float | None
@@ -130,6 +132,13 @@ class Standing:
     all_tier: int | None = None
     above: Above | None = None
     estimated: Estimated | None = None
+    tasks: Sequence[TaskValues] = ()
+    resting_on: int = 0
+
+    @property
+    def units(self) -> int:
+        """How many independent units its comparisons with others rest on."""
+        return self.clusters or self.resting_on
 
 
 @dataclass
@@ -261,7 +270,8 @@ def _fragility(
             [standing.value or 0.0 for standing in standings],
             np.stack(samples, axis=1) if len(samples) == len(standings) else None,
             better,
-            min(standing.clusters or standing.n for standing in standings),
+            min(standing.units for standing in standings),
+            _paired(column.metric, standings, np.stack(samples, axis=1)) if len(samples) == len(standings) else None,
         ),
         fewest,
         None if any(standing.clusters is not None for standing in standings) else of_tiers,
@@ -507,6 +517,9 @@ def _macro(metric: str, tasks: Sequence[_TaskStanding]) -> Standing:
     if alone is None:
         return Standing(value, n)
     standing = Standing(value, n, None, alone, _ends(alone, min(task.resting_on for task in tasks)))
+    of_tasks = [task.values for task in tasks if task.values is not None]
+    standing.resting_on = min(task.resting_on for task in tasks)
+    standing.tasks = of_tasks if len(of_tasks) == len(tasks) else ()
     if any(task.clustered is not None for task in tasks):
         together = _macro_samples(
             metric, [task.samples if task.clustered is None else task.clustered for task in tasks]
@@ -566,12 +579,13 @@ def _rank(metric: str, standings: Sequence[tuple[ModelRevision, Standing]]) -> T
     if better == "neither" or not known or any(samples is None for samples in sampled):
         return None
     matrix = np.stack([samples for samples in sampled if samples is not None], axis=1)
-    questions = min(standing.clusters or standing.n for _, standing in known)
-    compared = compare_all(values, matrix, better, questions)
+    questions = min(standing.units for _, standing in known)
+    pairs = _paired(metric, [standing for _, standing in known], matrix)
+    compared = compare_all(values, matrix, better, questions, pairs)
     for (_, standing), interval, tier, everywhere, shared in zip(
         known,
         rank_intervals(matrix, better),
-        tiers(values, matrix, better, questions),
+        tiers(values, matrix, better, questions, pairs),
         compared.rank_intervals(),
         compared.tiers(values, better),
         strict=True,
@@ -582,6 +596,31 @@ def _rank(metric: str, standings: Sequence[tuple[ModelRevision, Standing]]) -> T
         standing.all_rank_low, standing.all_rank_high = everywhere
         standing.all_tier = None if shared is None else shared.number
     return _together(known, compared, better)
+
+
+def _paired(metric: str, standings: Sequence[Standing], samples: Array) -> Paired | None:
+    """What the questions say of every pair; None for what is taken over runs or cells: no question has a value of it.
+
+    samples: shape (resamples, models). Where questions belong together, errors are at least those of the clusters.
+    """
+    by_task = [
+        [np.stack([task.base[part] for task in of_task], axis=1) for part in range(len(of_task[0].base))]
+        for of_task in zip(*(standing.tasks for standing in standings), strict=True)
+    ]
+    if not by_task:
+        return None
+    pairs = paired(by_task, zero_or_one=METRICS[metric].zero_or_one)
+    if all(standing.clusters is None for standing in standings):
+        return pairs
+    return pairs.at_least(np.sqrt(_variances_of_differences(samples)))
+
+
+def _variances_of_differences(samples: Array) -> Array:
+    """Of each pair of models, shape (models, models), over resamples of shape (resamples, models)."""
+    centred = np.nan_to_num(samples - np.nanmean(samples, axis=0))
+    together = centred.T @ centred / len(samples)
+    own = np.diag(together)
+    return np.asarray(np.maximum(0.0, np.add.outer(own, own) - 2 * together))
 
 
 def _together(known: Sequence[tuple[ModelRevision, Standing]], compared: Comparisons, better: str) -> Together:

@@ -112,6 +112,7 @@ METRICS: Final = (
     Metric(
         name="majority_vote",
         label="Majority vote",
+        zero_or_one=True,
         better="higher",
         summary="Questions answered right in more than half of their variants.",
         formulas=(r"\text{MV} = [ \text{RC} > 0.5 ]",),

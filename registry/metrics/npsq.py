@@ -169,6 +169,7 @@ METRICS: Final = (
     Metric(
         name="choice_sensitivity",
         label="Choice sensitivity",
+        zero_or_one=True,
         better="lower",
         summary="Questions where the options weigh more than the question between the two leading options.",
         formulas=(
@@ -203,6 +204,7 @@ METRICS: Final = (
     Metric(
         name="choice_sensitivity_normalized",
         label="Choice sensitivity, length-normalised",
+        zero_or_one=True,
         better="lower",
         summary="Choice sensitivity by log-probability per byte of the option.",
         formulas=(

@@ -255,6 +255,7 @@ METRICS: Final = (
     Metric(
         name="sensitivity_gap",
         label="Sensitivity gap",
+        zero_or_one=True,
         better="lower",
         summary="Questions right under some orders and wrong under others.",
         formulas=(r"\text{SensG} = \text{BAcc} - \text{WAcc}",),

@@ -7,8 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from registry.errors import MetricInputError
-from registry.statistics.bootstrap import CONFIDENCE, percentile_interval
+from registry.statistics.bootstrap import CONFIDENCE, Interval, percentile_interval
 from registry.statistics.competition_ranks import RANK_TOLERANCE
+from registry.statistics.paired import Paired
 
 
 @dataclass(frozen=True)
@@ -47,17 +48,24 @@ def rank_intervals(samples: NDArray[np.float64], better: str) -> list[tuple[int,
 
 
 def tiers(
-    values: Sequence[float | None], samples: NDArray[np.float64], better: str, questions: int | None = None
+    values: Sequence[float | None],
+    samples: NDArray[np.float64],
+    better: str,
+    questions: int | None = None,
+    pairs: Paired | None = None,
 ) -> list[Tier | None]:
     """Tiers of models, best first; None for a model without a value, and for all where neither direction is better.
 
     The best opens tier 1. A model is in its leader's tier unless the 95 % interval of the paired difference between
     the two lies on one side of 0; the first that is not in it opens the next tier.
-    values: shape (models,); samples: as for `rank_intervals`; questions: as for `percentile_interval`.
+    values: shape (models,); samples: as for `rank_intervals`; questions: as for `percentile_interval`; pairs: as for
+    `separated`.
     Raises MetricInputError when values and samples are not of the same models.
     """
     check_samples(values, samples)
-    return tiers_where(values, better, lambda leader, model: separated(values, samples, leader, model, questions))
+    return tiers_where(
+        values, better, lambda leader, model: separated(values, samples, leader, model, questions, pairs)
+    )
 
 
 def tiers_where(
@@ -80,18 +88,21 @@ def tiers_where(
 
 
 def indistinguishable(
-    values: Sequence[float | None], samples: NDArray[np.float64], questions: int | None = None
+    values: Sequence[float | None],
+    samples: NDArray[np.float64],
+    questions: int | None = None,
+    pairs: Paired | None = None,
 ) -> list[list[int]]:
     """For each model, the others that its paired difference does not separate it from; empty without a value.
 
-    values, samples, questions: as for `tiers`. Model i is in the list of j when j is in the list of i.
+    values, samples, questions, pairs: as for `tiers`. Model i is in the list of j when j is in the list of i.
     """
     check_samples(values, samples)
     result: list[list[int]] = [[] for _ in values]
     known = [model for model, value in enumerate(values) if value is not None]
     for place, first in enumerate(known):
         for second in known[place + 1 :]:
-            if not separated(values, samples, first, second, questions):
+            if not separated(values, samples, first, second, questions, pairs):
                 result[first].append(second)
                 result[second].append(first)
     return [sorted(others) for others in result]
@@ -104,16 +115,41 @@ def check_samples(values: Sequence[float | None], samples: NDArray[np.float64]) 
 
 
 def separated(
-    values: Sequence[float | None], samples: NDArray[np.float64], first: int, second: int, questions: int | None
+    values: Sequence[float | None],
+    samples: NDArray[np.float64],
+    first: int,
+    second: int,
+    questions: int | None,
+    pairs: Paired | None = None,
 ) -> bool:
     """Whether the 95 % interval of the paired difference of two models excludes 0; False where none is stated.
 
-    values, samples, questions: as for `tiers`; first, second: places of models.
+    values, samples, questions: as for `tiers`; first, second: places of models. pairs: what `paired` says of all models
+    and these questions; of 0/1 values it decides. None: only the resamples are known.
     """
+    if values[first] is None or values[second] is None:
+        return False
     differences = samples[:, first] - samples[:, second]
-    known = differences[~np.isnan(differences)]
-    if known.size and np.ptp(known) <= RANK_TOLERANCE:
-        one, other = values[first], values[second]
-        return one is not None and other is not None and abs(one - other) > RANK_TOLERANCE
-    interval = percentile_interval(differences, questions)
+    if pairs is None or (pairs.enough[first, second] and pairs.difference is None):
+        known = differences[~np.isnan(differences)]
+        if known.size and np.ptp(known) <= RANK_TOLERANCE:
+            return abs((values[first] or 0.0) - (values[second] or 0.0)) > RANK_TOLERANCE
+    interval = paired_interval(pairs, first, second, questions, differences)
     return interval is not None and not interval.low <= 0 <= interval.high
+
+
+def paired_interval(
+    pairs: Paired | None, first: int, second: int, questions: int | None, differences: NDArray[np.float64]
+) -> Interval | None:
+    """The 95 % interval of the difference of two models; None where none is stated.
+
+    pairs, first, second: as for `separated`. Of 0/1 values it is that of `pairs`, else that of the resampled
+    differences, shape (resamples,), where enough questions differ.
+    """
+    if pairs is None:
+        return percentile_interval(differences, questions)
+    if not pairs.enough[first, second]:
+        return None
+    if pairs.difference is not None:
+        return pairs.interval(first, second, questions)
+    return percentile_interval(differences, questions)

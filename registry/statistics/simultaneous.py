@@ -2,9 +2,10 @@
 
 Among hundreds of pairs some differ by chance; an interval of each pair's own says nothing of how often any of them
 misses. Here every ordered pair (j, k) is the hypothesis "j is no better than k", and all of them are tested together:
-the difference of each pair over its standard deviation, against the largest such ratio in each resample of the
-bootstrap. What is rejected leaves the family, and the rest is tested again against the largest ratio of what is left
-(step-down). The chance that any rejection is wrong is 5 % at most.
+the difference of each pair over its standard deviation (of 0/1 values adjusted for few questions that differ, as in
+registry/statistics/paired.py), against the largest such ratio in each resample of the bootstrap. What is rejected
+leaves the family, and the rest is tested again against the largest ratio of what is left (step-down). The chance that
+any rejection is wrong is 5 % at most.
 Source: Mogstad, Romano, Shaikh and Wilhelm, *Inference for Ranks with Applications to Mobility across Neighbourhoods
 and Academic Achievement across Countries* (2024); Romano and Wolf, *Exact and Approximate Stepdown Methods for Multiple
 Hypothesis Testing* (2005).
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 
 from registry.statistics.bootstrap import LARGEST_SKEWNESS, LARGEST_UNDEFINED_SHARE, MINIMUM_QUESTIONS, share_below
 from registry.statistics.competition_ranks import RANK_TOLERANCE
+from registry.statistics.paired import Paired
 from registry.statistics.ranks import Tier, check_samples, tiers_where
 
 Floats = NDArray[np.float64]
@@ -93,40 +95,50 @@ def holm(p_values: Floats) -> Floats:
 
 
 def compare_all(
-    values: Sequence[float | None], samples: Floats, better: str, questions: int | None = None
+    values: Sequence[float | None],
+    samples: Floats,
+    better: str,
+    questions: int | None = None,
+    pairs: Paired | None = None,
 ) -> Comparisons:
     """Compares every model with every other.
 
     values: shape (models,); samples: shape (resamples, models), one `resampled_means` of all models on the same
     questions; NaN where a value is undefined. questions: how many the values rest on; the critical value and the
-    p-values are widened for few as intervals are. None: many.
-    A pair is not compared where an interval of its difference would not be stated: on fewer than MINIMUM_QUESTIONS, or
-    with too skew a difference, or if a model is undefined in more than LARGEST_UNDEFINED_SHARE of the resamples. A
-    difference that is the same in every resample tells a pair apart.
+    p-values are widened for few as intervals are. None: many. pairs: what `paired` says of all models and these
+    questions; None: only the resamples are known.
+    A pair is not compared where an interval of its difference would not be stated: on fewer than MINIMUM_QUESTIONS,
+    with too skew a difference, where too few questions differ, or if a model is undefined in more than
+    LARGEST_UNDEFINED_SHARE of the resamples. A difference that is the same in every resample tells a pair apart.
     Raises MetricInputError when values and samples are not of the same models.
     """
-    family = _family(values, samples, better, questions)
+    family = _family(values, samples, better, questions, pairs)
     beats, critical = _step_down(family, family.compared, lambda left: _largest(family, left)[0], questions)
     return Comparisons(
         family.of_all(beats, fill=False),
         family.of_all(np.where(family.compared, _p_values(family.ratios, questions), np.nan)),
-        family.of_all(np.where(family.compared, family.spread, np.nan)),
+        family.of_all(np.where(family.compared, family.errors, np.nan)),
         critical,
     )
 
 
 def told_apart_without(
-    values: Sequence[float | None], samples: Floats, better: str, questions: int | None, left_out: Sequence[int]
+    values: Sequence[float | None],
+    samples: Floats,
+    better: str,
+    questions: int | None,
+    left_out: Sequence[int],
+    pairs: Paired | None = None,
 ) -> Iterator[Pairs]:
     """What `compare_all` tells apart, and then for each model of left_out what it does where that model has no value.
 
-    values, samples, better, questions: as for `compare_all`. Each is of shape (models, models).
+    values, samples, better, questions, pairs: as for `compare_all`. Each is of shape (models, models).
 
     Without a model the limit is the same or lower in every step, so the pairs left are some of those left with it, and
     their largest ratio is another one only in resamples in which it was of a pair that is gone. Only these are looked
     at: for thirty models that takes as long as comparing all of them once or twice.
     """
-    family = _family(values, samples, better, questions)
+    family = _family(values, samples, better, questions, pairs)
     steps: list[_Largest] = []
 
     def of_all(left: Pairs) -> Ratios:
@@ -153,13 +165,15 @@ class _Family:
     """All ordered pairs of the models that are compared, so that higher is better.
 
     place: shape (compared,), which of all `models` these are. ratios: of each pair, its difference over its standard
-    deviation `spread`; compared: which pairs are. All three of shape (compared, compared).
+    error in `errors`; spread: the standard deviation of its resamples; compared: which pairs are. All four of shape
+    (compared, compared).
     rows: shape (compared, resamples), each model's resampled values around their mean; weights: 1 / spread, 0 without.
     """
 
     models: int
     place: NDArray[np.intp]
     ratios: Floats
+    errors: Floats
     spread: Floats
     compared: Pairs
     rows: Ratios
@@ -172,7 +186,9 @@ class _Family:
         return result
 
 
-def _family(values: Sequence[float | None], samples: Floats, better: str, questions: int | None) -> _Family:
+def _family(
+    values: Sequence[float | None], samples: Floats, better: str, questions: int | None, pairs: Paired | None
+) -> _Family:
     check_samples(values, samples)
     point = np.array([np.nan if value is None else value for value in values], dtype=np.float64)
     undefined = np.isnan(samples)
@@ -186,11 +202,16 @@ def _family(values: Sequence[float | None], samples: Floats, better: str, questi
     deviations = _deviations(sign * samples[:, place])
     spread, compared = _spread(deviations)
     constant = (spread == 0) & (np.abs(differences) > RANK_TOLERANCE)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratios = np.where(spread > 0, differences / spread, np.where(constant, np.inf * np.sign(differences), 0))
     weights = np.divide(1, spread, out=np.zeros_like(spread), where=spread > 0)
+    ratios, errors = differences * weights, spread
+    of_pairs = None if pairs is None else pairs.of(place.tolist())
+    if of_pairs is not None:
+        compared &= of_pairs.enough
+        if (adjusted := of_pairs.ratios()) is not None and of_pairs.error is not None:
+            ratios, errors = sign * adjusted, of_pairs.error
+    ratios = np.where(constant, np.copysign(np.inf, differences), ratios)
     rows = np.ascontiguousarray(deviations.T, dtype=np.float32)
-    return _Family(len(values), place, ratios, spread, compared, rows, weights.astype(np.float32))
+    return _Family(len(values), place, ratios, errors, spread, compared, rows, weights.astype(np.float32))
 
 
 def _deviations(samples: Floats) -> Floats:

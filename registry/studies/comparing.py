@@ -26,10 +26,11 @@ from registry.statistics.bootstrap import (
     SEED,
     combined,
     cora_over_variants,
-    percentile_interval,
     resampled_means,
 )
 from registry.statistics.comparison import mcnemar
+from registry.statistics.paired import Paired, paired
+from registry.statistics.ranks import paired_interval
 from registry.tables import Evaluation, EvaluationQuestion, Prediction, Question
 
 CORA: Final = "cora_over_variants"
@@ -40,10 +41,11 @@ MAX_DIFFERING: Final = 200
 
 
 def compare_evaluations(session: Session, first_id: int, second_id: int) -> dict[str, Any]:
-    """First minus second in every metric, with a paired interval, and McNemar's exact test where it is 0 or 1.
+    """First minus second in every metric, with a paired interval, and McNemar's test where it is 0 or 1.
 
-    Both over the questions that both have a value for. The interval is of one paired bootstrap over the questions that
-    both ask: RESAMPLES draws with seed SEED, the same draws for every metric. Page and command line state this document
+    Both over the questions that both have a value for. The interval is that by which boards put models into tiers: of
+    Bonett and Price where a question is 0 or 1, else of one paired bootstrap over the questions that both ask:
+    RESAMPLES draws with seed SEED, the same draws for every metric. Page and command line state this document
     and nothing else.
     Raises QueueError for one that is not sealed, UsageError where they are of different benchmark versions or the same
     evaluation.
@@ -57,7 +59,7 @@ def compare_evaluations(session: Session, first_id: int, second_id: int) -> dict
             for item in (first, second)
         )
         raise UsageError(f"the evaluations ask different questions: {names}; compare two of one benchmark version")
-    ids = _common_questions(session, first.id, second.id)
+    ids = common_questions(session, first.id, second.id)
     values = [question_values(session, item.id, ids) for item in (first, second)]
     metrics = metric_differences(*values)
     return {
@@ -86,7 +88,7 @@ def compare_several(session: Session, evaluation_ids: Sequence[int], metric: str
         raise UsageError(f"evaluations {', '.join(map(str, evaluation_ids))}: give at least two, each once")
     if len({item.benchmark_version_id for item in found}) > 1:
         raise UsageError("the evaluations ask different questions; compare those of one benchmark version")
-    ids = _common_questions(session, *evaluation_ids)
+    ids = common_questions(session, *evaluation_ids)
     values = [question_values(session, item.id, ids) for item in found]
     return {
         "evaluations": [_described(item) for item in found],
@@ -95,7 +97,7 @@ def compare_several(session: Session, evaluation_ids: Sequence[int], metric: str
         "seed": SEED,
         "metric": metric,
         "values": {name: _several_values([side[name] for side in values]) for name in METRICS if name in values[0]},
-        "differences": several_differences(np.stack([side[metric] for side in values], axis=1)),
+        "differences": several_differences(np.stack([side[metric] for side in values], axis=1), metric),
     }
 
 
@@ -105,7 +107,7 @@ def _several_values(columns: Sequence[Array]) -> dict[str, Any]:
     return {"n": len(known), "values": known.mean(axis=0).tolist() if len(known) else [None] * table.shape[1]}
 
 
-def several_differences(values: Array) -> list[list[dict[str, Any] | None]]:
+def several_differences(values: Array, metric: str) -> list[list[dict[str, Any] | None]]:
     """Row minus column of a metric, each `difference` with its `interval`; None on the diagonal.
 
     values: shape (questions, evaluations); only questions that are defined for all count, NaN being undefined.
@@ -113,12 +115,14 @@ def several_differences(values: Array) -> list[list[dict[str, Any] | None]]:
     undefined = np.logical_or.reduce(np.isnan(values), axis=1)
     values = np.where(undefined[:, np.newaxis], np.nan, values)
     questions, columns = int(np.count_nonzero(~undefined)), values.shape[1]
-    samples = resampled_means(values) if questions >= MINIMUM_QUESTIONS else np.full((1, columns), np.nan)
+    pairs = paired([[values]], zero_or_one=METRICS[metric].zero_or_one)
+    resample = questions >= MINIMUM_QUESTIONS and pairs.difference is None
+    samples = resampled_means(values) if resample else np.full((1, columns), np.nan)
     found: list[list[dict[str, Any] | None]] = [[None] * columns for _ in range(columns)]
     for one in range(columns):
         for other in range(one + 1, columns):
             difference = _mean(values[:, one] - values[:, other])
-            interval = percentile_interval(samples[:, one] - samples[:, other], questions)
+            interval = paired_interval(pairs, one, other, questions, samples[:, one] - samples[:, other])
             # The other way round is the same question: its interval is turned around, not computed again.
             ends = None if interval is None or difference is None else [interval.low, interval.high]
             found[one][other] = {"difference": difference, "interval": ends}
@@ -143,7 +147,8 @@ def _described(evaluation: Evaluation) -> dict[str, Any]:
     }
 
 
-def _common_questions(session: Session, *evaluation_ids: int) -> list[int]:
+def common_questions(session: Session, *evaluation_ids: int) -> list[int]:
+    """The questions that all of the evaluations ask, by id."""
     asked = [
         set(session.scalars(select(EvaluationQuestion.question_id).filter_by(evaluation_id=evaluation_id)))
         for evaluation_id in evaluation_ids
@@ -163,18 +168,23 @@ def metric_differences(first: Mapping[str, Array], second: Mapping[str, Array]) 
     """
     found: dict[str, dict[str, Any]] = {}
     columns: dict[str, list[Array]] = {}
+    pairs: dict[str, Paired] = {}
     of_two_means = [name for name in FUNCTIONS_OF_TWO_MEANS if first.keys() >= {*base_metrics(name)}]
     for name in [*first, *of_two_means]:
         sides = [[side[part] for part in base_metrics(name)] for side in (first, second)]
         defined = ~np.isnan(np.stack(sides[0] + sides[1])).any(axis=0)
         one, other = ([np.where(defined, column, np.nan) for column in side] for side in sides)
         found[name] = _values(name, one, other)
+        both = [np.stack(of_base, axis=1) for of_base in zip(one, other, strict=True)]
+        pairs[name] = paired([both], zero_or_one=METRICS[name].zero_or_one)
         # The difference of two means is the mean of differences: one column. A function of means needs all of them.
         columns[name] = [one[0] - other[0]] if name not in FUNCTIONS_OF_TWO_MEANS else one + other
     samples = _samples(columns)
     for name, item in found.items():
         if item["difference"] is not None:
-            item["interval"] = _interval(name, columns[name], samples[name])
+            drawn, questions = _drawn(name, columns[name], samples[name])
+            interval = paired_interval(pairs[name], 0, 1, questions, drawn)
+            item["interval"] = None if interval is None else [interval.low, interval.high]
     return found
 
 
@@ -210,16 +220,13 @@ def _samples(columns: Mapping[str, Sequence[Array]]) -> dict[str, Array]:
     return dict(zip(columns, np.split(means, ends[:-1], axis=1), strict=True))
 
 
-def _interval(name: str, columns: Sequence[Array], samples: Array) -> list[float] | None:
-    """The interval of a metric's difference from the resampled means of its columns; None where none is stated."""
+def _drawn(name: str, columns: Sequence[Array], samples: Array) -> tuple[Array, int]:
+    """A metric's difference in each resample, from its columns' resampled means; how many questions it rests on."""
     function = FUNCTIONS_OF_TWO_MEANS.get(name)
     if function is None:
-        drawn, questions = samples[:, 0], int(np.count_nonzero(~np.isnan(columns[0])))
-    else:
-        one, other = (combined(function.function, *samples[:, place : place + 2].T) for place in (0, 2))
-        drawn, questions = one - other, min(resting_on(name, columns[place : place + 2]) for place in (0, 2))
-    found = percentile_interval(drawn, questions)
-    return None if found is None else [found.low, found.high]
+        return samples[:, 0], int(np.count_nonzero(~np.isnan(columns[0])))
+    one, other = (combined(function.function, *samples[:, place : place + 2].T) for place in (0, 2))
+    return one - other, min(resting_on(name, columns[place : place + 2]) for place in (0, 2))
 
 
 def _differing(session: Session, ids: Sequence[int], values: Sequence[dict[str, Any]]) -> dict[str, Any]:

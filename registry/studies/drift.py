@@ -15,7 +15,9 @@ from registry.errors import UsageError
 from registry.lookups import find_sealed
 from registry.metrics import METRICS
 from registry.proof.provenance import compare_provenance, provenance_document
+from registry.results.intervals import question_values
 from registry.results.readable import readable
+from registry.studies.comparing import common_questions, metric_differences
 from registry.tables import Evaluation, EvaluationMetric, Generation, Prediction, Question
 
 DECADES: Final = tuple(range(-9, 0))
@@ -30,7 +32,8 @@ def drift_document(session: Session, one_id: int, other_id: int) -> dict[str, An
 
     flips: prompts with different answers, with both answers and the probabilities by position; largest_change: of any
     probability, None without probabilities; changes: how many prompts' largest change is within each of DECADES;
-    metrics: of the whole evaluations; engine: facts that differ in what scored them.
+    metrics: of the whole evaluations, and the interval of the change as `compare_evaluations` has it; engine:
+    facts that differ in what scored them.
 
     Raises QueueError for one that is not sealed, UsageError where models, benchmarks, protocols or variants differ.
     """
@@ -177,6 +180,8 @@ def _texts_differ(session: Session, one_id: int, other_id: int) -> int:
 
 def _metrics(session: Session, one_id: int, other_id: int) -> list[dict[str, Any]]:
     """Both values of every metric that either has, over all questions, in its newest definition."""
+    ids = common_questions(session, one_id, other_id)
+    differences = metric_differences(*(question_values(session, number, ids) for number in (other_id, one_id)))
     rows = session.execute(
         select(
             EvaluationMetric.evaluation_id,
@@ -191,5 +196,6 @@ def _metrics(session: Session, one_id: int, other_id: int) -> list[dict[str, Any
         one, other = (values.get((item, name, metric.definition_version)) for item in (one_id, other_id))
         if one is not None or other is not None:
             change = None if one is None or other is None else other - one
-            found.append({"metric": name, "one": one, "other": other, "change": change})
+            interval = differences[name]["interval"] if name in differences and change is not None else None
+            found.append({"metric": name, "one": one, "other": other, "change": change, "interval": interval})
     return found

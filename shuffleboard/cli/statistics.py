@@ -29,8 +29,8 @@ def statistics() -> None:
 def compare(first: int, second: int, as_json: bool) -> None:
     """Compare two evaluations of one benchmark, question by question.
 
-    Every metric as FIRST minus SECOND over the questions that both have, with its paired bootstrap interval, and
-    McNemar's exact test where a question is either right or wrong.
+    Every metric as FIRST minus SECOND over the questions that both have, with the interval by which boards
+    form tiers, and McNemar's mid-p value where a question is either right or wrong.
     """
     from registry.studies.comparing import compare_evaluations
 
@@ -50,7 +50,7 @@ def compare(first: int, second: int, as_json: bool) -> None:
             "metric": METRICS[name].label,
             **{key: item[key] for key in ("first", "second", "difference", "n")},
             "interval": None if item["interval"] is None else " … ".join(map(show, item["interval"])),
-            "p": None if item["mcnemar"] is None else f"{item['mcnemar']['p_value']:.4f}",
+            "p": None if item["mcnemar"] is None else f"{item['mcnemar']['mid_p']:.4f}",
         }
         for name, item in document["metrics"].items()
         if item["difference"] is not None
@@ -61,7 +61,7 @@ def compare(first: int, second: int, as_json: bool) -> None:
         "second": "Second",
         "difference": "Difference",
         "interval": "95 % interval",
-        "p": "McNemar p",
+        "p": "McNemar mid-p",
         "n": "Questions",
     }
     print_table(rows, headings, "no metric is defined for both")

@@ -65,8 +65,8 @@ def test_several_differ_over_the_questions_that_all_of_them_have():
     values = np.random.default_rng(1).integers(0, 2, (80, 3)).astype(float)
     values[:5, 2] = np.nan
     expected = np.nanmean(values[5:, 0]) - np.nanmean(values[5:, 1])
-    assert several_differences(values)[0][1]["difference"] == pytest.approx(expected)
-    assert several_differences(values[:30])[0][1]["interval"] is None  # 25 questions are too few
+    assert several_differences(values, "accuracy")[0][1]["difference"] == pytest.approx(expected)
+    assert several_differences(values[:30], "accuracy")[0][1]["interval"] is None  # 25 questions are too few
 
 
 def test_a_comparison_is_what_the_questions_say(registry):
@@ -126,10 +126,11 @@ def test_a_difference_changes_sign_with_the_models():
     assert one["interval"] == pytest.approx([-bound for bound in reversed(other["interval"])], abs=1e-12)
 
 
-def test_models_that_agree_everywhere_have_a_difference_of_zero_and_no_interval():
+def test_models_that_agree_everywhere_may_still_differ_a_little_elsewhere():
     values = [1] * 50 + [0] * 50
     found = accuracy_differs(values, values)
-    assert (found["difference"], found["interval"]) == (0, None)
+    assert found["difference"] == 0
+    assert found["interval"] == pytest.approx([-0.02765, 0.02765], abs=1e-5)
 
 
 @pytest.mark.one_engine

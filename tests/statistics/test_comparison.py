@@ -43,15 +43,17 @@ def test_mcnemar_is_statsmodels_exact_test(pairs):
 
 
 def test_mcnemar_of_models_that_never_differ_is_one():
-    assert mcnemar([True, False], [True, False]) == McNemar(0, 0, 1.0)
-    assert mcnemar([], []) == McNemar(0, 0, 1.0)
+    assert mcnemar([True, False], [True, False]) == McNemar(0, 0, 1.0, 1.0)
+    assert mcnemar([], []) == McNemar(0, 0, 1.0, 1.0)
 
 
 def test_mcnemar_counts_by_hand():
-    # 5 to 1: 2 · (1 + 6) / 2^6.
+    # 5 to 1: 2 · (1 + 6) / 2^6, and half as much of the 6.
     first = [True] * 5 + [False] + [True] * 10
     second = [False] * 5 + [True] + [True] * 10
-    assert mcnemar(first, second) == McNemar(5, 1, 14 / 64)
+    found = mcnemar(first, second)
+    assert (found.only_first, found.only_second, found.p_value) == (5, 1, 14 / 64)
+    assert found.mid_p == pytest.approx(8 / 64)
 
 
 def test_mcnemar_of_many_questions_stays_exact():

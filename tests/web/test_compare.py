@@ -55,7 +55,7 @@ def test_the_numbers_are_those_of_the_command_line(drawn):
         if one["mcnemar"] is None:
             assert test[0].startswith("–")
         else:
-            p_value = one["mcnemar"]["p_value"]
+            p_value = one["mcnemar"]["mid_p"]
             assert test == [
                 str(one["mcnemar"]["only_first"]),
                 str(one["mcnemar"]["only_second"]),
@@ -190,7 +190,7 @@ def test_a_verdict_does_not_choose_where_the_interval_includes_zero():
             "difference": -0.05,
             "interval": [-0.12, 0.02],
             "n": 100,
-            "mcnemar": {"only_first": 5, "only_second": 10, "p_value": 0.3},
+            "mcnemar": {"only_first": 5, "only_second": 10, "p_value": 0.3, "mid_p": 0.2},
         }
     }
     found = verdict_of(metrics)
