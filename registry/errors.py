@@ -15,6 +15,7 @@ ShuffleboardError
 ├── AuthenticationError an invalid password or token, or nobody signed in where an account is needed
 ├── ForbiddenError      a caller who may not do what was requested
 ├── QueryRefusedError   a query of the SQL page that is not run, or that the database or a limit ended
+├── OverLimitError      work that took more time or memory than it may
 ├── RemoteError         another registry that does not answer, or not as the API does
 ├── StorageError        a disk that is full or fails, or a damaged database
 └── DatabaseError       a database that is missing, out of date or not writable
@@ -105,6 +106,10 @@ class ForbiddenError(ShuffleboardError):
 
 class QueryRefusedError(ShuffleboardError):
     """A query of the SQL page is not run, or was ended by the database or by a limit."""
+
+
+class OverLimitError(ShuffleboardError):
+    """Work on what somebody sent took more time or memory than it may."""
 
 
 class RemoteError(ShuffleboardError):

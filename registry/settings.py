@@ -12,7 +12,8 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from registry.errors import UsageError
 
-_PREFIX: Final = "SHUFFLEBOARD_"
+ENVIRONMENT: Final = "SHUFFLEBOARD_"
+"""What the names of all variables begin with."""
 
 
 class Settings(BaseSettings):
@@ -22,7 +23,7 @@ class Settings(BaseSettings):
     environments are shown by many tools.
     """
 
-    model_config = SettingsConfigDict(env_prefix=_PREFIX, frozen=True, env_ignore_empty=True)
+    model_config = SettingsConfigDict(env_prefix=ENVIRONMENT, frozen=True, env_ignore_empty=True)
 
     home: Path = Field(
         default_factory=lambda: Path(platformdirs.user_data_dir("shuffleboard")),
@@ -318,7 +319,7 @@ def get_settings() -> Settings:
 
     Raises UsageError that names the variable, and its file, when one cannot be read or is given in both ways.
     """
-    return _settings_of(frozenset(pair for pair in os.environ.items() if pair[0].upper().startswith(_PREFIX)))
+    return _settings_of(frozenset(pair for pair in os.environ.items() if pair[0].upper().startswith(ENVIRONMENT)))
 
 
 @lru_cache(maxsize=1)
@@ -338,7 +339,7 @@ def _settings_of(variables: frozenset[tuple[str, str]]) -> Settings:
 
 
 def _variable(field: str) -> str:
-    return f"{_PREFIX}{field.upper()}"
+    return f"{ENVIRONMENT}{field.upper()}"
 
 
 def _named_files(environment: Mapping[str, str]) -> dict[str, str]:

@@ -4,17 +4,21 @@ import fcntl
 import os
 import shutil
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from flask import request
-from werkzeug.exceptions import UnprocessableEntity, UnsupportedMediaType
+from werkzeug.exceptions import ServiceUnavailable, UnprocessableEntity, UnsupportedMediaType
 from werkzeug.utils import secure_filename
 
+from registry import isolated
 from registry.files.storage import writing
+from registry.settings import ENVIRONMENT
+from web.identity import engine, settings_of, viewer
 from web.parameters import shorten
 
 MAX_UPLOAD: Final = 64 * 1024 * 1024
@@ -23,6 +27,12 @@ MULTIPART_ROOM: Final = 64 * 1024
 """Bytes that a form may add to its files: names, boundaries."""
 CHUNK: Final = 1 << 20
 PREFIX: Final = "shuffleboard-upload-"
+AT_ONCE: Final = 2
+"""Files that one process of the website has read at the same time."""
+WAIT_SECONDS: Final = 60.0
+"""How long a file waits for others."""
+
+_places: Final = threading.BoundedSemaphore(AT_ONCE)
 
 
 @dataclass(frozen=True)
@@ -97,6 +107,28 @@ def sweep() -> None:
                 shutil.rmtree(folder)
             finally:
                 os.close(lock)
+
+
+def stored(function: str, order: Mapping[str, Any]) -> Any:
+    """What a function of `registry.exchange.uploads` answers, which reads and stores a file in a process of its own.
+
+    Raises what it raises, OverLimitError, and ServiceUnavailable where others take too long.
+    """
+    asking, settings = viewer(), settings_of()
+    variables = {name: value for name, value in os.environ.items() if name.startswith(ENVIRONMENT)}
+    variables.pop(f"{ENVIRONMENT}DATABASE_URL_FILE", None)
+    variables |= {
+        f"{ENVIRONMENT}DATABASE_URL": engine().url.render_as_string(hide_password=False),
+        f"{ENVIRONMENT}HOME": str(settings.home),
+    }
+    who = {"name": asking.name, "account_id": asking.account_id, "role": asking.role, "token_id": asking.token_id}
+    if not _places.acquire(timeout=WAIT_SECONDS):
+        raise ServiceUnavailable("other files are being read; try again in a moment", retry_after=10)
+    try:
+        job = isolated.Job(f"registry.exchange.uploads:{function}", variables=variables)
+        return isolated.run(job, {**order, "viewer": who, "address": request.remote_addr})
+    finally:
+        _places.release()
 
 
 def content_type() -> str:

@@ -8,7 +8,7 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 
 from registry.api import documents
-from registry.benchmarks import import_benchmark, read_benchmark, set_visibility
+from registry.benchmarks import set_visibility
 from registry.boards.definition import BoardDefinition, SuiteDefinition
 from registry.boards.deprecation import deprecate, deprecation_document, reinstate
 from registry.boards.store import import_board, import_suite, plan_of
@@ -25,11 +25,11 @@ from registry.queue.sampling import PrecisionRequest
 from registry.results.errata import TREATMENTS
 from registry.results.reports import evaluation_metrics
 from registry.revisions.store import RevisionRequest, add_revision
-from registry.tables import VISIBILITIES, BenchmarkVersion, ModelRevision
+from registry.tables import VISIBILITIES, ModelRevision
 from web.api import bodies
 from web.api.operations import answer, change, get
 from web.api.paths import BenchmarkName, BoardName, EvaluationId
-from web.api.uploads import Upload
+from web.api.uploads import Upload, stored
 from web.clustered import clustered
 from web.identity import engine, viewer
 from web.noise import repeat_noise
@@ -129,37 +129,16 @@ class BenchmarkQuery(Query):
 )
 def import_benchmark_file(query: BenchmarkQuery, files: dict[str, Path]) -> Response:
     """Imports a benchmark from a file: JSON Lines, CSV or Parquet, checked as a whole before anything is stored."""
-    content = read_benchmark(
-        files["file"],
-        split=query.split,
-        few_shot=files.get("fewshot"),
-        shuffle_seed=query.shuffle_options,
+    document = stored(
+        "benchmark",
+        query.model_dump()
+        | {
+            "file": str(files["file"]),
+            "fewshot": str(files["fewshot"]) if "fewshot" in files else None,
+            "language": query.language or "en",
+        },
     )
-    with write_session(engine()) as database:
-        row, new = import_benchmark(
-            database,
-            content,
-            name=query.name,
-            version=query.version,
-            language=query.language or "en",
-            licence=query.licence,
-            source=query.source,
-            visibility=query.visibility,
-        )
-        document = _benchmark(row) | {"imported": new}
-        audited(database, "benchmark.import", f"{query.name}@{row.version}", visibility=row.visibility, imported=new)
-    return answer(document, status=201 if new else 200)
-
-
-def _benchmark(row: BenchmarkVersion) -> dict[str, Any]:
-    return {
-        "benchmark": row.benchmark.name,
-        "version": row.version,
-        "visibility": row.visibility,
-        "questions": row.questions,
-        "few_shot_examples": row.few_shot_examples,
-        "content_digest": row.content_digest,
-    }
+    return answer(document, status=201 if document["imported"] else 200)
 
 
 @change(
@@ -365,26 +344,8 @@ class OutputsQuery(Query):
 )
 def import_outputs_file(query: OutputsQuery, files: dict[str, Path]) -> Response:
     """Imports recorded outputs; importing again makes a new replicate. The whole file is checked first."""
-    # numpy comes with it.
-    from registry.exchange.outputs import Comparison, ImportRequest, import_outputs
-
-    wanted = ImportRequest(
-        files["file"],
-        query.model,
-        query.benchmark,
-        query.variants,
-        query.protocol,
-        query.shots,
-        query.select,
-        query.column,
-        requester=viewer().name,
-    )
-    comparisons: list[Comparison] = []
-    evaluation_id = import_outputs(engine(), wanted, compared=comparisons.append)
-    with write_session(engine()) as database:
-        audited(database, "evaluation.import", str(evaluation_id), model=wanted.model, benchmark=wanted.benchmark)
-    stated = comparisons[0].document() if comparisons else None
-    return answer({"evaluation": evaluation_id, "stated": stated}, status=201)
+    order = query.model_dump() | {"file": str(files["file"]), "requester": viewer().name}
+    return answer(stored("outputs", order), status=201)
 
 
 class MetricsQuery(Query):

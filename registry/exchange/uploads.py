@@ -1,0 +1,95 @@
+"""What is uploaded, read and stored by a process of its own (`registry.isolated`): whatever a file holds, pages go on.
+
+Each function takes a JSON document and returns one. Paths are those of files that whoever orders has received.
+"""
+
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.orm import Session
+
+import registry.files.parquet  # noqa: F401 - loaded before processes are forked
+from registry.benchmarks import import_benchmark, read_benchmark
+from registry.db import forget_engine, get_engine, write_session
+from registry.errors import DatabaseError
+from registry.exchange.outputs import Comparison, ImportRequest, import_outputs
+from registry.files.storage import explained
+from registry.people.accounts import Viewer, record
+from registry.settings import get_settings
+
+_Function = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+def _told(function: _Function) -> _Function:
+    """Says in one line that the database or a disk failed."""
+
+    @wraps(function)
+    def told(order: dict[str, Any]) -> dict[str, Any]:
+        try:
+            return function(order)
+        except DBAPIError as error:
+            raise explained(error) or DatabaseError(str(error).splitlines()[0]) from error
+        finally:
+            # Its connection to SQLite, if it is the last, merges the log into the file.
+            forget_engine(get_engine(get_settings().resolved_database_url()))
+
+    return told
+
+
+def _audited(session: Session, order: dict[str, Any], action: str, target: str, **details: Any) -> None:
+    who = order["viewer"]
+    viewer = Viewer(who["name"], frozenset(), who["account_id"], who["role"], who["token_id"])
+    record(session, viewer, action, target, address=order["address"], details=details)
+
+
+@_told
+def benchmark(order: dict[str, Any]) -> dict[str, Any]:
+    """Imports a benchmark; what is answered of it, and whether it is new, as `imported`.
+
+    order: file, fewshot (or null), split, shuffle_options; name, version, language, licence, source, visibility;
+    viewer and address for the audit trail.
+    """
+    few_shot = None if order["fewshot"] is None else Path(order["fewshot"])
+    content = read_benchmark(
+        Path(order["file"]), split=order["split"], few_shot=few_shot, shuffle_seed=order["shuffle_options"]
+    )
+    described = {key: order[key] for key in ("name", "version", "language", "licence", "source", "visibility")}
+    with write_session(get_engine(get_settings().resolved_database_url())) as session:
+        row, new = import_benchmark(session, content, **described)
+        reference = f"{row.benchmark.name}@{row.version}"
+        _audited(session, order, "benchmark.import", reference, visibility=row.visibility, imported=new)
+        return {
+            "benchmark": row.benchmark.name,
+            "version": row.version,
+            "visibility": row.visibility,
+            "questions": row.questions,
+            "few_shot_examples": row.few_shot_examples,
+            "content_digest": row.content_digest,
+            "imported": new,
+        }
+
+
+@_told
+def outputs(order: dict[str, Any]) -> dict[str, Any]:
+    """Imports recorded outputs: the id of the evaluation, and what the file states as its score, beside ours.
+
+    order: file; model, benchmark, variants, protocol, shots, select, column, requester; viewer and address.
+    """
+    asked = ("model", "benchmark", "variants", "protocol", "shots", "select", "column", "requester")
+    wanted = ImportRequest(Path(order["file"]), **{key: order[key] for key in asked})
+    engine = get_engine(get_settings().resolved_database_url())
+    comparisons: list[Comparison] = []
+    evaluation_id = import_outputs(engine, wanted, compared=comparisons.append)
+    with write_session(engine) as session:
+        _audited(
+            session,
+            order,
+            "evaluation.import",
+            str(evaluation_id),
+            model=wanted.model,
+            benchmark=wanted.benchmark,
+        )
+    return {"evaluation": evaluation_id, "stated": comparisons[0].document() if comparisons else None}
