@@ -215,9 +215,7 @@ def add_revision(
     if model is None:
         model = Model(name=name)
         session.add(model)
-    for key, value in (description or {}).items():
-        if value is not None:
-            setattr(model, key, value)
+    describe(model, description or {})
     session.flush()
     for existing in model.revisions:
         if request == request_of(existing):
@@ -243,6 +241,14 @@ def add_revision(
     session.add(revision)
     session.flush()
     return revision, True
+
+
+def describe(model: Model, description: Mapping[str, Any]) -> list[str]:
+    """Gives a model the values of a description that are not None; returns the keys whose values that changed."""
+    changed = [key for key, value in description.items() if value is not None and getattr(model, key) != value]
+    for key in changed:
+        setattr(model, key, description[key])
+    return changed
 
 
 def request_of(revision: ModelRevision) -> RevisionRequest:

@@ -1,5 +1,6 @@
 """`shuffleboard models`."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
@@ -9,7 +10,15 @@ from registry.db import MAX_ROW_ID, read_session, write_session
 from registry.errors import ModelError, NotFoundError, UsageError
 from registry.lookups import find_of_hub, find_revision, is_hub_name
 from registry.names import split_reference
-from registry.revisions.store import DTYPES, QUANTISATIONS, ModelFiles, RevisionRequest, add_revision, is_local
+from registry.revisions.store import (
+    DTYPES,
+    QUANTISATIONS,
+    ModelFiles,
+    RevisionRequest,
+    add_revision,
+    describe,
+    is_local,
+)
 from registry.settings import Settings
 from registry.tables import MODEL_KINDS, Model, ModelRevision
 from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
@@ -86,6 +95,8 @@ def add_command(
     Weights must be safetensors or GGUF: pickles can run code when loaded and are refused, as is code that comes
     with a model. The files are hashed before the revision can be used.
 
+    A model that is registered already is described with --family, --developer, --parameters, --licence and --url alone.
+
     An adapter is registered with its base: --base names a registered model, or --kind and --location its files.
 
     An endpoint must be listed in the file that SHUFFLEBOARD_ENDPOINTS names, and is asked whether it serves the model.
@@ -99,6 +110,10 @@ def add_command(
         )
     adapter = next(iter(adapters), None)
     engine = engine_of(settings)
+    files_given = (kind, location, revision, key, dtype, quantisation, base, adapter, merged)
+    if all(given is None for given in files_given) and any(value is not None for value in description.values()):
+        _describe(engine, name, description, as_json=as_json)
+        return
     if base is None:
         if kind is None:
             raise UsageError(f"give --kind: {', '.join(MODEL_KINDS)}; or --base for an adapter of a registered model")
@@ -114,16 +129,35 @@ def add_command(
         if files is not None and files.base_digest != digest:
             raise ModelError(f"{base}: its files at {request.location} have changed since it was registered")
     with write_session(engine) as session:
+        known = session.scalar(select(Model).where(Model.name == name))
+        changed = [] if known is None else describe(known, description)
         row, new = add_revision(session, name, request, description, files)
         document = _document(row)
     if as_json:
-        print_json(document | {"added": new})
+        print_json(document | {"added": new, "updated": changed})
         return
     state = "registered" if new else "is already registered"
-    click.echo(f"{name}@{row.number} {state}; {row.state}")
+    click.echo(f"{name}@{row.number} {state}; {row.state}{_now(changed, document)}")
     if row.state != "ready":
         next_step = "checks its endpoint" if kind == "openai" else "hashes its files"
         note(f"a worker {next_step} next; it can be used after that")
+
+
+def _describe(engine: Engine, name: str, description: Mapping[str, Any], *, as_json: bool) -> None:
+    """Describes a registered model; nothing of its revisions changes."""
+    with write_session(engine) as session:
+        row = find_revision(session, name)
+        changed = describe(row.model, description)
+        session.flush()
+        document = _document(row)
+    if as_json:
+        print_json(document | {"added": False, "updated": changed})
+    else:
+        click.echo(f"{document['name']}{_now(changed, document) or ': is described so already'}")
+
+
+def _now(changed: Sequence[str], document: Mapping[str, Any]) -> str:
+    return "".join(f"; {key} is now {document[key]}" for key in changed)
 
 
 def _on_base(

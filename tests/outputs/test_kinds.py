@@ -1,22 +1,32 @@
 """Imports of known kinds: what a kind changes is known without being said in the file."""
 
 import pytest
+from sqlalchemy import select as query
 from sqlalchemy import text
 
 from registry.db import read_session
+from registry.errors import IngestError
 from registry.exchange.outputs import ImportRequest, import_outputs
 from registry.metrics import METRICS
+from registry.prompting.variants import ADVERSARIAL_TEXTS
 from registry.results.reports import evaluation_metrics
+from registry.tables import Shard
 from tests.outputs.conftest import Registry, four_options
 
 WITH = [-1.0, -2.0, -5.0, -5.0]
 WITHOUT = [-4.0, -2.5, -5.0, -5.0]
 
 
-def test_choice_only_lines_are_paired_although_they_stand_apart(registry: Registry) -> None:
+LINE = {"question_id": "q0", "order": [0, 1, 2, 3]}
+APART = [{**LINE, "variant": 1, "logprobs": WITHOUT}, {**LINE, "variant": 0, "logprobs": WITH}]
+TOGETHER = [{**LINE, "variant": 0, "logprobs": WITH, "logprobs_without_question": WITHOUT}]
+
+
+@pytest.mark.parametrize("lines", [APART, TOGETHER, [*TOGETHER, APART[0]]], ids=["apart", "together", "both"])
+def test_choice_only_is_paired_whether_on_one_line_or_on_two(
+    registry: Registry, lines: list[dict[str, object]]
+) -> None:
     registry.benchmark("b", four_options(1))
-    line = {"question_id": "q0", "order": [0, 1, 2, 3]}
-    lines = [{**line, "variant": 1, "logprobs": WITHOUT}, {**line, "variant": 0, "logprobs": WITH}]
     request = ImportRequest(registry.file("o.jsonl", lines), "m", "b", "choice-only")
     with read_session(registry.engine) as session:
         metrics = evaluation_metrics(session, import_outputs(registry.engine, request))["metrics"]
@@ -27,6 +37,88 @@ def test_choice_only_lines_are_paired_although_they_stand_apart(registry: Regist
     assert metrics["choice_sensitivity"] == 0.0
     assert metrics["accuracy"] == 1.0
     assert metrics["mcqa_plus"] is None  # the variant without the question asks nothing: one prompt, untested
+
+
+@pytest.mark.one_engine
+def test_adversarial_lines_stand_for_their_counterparts(registry: Registry) -> None:
+    registry.benchmark("b", four_options(1))
+    names = [3, *ADVERSARIAL_TEXTS]
+    lines = [
+        {**LINE, "order": [0, 1, 2, name], "variant": variant, "logprobs": WITH, "logprobs_without_question": WITHOUT}
+        for variant, name in enumerate(names)
+    ]
+    request = ImportRequest(registry.file("o.jsonl", lines), "m", "b", "adversarial")
+    with read_session(registry.engine) as session:
+        assert evaluation_metrics(session, import_outputs(registry.engine, request))["complete"]
+
+
+@pytest.mark.one_engine
+def test_what_is_missing_is_named_as_the_kind_names_it(registry: Registry) -> None:
+    registry.benchmark("b", four_options(1))
+    request = ImportRequest(registry.file("o.jsonl", [{**LINE, "variant": 0, "position": 0}]), "m", "b", "choice-only")
+    import_outputs(registry.engine, request)
+    with read_session(registry.engine) as session:
+        error = session.scalars(query(Shard.error).where(Shard.error.is_not(None))).one()
+    assert "the first is q0 (variant 1, without the question)" in str(error)
+
+
+TYPES = {
+    # type of IBM/cat: options shown of ABCD, of which A is right; N is "None of the above"
+    "standard_MC": "ABCD",
+    "standard_MC_shuffled": "CADB",
+    "NOTA_MC": ("ANCD", "ABND", "ABCN"),
+    "NOTA_MC_shuffled": ("NACD", "DANB", "NCBA"),
+    "decoupled_MC": ("AB", "AC", "AD"),
+    "decoupled_MC_shuffled": ("BA", "AC", "DA"),
+    "decoupled_NOTA_MC": ("ABN", "ACN", "ADN"),
+    "decoupled_NOTA_MC_shuffled": ("NBA", "CAN", "AND"),
+}
+
+
+def cat_lines() -> list[dict[str, object]]:
+    texts = {**{letter.upper(): letter for letter in "abcd"}, "N": "None of the above"}
+    return [
+        {
+            "question_id": "q0",
+            "variant_type": type_,
+            "variant_index": index,
+            "options": [texts[letter] for letter in letters],
+            "correct": letters.index("A"),
+            "chosen": letters.index("A"),
+        }
+        for type_, shown in TYPES.items()
+        for index, letters in enumerate((shown,) if isinstance(shown, str) else shown)
+    ]
+
+
+@pytest.mark.one_engine
+@pytest.mark.parametrize("select", [None, ",".join(TYPES), ",".join(reversed(TYPES))])
+def test_divergent_types_find_their_variants_in_whatever_sequence_they_are_selected(
+    registry: Registry, select: str | None
+) -> None:
+    registry.benchmark("b", four_options(1))
+    path = registry.file("cat.jsonl", cat_lines())
+    with read_session(registry.engine) as session:
+        metrics = evaluation_metrics(
+            session, import_outputs(registry.engine, ImportRequest(path, "m", "b", "divergent", select=select))
+        )
+    assert metrics["complete"]
+    assert metrics["metrics"]["accuracy"] == 1.0
+
+
+@pytest.mark.one_engine
+def test_repeats_of_a_divergent_type_are_refused_with_a_selection_that_is_accepted(registry: Registry) -> None:
+    registry.benchmark("b", four_options(1))
+    lines = [line for line in cat_lines() if str(line["variant_type"]).startswith("standard")]
+    path = registry.file("cat.jsonl", [*lines, lines[0] | {"variant_index": 1}])
+    kind = "divergent:subset=original+shuffled"
+    with pytest.raises(
+        IngestError, match=r"standard_MC:1 shows what standard_MC:0 shows.* --select, such as (\S+)"
+    ) as told:
+        import_outputs(registry.engine, ImportRequest(path, "m", "b", kind))
+    proposed = str(told.value).rpartition("such as ")[2]
+    assert proposed == "standard_MC:0,standard_MC_shuffled:0"
+    import_outputs(registry.engine, ImportRequest(path, "m", "b", kind, select=proposed))
 
 
 def test_macro_is_undefined_where_a_benchmark_is_and_micro_only_exists_for_means_over_questions(

@@ -41,10 +41,19 @@ def parse_selection(text: str | None) -> tuple[tuple[str, int | None], ...]:
 
 
 def read_consistency(
-    path: Path, questions: Mapping[str, KnownQuestion], selection: Sequence[tuple[str, int | None]] = ()
+    path: Path,
+    questions: Mapping[str, KnownQuestion],
+    selection: Sequence[tuple[str, int | None]] = (),
+    *,
+    by_content: bool = False,
 ) -> Iterator[Recorded]:
-    """The lines of the selected variant types (all by default), with ordinals that count on through them."""
+    """The lines of the selected variant types (all by default).
+
+    Ordinals count on through the types, or, with by_content, are those of `divergent` by what a line shows, in whatever
+    sequence the types are selected.
+    """
     first_ordinal = _first_ordinals(path, selection)
+    seen: dict[tuple[str, int], str] = {}
     for place, line in read_lines(path):
         for key in KEYS:
             if key not in line:
@@ -60,8 +69,47 @@ def read_consistency(
             continue
         question = find_question(place, questions, line["question_id"])
         order = _order(place, question, line)
+        if by_content:
+            ordinal = _divergent(place, question, str(line["variant_type"]), order)
+            named = f"{line['variant_type']}:{index}"
+            before = seen.setdefault((question.external_id, ordinal), named)
+            if before != named:
+                place.reject(
+                    f"question {question.external_id}: {named} shows what {before} shows, variant {ordinal} of "
+                    f"divergent; keep one with --select, such as {_one_of_each(first_ordinal)}"
+                )
         position = check_position(place, line["chosen"], len(order))
         yield Recorded(place, question, ordinal, order, True, position, text=optional_text(place, line.get("raw")))
+
+
+def _one_of_each(ordinals: Mapping[tuple[str, int | None], int]) -> str:
+    return ",".join(dict.fromkeys(f"{type_}:0" for type_, _ in ordinals))
+
+
+def _divergent(place: Place, question: KnownQuestion, type_: str, order: tuple[int | str, ...]) -> int:
+    """The ordinal of `divergent` that shows these items: original, shuffled, then each type for each distractor.
+
+    What a type is called decides only where the items do not: whether they are shuffled, and whether the options of a
+    question of three or fewer are some of them or all.
+    """
+    count = len(question.options)
+    own = [item for item in order if isinstance(item, int)]
+    distractors = [option for option in range(count) if option != question.answer]
+    shuffled = "shuffled" in type_.lower()
+    decoupled = len(own) == 2 and (count > 3 or "decoupled" in type_.lower() or len(order) + 1 == count)
+    if len(order) == count and len(own) == count and not decoupled:
+        return 1 if shuffled or list(order) != sorted(own) else 0
+    if question.answer not in own:
+        place.reject(f"question {question.external_id}: the options shown lack the right one, which divergent keeps")
+    if decoupled and len(order) <= 3:
+        shape = 1 if len(order) == 2 else 2
+        distractor = next(option for option in own if option != question.answer)
+    elif len(order) == count and len(own) == count - 1:
+        shape = 0
+        distractor = next(option for option in distractors if option not in own)
+    else:
+        place.reject(f"question {question.external_id}: {list(order)} is shown under no variant of divergent")
+    return 2 + (2 * shape + shuffled) * len(distractors) + distractors.index(distractor)
 
 
 def _order(place: Place, question: KnownQuestion, line: Mapping[str, Any]) -> tuple[int | str, ...]:

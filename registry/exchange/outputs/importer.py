@@ -24,6 +24,7 @@ from registry.exchange.outputs.columns import is_table_of_columns, read_table
 from registry.exchange.outputs.consistency import KEYS as CONSISTENCY_KEYS
 from registry.exchange.outputs.consistency import parse_selection, read_consistency
 from registry.exchange.outputs.contract import read_contract
+from registry.exchange.outputs.counterparts import with_counterparts
 from registry.exchange.outputs.every_eval_ever import FORMAT as EVERY_EVAL_EVER
 from registry.exchange.outputs.every_eval_ever import KEYS as EVERY_EVAL_EVER_KEYS
 from registry.exchange.outputs.every_eval_ever import read_every_eval_ever
@@ -140,11 +141,12 @@ def import_outputs(
     with as_written(request.path.name, _AGAIN):
         if file is None:
             log = None
-            format_, reader = _reader(request, questions)
+            format_, reader = _reader(request, definition, questions)
         else:
             log = _log(request, questions)
             format_, reader = log.format, lambda: iter(log.recorded)
         digest = sha256_file(request.path)
+        reader = with_counterparts(reader, definition)
         checked = _check(reader, definition, tell)
         comparison = None if log is None else _comparison(log, checked, request)
     definition = _with_inserted(definition, checked.inserted)
@@ -300,7 +302,9 @@ def _questions(session: Session, version_id: int) -> dict[str, KnownQuestion]:
     }
 
 
-def _reader(request: ImportRequest, questions: Mapping[str, KnownQuestion]) -> tuple[str, Reader]:
+def _reader(
+    request: ImportRequest, definition: VariantSetDefinition, questions: Mapping[str, KnownQuestion]
+) -> tuple[str, Reader]:
     """(name of the format, a function that reads the file from its start), recognised by the file's form."""
     path = request.path
     if path.is_file() and is_table_of_columns(path):
@@ -318,7 +322,8 @@ def _reader(request: ImportRequest, questions: Mapping[str, KnownQuestion]) -> t
     keys = first[1].keys()
     selection = parse_selection(request.select)
     if keys >= CONSISTENCY_KEYS:
-        return "ibm-cat", lambda: read_consistency(path, questions, selection)
+        by_content = definition.kind == "divergent"
+        return "ibm-cat", lambda: read_consistency(path, questions, selection, by_content=by_content)
     if request.select or request.column:
         raise UsageError("--select is for IBM/cat's layout and --column for tables; this file is neither")
     if keys >= HARNESS_KEYS:
@@ -531,7 +536,7 @@ def _store_evaluation(
     )
     session.add(evaluation)
     session.flush()
-    missing = _first_missing(questions, expected, checked)
+    missing = _first_missing(definition, questions, expected, checked)
     parts: list[tuple[str, list[KnownQuestion], str | None]] = [
         ("done", [q for q in questions.values() if q.question_id in complete], None)
     ]
@@ -573,8 +578,18 @@ def _expected_ordinals(definition: VariantSetDefinition, question: KnownQuestion
         return set()
 
 
+def _named(definition: VariantSetDefinition, question: KnownQuestion, ordinal: int) -> str:
+    if definition.kind == "imported":
+        return ""
+    shape = QuestionShape(question.external_id, len(question.options), question.answer)
+    return f", {definition.names(shape).get(ordinal, '')}".rstrip(", ")
+
+
 def _first_missing(
-    questions: Mapping[str, KnownQuestion], expected: Mapping[int, set[int]], checked: Checked
+    definition: VariantSetDefinition,
+    questions: Mapping[str, KnownQuestion],
+    expected: Mapping[int, set[int]],
+    checked: Checked,
 ) -> str | None:
     """What to say of an incomplete import: how many questions lack prompts, and the first prompt."""
     lacking = [
@@ -587,7 +602,7 @@ def _first_missing(
         return None
     first = lacking[0]
     absent = sorted(expected[first.question_id] - checked.variants.get(first.question_id, set()))
-    what = f"variant {absent[0]}" if absent else "all of its variants"
+    what = f"variant {absent[0]}{_named(definition, first, absent[0])}" if absent else "all of its variants"
     return (
         f"incomplete: {len(lacking)} of {len(questions)} questions lack outputs, the first is {first.external_id} "
         f"({what}); import a file that contains them all"
