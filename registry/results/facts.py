@@ -1,0 +1,200 @@
+"""What sentences about evaluations rest on, read from the registry. Functions take the session first."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from registry.db import among
+from registry.prompting.products import TIMES
+from registry.prompting.protocols.answering import lists_options, samples
+from registry.prompting.variants import VARIANT_KINDS
+from registry.results.asked import ASKED, asking
+from registry.results.errata import RESCORED, scope_condition, scopes_in_force
+from registry.results.selectables import Row
+from registry.tables import (
+    Benchmark,
+    BenchmarkVersion,
+    Evaluation,
+    EvaluationMetric,
+    Model,
+    ModelRevision,
+    Protocol,
+    QuestionScore,
+    VariantSet,
+)
+from registry.verdicts.facts import Asked, Facts, Noise, Number, Reading
+
+NUMBERS: Final = (
+    "accuracy",
+    "average_accuracy",
+    "worst_accuracy",
+    "fluctuation_rate",
+    "right_in_every_order",
+    "right_twice_same_order",
+    "right_twice_across_orders",
+    "order_loss",
+    "worst_order_low",
+    "worst_order_high",
+)
+"""The metrics that sentences speak of."""
+UNKNOWN_STATE: Final = "no valid answer"
+_KEPT: Final = 50_000
+_counted: dict[str, tuple[int, int, bool]] = {}
+"""Seal to answers asked for, valid ones, and whether any has probabilities: of sealed evaluations these stay."""
+
+
+def facts_of(session: Session, evaluation_ids: Iterable[int], scope: str = "all") -> dict[int, Facts]:
+    """Evaluation to what is known of it, of those that are sealed; without repeats that were asked elsewhere."""
+    ids = list(dict.fromkeys(evaluation_ids))
+    query = (
+        select(
+            Evaluation.id,
+            Evaluation.seal,
+            Evaluation.questions,
+            Evaluation.specification,
+            *(getattr(Evaluation, name) for name in ASKED),
+            Model.name.label("model"),
+            ModelRevision.number.label("revision"),
+            ModelRevision.kind,
+            Benchmark.name.label("benchmark"),
+            Protocol.name.label("protocol"),
+            Protocol.shots,
+            Protocol.definition,
+            VariantSet.name.label("variants"),
+            VariantSet.kind.label("variant_kind"),
+        )
+        .join(ModelRevision, ModelRevision.id == Evaluation.model_revision_id)
+        .join(Model, Model.id == ModelRevision.model_id)
+        .join(BenchmarkVersion, BenchmarkVersion.id == Evaluation.benchmark_version_id)
+        .join(Benchmark, Benchmark.id == BenchmarkVersion.benchmark_id)
+        .join(Protocol, Protocol.id == Evaluation.protocol_id)
+        .join(VariantSet, VariantSet.id == Evaluation.variant_set_id)
+        .where(among(Evaluation.id, ids), Evaluation.seal.is_not(None))
+    )
+    rows = {row["id"]: dict(row) for row in session.execute(query).mappings()}
+    counts = _counts(session, {row["seal"]: number for number, row in rows.items()})
+    numbers = _numbers(session, list(rows), scope)
+    return {number: _facts(row, counts[row["seal"]], numbers.get(number, {})) for number, row in rows.items()}
+
+
+def _facts(row: Row, counts: tuple[int, int, bool], numbers: Mapping[str, Number]) -> Facts:
+    asked_for, valid, probable = counts
+    definition, kind = row["definition"], row["variant_kind"]
+    recorded = row["specification"]["engine"]["name"] == "replay"
+    lost = asked_for - valid
+    return Facts(
+        model=row["model"],
+        benchmark=row["benchmark"],
+        questions=row["questions"],
+        asked=Asked(
+            axes=axes_of(kind, definition),
+            fewest=row["distinct_prompts_min"] or 0,
+            most=row["distinct_prompts_max"] or 0,
+            prompts=row["variants_max"] or 0,
+            own_only=all(VARIANT_KINDS[factor].axis != "options" for factor in _factors(kind)),
+            lists_options=lists_options(definition),
+            samples=_samples(definition, recorded=recorded, probable=probable),
+            stopped_for=row["stopped_for"],
+            sampled_for=row["sampled_for"],
+        ),
+        reading=Reading(asked_for, {UNKNOWN_STATE: lost} if lost else {}),
+        numbers=numbers,
+        chance=row["chance"],
+        variants=row["variants"],
+        repeat=_repeating(row, definition, recorded=recorded),
+        evaluation=row["id"],
+    )
+
+
+def _samples(definition: Mapping[str, Any], *, recorded: bool, probable: bool) -> bool | None:
+    """Whether answers were drawn at random. Imported ones without probabilities say nothing of how they were asked."""
+    if samples(definition):
+        return True
+    said = definition.get("generation") is not None or probable
+    return None if recorded and not said else False
+
+
+def _repeating(row: Row, definition: Mapping[str, Any], *, recorded: bool) -> str | None:
+    """The command that asks each prompt twice; None where the protocol gives one prompt one answer, or for imports."""
+    if recorded or not samples(definition) or row["variant_kind"] == "imported":
+        return None
+    return asking(
+        row | {"question_filter": row["specification"]["questions"]}, variants=f"{row['variants']}{TIMES}repeat:k=2"
+    )
+
+
+def _factors(kind: str) -> list[str]:
+    return [factor for factor in kind.split(TIMES) if factor in VARIANT_KINDS]
+
+
+def axes_of(kind: str, definition: Mapping[str, Any]) -> tuple[str, ...]:
+    """What variants of a kind, or of a product, vary and prompts of a protocol show; the order of options first.
+
+    >>> axes_of("cyclic*wording", {"option": "{label}. {option}"}), axes_of("cyclic", {"format": "cloze"})
+    (('order', 'wording'), ())
+    """
+    found = [VARIANT_KINDS[factor].axis for factor in _factors(kind) if factor != "original"]
+    named = ["order" if axis == "options" else axis for axis in found if axis not in ("question", "repeats")]
+    return tuple(dict.fromkeys(axis for axis in named if axis != "order" or lists_options(definition)))
+
+
+def _counts(session: Session, by_seal: Mapping[str, int]) -> dict[str, tuple[int, int, bool]]:
+    """Seal to answers asked for, valid ones, and whether any has probabilities, of prompts with a question's options."""
+    unknown = {number: seal for seal, number in by_seal.items() if seal not in _counted}
+    if unknown:
+        if len(_counted) > _KEPT:
+            _counted.clear()
+        score = QuestionScore
+        query = (
+            select(
+                score.evaluation_id,
+                func.sum(score.variants),
+                func.sum(score.valid),
+                func.max(score.probability_variants),
+            )
+            .where(among(score.evaluation_id, list(unknown)))
+            .group_by(score.evaluation_id)
+        )
+        for number, asked_for, valid, probable in session.execute(query):
+            _counted[unknown.pop(number)] = (int(asked_for or 0), int(valid or 0), bool(probable))
+        _counted.update(dict.fromkeys(unknown.values(), (0, 0, False)))
+    return {seal: _counted[seal] for seal in by_seal}
+
+
+def _numbers(session: Session, ids: Sequence[int], scope: str) -> dict[int, dict[str, Number]]:
+    """Evaluation to its defined metrics of NUMBERS over a scope."""
+    of = EvaluationMetric
+    condition = (
+        scope_condition(of.scope, of.evaluation_id, scopes_in_force(session, scope))
+        if scope in RESCORED
+        else of.scope == scope
+    )
+    query = (
+        select(of.evaluation_id, of.metric, of.value, of.n, of.interval_low, of.interval_high)
+        .where(among(of.evaluation_id, list(ids)), condition, of.metric.in_(NUMBERS), of.value.is_not(None))
+        .order_by(of.definition_version)
+    )
+    found: dict[int, dict[str, Number]] = {}
+    for number, metric, value, n, low, high in session.execute(query):
+        found.setdefault(number, {})[metric] = Number(value, n, low, high)
+    return found
+
+
+def noise_facts(document: Mapping[str, Any] | None) -> Noise | None:
+    """What `registry.studies.noise.repeat_noise` found, for sentences; None where nothing was repeated."""
+    if document is None or document["repeat_disagreement"] is None:
+        return None
+
+    def ends(name: str) -> tuple[float, float] | None:
+        return None if document[name] is None else (document[name][0], document[name][1])
+
+    return Noise(
+        repeats=document["repeat_disagreement"],
+        repeats_interval=ends("repeat_interval"),
+        orders=document["order_disagreement"],
+        effect=document["order_effect"],
+        interval=ends("interval"),
+        elsewhere=bool(document["noise_from"]) and document["noise_from"] != document["evaluations"],
+    )

@@ -1,0 +1,253 @@
+"""What is known of an evaluation, a model or a comparison when something is said about it. Numbers, no session."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import exp, lgamma, log
+from statistics import NormalDist
+from typing import Final
+
+SAID_FIRST: Final = 0.05
+"""Above this share of missing answers, the share is the first thing said (METRICS.md, rule 11)."""
+NO_VERDICT: Final = 0.5
+"""Above this share there is no verdict, no rank and no place in a chart."""
+TAIL: Final = 0.025
+"""On either side of an interval of 95 %."""
+
+
+@dataclass(frozen=True)
+class Number:
+    """A metric over n questions. low, high: its 95 % interval; None: no interval is stated."""
+
+    value: float
+    n: int
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def hits(self) -> int | None:
+        """How many of the n questions count as right; None if the value is no such share, as estimates may be."""
+        hits = round(self.value * self.n)
+        return hits if abs(hits - self.value * self.n) < 1e-6 * max(1, self.n) else None
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How many answers were asked for, and how many of them are missing, by state.
+
+    missing: state to count: `unread`, `unfinished`, `empty`, `refused`; `no valid answer` if the state was not stored.
+    """
+
+    asked: int
+    missing: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def lost(self) -> int:
+        """How many answers are missing."""
+        return sum(self.missing.values())
+
+    @property
+    def share(self) -> float:
+        """The share of missing answers, in [0, 1]; 0 if nothing was asked."""
+        return self.lost / self.asked if self.asked else 0.0
+
+
+@dataclass(frozen=True)
+class Asked:
+    """How the questions of an evaluation were asked.
+
+    axes: what its variants vary and the prompts show, such as `order` or `wording`; empty: nothing. Without a list of
+    options in the prompt, the order is not shown. fewest, most: distinct prompts that
+    show a question. prompts: the most prompts that show one, repeats included. own_only: whether every prompt shows
+    the question with exactly its own options. lists_options: whether the prompt lists the options; without a list no
+    order was shown. samples: whether the model draws its answers at random; None: nothing says so (imported answers).
+    stopped_for, sampled_for: the metric until which each question was asked, or which a sample estimates.
+    """
+
+    axes: tuple[str, ...] = ("order",)
+    fewest: int = 0
+    most: int = 0
+    prompts: int = 0
+    own_only: bool = True
+    lists_options: bool = True
+    samples: bool | None = False
+    stopped_for: str | None = None
+    sampled_for: str | None = None
+
+
+@dataclass(frozen=True)
+class Noise:
+    """How often two answers to one question differ, as a share of pairs: repeats of a prompt, and different orders.
+
+    effect: the second minus the first; None: no question has both kinds of pairs. Intervals are of 95 %; None: not
+    stated. elsewhere: whether the repeats are those of another evaluation.
+    """
+
+    repeats: float
+    repeats_interval: tuple[float, float] | None = None
+    orders: float | None = None
+    effect: float | None = None
+    interval: tuple[float, float] | None = None
+    elsewhere: bool = False
+
+
+@dataclass(frozen=True)
+class Facts:
+    """All that sentences about one evaluation rest on.
+
+    numbers: metric to its value over all questions, those that are defined. chance: the accuracy of guessing. repeat:
+    the command that asks each prompt again, if there is one.
+    """
+
+    model: str
+    benchmark: str
+    questions: int
+    asked: Asked
+    reading: Reading
+    numbers: Mapping[str, Number]
+    chance: float | None = None
+    noise: Noise | None = None
+    variants: str = ""
+    repeat: str | None = None
+    evaluation: int | None = None
+
+    def number(self, metric: str) -> Number | None:
+        """A metric over all questions; None: undefined."""
+        return self.numbers.get(metric)
+
+    @property
+    def unreadable(self) -> bool:
+        """Whether too few answers could be read to say anything else."""
+        return self.reading.share > NO_VERDICT
+
+    @property
+    def tested(self) -> bool:
+        """Whether questions were asked in two distinct prompts or more: otherwise nothing is known of other prompts."""
+        if not self.asked.lists_options and not self.asked.axes:
+            return False
+        return self.asked.most > 1 or self.asked.stopped_for is not None
+
+    @property
+    def guesses(self) -> bool:
+        """Whether its accuracy is no better than guessing.
+
+        The interval of accuracy includes the chance level or lies below it. If none is stated, as with a sample of the
+        questions or few of them, it is the exact one (Clopper and Pearson 1934). Accuracy is that in the benchmark's
+        own order, or the average one if that order was not asked.
+        """
+        found = self.number("accuracy") or self.number("average_accuracy")
+        if found is None or self.chance is None:
+            return False
+        return no_better_than_guessing(self.chance, found.value, found.n, found.low)
+
+    @property
+    def chance_inside(self) -> bool:
+        """Whether chance may be part of what differs between prompts, and nothing here separates it."""
+        return self.asked.samples is not False and self.number("order_loss") is None
+
+    @property
+    def lost(self) -> float | None:
+        """Accuracy minus worst accuracy, in [0, 1]; None if one of them is undefined or over other questions."""
+        one, other = self.number("accuracy"), self.number("worst_accuracy")
+        if one is None or other is None or one.n != other.n:
+            return None
+        return one.value - other.value
+
+
+def no_better_than_guessing(chance: float | None, value: float | None, n: int | None, low: float | None) -> bool:
+    """Whether an accuracy over n questions includes the chance level in its 95 % interval, or lies below it.
+
+    low: where the interval begins; None: not stated, and the exact one is taken.
+
+    >>> no_better_than_guessing(0.25, 0.3, 20, None), no_better_than_guessing(0.25, 0.9, 20, None)
+    (True, False)
+    """
+    if chance is None:
+        return False
+    if low is None:
+        if value is None or not n:
+            return False
+        return binomial_tail(round(value * n), n, chance) >= TAIL
+    return low <= chance
+
+
+def binomial_tail(hits: int, n: int, share: float) -> float:
+    """The probability of at least `hits` of n, each with probability `share`.
+
+    Terms are added away from the mode until they no longer count, so that n may be large.
+
+    >>> round(binomial_tail(3, 3, 0.5), 3), round(binomial_tail(1, 3, 0.5), 3)
+    (0.125, 0.875)
+    """
+    if hits <= 0 or share >= 1:
+        return 1.0
+    if share <= 0 or hits > n:
+        return 0.0
+    upward = hits > n * share
+    k = hits if upward else hits - 1
+    term = exp(lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1) + k * log(share) + (n - k) * log(1 - share))
+    odds, total = share / (1 - share), 0.0
+    while term > 1e-17 * total and 0 <= k <= n:
+        total += term
+        term *= (n - k) / (k + 1) * odds if upward else k / ((n - k + 1) * odds)
+        k += 1 if upward else -1
+    return min(1.0, total) if upward else max(0.0, 1.0 - total)
+
+
+def exact_low(hits: int, n: int, tail: float = TAIL) -> float:
+    """Lower end of the exact interval of a share (Clopper and Pearson 1934).
+
+    >>> round(exact_low(5, 10), 3), exact_low(0, 10)
+    (0.187, 0.0)
+    """
+    if hits <= 0:
+        return 0.0
+    low, high = 0.0, 1.0
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (middle, high) if binomial_tail(hits, n, middle) < tail else (low, middle)
+    return low
+
+
+def exact_high(hits: int, n: int, tail: float = TAIL) -> float:
+    """Upper end of the exact interval of a share.
+
+    >>> round(exact_high(5, 10), 3), exact_high(10, 10)
+    (0.813, 1.0)
+    """
+    return 1.0 - exact_low(n - hits, n, tail)
+
+
+def widened(number: Number, among: int) -> tuple[float, float] | None:
+    """The interval of a number for one of `among` statements made together (Bonferroni), by the normal distribution."""
+    if number.low is None or number.high is None:
+        return None
+    stretch = NormalDist().inv_cdf(1 - TAIL / among) / NormalDist().inv_cdf(1 - TAIL)
+    return (
+        number.value - stretch * (number.value - number.low),
+        number.value + stretch * (number.high - number.value),
+    )
+
+
+def kept(facts: Facts, among: int = 1, missing: int = 0) -> tuple[float, float, float] | None:
+    """The share of right answers in the benchmark's order that are right in every order, with its exact interval.
+
+    among: the number of statements made together, by which the level is divided (Bonferroni). missing: so many
+    questions, if that many were lost, are taken to be lost to missing answers alone. None if a count is not known.
+    """
+    one, other = facts.number("accuracy"), facts.number("worst_accuracy")
+    if one is None or other is None or one.n != other.n or not one.hits or other.hits is None:
+        return None
+    tail, right = TAIL / among, min(one.hits, other.hits + missing)
+    return right / one.hits, exact_low(right, one.hits, tail), exact_high(right, one.hits, tail)
+
+
+def names(found: Sequence[str], most: int = 3) -> str:
+    """Names as a sentence lists them; those beyond `most` are counted.
+
+    >>> names(["a", "b"]), names(["a", "b", "c", "d"])
+    ('a and b', 'a, b, c and 1 more')
+    """
+    shown = list(dict.fromkeys(found))
+    rest = len(shown) - most
+    listed = [*shown[:most], f"{rest} more"] if rest > 0 else shown
+    return listed[0] if len(listed) == 1 else f"{', '.join(listed[:-1])} and {listed[-1]}"
