@@ -1,19 +1,21 @@
 """How values are formatted on a page. NULL is a dash with its reason, never a zero."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, Final
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from registry.metrics import METRICS
 from registry.prompting.labels import letter
 from registry.results.asked import asked_how, one_order, why_undefined
-from registry.results.chance import CORRECTED, no_better_than_guessing
+from registry.results.chance import CORRECTED
 from registry.results.designs import sampled_label, stopped_label
 from registry.results.selectables import Row
+from registry.verdicts.comparisons import of_neighbours
+from registry.verdicts.facts import Facts, no_better_than_guessing
 
 DASH: Final = "–"
 UNIT: Final = "\u202f%"
@@ -196,16 +198,22 @@ def scope_name(scope: str) -> tuple[str, str]:
 
 
 def range_bar(row: Row) -> dict[str, Any] | None:
-    """Geometry of the bar from worst accuracy to accuracy, 0 to 100 along x; None without both numbers."""
+    """Geometry of the bar from worst accuracy to accuracy, 0 to 100 along x; None where there is nothing to draw.
+
+    style: `lost`, or `unsure` where chance may be part of what is lost. words: what the bar says.
+    """
     accuracy, worst = row.get("accuracy"), row.get("worst_accuracy")
-    if accuracy is None or worst is None:
+    facts: Facts | None = row.get("facts")
+    if accuracy is None or worst is None or (facts is not None and (facts.unreadable or not facts.tested)):
         return None
+    unsure = facts is not None and facts.samples is not False
     average = row.get("average_accuracy")
     return {
         "accuracy": round(100 * accuracy, 2),
         "worst": round(100 * worst, 2),
         "average": None if average is None else round(100 * average, 2),
-        "lost": points(accuracy - worst),
+        "style": "unsure" if unsure else "lost",
+        "words": f"{points(accuracy - worst)} apart{', of which chance may be part' if unsure else ''}",
         "chance": None if row.get("chance") is None else round(100 * row["chance"], 2),
     }
 
@@ -228,7 +236,7 @@ def brief_cell(metric: str, row: Row, url: str) -> Markup:
         return Markup(number)  # noqa: S704 - of numbers
     of_all = "" if found["n"] >= row["questions"] else f"{found['n']}/{row['questions']}"
     said = of_all
-    if metric == "accuracy" and no_better_than_guessing(row["chance"], found["interval_low"]):
+    if guesses(metric, row, found):
         said = "no better than guessing"
     bounds = scaled_value or found
     low, high = bounds["interval_low"], bounds["interval_high"]
@@ -240,7 +248,24 @@ def brief_cell(metric: str, row: Row, url: str) -> Markup:
     return Markup(f'{number}<small class="more">{rest}<span class="tip">{tip}</span></small>')  # noqa: S704 - the same
 
 
+def guesses(metric: str, row: Row, found: Row) -> bool:
+    """Whether an accuracy is no better than guessing. found: its n and interval."""
+    if metric != "accuracy":
+        return False
+    return no_better_than_guessing(row["chance"], row["accuracy"], found["n"], found["interval_low"])
+
+
+def linked(text: str, links: Mapping[str, str]) -> Markup:
+    """A sentence in which the first place of each name leads to its URL."""
+    found = escape(text)
+    for name, url in links.items():
+        shown = escape(name)
+        found = Markup(str(found).replace(str(shown), str(Markup('<a href="{}">{}</a>').format(url, name)), 1))  # noqa: S704
+    return found
+
+
 FILTERS: Final = {
+    "linked": linked,
     "percent": percent,
     "points": points,
     "scaled": scaled,
@@ -292,6 +317,8 @@ GLOBALS: Final = {
     "one_order": one_order,
     "range_bar": range_bar,
     "tested_in": tested_in,
+    "guesses": guesses,
+    "neighbours": of_neighbours,
     "no_better_than_guessing": no_better_than_guessing,
     "chosen_questions": chosen_questions,
     "METRICS": METRICS,

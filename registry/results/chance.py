@@ -62,11 +62,6 @@ def chances(session: Session, evaluation_ids: Iterable[int], scope: str = "all")
     }
 
 
-def no_better_than_guessing(chance: float | None, low: float | None) -> bool:
-    """Whether an accuracy's interval, which begins at `low`, includes what guessing gives, or lies below it."""
-    return chance is not None and low is not None and low <= chance
-
-
 def above_chance(row: dict[str, Any], chance: dict[str, float | None]) -> dict[str, dict[str, float | None]]:
     """Metric of CORRECTED to `value`, `chance`, `interval_low` and `interval_high` of a leaderboard's row.
 

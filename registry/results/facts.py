@@ -109,11 +109,14 @@ def _facts(row: Row, counts: tuple[int, int, bool], numbers: Mapping[str, Number
 
 
 def _samples(definition: Mapping[str, Any], *, recorded: bool, probable: bool) -> bool | None:
-    """Whether answers were drawn at random. Imported ones without probabilities say nothing of how they were asked."""
-    if samples(definition):
-        return True
-    said = definition.get("generation") is not None or probable
-    return None if recorded and not said else False
+    """Whether answers were drawn at random; None: nothing says so.
+
+    Imported answers without probabilities are said to come from probabilities wherever nobody named another protocol.
+    """
+    said = samples(definition)
+    if said is False and recorded and not probable and definition.get("generation") is None:
+        return None
+    return said
 
 
 def _repeating(row: Row, definition: Mapping[str, Any], *, recorded: bool) -> str | None:
@@ -132,16 +135,16 @@ def _factors(kind: str) -> list[str]:
 def axes_of(kind: str, definition: Mapping[str, Any]) -> tuple[str, ...]:
     """What variants of a kind, or of a product, vary and prompts of a protocol show; the order of options first.
 
-    >>> axes_of("cyclic*wording", {"option": "{label}. {option}"}), axes_of("cyclic", {"format": "cloze"})
+    >>> axes_of("cyclic*wording", {"format": "recorded"}), axes_of("cyclic", {"format": "cloze"})
     (('order', 'wording'), ())
     """
     found = [VARIANT_KINDS[factor].axis for factor in _factors(kind) if factor != "original"]
-    named = ["order" if axis == "options" else axis for axis in found if axis not in ("question", "repeats")]
+    named = ["order" if axis == "options" else axis for axis in found if axis not in ("question", "repeat")]
     return tuple(dict.fromkeys(axis for axis in named if axis != "order" or lists_options(definition)))
 
 
 def _counts(session: Session, by_seal: Mapping[str, int]) -> dict[str, tuple[int, int, bool]]:
-    """Seal to answers asked for, valid ones, and whether any has probabilities, of prompts with a question's options."""
+    """Seal to answers asked for, valid ones, and whether any has probabilities; of prompts with its own options."""
     unknown = {number: seal for seal, number in by_seal.items() if seal not in _counted}
     if unknown:
         if len(_counted) > _KEPT:
@@ -165,7 +168,7 @@ def _counts(session: Session, by_seal: Mapping[str, int]) -> dict[str, tuple[int
 
 def _numbers(session: Session, ids: Sequence[int], scope: str) -> dict[int, dict[str, Number]]:
     """Evaluation to its defined metrics of NUMBERS over a scope."""
-    of = EvaluationMetric
+    of: Any = EvaluationMetric
     condition = (
         scope_condition(of.scope, of.evaluation_id, scopes_in_force(session, scope))
         if scope in RESCORED

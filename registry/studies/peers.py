@@ -10,9 +10,16 @@ from sqlalchemy.orm import Session
 from registry.metrics import METRICS
 from registry.results.leaderboard import asked_the_same
 from registry.results.selectables import Row
+from registry.verdicts import comparisons
+from registry.verdicts.cases import Said
+from registry.verdicts.comparisons import of_standing
+from registry.verdicts.facts import Facts
+from registry.verdicts.sections import no_point
 
-METRICS_COMPARED: Final = ("accuracy", "worst_accuracy", "fluctuation_rate")
-"""What a model knows, what of it holds in every order, and how often its answer moves."""
+METRICS_COMPARED: Final = tuple(name for name in ("accuracy", "worst_accuracy", "order_loss") if name in METRICS)
+"""What a model knows, and what the order costs it: worst accuracy, or order loss if its answers are sampled."""
+FEWEST_PEERS: Final = 5
+"""Among fewer models nothing is called a strength or a weakness."""
 OF_ITS_SIZE: Final = 2
 """Models with at least half and at most twice as many parameters are of a model's size."""
 _TAIL: Final = 0.025
@@ -45,11 +52,19 @@ class Standing:
         return len(self.better) + len(self.worse) + len(self.alike)
 
     @property
-    def verdict(self) -> str:
-        """`strength` where it is clearly better than more than half of them, `weakness` where worse, else `neither`."""
-        if 2 * len(self.better) > self.peers:
-            return "strength"
-        return "weakness" if 2 * len(self.worse) > self.peers else "neither"
+    def closest(self) -> tuple[Row, ...]:
+        """Its peers, those with the nearest values first."""
+        return tuple(
+            sorted(
+                (*self.better, *self.worse, *self.alike),
+                key=lambda peer: abs(peer["counts"][self.metric]["value"] - self.value),
+            )
+        )
+
+    @property
+    def said(self) -> Said:
+        """`strength` if it is clearly better than more than half of them, `weakness` if worse, else `neither`."""
+        return of_standing(comparisons.Standing(len(self.better), len(self.worse), len(self.alike)))
 
 
 def sizes_alike(parameters: int | None) -> tuple[int, int] | None:
@@ -64,13 +79,27 @@ def sizes_alike(parameters: int | None) -> tuple[int, int] | None:
 def standings(session: Session, rows: Sequence[Row], parameters: int | None) -> list[Standing]:
     """Where a model stands among those of its size, or among all where its size is not known.
 
-    rows: of the leaderboard, complete, of one model, with `counts` of METRICS_COMPARED. One for each row and metric
-    that has an interval and something to be compared with, in the order of the rows.
+    rows: of the leaderboard, complete, of one model, with `facts`, and `counts` of METRICS_COMPARED. One for each
+    benchmark and metric: of several evaluations with FEWEST_PEERS or more to be compared with, the one in the most
+    prompts, then the newest. Left out is what was hardly read, is no better than guessing, or mixes chance with order.
     """
     low, high = sizes_alike(parameters) or (0, 10**18)
     peers = asked_the_same(session, rows, METRICS_COMPARED, min_parameters=low, max_parameters=high)
-    found = (_standing(row, metric, peers[row["evaluation_id"]]) for row in rows for metric in METRICS_COMPARED)
-    return [standing for standing in found if standing is not None]
+    found: dict[tuple[str, str], Standing] = {}
+    for row in sorted(rows, key=lambda row: (-(row["distinct_prompts_max"] or 0), -row["evaluation_id"])):
+        for metric in METRICS_COMPARED:
+            if (row["benchmark"], metric) not in found and speaks(row["facts"], metric):
+                standing = _standing(row, metric, peers[row["evaluation_id"]])
+                if standing is not None:
+                    found[row["benchmark"], metric] = standing
+    return sorted(found.values(), key=lambda item: (item.row["benchmark"].casefold(), item.metric))
+
+
+def speaks(facts: Facts, metric: str) -> bool:
+    """Whether a metric of an evaluation may be called a strength or a weakness."""
+    if facts.unreadable or facts.guesses:
+        return False
+    return metric != "worst_accuracy" or no_point(facts) is None
 
 
 def _standing(row: Row, metric: str, peers: Sequence[Row]) -> Standing | None:
@@ -81,7 +110,7 @@ def _standing(row: Row, metric: str, peers: Sequence[Row]) -> Standing | None:
     for peer in peers:
         if (theirs := _known(peer["counts"].get(metric, {}))) is not None:
             sides[_clearly(own, theirs, METRICS[metric].better)].append(peer)
-    if not any(sides.values()):
+    if sum(map(len, sides.values())) < FEWEST_PEERS:
         return None
     better, worse, alike = (tuple(sides[side]) for side in (1, -1, 0))
     return Standing(row, metric, *own, better, worse, alike)

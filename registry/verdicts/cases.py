@@ -18,6 +18,7 @@ from registry.verdicts.wording import (
     plural,
     points,
     points_between,
+    several_levels,
     share,
     varied,
 )
@@ -136,7 +137,7 @@ def _untested(facts: Facts) -> str:
 
 
 def _why_chance(facts: Facts) -> str:
-    if facts.asked.samples:
+    if facts.samples:
         return "its answers are sampled, and no prompt was repeated"
     return "its answers were imported, nothing says whether they were sampled, and no prompt was repeated"
 
@@ -204,8 +205,8 @@ CONCLUSIONS: Final[tuple[Case[Facts], ...]] = (
         "another evaluation repeated its prompts, and answers differ clearly more between prompts than between repeats",
         lambda facts: _net(facts) and (_noise(facts).interval or (0, 0))[0] > 0,
         lambda facts: (
-            f"Its answers change with {varied(facts.asked)} by more than chance explains: {_net_effect(facts)} of "
-            "pairs."
+            f"Its answers differ more often between {several_levels(facts.asked)} than between repeats, by "
+            f"{_net_effect(facts)}."
         ),
     ),
     Case(
@@ -213,8 +214,8 @@ CONCLUSIONS: Final[tuple[Case[Facts], ...]] = (
         "another evaluation repeated its prompts, and answers do not differ clearly more between prompts",
         _net,
         lambda facts: (
-            f"No effect of {varied(facts.asked)} on its answers can be seen beyond what repeats change: "
-            f"{_net_effect(facts)} of pairs."
+            f"Its answers do not differ clearly more often between {several_levels(facts.asked)} than between repeats: "
+            f"by {_net_effect(facts)}."
         ),
     ),
     Case(
@@ -321,7 +322,7 @@ REMARKS: Final[tuple[Case[Facts], ...]] = (
     Case(
         "drops",
         "answers are not sampled, and worst accuracy is below accuracy over the same questions",
-        lambda facts: _drops(facts) and facts.asked.samples is False and not _has(facts, "order_loss"),
+        lambda facts: _drops(facts) and facts.samples is False and not _has(facts, "order_loss"),
         lambda facts: (
             f"The other {points(facts.lost or 0)} are lost when {varied(facts.asked)} changes"
             + (", or to missing answers." if facts.reading.lost else ".")
@@ -339,7 +340,7 @@ REMARKS: Final[tuple[Case[Facts], ...]] = (
     Case(
         "flips",
         "answers are not sampled, and some questions have different answers in different prompts",
-        lambda facts: _flips(facts) and facts.asked.samples is False and not _has(facts, "order_loss"),
+        lambda facts: _flips(facts) and facts.samples is False and not _has(facts, "order_loss"),
         lambda facts: (
             f"Its answer changes with {varied(facts.asked)}"
             + (", or is missing," if facts.reading.lost else "")
@@ -349,7 +350,7 @@ REMARKS: Final[tuple[Case[Facts], ...]] = (
     Case(
         "flips-with-chance",
         "answers are sampled, or may be, and some questions have different answers in different prompts",
-        lambda facts: _flips(facts) and not (facts.asked.samples is False and not _has(facts, "order_loss")),
+        lambda facts: _flips(facts) and not (facts.samples is False and not _has(facts, "order_loss")),
         lambda facts: (
             f"Its answers are not all the same on {share(_value(facts, 'fluctuation_rate'))} of the questions, "
             "which sampling alone may do."

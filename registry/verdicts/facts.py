@@ -140,9 +140,18 @@ class Facts:
         return no_better_than_guessing(self.chance, found.value, found.n, found.low)
 
     @property
+    def samples(self) -> bool | None:
+        """Whether the model draws its answers at random: its protocol says so, or answers to one prompt differ.
+
+        None: nothing says so, or otherwise.
+        """
+        differ = self.noise is not None and self.noise.repeats > 0
+        return True if differ else self.asked.samples
+
+    @property
     def chance_inside(self) -> bool:
         """Whether chance may be part of what differs between prompts, and nothing here separates it."""
-        return self.asked.samples is not False and self.number("order_loss") is None
+        return self.samples is not False and self.number("order_loss") is None
 
     @property
     def lost(self) -> float | None:

@@ -72,6 +72,11 @@ def one_level(asked: Asked) -> str:
     return _level(asked)[0]
 
 
+def several_levels(asked: Asked) -> str:
+    """Several levels of what was varied, such as "orders"."""
+    return _level(asked)[1]
+
+
 def levels(asked: Asked) -> str:
     """How many levels were asked, such as "4 orders" or "8 to 12 orders"; empty if nothing is stored."""
     one, several = _level(asked)

@@ -20,6 +20,7 @@ from registry.exchange.citations import publisher_of, snapshot_entry
 from registry.lookups import find_board, find_suite
 from registry.people.accounts import OPERATOR
 from registry.tables import Suite
+from registry.verdicts.comparisons import of_neighbours
 from shuffleboard.cli.common import engine_of, json_option, note, note_not_ranked, print_json, settings_of
 from shuffleboard.cli.fetch import fetch_suite_command
 from shuffleboard.cli.files import require_kind
@@ -432,11 +433,7 @@ def print_board(document: dict[str, Any]) -> None:
     print_table(rows, headings, "no model has a sealed evaluation of this board yet", drop=drop)
     together = document.get("together", {}).get(document["sort"])
     if together is not None and together["neighbours"]:
-        told, of = together["neighbours_told_apart"], together["neighbours"]
-        pairs = "pair" if of == 1 else "pairs"
-        note(
-            f"{told} of {of} {pairs} of neighbours can be told apart by {document['sort']}, all pairs compared at once"
-        )
+        note(f"{document['sort']}: {of_neighbours(together)}")
     for name, chance in document["chance"].items():
         note(f"guessing gives {show(chance)} in {name}")
     note_not_ranked(

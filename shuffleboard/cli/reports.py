@@ -1,5 +1,6 @@
 """`shuffleboard metrics` and `leaderboard`."""
 
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -8,11 +9,14 @@ from registry.db import read_session
 from registry.errors import UsageError
 from registry.metrics import METRICS
 from registry.results.asked import asked_how
-from registry.results.chance import CORRECTED, no_better_than_guessing
+from registry.results.chance import CORRECTED
 from registry.results.errata import TREATMENTS
+from registry.results.facts import facts_of, noise_facts
 from registry.results.leaderboard import COLUMNS, Ordering, leaderboard_page
 from registry.results.reports import evaluation_metrics
 from registry.studies.noise import repeat_noise
+from registry.verdicts.cases import verdict
+from registry.verdicts.wording import share
 from shuffleboard.cli.common import engine_of, json_option, note_not_ranked, print_csv, print_json, settings_of
 from shuffleboard.cli.errata import errata_option
 from shuffleboard.cli.noise import noise_from_option, print_noise
@@ -49,6 +53,9 @@ def metrics(
             session, evaluation_id, without_flagged=without_flagged, per_question=per_question, errata=errata
         )
         document["noise"] = repeat_noise(session, evaluation_id, noise_from)
+        # Sentences are about all questions, by the published keys.
+        whole = not without_flagged and document["errata"] is None
+        facts = facts_of(session, [evaluation_id]).get(evaluation_id) if whole else None
         document["clustered"] = None
         if document["complete"]:
             from registry.results.clusters import clustered_intervals  # and numpy
@@ -63,18 +70,17 @@ def metrics(
     if document["stopping"] is not None:
         _print_stopping(document["stopping"])
     if document["asked"]:
-        silent = "; nothing is known of how its answers hold up when the options move"
-        silent = silent if document["distinct_prompts"]["max"] <= 1 else ""
-        click.echo(f"  {document['asked']}{silent}")
+        click.echo(f"  {document['asked']}")
+    if facts is not None:
+        for said in verdict(replace(facts, noise=noise_facts(document["noise"]))).sentences:
+            click.echo(f"  {said}")
     applied = document["errata"]
     if applied is not None:
         click.echo(
             f"  {TREATMENTS[applied['treatment']]}, errata {applied['errata_version']}: digest {applied['digest']}"
         )
     if document["chance"] is not None:
-        low = (document["intervals"]["accuracy"] or [None])[0]
-        reached = no_better_than_guessing(document["chance"], low)
-        click.echo(f"  guessing gives {show(document['chance'])}{': it is no better than guessing' if reached else ''}")
+        click.echo(f"  chance level {share(document['chance'])}")
     if document["noise"] is not None:
         print_noise(document["noise"])
     clustered = document["clustered"]

@@ -11,6 +11,7 @@ from typing import Final
 
 from registry.results.asked import why_undefined
 from registry.results.selectables import Row
+from registry.verdicts.sections import READINGS, no_point
 from web.charts.drawing import tenths_around, tenths_between
 from web.formats import percent, points, scale, shorten
 
@@ -110,16 +111,15 @@ PLOTS: Final = {
     "order": Plot(
         ACCURACY,
         WORST,
-        "On the dashed line the order of the options changes nothing. The further a model is below it, the more of its "
-        "accuracy depends on the order.",
+        READINGS["order"],
         diagonal=True,
     ),
     "size": Plot(
         SIZE,
         WORST,
-        "Higher is more robust. Of models of one size, the highest depends least on the order of the options.",
+        READINGS["size"],
     ),
-    "cost": Plot(COST, ACCURACY, "Higher and further to the left is better: more right answers for less money."),
+    "cost": Plot(COST, ACCURACY, READINGS["cost"]),
 }
 """By what a URL calls them."""
 
@@ -203,7 +203,7 @@ def across_board(plot: Plot, rows: Sequence[Row], currency: str | None = None, o
 def _drawn(
     plot: Plot, rows: Sequence[Row], frame: Frame, unit: str = "", others: Sequence[Row] = (), *, named: bool = False
 ) -> Scatter:
-    drawn, beside = ([row for row in given if None not in (plot.x.of(row), plot.y.of(row))] for given in (rows, others))
+    drawn, beside = ([row for row in given if _why_missing(plot, row) is None] for given in (rows, others))
     x, y = plot.axes(drawn + beside)
     shares, unnamed = (
         [(x.share(row[plot.x.key]), y.share(row[plot.y.key])) for row in given] for given in (drawn, beside)
@@ -236,10 +236,17 @@ def _drawn(
 def _missing(plot: Plot, rows: Sequence[Row]) -> dict[str, list[Row]]:
     found: dict[str, list[Row]] = {}
     for row in rows:
-        lacking = next((measure for measure in (plot.y, plot.x) if measure.of(row) is None), None)
-        if lacking is not None:
-            found.setdefault(_why(lacking, row), []).append(row)
+        if (why := _why_missing(plot, row)) is not None:
+            found.setdefault(why, []).append(row)
     return found
+
+
+def _why_missing(plot: Plot, row: Row) -> str | None:
+    """Why a row has no point; None: it has one."""
+    if plot.y is WORST and row.get("facts") is not None and (why := no_point(row["facts"])) is not None:
+        return why
+    lacking = next((measure for measure in (plot.y, plot.x) if measure.of(row) is None), None)
+    return None if lacking is None else _why(lacking, row)
 
 
 def _why(lacking: Measure, row: Row) -> str:

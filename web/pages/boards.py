@@ -19,15 +19,18 @@ from registry.errors import UsageError
 from registry.lookups import find_board
 from registry.metrics import METRICS
 from registry.results.errata import TREATMENTS
+from registry.results.facts import facts_of
 from registry.results.leaderboard import UNFINISHED
 from registry.results.selectables import Row
 from registry.tables import Board, BoardEntry, BoardSnapshot, Evaluation
+from registry.verdicts.cases import Said
+from registry.verdicts.facts import Number
+from registry.verdicts.models import OnBoard, of_board
 from web import parameters, queries
 from web.cache import OfSealed
 from web.charts.ranks import ranks_over_time
 from web.charts.scatter import PLOTS, Scatter, across_board, lines_of
 from web.identity import viewer
-from web.pages import luck
 from web.paging import MAX_PER_PAGE, ROWS_PER_PAGE, Paging, paged
 from web.responses import session
 from web.sorting import Order, Sorting, read_sorting
@@ -138,7 +141,7 @@ def _page(snapshot: BoardSnapshot, *, current: bool) -> ResponseReturnValue:
         scatters=_scatters(document, listed),
         money=_money(document, listed),
         lines_of=lines_of,
-        lucky=_lucky(document),
+        told=_told(document),
         unranked=_unranked(document, sort),
         reasons={(item["model"], item["revision"], item["column"]): item["reason"] for item in document["unranked"]},
     )
@@ -255,15 +258,64 @@ def _unranked(document: Row, column: str) -> list[Row]:
     return list(found.values())
 
 
-def _lucky(document: Row) -> list[Row]:
-    """Models whose accuracy mostly does not hold in every order, by the first way of asking that has both metrics."""
-    for (variants, _), names in _in_one_way(document).items():
+_on_board: Final[OfSealed[dict[str, list[OnBoard]]]] = OfSealed(16)
+"""Way of asking to the models; the evaluations that a snapshot names do not change."""
+
+
+def _models_of(document: Row) -> dict[str, list[OnBoard]]:
+    """Way of asking, wherever a board has accuracy and worst accuracy in one, to what is known of its models."""
+    return _on_board.get(f"{viewer().audience}:{document['digest']}", lambda: _known_models(document))
+
+
+def _known_models(document: Row) -> dict[str, list[OnBoard]]:
+    ids = [item["evaluation"] for row in document["rows"] for item in row["evaluations"] if item]
+    known = facts_of(session(), ids)
+    found: dict[str, list[OnBoard]] = {}
+    for (variants, protocol), names in _in_one_way(document).items():
         left_out = _left_out(document, names)
-        rows = [row for row in document["rows"] if _who(row) not in left_out]
-        told = luck.of_board(
-            rows, names["accuracy"], names["worst_accuracy"], document["chance"].get(names["accuracy"])
-        )
-        return [row | {"variants": variants} for row in told]
+        places = [
+            place
+            for place, entry in enumerate(document["entries"])
+            if entry["variants"] == variants and protocol in (None, entry["protocol"])
+        ]
+        costs = [
+            column["name"]
+            for column in document["columns"]
+            if (column["metric"], column["variants"], column.get("protocol")) == ("order_loss", variants, protocol)
+        ]
+        for row in document["rows"]:
+            items = [row["evaluations"][place] for place in places]
+            if not row["complete"] or _who(row) in left_out:
+                continue
+            found.setdefault(_way_key(variants, protocol), []).append(
+                OnBoard(
+                    model=row["model"],
+                    variants=variants,
+                    accuracy=_number(row["values"][names["accuracy"]]),
+                    worst=_number(row["values"][names["worst_accuracy"]]),
+                    cost=_number(row["values"][costs[0]]) if costs else None,
+                    chance=document["chance"].get(names["accuracy"]),
+                    parts=[known[item["evaluation"]] for item in items if item and item["evaluation"] in known],
+                )
+            )
+    return found
+
+
+def _way_key(variants: str, protocol: str | None) -> str:
+    return variants if protocol is None else f"{variants}, {protocol}"
+
+
+def _number(value: Row) -> Number | None:
+    if value["value"] is None:
+        return None
+    low, high = value["interval"] or (None, None)
+    return Number(value["value"], 0, low, high)
+
+
+def _told(document: Row) -> list[tuple[str, str, Said]]:
+    """What is said above a board, by the first way of asking that has accuracy and worst accuracy."""
+    for models in _models_of(document).values():
+        return [(model, url_for("pages.model", model=model), said) for model, said in of_board(models)]
     return []
 
 
@@ -275,6 +327,12 @@ def _left_out(document: Row, names: dict[str, str]) -> dict[tuple[str, int], str
     }
 
 
+def _without_point(document: Row, way: str) -> dict[tuple[str, int], str]:
+    """(Model, revision) to why a model of one way of asking has no point, though it has both numbers."""
+    reasons = {of.model: of.reason for of in _models_of(document).get(way, ())}
+    return {_who(row): why for row in document["rows"] if (why := reasons.get(row["model"])) is not None}
+
+
 def _scatters(document: Row, listed: Collection[tuple[str, int]]) -> list[Row]:
     """Accuracy and worst accuracy of the complete models, wherever a board has both in one way of asking.
 
@@ -283,7 +341,7 @@ def _scatters(document: Row, listed: Collection[tuple[str, int]]) -> list[Row]:
     """
     found = []
     for (variants, protocol), names in _in_one_way(document).items():
-        missing = _left_out(document, names)
+        missing = _left_out(document, names) | _without_point(document, _way_key(variants, protocol))
         points: list[Row] = []
         others: list[Row] = []
         for row in document["rows"]:
@@ -296,7 +354,7 @@ def _scatters(document: Row, listed: Collection[tuple[str, int]]) -> list[Row]:
         for (model, _), reason in missing.items():
             left_out.setdefault(reason, []).append(model)
         if points and len(points) + len(others) > 1:
-            asked = variants if protocol is None else f"{variants}, {protocol}"
+            asked = _way_key(variants, protocol)
             key = "\n".join((document["digest"], asked, *(f"{point['model']}@{point['revision']}" for point in points)))
             chart = _plots.get(key, lambda of=points, rest=others: across_board(PLOTS["order"], of, others=rest))  # type: ignore[misc]
             found.append({"asked": asked, "points": points, "left_out": left_out, "chart": chart})

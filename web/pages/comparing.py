@@ -5,17 +5,19 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any, Final
 
-from flask import Blueprint, render_template, request
+from flask import Blueprint, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 
 from registry.errors import NotFoundError, UsageError
 from registry.metrics import METRICS
+from registry.results.facts import facts_of
 from registry.results.leaderboard import Ordering, complete_rows, count_groups
 from registry.results.selectables import Row
 from registry.results.selection import Selection
+from registry.verdicts.comparisons import Pair, PairVerdict, Several, of_pair, of_several
 from web import chart_data, charts, listings, parameters, queries
 from web.cache import OfSealed
-from web.formats import telling_names
+from web.formats import metric_text, telling_names
 from web.pages import leaderboard
 from web.paging import QUESTIONS_PER_PAGE, paged
 from web.responses import session
@@ -185,7 +187,7 @@ def _two(left: Row, right: Row, shared: list[list[Row]]) -> ResponseReturnValue:
         left=left,
         right=right,
         names=telling_names(left, right),
-        verdict=_verdict(differences),
+        verdict=_verdict(left, right, differences),
         others=shared[1:],
         questions=document["questions"],
         resamples=document["resamples"],
@@ -209,34 +211,38 @@ def _two(left: Row, right: Row, shared: list[list[Row]]) -> ResponseReturnValue:
     )
 
 
-def _verdict(differences: dict[str, Row]) -> Row | None:
-    """Which side is better in the first metric of STATED that both have, by how much, and whether that is certain.
-
-    better: 0 for the left side, 1 for the right, None where neither has more. difference, low, high: fractions, of the
-    better minus the other; low and high are None without an interval. told_apart: whether the interval excludes zero.
-    only: on how many questions only the left, only the right is right. None where no metric of STATED has a value.
-    """
-    metric = next(
-        (name for name in STATED if name in differences and differences[name]["difference"] is not None), None
-    )
+def _verdict(left: Row, right: Row, differences: dict[str, Row]) -> PairVerdict | None:
+    """What is said of the two by the first metric of STATED that both have; None if neither metric has a value."""
+    metric = next((name for name in _stated(differences) if differences[name]["difference"] is not None), None)
     if metric is None:
         return None
     row = differences[metric]
-    ends = row["interval"]
+    known = facts_of(session(), (left["evaluation_id"], right["evaluation_id"]))
+    sides = [known[side["evaluation_id"]] for side in (left, right)]
+    lower, ends = METRICS[metric].better == "lower", row["interval"]
     if row["difference"] < 0 and ends is not None:
         ends = [-ends[1], -ends[0]]
     low, high = ends or (None, None)
-    return {
-        "metric": metric,
-        "better": None if row["difference"] == 0 else int(row["difference"] < 0),
-        "difference": abs(row["difference"]),
-        "low": low,
-        "high": high,
-        "told_apart": low is not None and low > 0,
-        "values": (row["first"], row["second"]),
-        "only": (row["mcnemar"]["only_first"], row["mcnemar"]["only_second"]),
-        "n": row["n"],
-    }
+    named = telling_names(left, right)
+    return of_pair(
+        Pair(
+            names=(named[0], named[1]),
+            label=METRICS[metric].label.lower(),
+            values=(metric_text(metric, row["first"]), metric_text(metric, row["second"])),
+            better=None if row["difference"] == 0 else int((row["difference"] < 0) != lower),
+            difference=abs(row["difference"]),
+            low=low,
+            high=high,
+            n=row["n"],
+            only=(row["mcnemar"]["only_first"], row["mcnemar"]["only_second"]),
+            right=RIGHT_OR_WRONG[metric][0],
+            facts=(sides[0], sides[1]),
+        )
+    )
+
+
+def _stated(differences: dict[str, Row]) -> list[str]:
+    return [name for name in STATED if name in differences]
 
 
 def _drawn(name: str, row: Row) -> Row:
@@ -268,6 +274,8 @@ def _several(rows: list[Row], shared: list[list[Row]]) -> ResponseReturnValue:
         for place in order
     ]
     best = shown[0]["cells"][1:]
+    level = [item["row"] for item, cell in zip(shown[1:], best, strict=True) if cell["side"] != "ahead"]
+    known_facts = facts_of(session(), [row["evaluation_id"] for row in rows])
     return render_template(
         "compare_several.html",
         first=rows[0],
@@ -277,9 +285,26 @@ def _several(rows: list[Row], shared: list[list[Row]]) -> ResponseReturnValue:
         by=by,
         n=document["values"][by]["n"],
         resamples=document["resamples"],
-        apart=sum(cell["side"] == "ahead" for cell in best),
-        level=[(item["row"], cell) for item, cell in zip(shown[1:], best, strict=True) if cell["side"] != "ahead"],
-        stated=any(cell["interval"] for cell in best),
+        links={
+            row["model"]: url_for(
+                "comparing.compare", left=shown[0]["row"]["evaluation_id"], right=row["evaluation_id"]
+            )
+            for row in level[:5]
+        },
+        verdict=of_several(
+            Several(
+                best=shown[0]["row"]["model"],
+                label=METRICS[by].label.lower(),
+                value=metric_text(by, shown[0]["metrics"][by]),
+                lower=lower,
+                others=len(best),
+                apart=len(best) - len(level),
+                level=tuple(row["model"] for row in level),
+                stated=any(cell["interval"] for cell in best),
+                n=document["values"][by]["n"],
+                unread=tuple(facts.model for facts in known_facts.values() if facts.unreadable),
+            )
+        ),
     )
 
 

@@ -1,8 +1,8 @@
 """An evaluation: progress, metrics by scope, charts, questions, provenance."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
-from math import sqrt
 from string import ascii_uppercase
 from typing import Any, Final
 
@@ -13,7 +13,7 @@ from registry.errors import ArchiveError
 from registry.lookups import find_evaluation
 from registry.metrics import METRICS
 from registry.metrics.catalogue import FAMILIES
-from registry.results.asked import one_order
+from registry.results.asked import asked_how, one_order
 from registry.results.costs import cost_document
 from registry.results.errata import (
     RESCORED,
@@ -23,17 +23,21 @@ from registry.results.errata import (
     newest_errata,
     scope_of,
 )
+from registry.results.facts import facts_of, noise_facts
 from registry.results.readable import archive_of
 from registry.results.reports import sample_document
 from registry.results.selectables import Row
 from registry.results.stopped import stopping_document
+from registry.verdicts.cases import Said, verdict
+from registry.verdicts.facts import Facts
+from registry.verdicts.sections import Position, Split, of_position, of_split
 from web import chart_data, charts, formats, parameters, queries
 from web.axes import axes_of, wordings_of
 from web.cache import OfSealed
 from web.clustered import clustered
+from web.formats import chosen_questions, count, plural
 from web.identity import settings_of, viewer
 from web.noise import repeat_noise
-from web.pages import verdicts
 from web.pages.blueprint import blueprint
 from web.paging import MAX_PER_PAGE, QUESTIONS_PER_PAGE, paged
 from web.provenance import provenance_of
@@ -46,8 +50,6 @@ PLACES: Final = tuple(ascii_uppercase)
 HEADLINES: Final = 5
 STAND_INS: Final = ("average_accuracy", "score", "best_accuracy")
 """What takes the place of a headline metric that is undefined."""
-CLEARLY: Final = 2.6
-"""Standard errors by which a position is chosen more often than it is right: one in a hundred by chance."""
 
 
 @blueprint.get("/evaluations/<evaluation_id>")
@@ -77,6 +79,8 @@ def evaluation(evaluation_id: str) -> ResponseReturnValue:
     whole = not lost and not unread
     noise = repeat_noise(row["evaluation_id"], noise_from) if whole else None
     over_all = by_scope.get("all", {})
+    known = facts_of(session(), [row["evaluation_id"]]).get(row["evaluation_id"])
+    facts = None if known is None else replace(known, noise=noise_facts(noise))
     return render_template(
         "evaluation.html",
         evaluation=row,
@@ -91,9 +95,12 @@ def evaluation(evaluation_id: str) -> ResponseReturnValue:
         noise_chart=None if noise is None else charts.noise(noise),
         bmca_chart=charts.bmca_curve(over_all),
         shares=charts.SHARES,
-        all_questions={name: item["value"] for name, item in over_all.items()} | {"chance": row["chance"]},
+        all_questions={name: item["value"] for name, item in over_all.items()}
+        | {"chance": row["chance"], "facts": facts},
         treatments=TREATMENTS,
-        verdict=verdicts.of_evaluation(row, over_all, noise) if row["complete"] else None,
+        verdict=None if facts is None else verdict(facts),
+        facts=facts,
+        asked=_asked(row),
         headlines=_headlines(over_all, row["sampled_for"] or row["stopped_for"]),
         under_errata=_under_errata(row, scopes) if row["complete"] else None,
         families=_families(by_scope),
@@ -113,7 +120,7 @@ def evaluation(evaluation_id: str) -> ResponseReturnValue:
         ),
         parts_chart=parts_chart,
         # Prompts that were asked until something was decided are no picture of all of them.
-        **(_effects(row) if row["complete"] and row["stopped_for"] is None and whole else {}),
+        **(_effects(row, facts) if facts is not None and row["stopped_for"] is None and whole else {}),
         provenance=provenance,
         scorers=_scorers(provenance["shards"]),
     )
@@ -227,7 +234,7 @@ _written: OfSealed[list[Row]] = OfSealed()
 _right_in: OfSealed[list[Row]] = OfSealed()
 
 
-def _effects(row: Row) -> dict[str, Any]:
+def _effects(row: Row, facts: Facts) -> dict[str, Any]:
     """The effect of moving options, or of inserting adversarial ones, on the answers of a complete evaluation."""
     positions, over_all = _positions.get(row["seal"], lambda: chart_data.positions(session(), row["evaluation_id"]))
     adversarial = (
@@ -242,7 +249,8 @@ def _effects(row: Row) -> dict[str, Any]:
         **_shuffles(row),
         "flip_bins": bins,
         "flips_chart": charts.flips(bins, repeats=one_order(row)) if right_in else None,
-        "preferred": _preferred(positions, over_all["prompts"], row["questions"]),
+        "split": _split(bins, facts),
+        "preferred": _preferred(positions, over_all["prompts"], facts),
         "written": _written.get(row["seal"], lambda: chart_data.written(session(), row["evaluation_id"], rules))
         if rules
         else [],
@@ -255,17 +263,31 @@ def _effects(row: Row) -> dict[str, Any]:
     }
 
 
-def _preferred(positions: Sequence[Row], prompts: int, questions: int) -> Row | None:
-    """The position that is chosen most above its share of right answers, and whether it is `certain`.
-
-    The prompts of a question are not independent, hence the standard error of as many answers as there are questions.
-    """
+def _preferred(positions: Sequence[Row], prompts: int, facts: Facts) -> Said | None:
+    """What is said of the position that is chosen most above its share of right answers."""
     if not prompts:
         return None
     most = max(positions, key=lambda row: row["answered"] - row["right_here"])
-    chosen, right = most["answered"] / prompts, most["right_here"] / prompts
-    certain = chosen - right > CLEARLY * sqrt(chosen * (1 - chosen) / questions)
-    return {"position": most["position"], "chosen": chosen, "right": right, "certain": certain}
+    return of_position(
+        Position(most["position"], most["answered"], most["right_here"], prompts, facts.questions, facts)
+    )
+
+
+def _split(bins: Sequence[Row], facts: Facts) -> tuple[Said, ...]:
+    """What is said of the questions that are right in all of their prompts, in none, and in some."""
+    if not bins:
+        return ()
+    never, *some, always = (row["steady"] + row["flips"] for row in bins)
+    return of_split(Split(always, never, sum(some), facts))
+
+
+def _asked(row: Row) -> str:
+    """How much was asked, and how."""
+    part = chosen_questions(row["specification"]["questions"])
+    of = f"{plural(row['questions'], 'question')} of {row['benchmark']}{f' ({part})' if part else ''}"
+    how = asked_how(row) or plural(row["prompts"], "prompt")
+    how = how if how.startswith("asked") else f"each in {how}"
+    return f"{of}, {how} ({row['variants']}); {row['protocol']}, {row['shots']}-shot; {count(row['prompts'])} prompts."
 
 
 def _shuffles(row: Row) -> dict[str, Any]:

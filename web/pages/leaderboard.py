@@ -29,7 +29,7 @@ from registry.results.selection import Selection
 from web import links, listings, parameters, queries
 from web.charts.scatter import PLOTS, beside_leaderboard
 from web.formats import scale
-from web.pages import luck
+from web.known import told_of, with_facts
 from web.pages.blueprint import blueprint
 from web.paging import MAX_PER_PAGE, ROWS_PER_PAGE, paged
 from web.responses import session
@@ -52,6 +52,7 @@ def leaderboard() -> ResponseReturnValue:
     shown, total = complete_rows(
         session(), selection, asked, limit=size, offset=(page - 1) * size, metrics=_on_the_board(asked)
     )
+    shown = with_facts(shown, selection.scope)
     costs = costs_of(session(), [row["evaluation_id"] for row in shown])
     incomplete, _ = incomplete_rows(session(), selection, limit=MAX_PER_PAGE, metrics=asked.metrics)
     printed = (
@@ -72,7 +73,7 @@ def leaderboard() -> ResponseReturnValue:
         treatments=TREATMENTS,
         paging=paged(total, ROWS_PER_PAGE, asked=(page, size)),
         shown=shown,
-        lucky=luck.of_evaluations(shown),
+        told=told_of(shown),
         published=published,
         printed=printed,
         most_printed=MOST_PRINTED,
@@ -305,4 +306,4 @@ def part_of_leaderboard(*, metrics: Sequence[str] = (), **of: str) -> Part:
     shown = (*_on_the_board(asked), *metrics)
     complete, _ = complete_rows(session(), selection, asked, limit=None, offset=0, metrics=shown)
     incomplete, _ = incomplete_rows(session(), selection, limit=MAX_PER_PAGE, metrics=shown)
-    return Part(asked, complete, incomplete)
+    return Part(asked, with_facts(complete, selection.scope), incomplete)

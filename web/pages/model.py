@@ -8,10 +8,12 @@ from flask.typing import ResponseReturnValue
 
 from registry.results.asked import one_order
 from registry.results.selectables import Row
-from registry.studies.peers import sizes_alike, standings
+from registry.studies.peers import FEWEST_PEERS, METRICS_COMPARED, sizes_alike, standings
+from registry.verdicts.facts import kept
+from registry.verdicts.models import of_model
+from registry.verdicts.sections import no_point
 from web import charts, listings, parameters, queries
 from web.formats import chosen_questions
-from web.pages import verdicts
 from web.pages.blueprint import blueprint
 from web.pages.leaderboard import metrics_with_values, part_of_leaderboard, table_context
 from web.responses import session
@@ -27,33 +29,41 @@ HISTORY: Final = 20
 def model(model: str) -> ResponseReturnValue:
     """A model: its card, its evaluations and its revisions."""
     row = listings.model(session(), parameters.name("model", model))
-    kept = part_of_leaderboard(model=row["model"], metrics=PROFILE)
-    profile = sorted((item for item in kept.complete if _robust(item)), key=verdicts.kept_share)
-    found = standings(session(), kept.complete, row["parameters"])
+    part = part_of_leaderboard(model=row["model"], metrics=(*PROFILE, *METRICS_COMPARED))
+    profile = sorted((item for item in part.complete if _robust(item)), key=_kept_share)
     history, evaluations = queries.evaluations(session(), model=row["model"], limit=HISTORY)
-    values = {item["evaluation_id"]: item for item in kept.complete}
+    values = {item["evaluation_id"]: item for item in part.complete}
     return render_template(
         "model.html",
         model=row,
-        asked=kept.asked,
-        shown=kept.complete,
-        verdict=verdicts.of_model(kept.complete),
+        asked=part.asked,
+        shown=part.complete,
+        verdict=of_model([item["facts"] for item in part.complete]),
         profile=profile,
         profile_chart=charts.parts(_named_apart(profile), "evaluations") if profile else None,
         label=_label,
-        kept_share=verdicts.kept_share,
-        standings={key: [item for item in found if item.verdict == key] for key in ("strength", "weakness", "neither")},
+        kept_share=_kept_share,
+        standings=standings(session(), part.complete, row["parameters"]),
+        fewest_peers=FEWEST_PEERS,
         sizes=sizes_alike(row["parameters"]),
         **_flipping(profile),
         history=[item | {"values": values.get(item["evaluation_id"])} for item in history],
         history_chart=charts.history([item | {"label": _label(item)} for item in profile]),
         evaluations=evaluations,
-        **table_context(kept.complete, kept.incomplete, metrics_with_values(kept.asked, kept.complete), grouped=False),
+        **table_context(part.complete, part.incomplete, metrics_with_values(part.asked, part.complete), grouped=False),
     )
 
 
 def _robust(row: Row) -> bool:
-    return bool(row["accuracy"]) and row["worst_accuracy"] is not None and not one_order(row)
+    """Whether what it loses between accuracy and worst accuracy is owed to the order."""
+    facts = row["facts"]
+    return not one_order(row) and not facts.guesses and kept(facts) is not None and no_point(facts) is None
+
+
+def _kept_share(row: Row) -> float:
+    """The share of a row's accuracy that holds in every order."""
+    found = kept(row["facts"])
+    return 0.0 if found is None else found[0]
 
 
 def _label(row: Row) -> str:

@@ -4,16 +4,18 @@ from collections.abc import Mapping
 from typing import Any
 
 
-def samples(definition: Mapping[str, Any]) -> bool:
+def samples(definition: Mapping[str, Any]) -> bool | None:
     """Whether a model draws its answers under this protocol, so that asking again may give another one.
 
-    True for generation at a temperature above 0, and by the model's own generation configuration.
+    True for generation at a temperature above 0, and by the model's own generation configuration. None for `recorded`:
+    nobody knows how those answers were asked.
 
-    >>> samples({"format": "symbols"}), samples({"generation": {"sampling": "model", "temperature": "0.6"}})
-    (False, True)
-    >>> samples({"generation": {"sampling": "greedy", "temperature": "0.6"}})
-    False
+    >>> generated = {"format": "select-letter", "generation": {"sampling": "model", "temperature": "0.6"}}
+    >>> samples({"format": "symbols"}), samples(generated), samples({"format": "recorded"})
+    (False, True, None)
     """
+    if definition["format"] == "recorded":
+        return None
     generation = definition.get("generation")
     if not generation or generation.get("sampling") == "greedy":
         return False
@@ -21,9 +23,9 @@ def samples(definition: Mapping[str, Any]) -> bool:
 
 
 def lists_options(definition: Mapping[str, Any]) -> bool:
-    """Whether prompts list the options, so that a model sees their order.
+    """Whether prompts list the options, so that a model sees their order. Of recorded answers nobody says otherwise.
 
-    >>> lists_options({"format": "cloze"}), lists_options({"option": "{label}. {option}"})
+    >>> lists_options({"format": "cloze"}), lists_options({"format": "symbols", "option": "{label}. {option}"})
     (False, True)
     """
-    return bool(definition.get("option"))
+    return definition["format"] == "recorded" or bool(definition.get("option"))

@@ -1,0 +1,29 @@
+"""What sentences about the evaluations of a page rest on."""
+
+from collections.abc import Sequence
+
+from flask import url_for
+
+from registry.results.facts import facts_of
+from registry.results.selectables import Row
+from registry.verdicts.cases import Said
+from registry.verdicts.models import of_listed
+from web.responses import session
+
+Told = tuple[str, str, Said]
+"""A model, the URL of what is said, and the sentence."""
+
+
+def with_facts(rows: Sequence[Row], scope: str = "all") -> list[Row]:
+    """Rows with `facts`: what is known of each evaluation over a scope; None for those that are not sealed."""
+    known = facts_of(session(), [row["evaluation_id"] for row in rows], scope)
+    return [row | {"facts": known.get(row["evaluation_id"])} for row in rows]
+
+
+def told_of(rows: Sequence[Row]) -> list[Told]:
+    """What is said above these rows, which have `facts`."""
+    found = of_listed([row["facts"] for row in rows if row["facts"] is not None])
+    return [
+        (facts.model, url_for("pages.evaluation", evaluation_id=facts.evaluation), sentence)
+        for facts, sentence in found
+    ]
