@@ -3,8 +3,8 @@
 import json
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -21,11 +21,26 @@ class Asked:
 
 @dataclass(frozen=True)
 class Answer:
-    """body: a JSON document, or the bytes themselves."""
+    """body: a JSON document, the bytes themselves, or pieces of them as they are sent; an error cuts them off."""
 
     body: Any = None
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
+
+
+class CutOffError(Exception):
+    """Raised among the pieces of a body: the connection is closed there."""
+
+
+def events(*documents: Any, end: bool = True) -> list[bytes]:
+    """Documents as the events of a stream; end: whether the server says that it has ended."""
+    sent = [f"data: {json.dumps(document)}\n\n".encode() for document in documents]
+    return [*sent, b"data: [DONE]\n\n"] if end else sent
+
+
+def streamed(pieces: Iterable[bytes]) -> Answer:
+    """A stream of events, sent as they are made."""
+    return Answer(iter(pieces), headers={"Content-Type": "text/event-stream; charset=utf-8"})
 
 
 @dataclass
@@ -78,6 +93,9 @@ def scripted_server(answer: Callable[[Asked], Answer]) -> Iterator[ScriptedServe
             answered = script.answer(asked)
             with lock:
                 at_once -= 1
+            if isinstance(answered.body, Iterator):
+                self._send_pieces(answered, answered.body)
+                return
             content = answered.body if isinstance(answered.body, bytes) else json.dumps(answered.body).encode()
             try:
                 self.send_response_only(answered.status)
@@ -87,6 +105,17 @@ def scripted_server(answer: Callable[[Asked], Answer]) -> Iterator[ScriptedServe
                 self.wfile.write(content)
             except OSError:  # whoever asked has gone
                 self.close_connection = True
+
+        def _send_pieces(self, answered: Answer, pieces: Iterator[bytes]) -> None:
+            self.close_connection = True
+            with suppress(OSError, CutOffError):
+                self.send_response_only(answered.status)
+                for name, value in {"Connection": "close", **answered.headers}.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                for piece in pieces:
+                    self.wfile.write(piece)
+                    self.wfile.flush()
 
         def log_message(self, *_arguments: object) -> None:
             pass

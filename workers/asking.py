@@ -1,16 +1,28 @@
 """One model, loaded here or on an endpoint, asked a shard's prompts."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from functools import partial
 from importlib.metadata import version
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from registry.prompting.prompts import Prompt
+from registry.prompting.thoughts import Markers, Output, Thinking, divide, markers_of, thinking_of
 from registry.queue.claims import Claim
 from registry.results.prompts import ShardPrompt
+from workers.errors import EngineError
 from workers.fingerprint import driver_version
+from workers.thoughts import (
+    closing_of,
+    family_opened,
+    marks_thoughts,
+    opens_thought,
+    template_arguments,
+    tokens_of_thought,
+)
+from workers.written import Keep, ShouldStop, WritingSpeed, Written, forget
 
-ShouldStop = Callable[[], bool]
+if TYPE_CHECKING:
+    from workers.engine import Generated, ThoughtLimit
 
 
 class Scores(Protocol):
@@ -19,19 +31,6 @@ class Scores(Protocol):
     logprobs: Sequence[Sequence[float | None]]
     tokens_naive: int
     tokens_computed: int
-
-
-@dataclass(frozen=True)
-class Written:
-    """What a model wrote; tokens: of it, None where they are not counted; finished: not cut off at the limit.
-
-    declined: it refused to answer, or a filter stopped it, so that the text holds no answer.
-    """
-
-    text: str
-    tokens: int | None
-    finished: bool
-    declined: bool = False
 
 
 class AskedModel(Protocol):
@@ -53,10 +52,16 @@ class AskedModel(Protocol):
         ...
 
     def write(
-        self, items: Sequence[ShardPrompt], seeds: Sequence[str], generation: Mapping[str, Any], should_stop: ShouldStop
+        self,
+        items: Sequence[ShardPrompt],
+        seeds: Sequence[str],
+        definition: Mapping[str, Any],
+        should_stop: ShouldStop,
+        keep: Keep = forget,
     ) -> tuple[list[Written], int, int]:
-        """What the model writes after each prompt; then tokens of the prompts, and of those that were computed.
+        """What the model writes after each prompt; then tokens of prompts and texts, and of those that were computed.
 
+        definition: of the protocol.
         seeds: what makes each prompt's draws its own. Repeats of a prompt have the same, and each draws again.
         """
         ...
@@ -108,21 +113,70 @@ class LocalModel:
         return scores
 
     def write(
-        self, items: Sequence[ShardPrompt], seeds: Sequence[str], generation: Mapping[str, Any], should_stop: ShouldStop
+        self,
+        items: Sequence[ShardPrompt],
+        seeds: Sequence[str],
+        definition: Mapping[str, Any],
+        should_stop: ShouldStop,
+        keep: Keep = forget,
     ) -> tuple[list[Written], int, int]:
         """What the model writes after each prompt."""
-        from workers.engine import GENERATION_TOKENS, GenerationPrompt, generate
+        from workers.engine import GenerationPrompt, cache_tokens, generate_counted
         from workers.engine.trie_engine import BUDGET_TOKENS
 
         kind = self._loaded.device.type
-        budget = GENERATION_TOKENS[kind] * self.budget_tokens // BUDGET_TOKENS[kind]
-        prompts = [
-            GenerationPrompt(self._text(item.prompt), _repeated(seed, item.variant.repeat), _is_chat(item.prompt))
-            for item, seed in zip(items, seeds, strict=True)
+        budget = cache_tokens(self._loaded) * self.budget_tokens // BUDGET_TOKENS[kind]
+        generation, markers = definition["generation"], markers_of(definition)
+        thinking = thinking_of(generation)
+        texts = [self._text(item.prompt, template_arguments(thinking)) for item in items]
+        opened = [
+            _is_chat(item.prompt) and opens_thought(text, markers) for item, text in zip(items, texts, strict=True)
         ]
-        written = generate(self._loaded, prompts, generation, budget_tokens=budget, should_stop=should_stop)
-        tokens = sum(self.tokens(item) for item in items) + sum(text.tokens for text in written)
-        return [Written(text.text, text.tokens, text.finished) for text in written], tokens, tokens
+        prompts = [
+            GenerationPrompt(
+                text,
+                _repeated(seed, item.variant.repeat),
+                _is_chat(item.prompt),
+                _limit(thinking, text, markers, opened=open_now),
+            )
+            for item, seed, text, open_now in zip(items, seeds, texts, opened, strict=True)
+        ]
+        if any(item.variant.repeat for item in items):
+            self._check_samples(generation)
+        speed = WritingSpeed(len(items), int(generation["max_tokens"]))
+        found: dict[int, Written] = {}
+
+        def done(place: int, text: Generated) -> None:
+            output = Output(
+                text.text, finish="stop" if text.finished else "length", opened=opened[place], forced=text.forced
+            )
+            thought = tokens_of_thought(text.text, divide(output, markers), text.tokens, text.beginning)
+            found[place] = Written(output, text.tokens, thought, speed.ended(text.tokens))
+            keep(place, found[place])
+
+        texts_written, counted = generate_counted(
+            self._loaded,
+            prompts,
+            generation,
+            budget_tokens=budget,
+            should_stop=should_stop,
+            kept_special=partial(marks_thoughts, markers=markers),
+            done=done,
+            stepped=speed.step,
+        )
+        tokens = sum(text.tokens for text in texts_written)
+        written = [found[place] for place in range(len(items))]
+        return written, counted.prompts + tokens, counted.computed + tokens
+
+    def _check_samples(self, generation: Mapping[str, Any]) -> None:
+        """Raises EngineError for repeats of a model whose own configuration does not sample."""
+        from workers.engine import effective_parameters
+
+        if not effective_parameters(self._loaded, generation)["do_sample"]:
+            raise EngineError(
+                "the model's own generation configuration does not sample, so that repeats of a prompt give the same "
+                'answer; leave out repeat, or use a protocol with sampling = "given"'
+            )
 
     def settings(self, definition: Mapping[str, Any]) -> dict[str, object]:
         """Of the engine that scores, or of how text is written; with device, precision and threads."""
@@ -157,14 +211,14 @@ class LocalModel:
     def close(self) -> None:
         """Only memory is held."""
 
-    def _text(self, prompt: Prompt) -> str:
+    def _text(self, prompt: Prompt, told: Mapping[str, Any] | None = None) -> str:
         from workers.engine import render_chat
 
         turns = turns_of(prompt)
         if turns is None:
             return prompt.text
         opened = turns.pop()["content"] if turns[-1]["role"] == "assistant" else ""
-        return render_chat(self._loaded, turns, open_with=opened)
+        return render_chat(self._loaded, turns, open_with=opened, told=told or {})
 
 
 class EndpointModel:
@@ -186,9 +240,14 @@ class EndpointModel:
         return scores
 
     def write(
-        self, items: Sequence[ShardPrompt], seeds: Sequence[str], generation: Mapping[str, Any], should_stop: ShouldStop
+        self,
+        items: Sequence[ShardPrompt],
+        seeds: Sequence[str],
+        definition: Mapping[str, Any],
+        should_stop: ShouldStop,
+        keep: Keep = forget,
     ) -> tuple[list[Written], int, int]:
-        """What the model writes after each prompt; prompts are not counted."""
+        """What the model writes after each prompt, counted as the server counts."""
         from workers.endpoint import EndpointPrompt
 
         prompts = [
@@ -200,9 +259,9 @@ class EndpointModel:
             )
             for item, seed in zip(items, seeds, strict=True)
         ]
-        written = self._engine.generate(prompts, generation, should_stop)
-        tokens = sum(text.tokens or 0 for text in written)
-        return [Written(text.text, text.tokens, text.finished) for text in written], tokens, tokens
+        answered = self._engine.generate(prompts, definition, should_stop, keep)
+        tokens = sum(text.tokens or 0 for text in answered.written)
+        return answered.written, answered.prompt_tokens + tokens, answered.computed_tokens + tokens
 
     def settings(self, definition: Mapping[str, Any]) -> dict[str, object]:
         """What the server says about itself, and the request parameters."""
@@ -230,6 +289,17 @@ def turns_of(prompt: Prompt) -> list[dict[str, str]] | None:
 def _repeated(seed: str, repeat: int) -> str:
     """What makes the draws of a repeat its own; a prompt's first answer has those that it has without repeats."""
     return f"{seed}:{repeat}" if repeat else seed
+
+
+def _limit(thinking: Thinking, rendered: str, markers: Markers, *, opened: bool) -> "ThoughtLimit | None":
+    """What happens to a thought that takes too long; None: only the whole text has a limit."""
+    from workers.engine import ThoughtLimit
+
+    if thinking.max_thought_tokens is None:
+        return None
+    family = family_opened(rendered, markers) if opened else None
+    closing = partial(closing_of, opened=opened, markers=markers, family=family)
+    return ThoughtLimit(thinking.max_thought_tokens, closing, thinking.at_limit == "answer")
 
 
 def _is_chat(prompt: Prompt) -> bool:

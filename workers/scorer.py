@@ -13,7 +13,7 @@ from registry.code_identity import code_identity
 from registry.db import read_session
 from registry.errors import ModelError
 from registry.logs import log
-from registry.prompting.extraction import extract
+from registry.prompting.reading import read
 from registry.queue.claims import Claim, ShardResult
 from registry.queue.reuse import Reused, reusable
 from registry.queue.shards import rows_of, shard_prompts
@@ -154,18 +154,19 @@ class TransformersScorer:
         started = time.perf_counter()
         # A replicate draws anew; a prompt that is shown twice in an evaluation is answered the same way twice.
         seeds = [f"{item.prompt.digest}:{replicate}" for item in prompts]
-        written, naive, computed = self._model.write(prompts, seeds, definition["generation"], should_stop)
-        found = [
-            None if text.declined else extract(definition, text.text, item.prompt.answers)
+        written, naive, computed = self._model.write(prompts, seeds, definition, should_stop)
+        readings = [
+            read(definition, text.output, item.prompt.answers, item.prompt.options)
             for item, text in zip(prompts, written, strict=True)
         ]
-        positions = [None if answer is None else answer.position for answer in found]
         matching = time.perf_counter()
         if matcher is not None:
-            texts = [(place, answer.text) for place, answer in enumerate(found) if answer is not None]
-            options = [prompts[place].prompt.answers for place, _ in texts]
-            for (place, _), match in zip(texts, matcher.match([text for _, text in texts], options), strict=True):
-                positions[place] = match.position
+            places = [place for place, reading in enumerate(readings) if reading.to_match]
+            options = [prompts[place].prompt.options for place in places]
+            for place, match in zip(
+                places, matcher.match([readings[place].text for place in places], options), strict=True
+            ):
+                readings[place] = readings[place].matched(match.position)
         ended = time.perf_counter()
         fingerprint = self._fingerprint(definition)
         if matcher is not None:
@@ -176,8 +177,7 @@ class TransformersScorer:
             }
         return ShardResult(
             rows=[
-                item.stated_row(position, None if answer is None else answer.rule)
-                for item, position, answer in zip(prompts, positions, found, strict=True)
+                item.stated_row(reading.position, reading.rule) for item, reading in zip(prompts, readings, strict=True)
             ],
             fingerprint=fingerprint,
             tokens_naive=naive,
@@ -188,13 +188,12 @@ class TransformersScorer:
                     "evaluation_id": item.evaluation_id,
                     "question_id": item.question_id,
                     "variant": item.variant.ordinal,
-                    # PostgreSQL's text holds no NUL.
-                    "text": text.text.replace("\x00", "\N{REPLACEMENT CHARACTER}"),
-                    "extracted": None if answer is None else answer.text.replace("\x00", "\N{REPLACEMENT CHARACTER}"),
+                    "text": storable(text.output.text),
+                    "extracted": None if reading.text is None else storable(reading.text),
                     "tokens": text.tokens,
-                    "finished": text.finished,
+                    "finished": text.output.finish != "length",
                 }
-                for item, text, answer in zip(prompts, written, found, strict=True)
+                for item, text, reading in zip(prompts, written, readings, strict=True)
             ],
             matching_s=None if matcher is None else ended - matching,
         )
@@ -273,3 +272,8 @@ class TransformersScorer:
 
     def _fingerprint(self, definition: Mapping[str, Any]) -> dict[str, object]:
         return {"code": code_identity(), "packages": package_versions(), **self._model.settings(definition)}
+
+
+def storable(text: str) -> str:
+    """The text without NUL, which PostgreSQL's text cannot hold."""
+    return text.replace("\x00", "\N{REPLACEMENT CHARACTER}")

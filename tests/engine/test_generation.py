@@ -23,7 +23,7 @@ from workers.engine import (
     effective_parameters,
     generate,
 )
-from workers.engine.generation import SeededDraw, gumbel_noise, split_mix_64
+from workers.engine.generation import SeededDraw, ThoughtLimit, generate_counted, gumbel_noise, split_mix_64
 
 GREEDY = {
     "sampling": "greedy",
@@ -143,6 +143,66 @@ def test_a_sampled_text_is_the_same_alone_in_any_batch_and_in_any_order(model_ty
     assert written(loaded, [prompts[index] for index in order], GIVEN) == [alone[index] for index in order]
 
 
+@pytest.mark.parametrize("model_type", TYPES)
+def test_what_prompts_share_is_computed_once_and_changes_no_text(model_type: str) -> None:
+    loaded = tiny(model_type)
+    beginning = "the same instruction before every question "
+    prompts = [GenerationPrompt(beginning + "abcde"[:n], f"{n}:{repeat}") for n in (1, 3, 5) for repeat in range(4)]
+    alone = [written(loaded, [prompt], GIVEN)[0] for prompt in prompts]
+    generated, counted = generate_counted(loaded, prompts, GIVEN, budget_tokens=LARGE)
+    assert [one.text for one in generated] == alone
+    assert len(set(alone)) == len(alone)
+    lengths = [len(loaded.tokenizer(beginning + "abcde"[:n])["input_ids"]) for n in (1, 3, 5)]
+    assert counted.prompts == 4 * sum(lengths)
+    shared = model_type in ("llama", "gpt2", "opt")  # padding in the middle would move the windows of the others
+    assert counted.computed == sum(lengths) - (2 * (lengths[0] - 1) if shared else 0)
+
+
+def test_rows_that_no_longer_fit_wait_and_go_on_later() -> None:
+    loaded = tiny()
+    generation = GIVEN | {"max_tokens": 300}
+    prompts = some_prompts(6)
+    ended: list[int] = []
+    texts = generate(loaded, prompts, generation, budget_tokens=1400, done=lambda index, _: ended.append(index))
+    assert [one.text for one in texts] == written(loaded, prompts, generation)
+    assert [one.tokens for one in texts] == [300] * 6
+    assert sorted(ended) == list(range(6))
+
+
+# Thoughts
+
+
+@pytest.mark.parametrize("answers", [False, True])
+def test_a_thought_at_its_limit_ends_the_text_or_is_closed_and_answered(answers: bool) -> None:
+    loaded = tiny()
+    prompts = some_prompts(4)
+    wholes = written(loaded, prompts, GIVEN)
+    thinks = {text[:5] for text in wholes[:2]}  # the others are answers by then
+    limit = ThoughtLimit(5, lambda text: "xyz" if text in thinks else None, answers)
+    limited = [GenerationPrompt(prompt.text, prompt.seed_text, limit=limit) for prompt in prompts]
+    generated = generate(loaded, limited, GIVEN, budget_tokens=LARGE)
+    assert [one.forced for one in generated] == [answers, answers, False, False]
+    assert [one.text for one in generated[2:]] == wholes[2:]
+    for one, whole in zip(generated[:2], wholes, strict=False):
+        assert one.text[:8] == (whole[:5] + "xyz" if answers else whole[:5])
+        assert (one.tokens, one.finished) == (12 if answers else 5, False)
+
+
+def test_special_tokens_that_mark_thoughts_stay_in_the_text_and_others_go() -> None:
+    tokenizer = joined_letters()
+    tokenizer.add_tokens(["<mark>", "<other>"], special_tokens=True)
+    model = random_model("llama", vocab_size=len(tokenizer))
+    model.generation_config = GenerationConfig()
+    model.config.eos_token_id = None
+    forced = GenerationPrompt("abc", "x", limit=ThoughtLimit(3, lambda _: "<mark><other>y", answers=True))
+    texts = [
+        generate(as_loaded(model, tokenizer), [forced], GREEDY, budget_tokens=LARGE, kept_special=kept)[0].text[3:]
+        for kept in (lambda text: text == "<mark>", lambda _: False)
+    ]
+    assert texts[0].startswith("<mark>y")
+    assert texts[0].removeprefix("<mark>") == texts[1]
+
+
 def test_seed_and_seed_text_both_change_what_is_drawn() -> None:
     loaded = tiny()
     prompts = [GenerationPrompt("abc", f"prompt {place}") for place in range(6)]
@@ -156,7 +216,7 @@ def test_seed_and_seed_text_both_change_what_is_drawn() -> None:
 def test_tokens_are_drawn_as_often_as_they_are_likely() -> None:
     rows = 4000
     logits = torch.tensor([2.0, 1.0, 0.0, -1.0, -torch.inf, 0.5]).repeat(rows, 1)
-    draw = SeededDraw([], 0, [str(row) for row in range(rows)], 3)
+    draw = SeededDraw([], 0, [str(row) for row in range(rows)], [3] * rows)
     chosen = Counter(draw(torch.zeros(rows, 3, dtype=torch.long), logits).argmax(dim=1).tolist())
     assert chosen[4] == 0
     for token, share in enumerate(logits[0].softmax(dim=0).tolist()):
@@ -166,7 +226,7 @@ def test_tokens_are_drawn_as_often_as_they_are_likely() -> None:
 
 def test_each_step_draws_anew() -> None:
     flat = torch.zeros(200, 50)
-    draw = SeededDraw([], 0, [str(row) for row in range(200)], 0)
+    draw = SeededDraw([], 0, [str(row) for row in range(200)], [0] * 200)
     first, second = (draw(torch.zeros(200, step, dtype=torch.long), flat).argmax(dim=1) for step in (0, 1))
     # 200 / 50 = 4 rows agree by chance.
     assert (first == second).sum() < 12

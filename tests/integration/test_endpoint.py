@@ -123,10 +123,10 @@ def test_texts_are_written_by_both_services(engine: EndpointEngine) -> None:
             EndpointPrompt("France: Paris\nItaly: Rome\nFrance:", "a"),
             EndpointPrompt(asked, "b", [{"role": "user", "content": asked}]),
         ],
-        generation,
-    )
-    assert (plain.text.strip(), plain.finished) == ("Paris", True)
-    assert "Paris" in chat.text
+        {"generation": generation},
+    ).written
+    assert (plain.output.text.strip(), plain.output.finish) == ("Paris", "stop")
+    assert "Paris" in chat.output.text
     assert chat.tokens is not None
     assert 1 <= chat.tokens <= 8
 

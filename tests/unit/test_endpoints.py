@@ -12,6 +12,7 @@ import pytest
 
 from registry.errors import ModelError, UsageError
 from registry.prompting.prompts import Prompt
+from registry.prompting.thoughts import Output
 from registry.revisions.endpoints import (
     Endpoint,
     answered_from_partial,
@@ -23,7 +24,7 @@ from registry.revisions.endpoints import (
 from registry.settings import Settings
 from tests.commands import eventually
 from tests.scripted_server import Answer, Asked, ScriptedServer, in_turn, scripted_server
-from workers.endpoint import EndpointEngine, EndpointPrompt, EndpointText, open_endpoint
+from workers.endpoint import EndpointEngine, EndpointPrompt, open_endpoint
 from workers.endpoint import client as client_module
 from workers.endpoint.answers import (
     Token,
@@ -32,7 +33,6 @@ from workers.endpoint.answers import (
     echoed_tokens,
     label_logprobs,
     top_tokens,
-    written_text,
 )
 from workers.endpoint.client import EndpointClient, read_key
 from workers.endpoint.pacing import retry_after, seconds_of
@@ -355,24 +355,6 @@ def test_a_continuation_without_tokens_of_its_own_is_refused() -> None:
         continuation_logprobs(prompt, [prompt])
     with pytest.raises(EngineError, match="of its own"):
         continuation_logprobs(prompt, [[*prompt, Token(" x", None)]])
-
-
-@pytest.mark.parametrize(
-    ("choice", "expected"),
-    [
-        ({"text": " B", "finish_reason": "stop"}, (" B", True)),
-        ({"text": " B and", "finish_reason": "length"}, (" B and", False)),
-        ({"message": {"content": "B"}, "finish_reason": "stop"}, ("B", True)),
-        ({"message": {"content": None, "reasoning_content": "…"}, "finish_reason": "length"}, ("", False)),
-    ],
-)
-def test_what_a_model_wrote(choice: dict[str, Any], expected: tuple[str, bool]) -> None:
-    assert written_text({"choices": [choice]}) == expected
-
-
-def test_an_answer_without_a_text_is_refused() -> None:
-    with pytest.raises(EngineError, match="no text"):
-        written_text({"choices": [{}]})
 
 
 # An answer from partial knowledge
@@ -818,15 +800,13 @@ def test_texts_are_asked_for_with_the_parameters_of_the_protocol(
     with scripted_server(scripted(texts)) as server:
         engine = opened(server, entry=entry, endpoint_in_flight=1)
         asked = [EndpointPrompt("Say B", "p1"), EndpointPrompt("Say B", "p2", messages), EndpointPrompt("Say B", "p1")]
-        written = engine.generate(asked, {**GENERATION, **changes})
-        assert written == [
-            EndpointText("plain", 2, True),
-            EndpointText("chat", 2, True),
-            EndpointText("plain", 2, True),
-        ]
+        found = engine.generate(asked, {"generation": {**GENERATION, **changes}})
+        written = [(one.output, one.tokens, one.thought_tokens) for one in found.written]
+        assert written == [(Output(text), 2, 0) for text in ("plain", "chat", "plain")]
+        assert (found.prompt_tokens, found.computed_tokens) == (0, 0)
         completed, chatted, again = [one.document for one in server.asked[1:]]
         seeds = [document.pop("seed") for document in (completed, chatted, again)]
-    common = {"model": "tiny", "max_tokens": 512, **expected}
+    common = {"model": "tiny", "max_tokens": 512, "stream": True, "stream_options": {"include_usage": True}, **expected}
     assert completed == again == {"prompt": "Say B", **common}
     assert chatted == {"messages": messages, **common}
     assert seeds[0] == seeds[2] != seeds[1]

@@ -5,18 +5,18 @@ vLLM, SGLang, the llama.cpp server and hosted services. Needs no torch.
 
 from workers.endpoint.engine import (
     EndpointEngine,
-    EndpointPrompt,
     EndpointScores,
-    EndpointText,
+    EndpointTexts,
     inspect_endpoint,
     open_endpoint,
 )
+from workers.endpoint.writing import EndpointPrompt
 
 __all__ = [
     "EndpointEngine",
     "EndpointPrompt",
     "EndpointScores",
-    "EndpointText",
+    "EndpointTexts",
     "inspect_endpoint",
     "open_endpoint",
 ]

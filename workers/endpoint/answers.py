@@ -276,18 +276,6 @@ def _count(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
-def written_text(document: Mapping[str, Any]) -> tuple[str, bool]:
-    """What a model wrote, as text or as a message, and whether it ended by itself and not at the limit of tokens."""
-    choice = _choice(document)
-    message = choice.get("message")
-    text = message.get("content") if isinstance(message, dict) else choice.get("text")
-    if text is None and isinstance(message, dict):
-        text = ""  # nothing but a chain of thought, which is not part of the answer
-    if not isinstance(text, str):
-        raise EngineError("the server's answer has no text; check that the URL is that of a completions API")
-    return text, choice.get("finish_reason") == "stop"
-
-
 def _choice(document: Mapping[str, Any]) -> dict[str, Any]:
     choices = document.get("choices")
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):

@@ -9,8 +9,10 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, Protocol, TypeVar
 
 import httpx2
 from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
@@ -18,6 +20,7 @@ from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_aft
 from registry.errors import ModelError
 from registry.revisions.endpoints import Endpoint, host_of, is_loopback
 from registry.settings import Settings
+from workers.endpoint.outputs import BrokenOffError
 from workers.endpoint.pacing import CHARACTERS_PER_TOKEN, NoPace, Pace, retry_after
 from workers.errors import EngineError, InterruptedScoringError
 
@@ -25,6 +28,11 @@ FIRST_WAIT_SECONDS: Final = 0.5
 """Waits are drawn evenly from 0 to this, then to twice this, and so on up to the longest."""
 MAX_BYTES: Final = 32 << 20
 """A longer answer cannot be a valid one."""
+SIGNS_OF_LIFE: Final = 10
+"""A stream that says only that it is there may do so for this many times the time-out for silence."""
+MAX_STREAM_BYTES: Final = 256 << 20
+"""Of a stream, whose events say little in many words."""
+MAX_EVENT_BYTES: Final = 4 << 20
 REASON_LENGTH: Final = 300
 MINIMUM_KEY_LENGTH: Final = 16
 """A shorter key is not secret, and could be a word of an answer."""
@@ -41,7 +49,14 @@ class _TryAgainError(Exception):
 
 
 class RefusedError(EngineError):
-    """A server answered, and asking again would not help: the request, the key or the address is wrong."""
+    """A server answered, and asking again would not help: the request, the key or the address is wrong.
+
+    code: what an error in OpenAI's form is called; None where it is in another.
+    """
+
+    def __init__(self, message: str, code: object = None) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 @dataclass(frozen=True)
@@ -50,6 +65,31 @@ class Reply:
 
     document: dict[str, Any]
     server: str | None
+
+
+class Taking(Protocol):
+    """What takes the events of one stream."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether all of it has come."""
+        ...
+
+    def add(self, document: Mapping[str, Any], /) -> bool:
+        """Takes an event; says whether it holds anything that was written."""
+        ...
+
+    def close(self) -> None:
+        """The server says that the stream has ended."""
+        ...
+
+    def check(self) -> None:
+        """Raises BrokenOffError where the server ended a text before the model did."""
+        ...
+
+
+R = TypeVar("R")
+S = TypeVar("S", bound=Taking)
 
 
 class EndpointClient:
@@ -85,9 +125,32 @@ class EndpointClient:
         """The JSON object at a URL."""
         return self._ask("GET", url, None, stop, attempts)
 
-    def post(self, url: str, document: Mapping[str, Any], *, stop: threading.Event | None = None) -> Reply:
+    def post(
+        self,
+        url: str,
+        document: Mapping[str, Any],
+        *,
+        stop: threading.Event | None = None,
+        attempts: int | None = None,
+    ) -> Reply:
         """The JSON object that a server answers to one."""
-        return self._ask("POST", url, document, stop, None)
+        return self._ask("POST", url, document, stop, attempts)
+
+    def stream(
+        self, url: str, document: Mapping[str, Any], make: Callable[[], S], *, stop: threading.Event | None = None
+    ) -> tuple[S, Reply]:
+        """What a server answers to a document with `stream`, taken as it comes, and its last event.
+
+        make: makes what takes one attempt's events, or the one document of a server that does not stream.
+        A stream may take as long as it likes while something is written: its time-out counts silence. Where it is cut,
+        or the server falls silent, the request is sent once more.
+        """
+        stop = stop or threading.Event()
+
+        def attempt(pause: Callable[[float], None]) -> tuple[S, Reply]:
+            return self._streamed(url, document, make(), stop, pause)
+
+        return self._retried(attempt, url, stop, None)
 
     def text(self, url: str) -> str | None:
         """What is at a URL, as text; None where it is not given or not ours to ask. Asked once, and not for long."""
@@ -119,8 +182,12 @@ class EndpointClient:
 
         Raises EngineError naming the host and the reason, and InterruptedScoringError once `stop` is set.
         """
+        return self._retried(partial(self._attempt, method, url, document), url, stop or threading.Event(), attempts)
+
+    def _retried(
+        self, attempt: Callable[[Callable[[float], None]], R], url: str, stop: threading.Event, attempts: int | None
+    ) -> R:
         assert self.endpoint.covers(url), "a URL outside the endpoint"  # else its key would go there
-        stop = stop or threading.Event()
         attempts = attempts or self._settings.endpoint_attempts
 
         def pause(seconds: float) -> None:
@@ -135,7 +202,7 @@ class EndpointClient:
             reraise=True,
         )
         try:
-            return retrying(self._attempt, method, url, document, pause)
+            return retrying(attempt, pause)
         except _TryAgainError as error:
             times = "once" if attempts == 1 else f"{attempts} times"
             raise EngineError(f"{host_of(url)}: {error}; tried {times}: check the server, then retry") from None
@@ -153,9 +220,85 @@ class EndpointClient:
         reserved = 0 if document is None else _most_tokens(document)
         if document is not None:
             self._pace.turn(reserved, pause)
+        with self._reaching(url), self._http.stream(method, url, json=document, headers=self._headers()) as response:
+            body = self._without_key(self._body(response))
+        if response.status_code == httpx2.codes.OK:
+            answered = self._document(url, body)
+            if document is not None:
+                self._pace.done(reserved, _tokens_used(answered), response.headers)
+            return Reply(answered, response.headers.get("server"))
+        raise self._refusal(url, response, body)
+
+    def _streamed(
+        self, url: str, document: Mapping[str, Any], taking: S, stop: threading.Event, pause: Callable[[float], None]
+    ) -> tuple[S, Reply]:
+        pause(self._turn())
+        reserved = _most_tokens(document)
+        self._pace.turn(reserved, pause)
+        headers = self._headers() | {"Accept": "text/event-stream, application/json"}
+        last: dict[str, Any] = {}
+        with self._reaching(url), self._http.stream("POST", url, json=document, headers=headers) as response:
+            streamed = response.headers.get("content-type", "").startswith("text/event-stream")
+            if response.status_code != httpx2.codes.OK:
+                raise self._refusal(url, response, self._without_key(self._body(response)))
+            if streamed:
+                for last in self._events(url, response, taking, stop):
+                    self._check_event(url, last)
+                if not taking.ended:
+                    raise _TryAgainError("ends an answer before it is whole")
+            else:
+                last = self._document(url, self._without_key(self._body(response)))
+                taking.add(last)
         try:
-            with self._http.stream(method, url, json=document, headers=self._headers()) as response:
-                body = self._body(response)
+            taking.check()
+        except BrokenOffError as error:
+            raise _TryAgainError(str(error)) from None
+        self._pace.done(reserved, _tokens_used(last), response.headers)
+        return taking, Reply(last, response.headers.get("server"))
+
+    def _events(
+        self, url: str, response: httpx2.Response, taking: Taking, stop: threading.Event
+    ) -> Iterator[dict[str, Any]]:
+        """The JSON objects of a stream, as they come and are taken."""
+        longest = SIGNS_OF_LIFE * self._settings.endpoint_read_seconds
+        heard, length, left = time.monotonic(), 0, b""
+        for chunk in response.iter_bytes():
+            if stop.is_set():
+                raise InterruptedScoringError
+            length += len(chunk)
+            if length > MAX_STREAM_BYTES or len(left) > MAX_EVENT_BYTES:
+                raise EngineError(f"{host_of(url)}: sends an answer without end; check the server")
+            *lines, left = (left + chunk).split(b"\n")
+            for line in lines:
+                name, _, value = line.strip().partition(b":")
+                if name != b"data":
+                    continue
+                if value.strip() == b"[DONE]":
+                    taking.close()
+                    return
+                event = self._document(url, value.strip())
+                if "error" not in event and taking.add(event):
+                    heard = time.monotonic()
+                yield event
+            if time.monotonic() - heard > longest:
+                raise _TryAgainError(f"says that it is there, but has written nothing for {longest:g} s")
+
+    def _check_event(self, url: str, event: Mapping[str, Any]) -> None:
+        """Raises what an error in the midst of a stream amounts to."""
+        if "error" not in event or event["error"] is None:
+            return
+        error = event["error"]
+        code = error.get("code") if isinstance(error, dict) else None
+        reason = self.clean(_reason(json.dumps(event).encode()))
+        if isinstance(code, int) and code not in _TRY_AGAIN and code < httpx2.codes.INTERNAL_SERVER_ERROR:
+            raise RefusedError(f"{host_of(url)}: answers {code} ({reason})")
+        raise _TryAgainError(f"breaks off ({reason})")
+
+    @contextmanager
+    def _reaching(self, url: str) -> Iterator[None]:
+        """Says what became of a request that was not answered."""
+        try:
+            yield
         except httpx2.TimeoutException as error:
             raise _TryAgainError(f"does not answer in time ({type(error).__name__})") from None
         except httpx2.TransportError as error:
@@ -165,14 +308,15 @@ class EndpointClient:
             raise EngineError(
                 f"{host_of(url)}: sends an answer that cannot be decompressed; check the server"
             ) from None
-        if self._key and len(self._key) >= MINIMUM_KEY_LENGTH:
-            body = body.replace(self._key.encode(), b"[key]")  # what a server echoes would be stored
-        if response.status_code == httpx2.codes.OK:
-            answered = self._document(url, body)
-            if document is not None:
-                self._pace.done(reserved, _tokens_used(answered), response.headers)
-            return Reply(answered, response.headers.get("server"))
-        raise self._refusal(url, response, body)
+
+    def _without_key(self, body: bytes) -> bytes:
+        """What a server said without the key: what it echoes would be stored."""
+        known = self._key and len(self._key) >= MINIMUM_KEY_LENGTH
+        return body.replace(self._key.encode(), b"[key]") if self._key and known else body
+
+    def without_key(self, text: str) -> str:
+        """A text that was put together from a stream, without the key."""
+        return self._without_key(text.encode(errors="surrogatepass")).decode(errors="replace")
 
     def _headers(self) -> dict[str, str]:
         return {"Authorization": f"Bearer {self._key}"} if self._key else {}
@@ -235,7 +379,7 @@ class EndpointClient:
                 "; lower SHUFFLEBOARD_ENDPOINT_TOP_LOGPROBS, or top_logprobs of the endpoint, or let the server list "
                 "more (vLLM: --max-logprobs)"
             )
-        return RefusedError(f"{host_of(url)}: answers {status} ({reason}){remedy}")
+        return RefusedError(f"{host_of(url)}: answers {status} ({reason}){remedy}", _code(body))
 
     def _later(self, reason: str, url: str, wait_s: float | None) -> Exception:
         longest = self._settings.endpoint_wait_seconds
@@ -303,6 +447,16 @@ def _reason(body: bytes) -> str:
     except ValueError:
         return text
     return next((said for said in _said(document) if isinstance(said, str) and said), text)
+
+
+def _code(body: bytes) -> object:
+    """What an error in OpenAI's form is called."""
+    try:
+        document = json.loads(body[: 1 << 16])
+    except ValueError:
+        return None
+    error = document.get("error") if isinstance(document, dict) else None
+    return error.get("code") if isinstance(error, dict) else None
 
 
 def _said(document: Any) -> Iterator[Any]:

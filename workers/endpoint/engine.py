@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeVar
 
+from registry.digests import specification_digest
 from registry.errors import ModelError
 from registry.logs import log
 from registry.revisions.endpoints import Endpoint, canonical_url, find_endpoint, host_of, load_endpoints
@@ -27,7 +28,6 @@ from workers.endpoint.answers import (
     label_logprobs,
     tokens_used,
     top_tokens,
-    written_text,
 )
 from workers.endpoint.backpressure import Backpressure
 from workers.endpoint.client import EndpointClient, Reply, most_in_flight
@@ -44,9 +44,12 @@ from workers.endpoint.exact import (
     Way,
     find_exact,
 )
+from workers.endpoint.outputs import Answered
 from workers.endpoint.pacing import Pace
+from workers.endpoint.writing import LLAMA_CPP, SGLANG, VLLM, Asked, EndpointPrompt, Writing
 from workers.errors import EngineError, InterruptedScoringError
-from workers.seeds import seed_number
+from workers.thoughts import runs_of_repeats
+from workers.written import Keep, Written, forget
 
 PROBE: Final = "The capital of France is the city of"
 """An unfinished sentence: what may follow begins with a blank."""
@@ -56,30 +59,12 @@ LISTING_ATTEMPTS: Final = 2
 """Asking for the list of models delays a worker's other work, so it is not retried for long."""
 STOP_SECONDS: Final = 0.2
 """How often an engine looks whether it should stop, while it waits for answers."""
-VLLM: Final = "vllm"
-SGLANG: Final = "sglang"
-"""Who a server says owns the models that it lists."""
 _META_LENGTH: Final = 20
 _LARGEST_META: Final = 1e18
 
 
 T = TypeVar("T")
 R = TypeVar("R")
-
-
-@dataclass(frozen=True)
-class EndpointPrompt:
-    """What is answered with a text.
-
-    text: for the completions service. messages: turns with `role` and `content`, for the chat service, whose server
-    writes them down with the model's template; None: the text is used. seed_text: what makes the prompt's seed its own.
-    repeat: how often the prompt has been asked before, each time with another seed.
-    """
-
-    text: str
-    seed_text: str
-    messages: list[dict[str, str]] | None = None
-    repeat: int = 0
 
 
 @dataclass(frozen=True)
@@ -96,12 +81,12 @@ class EndpointScores:
 
 
 @dataclass(frozen=True)
-class EndpointText:
-    """What a model wrote; tokens: of it, None where the server does not count; finished: not cut off at the limit."""
+class EndpointTexts:
+    """What a model wrote; tokens of the prompts, and those of them that were computed, as the server counts them."""
 
-    text: str
-    tokens: int | None
-    finished: bool
+    written: list[Written]
+    prompt_tokens: int
+    computed_tokens: int
 
 
 class EndpointEngine:
@@ -124,7 +109,9 @@ class EndpointEngine:
         self._exact: ExactTokens | None = None
         self._tried = False
         self._described = _describe(client, location, model)
-        self._software = self._described.pop("software", None)
+        software = self._described.pop("software", None)
+        self.software = software if isinstance(software, str) else None
+        self._writing: dict[str, Writing] = {}
         self._note("version", self._described.pop("version", None))
         self._backpressure = Backpressure(self._figures, settings.endpoint_in_flight, self._most)
 
@@ -237,7 +224,7 @@ class EndpointEngine:
         except MissingTokenError as error:
             self._exact, self._tried = None, False  # a server that has changed is tried again before the next shard
             raise EngineError(f"{host_of(self._location)}: {error}") from None
-        self._note("version", _version(self._client, self._location, self._software))
+        self._note("version", _version(self._client, self._location, self.software))
         return EndpointScores([[*values] for values in scored.logprobs], scored.tokens_naive, scored.tokens_computed)
 
     def _try_exact(self, should_stop: Callable[[], bool] | None) -> None:
@@ -252,7 +239,7 @@ class EndpointEngine:
 
         [self._exact] = self._each([PROBE], find, should_stop)
         self._tried = True
-        where = {"host": host_of(self._location), "model": self._model, "software": self._software}
+        where = {"host": host_of(self._location), "model": self._model, "software": self.software}
         if self._exact is None:
             log.warning("endpoint_not_exact", **where)
         else:
@@ -262,10 +249,10 @@ class EndpointEngine:
         """How this server may be asked for chosen tokens, the best way first; none for servers of other software."""
         if self._client.endpoint.openai_parameters_only:
             return []
-        if self._software == SGLANG:
+        if self.software == SGLANG:
             url = _beside(self._location, "generate")
             return [Generate(self._ask, url)] if self._client.endpoint.covers(url) else []
-        if self._software == VLLM:
+        if self.software == VLLM:
             url = f"{self._location}/completions"
             return [kind(self._ask, self._model, url) for kind in (LogprobTokenIds, AllowedTokenIds, Echo)]
         return []
@@ -276,11 +263,11 @@ class EndpointEngine:
         covered = [url for url in dict.fromkeys(routes) if self._client.endpoint.covers(url)]
         tokenizers = [Tokenizer(self._ask, self._model, url, completes=False) for url in covered]
         completions = Tokenizer(self._ask, self._model, f"{self._location}/completions", completes=True)
-        return [*tokenizers, completions] if self._software == VLLM else tokenizers
+        return [*tokenizers, completions] if self.software == VLLM else tokenizers
 
     def _figures(self) -> str | None:
         """What the server shows of its queue, where its software does."""
-        known = self._software in (VLLM, SGLANG)
+        known = self.software in (VLLM, SGLANG)
         return self._client.text(_beside(self._location, "metrics")) if known else None
 
     def _ask(self, url: str, document: Mapping[str, Any], stop: threading.Event) -> Mapping[str, Any]:
@@ -289,39 +276,62 @@ class EndpointEngine:
     def generate(
         self,
         prompts: Sequence[EndpointPrompt],
-        generation: Mapping[str, Any],
+        definition: Mapping[str, Any],
         should_stop: Callable[[], bool] | None = None,
-    ) -> list[EndpointText]:
-        """What the model writes after each prompt.
+        keep: Keep = forget,
+    ) -> EndpointTexts:
+        """What the model writes after each prompt, under a protocol's definition.
 
-        generation: `sampling`, `temperature`, `top_k`, `top_p`, `min_p`, `seed`, `max_tokens`, `stop`, as protocols
-        give them. An endpoint shows no generation configuration of its model, so `model` means the given values.
+        keep: is given each text as soon as it is there. An endpoint shows no generation configuration of its model, so
+        sampling `model` means the given values.
         """
+        digest = specification_digest(definition)
+        writing = self._writing.setdefault(digest, Writing(self, definition))
+        places = [[place] for place in range(len(prompts))]
+        if writing.several:
+            keys = [(f"{prompt.seed_text}\0{prompt.text}", prompt.repeat) for prompt in prompts]
+            places = runs_of_repeats(keys)
+        found: dict[int, Written] = {}
 
-        def ask(prompt: EndpointPrompt, stop: threading.Event) -> EndpointText:
-            parameters = self._parameters(generation, prompt)
-            if prompt.messages is None:
-                document = self._request("completions", {"prompt": prompt.text, **parameters}, stop).document
-            else:
-                document = self._request("chat/completions", {"messages": prompt.messages, **parameters}, stop).document
-            text, finished = written_text(document)
-            return EndpointText(text, tokens_used(document).written, finished)
+        def ask(run: list[int], stop: threading.Event) -> Asked:
+            return writing.write([prompts[place] for place in run], stop)
 
-        return self._each(prompts, ask, should_stop)
+        def take(number: int, asked: Asked) -> None:
+            for place, written in zip(places[number], asked.written, strict=True):
+                found[place] = written
+                keep(place, written)
 
-    def _parameters(self, generation: Mapping[str, Any], prompt: EndpointPrompt) -> dict[str, Any]:
-        parameters: dict[str, Any] = {
-            "max_tokens": int(generation["max_tokens"]),
-            "seed": seed_number(int(generation["seed"]), prompt.seed_text, prompt.repeat),
-        }
-        if generation["stop"]:
-            parameters["stop"] = list(generation["stop"])
-        if generation["sampling"] == "greedy":
-            return parameters | {"temperature": 0}
-        parameters |= {"temperature": float(generation["temperature"]), "top_p": float(generation["top_p"])}
-        if not self._client.endpoint.openai_parameters_only:
-            parameters |= {"top_k": int(generation["top_k"]), "min_p": float(generation["min_p"])}
-        return parameters
+        asked = self._each(places, ask, should_stop, take)
+        return EndpointTexts(
+            [writing.settled(found[place]) for place in range(len(prompts))],
+            sum(one.prompt for one in asked),
+            sum(one.computed for one in asked),
+        )
+
+    def answered(self, service: str, document: Mapping[str, Any], stop: threading.Event) -> Answered:
+        """What a service of the OpenAI protocol writes, streamed."""
+        url = f"{self._location}/{service}"
+        taken, reply = self._client.stream(url, {"model": self._model, **document}, Answered, stop=stop)
+        self._note_reply(reply)
+        for choice in taken.choices.values():
+            choice.text = [self._client.without_key("".join(choice.text))]
+            choice.reasoning = [self._client.without_key("".join(choice.reasoning))]
+        return taken
+
+    def beside(self, service: str, document: Mapping[str, Any], stop: threading.Event) -> Mapping[str, Any] | None:
+        """What a service beside the OpenAI protocol answers; None where it is not the endpoint's, or not there."""
+        url = _beside(self._location, service)
+        if not self._client.endpoint.covers(url):
+            return None
+        try:
+            return self._client.post(url, {"model": self._model, **document}, stop=stop, attempts=1).document
+        except EngineError:
+            return None
+
+    @property
+    def openai_parameters_only(self) -> bool:
+        """Whether requests hold nothing but what the OpenAI protocol has."""
+        return self._client.endpoint.openai_parameters_only
 
     def _complete(self, text: str, stop: threading.Event, **parameters: Any) -> Reply:
         # Temperature 0: the token that is written, which some servers add to the list, is then at its top already.
@@ -332,10 +342,13 @@ class EndpointEngine:
 
     def _send(self, url: str, document: Mapping[str, Any], stop: threading.Event) -> Reply:
         reply = self._client.post(url, document, stop=stop)
+        self._note_reply(reply)
+        return reply
+
+    def _note_reply(self, reply: Reply) -> None:
         self._note("server", reply.server)
         self._note("system_fingerprint", reply.document.get("system_fingerprint"))
         self._note("served_model", reply.document.get("model"))
-        return reply
 
     def _note(self, name: str, value: object) -> None:
         if isinstance(value, str) and value:
@@ -343,12 +356,20 @@ class EndpointEngine:
                 self._said.setdefault(name, set()).add(self._client.clean(value))
 
     def _each(
-        self, asked: Sequence[T], ask: Callable[[T, threading.Event], R], should_stop: Callable[[], bool] | None
+        self,
+        asked: Sequence[T],
+        ask: Callable[[T, threading.Event], R],
+        should_stop: Callable[[], bool] | None,
+        take: Callable[[int, R], None] = lambda _place, _answer: None,
     ) -> list[R]:
-        """Asks for each in turn, several at once, and gives the answers in order; the first error ends it."""
+        """Asks for each in turn, several at once, and gives the answers in order; the first error ends it.
+
+        take: is given each answer with its place as soon as it is there, in the thread that called.
+        """
         stop = threading.Event()
         pool = ThreadPoolExecutor(self._most, thread_name_prefix="endpoint")
         futures: list[Future[R]] = []
+        place_of: dict[Future[R], int] = {}
         open_now: set[Future[R]] = set()
         try:
             while open_now or len(futures) < len(asked):
@@ -356,10 +377,11 @@ class EndpointEngine:
                     raise InterruptedScoringError
                 room = self._backpressure.limit() - len(open_now)
                 begun = [pool.submit(ask, one, stop) for one in asked[len(futures) :][: max(room, 0)]]
+                place_of |= {future: len(futures) + number for number, future in enumerate(begun)}
                 futures += begun
                 done, open_now = wait(open_now.union(begun), STOP_SECONDS, FIRST_COMPLETED)
-                for future in done:
-                    future.result()
+                for future in sorted(done, key=place_of.__getitem__):
+                    take(place_of[future], future.result())
             return [future.result() for future in futures]
         finally:
             # Not waited for: an answer that nobody needs any more may take as long as it likes.
@@ -443,7 +465,7 @@ def _describe(client: EndpointClient, location: str, model: str) -> dict[str, ob
             f"{host_of(location)}: does not serve the model {model!r} (it lists: {known}); correct --revision"
         )
     owner = found.get("owned_by")
-    described: dict[str, object] = {"software": owner} if owner in (VLLM, SGLANG) else {}
+    described: dict[str, object] = {"software": owner} if owner in (VLLM, SGLANG, LLAMA_CPP) else {}
     meta = found.get("meta")
     if isinstance(meta, dict):
         plain = {key: value for key, value in meta.items() if isinstance(value, str) or _is_number(value)}

@@ -8,11 +8,13 @@ from workers.engine.batched import score_batched
 from workers.engine.chat import encode_rendered, render_chat
 from workers.engine.engines import ENGINES, Engine, open_engine
 from workers.engine.generation import (
-    GENERATION_TOKENS,
     Generated,
     GenerationPrompt,
+    ThoughtLimit,
+    cache_tokens,
     effective_parameters,
     generate,
+    generate_counted,
 )
 from workers.engine.loading import LoadedModel, load_model
 from workers.engine.reference import continuations_reference, score_reference
@@ -22,7 +24,6 @@ from workers.tokens import ScoredPrompts, ScoringPrompt, TokenisedPrompt
 
 __all__ = [
     "ENGINES",
-    "GENERATION_TOKENS",
     "Adapter",
     "Engine",
     "EngineError",
@@ -32,12 +33,15 @@ __all__ = [
     "LoadedModel",
     "ScoredPrompts",
     "ScoringPrompt",
+    "ThoughtLimit",
     "TokenisedPrompt",
     "TrieEngine",
+    "cache_tokens",
     "continuations_reference",
     "effective_parameters",
     "encode_rendered",
     "generate",
+    "generate_counted",
     "load_model",
     "open_engine",
     "render_chat",

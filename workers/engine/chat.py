@@ -5,6 +5,7 @@ which keeps it from Python's internals and from changing what it is given; only 
 """
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
 from jinja2.exceptions import SecurityError
@@ -35,8 +36,16 @@ _SAME_DAY: Final = (
 )
 
 
-def render_chat(loaded: LoadedModel, messages: Sequence[Mapping[str, str]], *, open_with: str) -> str:
+def render_chat(
+    loaded: LoadedModel,
+    messages: Sequence[Mapping[str, str]],
+    *,
+    open_with: str,
+    told: Mapping[str, Any] = MappingProxyType({}),
+) -> str:
     """The conversation as the model is shown it; it ends in an assistant's turn that `open_with` begins.
+
+    told: what the template is given besides, such as `enable_thinking`.
 
     messages: `role` (system, user or assistant) and `content` of each turn; at least one. Where the template knows no
     system role, or leaves its content out, the system's turn is put at the head of the first user's turn. The text
@@ -55,6 +64,7 @@ def render_chat(loaded: LoadedModel, messages: Sequence[Mapping[str, str]], *, o
                 chat_template=_SAME_DAY + tokenizer.get_chat_template(),
                 tokenize=False,
                 add_generation_prompt=True,
+                **told,
             )
         except SecurityError as error:
             raise EngineError(

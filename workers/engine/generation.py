@@ -1,27 +1,29 @@
 """Texts that a model writes. A text is a function of its prompt, the seed and the parameters alone.
 
-transformers' `generate` continues the prompts in batches, padded on the left. It would draw the tokens of a whole batch
-from one random stream, so that a text depended on its neighbours. Here each draw has noise of its own: a token is drawn
-by adding standard Gumbel noise to the log-probabilities and taking the largest (Gumbel 1954; Maddison et al. 2014), and
-the noise of a token at a step follows from the seed, the prompt's `seed_text`, the step and the token. So a text is the
-same alone, in any batch and in any order, as far as the model's numbers are, which padding moves in their last bits.
+Each draw has noise of its own: a token is drawn by adding standard Gumbel noise to the log-probabilities and taking the
+largest (Gumbel 1954; Maddison et al. 2014), and the noise of a token at a step follows from the seed, the prompt's
+`seed_text`, the step and the token. So a text is the same alone, in any batch and in any order, as far as the model's
+numbers are, which padding moves in their last bits.
+
+Thoughts are long, and of very different lengths, so a batch is not as long as its longest text may become. It begins
+with the prompts that fit with a little of what follows; rows that have ended leave it; and when the keys and values
+that are held no longer fit, the rows that have written least wait and are read in again, with what they wrote, in a
+later batch. What several prompts begin with is computed once, and so is a prompt that is answered several times.
 """
 
-import copy
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import inspect
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import torch
 from transformers import (
-    GenerationConfig,
+    DynamicCache,
     LogitsProcessor,
-    LogitsProcessorList,
     MinPLogitsWarper,
     RepetitionPenaltyLogitsProcessor,
-    StoppingCriteria,
-    StoppingCriteriaList,
     TemperatureLogitsWarper,
     TopKLogitsWarper,
     TopPLogitsWarper,
@@ -32,7 +34,19 @@ from workers.engine.loading import LoadedModel
 from workers.errors import EngineError, InterruptedScoringError
 
 GENERATION_TOKENS: Final = {"cpu": 8192, "cuda": 32768}
-"""Tokens of one batch, by kind of device: prompts and what is written after them, whose keys and values are held."""
+"""Tokens of one batch, by kind of device: prompts and what was written after them, whose keys and values are held."""
+
+CPU_CACHE_BYTES: Final = 4 << 30
+"""Memory that a model on the CPU may hold keys and values in, half of it in use."""
+
+MOST_ROWS: Final = {"cpu": 64, "cuda": 256}
+"""Texts that are written at once, by kind of device: more of them are not written faster."""
+
+ROOM_TOKENS: Final = 256
+"""A batch begins with room for so many tokens after each prompt."""
+
+SHARED_TOKENS: Final = 32
+"""A beginning that prompts share is computed once if it is at least so long."""
 
 STOP_MARGIN: Final = 8
 """Tokens decoded beyond the length of a stop sequence: some have no text of their own."""
@@ -41,32 +55,60 @@ _SAMPLING: Final = ("temperature", "top_k", "top_p", "min_p")
 
 
 @dataclass(frozen=True)
+class ThoughtLimit:
+    """What happens to a text that is still a thought after `tokens` tokens.
+
+    closing: given the text so far, what closes its thought; None where it does not think. answers: whether that is
+    written and the text goes on; otherwise it ends there.
+    """
+
+    tokens: int
+    closing: Callable[[str], str | None]
+    answers: bool
+
+
+@dataclass(frozen=True)
 class GenerationPrompt:
     """A text to continue.
 
     text: as the model is shown it. seed_text: what makes the prompt's draws its own, such as a digest.
     chat: whether a chat template wrote the text, with the special tokens that belong there.
+    limit: of its thought; None: only the text has one.
     """
 
     text: str
     seed_text: str
     chat: bool = False
+    limit: ThoughtLimit | None = None
 
 
 @dataclass(frozen=True)
 class Generated:
     """What a model wrote.
 
-    text: without special tokens, and up to a stop sequence, which is left out with all that follows it.
+    text: without special tokens other than those that mark thoughts, and up to a stop sequence, which is left out with
+    all that follows it.
     tokens: written by the model, with those of a stop sequence or of the end of the text; at least 1.
-    finished: whether it ended by itself or by a stop sequence, and not at the limit of tokens.
+    finished: whether it ended by itself or by a stop sequence, and not at a limit of tokens.
     parameters: as `effective_parameters` gives them.
+    forced: its thought was closed at the limit, by tokens that count as its own. beginning: the text of so many of its
+    first tokens.
     """
 
     text: str
     tokens: int
     finished: bool
     parameters: Mapping[str, object]
+    forced: bool = False
+    beginning: Callable[[int], str] = field(default=lambda _: "", compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Counted:
+    """prompts: tokens of the prompts that were asked; computed: of these, those that went through the model."""
+
+    prompts: int
+    computed: int
 
 
 def effective_parameters(loaded: LoadedModel, generation: Mapping[str, Any]) -> dict[str, object]:
@@ -118,27 +160,69 @@ def generate(
     *,
     budget_tokens: int,
     should_stop: Callable[[], bool] | None = None,
+    kept_special: Callable[[str], bool] = lambda _: False,
+    done: Callable[[int, Generated], None] = lambda _index, _generated: None,
 ) -> list[Generated]:
-    """Continues each prompt, in the order given.
+    """As `generate_counted`, without the counts."""
+    return generate_counted(
+        loaded,
+        prompts,
+        generation,
+        budget_tokens=budget_tokens,
+        should_stop=should_stop,
+        kept_special=kept_special,
+        done=done,
+    )[0]
 
-    generation: a protocol's parameters, see `effective_parameters`. budget_tokens: of a batch, prompts and what may be
-    written after them counted with padding; a longer prompt is continued alone.
+
+def generate_counted(
+    loaded: LoadedModel,
+    prompts: Sequence[GenerationPrompt],
+    generation: Mapping[str, Any],
+    *,
+    budget_tokens: int,
+    should_stop: Callable[[], bool] | None = None,
+    kept_special: Callable[[str], bool] = lambda _: False,
+    done: Callable[[int, Generated], None] = lambda _index, _generated: None,
+    stepped: Callable[[int], None] = lambda _tokens: None,
+) -> tuple[list[Generated], Counted]:
+    """Continues each prompt, in the order given; and how many tokens of the prompts were computed.
+
+    generation: a protocol's parameters, see `effective_parameters`. budget_tokens: whose keys and values are held at
+    once, padding included; a longer text is continued alone. kept_special: whether a special token stays in the text.
+    done: is given each text, with the prompt's place, as soon as it has ended. stepped: is given how many tokens each
+    step has written.
     should_stop is asked after each step; a true answer raises InterruptedScoringError.
     Raises EngineError for a prompt that does not fit into the context with what may follow it, for one without tokens,
     and for a model whose numbers overflow.
     """
-    parameters = effective_parameters(loaded, generation)
+    writer = _Writer(loaded, effective_parameters(loaded, generation), should_stop, kept_special, done, stepped)
     contexts = [_context(loaded.tokenizer, prompt) for prompt in prompts]
     for context in contexts:
         _check_fits(len(context), int(generation["max_tokens"]), loaded.max_length)
-    written: dict[int, Generated] = {}
-    for batch in _batches([len(context) for context in contexts], int(generation["max_tokens"]), budget_tokens):
-        if should_stop is not None and should_stop():
-            raise InterruptedScoringError
-        seed_texts = [prompts[index].seed_text for index in batch]
-        batch_contexts = [contexts[index] for index in batch]
-        written |= zip(batch, _continue(loaded, batch_contexts, seed_texts, parameters, should_stop), strict=True)
-    return [written[index] for index in range(len(prompts))]
+    rows = [_Row(index, prompts[index], context) for index, context in enumerate(contexts)]
+    # Longest first, so that a batch that does not fit in memory shows at once; the same prompts beside one another.
+    rows.sort(key=lambda row: (-len(row.context), row.context, row.index))
+    return writer.write(rows, budget_tokens), Counted(sum(map(len, contexts)), writer.computed)
+
+
+def cache_tokens(loaded: LoadedModel) -> int:
+    """How many tokens' keys and values may be held at once: half of what memory is there, at least 1,024.
+
+    Where a model's configuration does not say how large they are, GENERATION_TOKENS.
+    """
+    kind = loaded.device.type
+    config = loaded.model.config.get_text_config()
+    heads = getattr(config, "num_attention_heads", None)
+    layers, width = getattr(config, "num_hidden_layers", None), getattr(config, "hidden_size", None)
+    if not heads or not layers or not width:
+        return GENERATION_TOKENS.get(kind, GENERATION_TOKENS["cpu"])
+    each = getattr(config, "head_dim", None) or width // heads
+    kept = getattr(config, "num_key_value_heads", None) or heads
+    # Twice: a step puts the keys and values that it adds into a new copy of a layer's.
+    size = 2 * 2 * layers * kept * each * loaded.model.dtype.itemsize
+    free = torch.cuda.mem_get_info(loaded.device)[0] if kind == "cuda" else CPU_CACHE_BYTES
+    return max(1024, int(free) // 2 // size)
 
 
 def _context(tokenizer: Any, prompt: GenerationPrompt) -> list[int]:
@@ -159,50 +243,280 @@ def _check_fits(tokens: int, max_tokens: int, limit: int | None) -> None:
         )
 
 
-def _batches(lengths: Sequence[int], max_tokens: int, budget_tokens: int) -> Iterator[list[int]]:
-    """Indexes of prompts, longest first, so that a batch that does not fit in memory shows at once."""
-    batch: list[int] = []
-    for index in sorted(range(len(lengths)), key=lambda index: -lengths[index]):
-        if batch and (len(batch) + 1) * (lengths[batch[0]] + max_tokens) > budget_tokens:
-            yield batch
-            batch = []
-        batch.append(index)
-    if batch:
-        yield batch
+@dataclass(eq=False)
+class _Row:
+    """A text that is being written. forced: tokens that come next, whatever the model says."""
+
+    index: int
+    prompt: GenerationPrompt
+    context: list[int]
+    written: list[int] = field(default_factory=list)
+    to_come: deque[int] = field(default_factory=deque)
+    forced: bool = False
+
+    @property
+    def all(self) -> list[int]:
+        return self.context + self.written
 
 
-def _continue(
-    loaded: LoadedModel,
-    contexts: Sequence[Sequence[int]],
-    seed_texts: Sequence[str],
-    parameters: Mapping[str, Any],
-    should_stop: Callable[[], bool] | None,
-) -> list[Generated]:
-    """One batch."""
-    longest = max(map(len, contexts))
-    padding = torch.tensor([longest - len(context) for context in contexts])
-    input_ids = torch.full((len(contexts), longest), loaded.tokenizer.pad_token_id or 0, dtype=torch.long)
-    for row, context in enumerate(contexts):
-        input_ids[row, padding[row] :] = torch.tensor(context)
-    mask = (torch.arange(longest) >= padding[:, None]).long()
-    ends = _Ends(loaded.tokenizer, longest, len(contexts), parameters, should_stop)
-    # A second handle on the same weights: `generate` fills whatever a configuration leaves open from the model's own.
-    model = copy.copy(loaded.model)
-    model.generation_config = GenerationConfig(max_new_tokens=parameters["max_tokens"], do_sample=False, num_beams=1)
-    sequences = model.generate(
-        input_ids=input_ids.to(loaded.device),
-        attention_mask=mask.to(loaded.device),
-        generation_config=model.generation_config,
-        logits_processor=LogitsProcessorList(_processors(parameters, padding.to(loaded.device), longest, seed_texts)),
-        stopping_criteria=StoppingCriteriaList([ends]),
-    )
-    return [ends.read(row, tokens) for row, tokens in enumerate(sequences[:, longest:].tolist())]
+class _Writer:
+    """Writes rows in batches. computed: tokens of prompts that went through the model."""
+
+    def __init__(
+        self,
+        loaded: LoadedModel,
+        parameters: Mapping[str, Any],
+        should_stop: Callable[[], bool] | None,
+        kept_special: Callable[[str], bool],
+        done: Callable[[int, Generated], None],
+        stepped: Callable[[int], None],
+    ) -> None:
+        self._loaded = loaded
+        self._parameters = parameters
+        self._should_stop = should_stop
+        self._done = done
+        self._stepped = stepped
+        self._text = _Decoder(loaded.tokenizer, kept_special)
+        self._takes = inspect.signature(loaded.model.forward).parameters
+        # A token has at least a byte, so that a stop sequence lies within as many tokens as it has bytes.
+        self._window = max((len(stop.encode()) for stop in parameters["stop"]), default=0) + STOP_MARGIN
+        self._written: dict[int, Generated] = {}
+        self.computed = 0
+
+    def write(self, rows: Sequence[_Row], budget_tokens: int) -> list[Generated]:
+        """All of them, by their places."""
+        waiting = deque(rows)
+        while waiting:
+            if self._should_stop is not None and self._should_stop():
+                raise InterruptedScoringError
+            batch = self._next_batch(waiting, budget_tokens)
+            # Those that had to make room come first in the next batch.
+            waiting.extendleft(reversed(self._continue(batch, budget_tokens)))
+        return [self._written[index] for index in range(len(rows))]
+
+    def _next_batch(self, waiting: deque[_Row], budget_tokens: int) -> list[_Row]:
+        batch: list[_Row] = []
+        longest = 0
+        most = MOST_ROWS.get(self._loaded.device.type, MOST_ROWS["cpu"])
+        while waiting and len(batch) < most:
+            row = waiting[0]
+            room = min(ROOM_TOKENS, self._parameters["max_tokens"] - len(row.written))
+            length = max(longest, len(row.all) + room)
+            if batch and (len(batch) + 1) * length > budget_tokens:
+                break
+            longest = length
+            batch.append(waiting.popleft())
+        return batch
+
+    @torch.inference_mode()
+    def _continue(self, rows: list[_Row], budget_tokens: int) -> list[_Row]:
+        """Writes until every row has ended, but for those that are given back because they no longer fit."""
+        given_back: list[_Row] = []
+        state = _State.begin(self._loaded, self._takes, [row.all for row in rows])
+        self.computed += state.prompt_tokens(rows)
+        processors = self._processors(rows, state)
+        while True:
+            drawn = self._drawn(rows, state, processors)
+            for row, token in zip(rows, drawn, strict=True):
+                row.written.append(token)
+            self._stepped(len(rows))
+            if self._should_stop is not None and self._should_stop():
+                raise InterruptedScoringError
+            going_on = [place for place, row in enumerate(rows) if not self._ended(row)]
+            fit = max(1, budget_tokens // (state.length + 1))
+            if len(going_on) > fit:
+                by_written = sorted(going_on, key=lambda place: -len(rows[place].written))
+                given_back += [rows[place] for place in sorted(by_written[fit:])]
+                going_on = sorted(by_written[:fit])
+            if not going_on:
+                return given_back
+            tokens = [drawn[place] for place in going_on]
+            if len(going_on) < len(rows):
+                rows = [rows[place] for place in going_on]
+                state.keep(going_on)
+                processors = self._processors(rows, state, ahead=1)
+            state.step(tokens)
+
+    def _drawn(self, rows: Sequence[_Row], state: "_State", processors: Sequence[LogitsProcessor]) -> list[int]:
+        """The next token of each row."""
+        scores: Any = state.logits
+        for processor in processors:
+            scores = processor(state.tokens, scores)
+        likeliest: list[int] = scores.argmax(dim=1).tolist()
+        return [row.to_come.popleft() if row.to_come else token for row, token in zip(rows, likeliest, strict=True)]
+
+    def _processors(self, rows: Sequence[_Row], state: "_State", ahead: int = 0) -> list[LogitsProcessor]:
+        """ahead: tokens of the rows that the state does not have yet."""
+        begun = [state.length + ahead - len(row.written) for row in rows]
+        return _processors(self._parameters, state.padding, begun, [row.prompt.seed_text for row in rows])
+
+    def _ended(self, row: _Row) -> bool:
+        """Whether a row has ended; what it says is then handed over."""
+        recent = row.written[-self._window :]
+        ended = row.written[-1] in self._parameters["end_tokens"] and not row.to_come
+        if not ended and self._stop(self._text(recent)) is not None:
+            # The whole text is decoded only where its end holds a stop sequence, not at each step.
+            ended = self._stop(self._text(row.written)) is not None
+        if not ended and len(row.written) < self._parameters["max_tokens"] and not self._cut_off(row):
+            return False
+        shown = row.written[:-1] if row.written[-1] in self._parameters["end_tokens"] else row.written
+        text = self._text(shown)
+        stop = self._stop(text)
+        finished = ended or stop is not None
+        generated = Generated(
+            text[:stop],
+            len(row.written),
+            finished,
+            self._parameters,
+            row.forced,
+            lambda tokens: self._text(shown[:tokens]),
+        )
+        self._written[row.index] = generated
+        self._done(row.index, generated)
+        return True
+
+    def _cut_off(self, row: _Row) -> bool:
+        """Whether a thought ends a row at its limit; where it is to be answered, what closes it comes next."""
+        limit = row.prompt.limit
+        if limit is None or row.forced or len(row.written) != limit.tokens:
+            return False
+        closing = limit.closing(self._text(row.written))
+        if closing is None or not limit.answers:
+            return closing is not None
+        row.to_come.extend(self._loaded.tokenizer(closing, add_special_tokens=False)["input_ids"])
+        row.forced = True
+        return False
+
+    def _stop(self, text: str) -> int | None:
+        """Where the first stop sequence begins."""
+        found = [text.find(stop) for stop in self._parameters["stop"]]
+        return min((place for place in found if place >= 0), default=None)
+
+
+class _Decoder:
+    """Texts of tokens, without the special ones but for those that are kept."""
+
+    def __init__(self, tokenizer: Any, kept: Callable[[str], bool]) -> None:
+        self._tokenizer = tokenizer
+        special = dict(zip(tokenizer.all_special_ids, tokenizer.all_special_tokens, strict=True))
+        special |= {
+            token: str(added.content) for token, added in tokenizer.added_tokens_decoder.items() if added.special
+        }
+        self._dropped = {token for token, text in special.items() if not kept(text)}
+        self._keeps = len(self._dropped) < len(special)
+
+    def __call__(self, tokens: Sequence[int]) -> str:
+        shown = [token for token in tokens if token not in self._dropped] if self._keeps else list(tokens)
+        text: str = self._tokenizer.decode(
+            shown, skip_special_tokens=not self._keeps, clean_up_tokenization_spaces=False
+        )
+        return text
+
+
+class _State:
+    """What a model has read of a batch: tokens by row, padded on the left, their keys and values, the next logits."""
+
+    def __init__(self, loaded: LoadedModel, takes: Mapping[str, Any], sequences: Sequence[Sequence[int]]) -> None:
+        self._model = loaded.model
+        self._device = loaded.device
+        self._takes = takes
+        self._cached = "past_key_values" in takes
+        self._cache: Any = DynamicCache(config=loaded.model.config) if self._cached else None
+        longest = max(map(len, sequences))
+        self.padding = torch.tensor([longest - len(sequence) for sequence in sequences], device=self._device)
+        pad = loaded.tokenizer.pad_token_id or 0
+        rows = [[pad] * (longest - len(sequence)) + list(sequence) for sequence in sequences]
+        self.tokens: Any = torch.tensor(rows, device=self._device)
+        self._mask = (torch.arange(longest, device=self._device) >= self.padding[:, None]).long()
+        self.logits: torch.Tensor
+
+    @classmethod
+    def begin(cls, loaded: LoadedModel, takes: Mapping[str, Any], sequences: Sequence[Sequence[int]]) -> "_State":
+        """Reads the sequences in, equal ones once."""
+        distinct = [list(sequence) for sequence in dict.fromkeys(map(tuple, sequences))]
+        state = cls(loaded, takes, distinct)
+        state._read_in(distinct)
+        place = {tuple(sequence): number for number, sequence in enumerate(distinct)}
+        if len(distinct) < len(sequences):
+            state.keep([place[tuple(sequence)] for sequence in sequences])
+        return state
+
+    @property
+    def length(self) -> int:
+        """Tokens of each row, padding included."""
+        return int(self.tokens.shape[1])
+
+    def prompt_tokens(self, rows: Sequence[_Row]) -> int:
+        """Tokens that were read in and had never been before: the prompts of rows that begin."""
+        new = {tuple(row.context) for row in rows if not row.written}
+        shared = self._shared * max(0, len(new) - 1)
+        return sum(map(len, new)) - shared
+
+    def _read_in(self, sequences: Sequence[Sequence[int]]) -> None:
+        self._shared = self._common(sequences)
+        if self._shared:
+            # Padding stands between what is shared and what follows it: positions are counted without it.
+            self._forward(self.tokens[:1, -len(sequences[0]) :][:, : self._shared], torch.ones(1, self._shared))
+            self._cache.batch_repeat_interleave(len(sequences))
+            longest = max(map(len, sequences))
+            after = self.tokens[:, self._shared :].clone()
+            mask = self._mask[:, self._shared :].clone()
+            for row, sequence in enumerate(sequences):
+                own = torch.tensor(sequence[self._shared :], device=self._device)
+                after[row, longest - self._shared - len(own) :] = own
+                mask[row] = (torch.arange(longest - self._shared, device=self._device) >= self.padding[row]).long()
+            ones = torch.ones(len(sequences), self._shared, dtype=torch.long, device=self._device)
+            self._mask = torch.cat([ones, mask], dim=1)
+            self._forward(after, self._mask)
+        else:
+            self._forward(self.tokens, self._mask)
+
+    def _common(self, sequences: Sequence[Sequence[int]]) -> int:
+        """Tokens that all sequences begin with and that are worth reading once; each has one more of its own."""
+        whole = self._cached and not any(self._cache.is_sliding) and not _has_other_states(self._cache)
+        if len(sequences) < 2 or not whole:
+            return 0
+        first, last = min(map(list, sequences)), max(map(list, sequences))
+        most = min(map(len, sequences)) - 1
+        common = next((place for place in range(most) if first[place] != last[place]), most)
+        return common if common >= SHARED_TOKENS else 0
+
+    def step(self, tokens: Sequence[int]) -> None:
+        """Reads one more token of each row."""
+        new = torch.tensor(tokens, device=self._device)[:, None]
+        self.tokens = torch.cat([self.tokens, new], dim=1)
+        self._mask = torch.cat([self._mask, torch.ones_like(new)], dim=1)
+        self._forward(new if self._cached else self.tokens, self._mask)
+
+    def keep(self, places: Sequence[int]) -> None:
+        """Goes on with some rows, in this order; one may stand several times."""
+        chosen = torch.tensor(places, device=self._device)
+        self.tokens, self._mask = self.tokens[chosen], self._mask[chosen]
+        self.padding, self.logits = self.padding[chosen], self.logits[chosen]
+        if self._cached:
+            self._cache.batch_select_indices(chosen)
+
+    def _forward(self, tokens: torch.Tensor, mask: torch.Tensor) -> None:
+        mask = mask.to(self._device).long()
+        given: dict[str, Any] = {"input_ids": tokens, "attention_mask": mask}
+        if self._cached:
+            given |= {"past_key_values": self._cache, "use_cache": True}
+        if "position_ids" in self._takes:
+            given["position_ids"] = (mask.cumsum(dim=1) - 1).clamp(min=0)[:, -tokens.shape[1] :]
+        if "logits_to_keep" in self._takes:
+            given["logits_to_keep"] = 1
+        self.logits = self._model(**given).logits[:, -1].float()
+
+
+def _has_other_states(cache: Any) -> bool:
+    """Whether some layers keep something other than keys and values, which padding in the middle would change."""
+    return any(not hasattr(layer, "keys") and not layer.is_croppable for layer in cache.layers)
 
 
 def _processors(
-    parameters: Mapping[str, Any], padding: torch.Tensor, longest: int, seed_texts: Sequence[str]
+    parameters: Mapping[str, Any], padding: torch.Tensor, begun: Sequence[int], seed_texts: Sequence[str]
 ) -> list[LogitsProcessor]:
-    """What happens to the logits, in the order in which transformers does it."""
+    """What happens to the logits, in the order in which transformers does it. begun: see SeededDraw."""
     processors: list[LogitsProcessor] = [_Finite()]
     try:
         if (penalty := float(parameters["repetition_penalty"])) != 1:
@@ -214,7 +528,7 @@ def _processors(
                 processors.append(TopKLogitsWarper(parameters["top_k"]))
             nucleus: list[LogitsProcessor] = [TopPLogitsWarper(top_p)] if top_p != 1 else []
             nucleus += [MinPLogitsWarper(min_p)] if min_p != 0 else []
-            processors.append(SeededDraw(nucleus, parameters["seed"], seed_texts, longest))
+            processors.append(SeededDraw(nucleus, parameters["seed"], seed_texts, begun))
     except ValueError as error:
         raise EngineError(
             f"generation parameters cannot be used: {error}; correct the protocol's or the model's generation "
@@ -239,15 +553,15 @@ class _Finite(LogitsProcessor):
 class SeededDraw(LogitsProcessor):
     """Draws each row's next token and leaves it as the only one possible.
 
-    warpers: applied to the tokens that are still possible. seed_texts: by row. prompt_tokens: tokens of a row before
-    the first that is drawn, padding included.
+    warpers: applied to the tokens that are still possible. seed_texts: by row. begun: by row, the tokens before the
+    first that is drawn, padding included.
     """
 
-    def __init__(self, warpers: Sequence[Any], seed: int, seed_texts: Sequence[str], prompt_tokens: int) -> None:
+    def __init__(self, warpers: Sequence[Any], seed: int, seed_texts: Sequence[str], begun: Sequence[int]) -> None:
         self._warpers = warpers
         self._seed = seed
         self._seed_texts = seed_texts
-        self._prompt_tokens = prompt_tokens
+        self._begun = begun
 
     def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor) -> torch.FloatTensor:
         """scores: (rows, vocabulary); minus infinity for tokens that are not possible."""
@@ -257,8 +571,8 @@ class SeededDraw(LogitsProcessor):
         values: Any = scores.gather(1, tokens)
         for warper in self._warpers:
             values = warper(input_ids, values)
-        step = input_ids.shape[1] - self._prompt_tokens
-        keys = [_key(f"{self._seed}:{step}:{text}") for text in self._seed_texts]
+        steps = [input_ids.shape[1] - begun for begun in self._begun]
+        keys = [_key(f"{self._seed}:{step}:{text}") for step, text in zip(steps, self._seed_texts, strict=True)]
         noise = gumbel_noise(torch.tensor(keys, device=scores.device), tokens)
         drawn = tokens.gather(1, (values.double() + noise).argmax(dim=1, keepdim=True))
         only: Any = torch.full_like(scores, -torch.inf).scatter_(1, drawn, 0.0)
@@ -297,57 +611,3 @@ def _signed(bits: int) -> int:
 def _shift(value: torch.Tensor, places: int) -> torch.Tensor:
     """Shifted to the right with zeros moved in, where int64 would move its sign in."""
     return (value >> places) & ((1 << (64 - places)) - 1)
-
-
-class _Ends(StoppingCriteria):
-    """Ends each row by itself, at an end-of-text token or a stop sequence, and remembers where."""
-
-    def __init__(
-        self,
-        tokenizer: Any,
-        prompt_tokens: int,
-        rows: int,
-        parameters: Mapping[str, Any],
-        should_stop: Callable[[], bool] | None,
-    ) -> None:
-        self._tokenizer = tokenizer
-        self._prompt_tokens = prompt_tokens
-        self._parameters = parameters
-        self._should_stop = should_stop
-        self._ended: list[int | None] = [None] * rows
-        # A token has at least a byte, so that a stop sequence lies within as many tokens as it has bytes.
-        self._window = max((len(stop.encode()) for stop in parameters["stop"]), default=0) + STOP_MARGIN
-
-    def __call__(self, input_ids: torch.LongTensor, scores: Any, **_: Any) -> torch.BoolTensor:  # noqa: ARG002
-        if self._should_stop is not None and self._should_stop():
-            raise InterruptedScoringError
-        written = input_ids[:, self._prompt_tokens :]
-        for row, recent in enumerate(written[:, -self._window :].tolist()):
-            if self._ended[row] is None and self._ends(recent, written[row]):
-                self._ended[row] = written.shape[1]
-        ended: Any = torch.tensor([length is not None for length in self._ended], device=input_ids.device)
-        return ended
-
-    def _ends(self, recent: list[int], written: torch.Tensor) -> bool:
-        if recent[-1] in self._parameters["end_tokens"]:
-            return True
-        # The whole text is decoded only where its end holds a stop sequence, not at each step.
-        return self._stop(self._text(recent)) is not None and self._stop(self._text(written.tolist())) is not None
-
-    def _stop(self, text: str) -> int | None:
-        """Where the first stop sequence begins."""
-        found = [text.find(stop) for stop in self._parameters["stop"]]
-        return min((place for place in found if place >= 0), default=None)
-
-    def _text(self, tokens: list[int]) -> str:
-        text: str = self._tokenizer.decode(tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False)
-        return text
-
-    def read(self, row: int, tokens: list[int]) -> Generated:
-        """What a row says; tokens: all that were written in it, and padding."""
-        ended = self._ended[row]
-        written = tokens[:ended]
-        shown = written[:-1] if written[-1] in self._parameters["end_tokens"] else written
-        text = self._text(shown)
-        stop = self._stop(text)
-        return Generated(text[:stop], len(written), ended is not None or stop is not None, self._parameters)

@@ -19,7 +19,6 @@ from registry.providers.batches import Failure
 from registry.providers.prices import Price
 from registry.settings import Settings
 from registry.tables.providers import ProviderBatch
-from workers.asking import ShouldStop
 from workers.endpoint.engine import STOP_SECONDS
 from workers.errors import EngineError, InterruptedScoringError
 from workers.pace import IDLE_SECONDS
@@ -32,6 +31,7 @@ from workers.providers.answers import (
     UnsureError,
 )
 from workers.providers.asked import TOO_MANY, Asked, Attempts, may_have_arrived, values_of
+from workers.written import ShouldStop
 
 NEVER_SUBMITTED: Final = "its batch was never submitted"
 NO_RESULT: Final = "its batch has no result for it"

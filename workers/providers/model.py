@@ -11,13 +11,14 @@ from sqlalchemy import Engine
 from registry.db import read_session, write_session
 from registry.errors import ModelError
 from registry.prompting.prompts import Prompt
+from registry.prompting.thoughts import Finish, Output
 from registry.providers import budgets, calls
 from registry.providers.prices import Price, load_prices
 from registry.queue.claims import Claim
 from registry.results.prompts import ShardPrompt
 from registry.revisions.endpoints import Endpoint, canonical_url, find_endpoint, host_of, load_endpoints
 from registry.settings import Settings
-from workers.asking import Scores, ShouldStop, Written, turns_of
+from workers.asking import Scores, turns_of
 from workers.endpoint.client import read_key
 from workers.endpoint.engine import STOP_SECONDS
 from workers.endpoint.pacing import CHARACTERS_PER_TOKEN
@@ -28,6 +29,7 @@ from workers.providers.asked import Asked, Attempts, asks_to_wait_s, values_of
 from workers.providers.batches import Batches
 from workers.providers.transport import connect
 from workers.seeds import seed_number
+from workers.written import Keep, ShouldStop, Written, forget
 
 BUDGET_POLL_SECONDS: Final = 0.5
 
@@ -83,6 +85,15 @@ def _api(
         ) from None
 
 
+_FINISHED: Final[Mapping[str | None, Finish]] = {
+    "complete": "stop",
+    "cut-off": "length",
+    "refused": "refused",
+    "filtered": "refused",
+}
+"""Outcomes of calls as states are told from them."""
+
+
 class ProviderModel:
     """A model that a provider serves. `begin` a shard before it is asked.
 
@@ -118,7 +129,12 @@ class ProviderModel:
         )
 
     def write(
-        self, items: Sequence[ShardPrompt], seeds: Sequence[str], generation: Mapping[str, Any], should_stop: ShouldStop
+        self,
+        items: Sequence[ShardPrompt],
+        seeds: Sequence[str],
+        definition: Mapping[str, Any],
+        should_stop: ShouldStop,
+        keep: Keep = forget,  # noqa: ARG002 - calls are stored as they are answered
     ) -> tuple[list[Written], int, int]:
         """What the model writes after each prompt that has no answer yet, with the answers that there are.
 
@@ -126,6 +142,7 @@ class ProviderModel:
         is worked on, or when a budget is reached, which also pauses the evaluation. What was answered until then stays.
         """
         assert self._claim is not None
+        generation = definition["generation"]
         claim, keys = self._claim, [(item.question_id, item.variant.ordinal) for item in items]
         with write_session(self._engine, IDLE_SECONDS) as session:
             journal = calls.open_journal(session, claim.shard_id, claim.fence, claim.evaluation_id, keys)
@@ -150,12 +167,7 @@ class ProviderModel:
         }
         tokens = sum((call.prompt_tokens or 0) + (call.written_tokens or 0) for call in found.values())
         written = [
-            Written(
-                call.text or "",
-                call.written_tokens,
-                call.outcome != "cut-off",
-                declined=call.outcome in {"refused", "filtered"},
-            )
+            Written(Output(call.text or "", finish=_FINISHED[call.outcome]), call.written_tokens, call.reasoning_tokens)
             for call in (found[key] for key in keys)
         ]
         return written, tokens, tokens

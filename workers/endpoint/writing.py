@@ -1,0 +1,291 @@
+"""Texts asked of a server: with which parameters, in how many requests, and where the thought ends in what comes back.
+
+Texts are streamed, so that an answer may take as long as it is written. A protocol that limits thoughts is asked in the
+completions of the rendered conversation, which the server renders itself: what was written so far, and what closes the
+thought, can then be continued.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final, Protocol
+
+from registry.prompting.thoughts import Family, Output, divide, markers_of, thinking_of
+from workers.endpoint.client import RefusedError
+from workers.endpoint.outputs import Answered, Choice
+from workers.errors import EngineError
+from workers.seeds import seed_number
+from workers.thoughts import closing_of, family_opened, opens_thought, template_arguments
+from workers.written import Written
+
+VLLM: Final = "vllm"
+SGLANG: Final = "sglang"
+LLAMA_CPP: Final = "llamacpp"
+"""Who a server says owns the models that it lists."""
+_FILTERS: Final = frozenset({"content_filter", "content_policy_violation", "ResponsibleAIPolicyViolation"})
+_OPENED_SHARE: Final = 0.5
+"""Where a server does not show what its template writes, and at least this share of the texts that ended closed a
+thought that they had not opened, the template opened it."""
+
+
+@dataclass(frozen=True)
+class EndpointPrompt:
+    """What is answered with a text.
+
+    text: for the completions service. messages: turns with `role` and `content`, for the chat service, whose server
+    writes them down with the model's template; None: the text is used. seed_text: what makes the prompt's seed its own.
+    repeat: how often the prompt has been asked before, each time with another seed.
+    """
+
+    text: str
+    seed_text: str
+    messages: list[dict[str, str]] | None = None
+    repeat: int = 0
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What came of one request, or of those that one text took. prompt, computed: tokens of prompts, as counted."""
+
+    written: list[Written]
+    prompt: int = 0
+    computed: int = 0
+
+
+class Server(Protocol):
+    """A server that writes."""
+
+    software: str | None
+
+    @property
+    def openai_parameters_only(self) -> bool:
+        """Whether requests hold nothing but what the OpenAI protocol has."""
+        ...
+
+    def answered(self, service: str, document: Mapping[str, Any], stop: threading.Event) -> Answered:
+        """What a service of the OpenAI protocol writes, streamed."""
+        ...
+
+    def beside(self, service: str, document: Mapping[str, Any], stop: threading.Event) -> Mapping[str, Any] | None:
+        """What a service beside that protocol answers; None where it is not the endpoint's, or not there."""
+        ...
+
+
+class Writing:
+    """How the texts of one protocol are asked of one server."""
+
+    def __init__(self, server: Server, definition: Mapping[str, Any]) -> None:
+        self._server = server
+        self._generation: Mapping[str, Any] = definition["generation"]
+        self._markers = markers_of(definition)
+        self._thinking = thinking_of(self._generation)
+        self._told = template_arguments(self._thinking)
+        self._lock = threading.Lock()
+        self._family: Family | None = None
+        self._tried = False
+        self._shown = False
+        self._ended = self._closed = 0
+
+    @property
+    def several(self) -> bool:
+        """Whether one request with n draws what n requests with seeds that follow one another would."""
+        return self._server.software == VLLM and self._thinking.max_thought_tokens is None
+
+    def write(self, run: Sequence[EndpointPrompt], stop: threading.Event) -> Asked:
+        """What is written after a prompt, as often as it stands in `run`, with numbers of repeats in a row."""
+        began = time.monotonic()
+        first = run[0]
+        self._try_template(first, stop)
+        if self._thinking.max_thought_tokens is not None and first.messages is not None:
+            asked = self._limited(first, stop)
+        else:
+            asked = self._free(run, stop)
+        seconds = time.monotonic() - began
+        written = [replace(self._counted(one, stop), seconds=seconds) for one in asked.written]
+        with self._lock:
+            self._ended += sum(one.output.finish == "stop" for one in written)
+            self._closed += sum(self._closes_only(one.output) for one in written)
+        return replace(asked, written=written)
+
+    def settled(self, written: Written) -> Written:
+        """The same, once enough is known of whether the template opens thoughts."""
+        output = written.output
+        unsure = not self._shown and output.finish == "length" and not output.reasoning
+        if not unsure or self._closed < max(1.0, _OPENED_SHARE * self._ended) or any(self._markers.find(output.text)):
+            return written
+        return replace(written, output=replace(output, opened=True), thought_tokens=written.tokens)
+
+    def _closes_only(self, output: Output) -> bool:
+        found = [one.role for one in self._markers.find(output.text)]
+        return "end" in found and "begin" not in found and not output.reasoning
+
+    def _free(self, run: Sequence[EndpointPrompt], stop: threading.Event) -> Asked:
+        first = run[0]
+        document = self._parameters(first, int(self._generation["max_tokens"]))
+        if len(run) > 1:
+            document["n"] = len(run)
+            document["stream_options"]["continuous_usage_stats"] = True
+        if first.messages is None:
+            answered = self._ask("completions", {"prompt": first.text, **document}, stop)
+        else:
+            if self._told and not self._server.openai_parameters_only:
+                document["chat_template_kwargs"] = self._told
+            if isinstance(self._thinking.effort, str):
+                document["reasoning_effort"] = self._thinking.effort
+            answered = self._ask("chat/completions", {"messages": first.messages, **document}, stop)
+        if answered is None:
+            return Asked([Written(Output("", finish="refused"), 0, 0) for _ in run])
+        choices = [answered.choices.get(index) for index in range(len(run))]
+        if any(choice is None for choice in choices):
+            raise EngineError(
+                f"the server gives {len(answered.choices)} of {len(run)} answers; check that it honours n, then retry"
+            )
+        written = [self._read(answered, choice, len(run)) for choice in choices if choice is not None]
+        prompt, cached = _prompt_tokens(answered)
+        return Asked(written, prompt * len(run), prompt - cached)
+
+    def _limited(self, prompt: EndpointPrompt, stop: threading.Event) -> Asked:
+        """A text whose thought has a limit: up to it, and on from there."""
+        limit, whole = self._thinking.max_thought_tokens, int(self._generation["max_tokens"])
+        assert limit is not None
+        rendered = self._rendered(prompt, stop)
+        if rendered is None:
+            raise EngineError(
+                "the server does not show how it writes a conversation down, so that a thought cannot be limited and "
+                "continued; leave out max_thought_tokens, or serve the model with vLLM or llama.cpp"
+            )
+        opened = opens_thought(rendered, self._markers)
+        family = family_opened(rendered, self._markers)
+        text, tokens, forced, prompt_tokens, computed = "", 0, False, 0, 0
+        finish = "length"
+        for most in (limit, whole - limit):
+            asked = self._continued(prompt, rendered + text, most, stop)
+            if asked is None:
+                return Asked([Written(Output("", finish="refused"), 0, 0)])
+            choice = asked.choices[0]
+            used, cached = _prompt_tokens(asked)
+            prompt_tokens, computed = prompt_tokens + used, computed + used - cached
+            written = asked.usage.written if asked.usage is not None else None
+            text, tokens = text + "".join(choice.text), tokens + (written or 0)
+            finish = choice.output().finish
+            if finish != "length":
+                break
+            closing = closing_of(text, opened=opened, markers=self._markers, family=family)
+            if most == limit and closing is not None:
+                if self._thinking.at_limit != "answer":
+                    break
+                text, forced = text + closing, True
+        output = Output(text, finish=finish, opened=opened, forced=forced)  # type: ignore[arg-type]
+        return Asked([Written(output, tokens or None)], prompt_tokens, computed)
+
+    def _continued(self, prompt: EndpointPrompt, text: str, most: int, stop: threading.Event) -> Answered | None:
+        document = {"prompt": text, **self._parameters(prompt, most)}
+        if self._server.software in (VLLM, SGLANG):
+            document["add_special_tokens"] = False  # the template has written them
+        return self._ask("completions", document, stop)
+
+    def _ask(self, service: str, document: Mapping[str, Any], stop: threading.Event) -> Answered | None:
+        """None where the server refuses the prompt for its content."""
+        try:
+            return self._server.answered(service, document, stop)
+        except RefusedError as error:
+            if error.code in _FILTERS:
+                return None
+            raise
+
+    def _read(self, answered: Answered, choice: Choice, several: int) -> Written:
+        output = choice.output()
+        usage = choice.usage if several > 1 else answered.usage
+        if self._family is not None and not output.reasoning:
+            output = replace(output, opened=True)
+        thought = answered.reasoning_tokens if several == 1 and output.reasoning else None
+        return Written(output, None if usage is None else usage.written, thought or None)
+
+    def _counted(self, written: Written, stop: threading.Event) -> Written:
+        """With the tokens of its thought, where the server can count them."""
+        if written.thought_tokens is not None:
+            return written
+        thought = divide(written.output, self._markers).thought
+        if thought is None:
+            return replace(written, thought_tokens=0)
+        name = "content" if self._server.software == LLAMA_CPP else "prompt"
+        counted = None
+        if self._server.software in (VLLM, SGLANG, LLAMA_CPP):
+            counted = self._server.beside("tokenize", {name: thought, "add_special_tokens": False}, stop)
+        tokens = None if counted is None else counted.get("tokens")
+        if not isinstance(tokens, list):
+            return written
+        most = len(tokens) if written.tokens is None else written.tokens
+        return replace(written, thought_tokens=min(len(tokens), most))
+
+    def _parameters(self, prompt: EndpointPrompt, max_tokens: int) -> dict[str, Any]:
+        generation, server = self._generation, self._server
+        parameters: dict[str, Any] = {
+            "max_tokens": max_tokens,
+            "seed": seed_number(int(generation["seed"]), prompt.seed_text, prompt.repeat),
+            "stream": True,
+            "stream_options": {"include_usage": True},
+        }
+        if server.software in (VLLM, SGLANG):
+            parameters["skip_special_tokens"] = False  # some of them end thoughts
+        if generation["stop"]:
+            parameters["stop"] = list(generation["stop"])
+        if generation["sampling"] == "greedy":
+            return parameters | {"temperature": 0}
+        parameters |= {"temperature": float(generation["temperature"]), "top_p": float(generation["top_p"])}
+        if not server.openai_parameters_only:
+            parameters |= {"top_k": int(generation["top_k"]), "min_p": float(generation["min_p"])}
+        return parameters
+
+    def _try_template(self, prompt: EndpointPrompt, stop: threading.Event) -> None:
+        """Finds out, once, whether the template opens a thought."""
+        if self._tried or prompt.messages is None:
+            return
+        rendered = self._rendered(prompt, stop)
+        with self._lock:
+            self._tried = True
+            self._shown = rendered is not None
+            self._family = None if rendered is None else family_opened(rendered, self._markers)
+
+    def _rendered(self, prompt: EndpointPrompt, stop: threading.Event) -> str | None:
+        assert prompt.messages is not None
+        return rendered(partial(self._server.beside, stop=stop), self._server.software, prompt.messages, self._told)
+
+
+def rendered(
+    beside: Callable[[str, Mapping[str, Any]], Mapping[str, Any] | None],
+    software: str | None,
+    messages: Sequence[Mapping[str, str]],
+    told: Mapping[str, Any],
+) -> str | None:
+    """A conversation as a server writes it down; None where it does not show that.
+
+    told: what its template is given besides.
+    """
+    document: dict[str, Any] = {"messages": list(messages)}
+    if told:
+        document["chat_template_kwargs"] = dict(told)
+    if software == LLAMA_CPP:
+        shown = beside("apply-template", document)
+        return _text(shown, "prompt")
+    if software not in (VLLM, SGLANG):
+        return None
+    cut = beside("tokenize", {**document, "add_generation_prompt": True})
+    tokens = None if cut is None else cut.get("tokens")
+    if not isinstance(tokens, list) or not tokens:
+        return None
+    joined = beside("detokenize", {"tokens": tokens})
+    return _text(joined, "prompt") or _text(joined, "text")
+
+
+def _text(document: Mapping[str, Any] | None, name: str) -> str | None:
+    value = None if document is None else document.get(name)
+    return value if isinstance(value, str) else None
+
+
+def _prompt_tokens(answered: Answered) -> tuple[int, int]:
+    """Tokens of the prompt, and those of them that the server had in its cache; 0 where it does not count."""
+    usage = answered.usage
+    return (0, 0) if usage is None else (usage.prompt or 0, usage.cached)

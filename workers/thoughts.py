@@ -1,0 +1,122 @@
+"""What a route has to know of thoughts: whether a template opened one, what closes it, and how many tokens it took."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from registry.prompting.thoughts import Divided, Family, Markers, Output, Thinking, divide
+
+TAIL: Final = 300
+"""Characters at the end of a rendered conversation in which a template may have opened a thought."""
+_TURN_END: Final = "<|end|>"
+_NEXT_TURN: Final = "<|end|><|start|>assistant"
+"""What stands between two of GPT-OSS's channels."""
+
+
+def opens_thought(rendered: str, markers: Markers) -> bool:
+    """Whether a conversation, as a template has written it, ends within a thought that has just begun."""
+    tail = rendered[-TAIL:]
+    last = None
+    for last in markers.find(tail):  # noqa: B007 - the last one is wanted
+        pass
+    return (
+        last is not None
+        and last.role == "begin"
+        and markers.families[last.family].thinks
+        and not tail[last.end :].strip()
+    )
+
+
+def closing_of(text: str, *, opened: bool, markers: Markers, family: Family | None = None) -> str | None:
+    """What a model would write to end the thought in which `text` stops; None where it is in none.
+
+    family: that of the marker with which the template opened the thought.
+    """
+    if divide(Output(text, finish="length", opened=opened), markers).answer is not None:
+        return None
+    begun = [found for found in markers.find(text) if found.role == "begin"]
+    thinking = [one for one in markers.families if one.thinks]
+    if begun:
+        family = markers.families[begun[-1].family]
+    elif family is None:
+        family = thinking[0]
+    if family.end:
+        return f"\n{family.end[0]}\n\n"
+    header = family.header_end[0] if family.header_end else ""
+    turn = _NEXT_TURN if _TURN_END in family.answer_end else ""
+    return f"{turn}{family.answer_begin[0]}{header}"
+
+
+def family_opened(rendered: str, markers: Markers) -> Family | None:
+    """The markers with which a template opened a thought; None where it opened none."""
+    if not opens_thought(rendered, markers):
+        return None
+    begun = [found for found in markers.find(rendered[-TAIL:]) if found.role == "begin"]
+    return markers.families[begun[-1].family]
+
+
+def marks_thoughts(special: str, markers: Markers) -> bool:
+    """Whether a special token is, or is part of, what stands around thoughts and answers."""
+    around = (
+        text
+        for family in markers.families
+        for texts in (family.begin, family.end, family.answer_begin, family.answer_end, family.header_end)
+        for text in texts
+    )
+    return any(special in text for text in around) or special == "<|start|>"
+
+
+def template_arguments(thinking: Thinking) -> dict[str, Any]:
+    """What a chat template is told: some call the switch by one name, some by the other, and none minds a third."""
+    told: dict[str, Any] = {}
+    if thinking.thinking != "default":
+        told |= dict.fromkeys(("enable_thinking", "thinking"), thinking.thinking == "on")
+    if isinstance(thinking.effort, str):
+        told["reasoning_effort"] = thinking.effort
+    elif thinking.effort is not None:
+        told["thinking_budget"] = thinking.effort
+    return told
+
+
+def tokens_of_thought(text: str, divided: Divided, tokens: int, decoded: Callable[[int], str]) -> int:
+    """How many of the tokens of a text are its thought, with the marker that ends it.
+
+    decoded: the text of so many of its first tokens.
+    """
+    if divided.thought is None:
+        return 0
+    if divided.answer is None:
+        return tokens
+    begins = text.rfind(divided.answer) if divided.answer else len(text.rstrip())
+    low, high = 0, tokens
+    while low < high:  # the most tokens whose text ends before the answer
+        middle = (low + high + 1) // 2
+        if len(decoded(middle)) <= begins:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def runs_of_repeats(keys: Sequence[tuple[str, int]]) -> list[list[int]]:
+    """Places whose answers one request draws: of one prompt, with numbers of repeats that follow one another.
+
+    keys: what identifies the prompt, and the number of the repeat, by place.
+
+    >>> runs_of_repeats([("a", 0), ("b", 0), ("a", 1), ("b", 2)])
+    [[0, 2], [1], [3]]
+    """
+    of_prompt: dict[str, list[int]] = {}
+    for place, (prompt, _) in enumerate(keys):
+        of_prompt.setdefault(prompt, []).append(place)
+    runs: list[list[int]] = []
+    for places in of_prompt.values():
+        ordered = sorted(places, key=lambda place: keys[place][1])
+        run = [ordered[0]]
+        for place in ordered[1:]:
+            if keys[place][1] == keys[run[-1]][1] + 1:
+                run.append(place)
+            else:
+                runs.append(run)
+                run = [place]
+        runs.append(run)
+    return runs

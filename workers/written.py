@@ -1,0 +1,78 @@
+"""What a model wrote, by whatever route it was asked."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from registry.logs import log
+from registry.prompting.thoughts import Output
+
+ShouldStop = Callable[[], bool]
+
+LOG_SECONDS: Final = 30.0
+"""Between two lines that say how fast a model writes."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """What a model wrote after a prompt.
+
+    tokens: of thought and answer. thought_tokens: of the thought, with the marker that ends it; 0 without one. seconds:
+    from when the prompt was asked to its last token. None where something is not known.
+    """
+
+    output: Output
+    tokens: int | None = None
+    thought_tokens: int | None = None
+    seconds: float | None = None
+
+
+Keep = Callable[[int, Written], None]
+"""Is given what was written after a prompt, by its place, as soon as it is there."""
+
+
+def forget(_place: int, _written: Written) -> None:
+    """Keeps nothing."""
+
+
+class WritingSpeed:
+    """How fast texts are written here, and how long the rest takes; a line in the log now and then."""
+
+    def __init__(self, texts: int, most_tokens: int) -> None:
+        self._texts, self._most = texts, most_tokens
+        self._ended, self._of_ended, self._tokens = 0, 0, 0
+        self._began = self._logged = time.monotonic()
+
+    def step(self, tokens: int) -> None:
+        """So many tokens more were written."""
+        self._tokens += tokens
+        now = time.monotonic()
+        if now - self._logged >= LOG_SECONDS:
+            self._logged = now
+            log.info("writing", **self.document(now - self._began))
+
+    def ended(self, tokens: int) -> float:
+        """A text of so many tokens has ended; returns seconds since the first began."""
+        self._ended += 1
+        self._of_ended += tokens
+        return time.monotonic() - self._began
+
+    def document(self, seconds: float) -> dict[str, float | int]:
+        """Texts, speed, and seconds left: at most, and about, if the rest become as long as those that have ended.
+
+        Short texts end first, so that the second figure rises while the long ones are written.
+        """
+        speed = self._tokens / max(seconds, 1e-9)
+        left = self._texts - self._ended
+        going_on = self._tokens - self._of_ended
+        said: dict[str, float | int] = {
+            "ended": self._ended,
+            "texts": self._texts,
+            "tokens_per_s": round(speed, 1),
+            "seconds_left_at_most": round((left * self._most - going_on) / max(speed, 1e-9)),
+        }
+        if self._ended:
+            about = max(0.0, left * self._of_ended / self._ended - going_on)
+            said["seconds_left"] = round(about / max(speed, 1e-9))
+        return said
