@@ -214,6 +214,33 @@ def _database_now_sqlite(element: Any, compiler: Any, **kw: Any) -> str:
     return f"(strftime('%Y-%m-%dT%H:%M:%f', 'now', {seconds} || ' seconds') || '000Z')"
 
 
+class registry_place(FunctionElement[str]):  # noqa: N801 - reads as the SQL function it is
+    """Where the database is: another text once it was restored, moved or promoted; NULL on a standby.
+
+    For statements over `registry_generation`. On PostgreSQL: the cluster, its timeline, the database, and the
+    transaction that wrote the row, which is another after a dump and restore. On SQLite: device and number of the file.
+    """
+
+    type = Text()
+    inherit_cache = True
+    name = "registry_place"
+
+
+@compiles(registry_place, "postgresql")
+def _registry_place_postgresql(_element: Any, _compiler: Any, **_kw: Any) -> str:
+    return (
+        "(CASE WHEN NOT pg_is_in_recovery() THEN (SELECT system_identifier FROM pg_control_system()) "
+        "|| '/' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) "
+        "|| '/' || (SELECT oid FROM pg_database WHERE datname = current_database()) "
+        "|| '/' || CAST(registry_generation.xmin AS text) END)"
+    )
+
+
+@compiles(registry_place, "sqlite")
+def _registry_place_sqlite(_element: Any, _compiler: Any, **_kw: Any) -> str:
+    return "registry_place()"  # what an engine gives its connections
+
+
 def make_engine(url: str, *, search_path: str = "public") -> Engine:
     """An engine for a SQLite or PostgreSQL URL; creates the folder of a SQLite file.
 
@@ -309,6 +336,7 @@ def _make_sqlite_engine(url: str, database: str | None) -> Engine:
         # Without it INSERT OR REPLACE deletes a sealed row past its trigger.
         cursor.execute("PRAGMA recursive_triggers=ON")
         cursor.close()
+        connection.create_function("registry_place", 0, lambda: _place_of(database))
 
     @event.listens_for(engine, "begin")
     def _begin(connection: Connection) -> None:
@@ -318,6 +346,17 @@ def _make_sqlite_engine(url: str, database: str | None) -> Engine:
         connection.exec_driver_sql("BEGIN" if read_only else "BEGIN IMMEDIATE")
 
     return engine
+
+
+def _place_of(database: str | None) -> str:
+    """Which file a SQLite database is now; a connection may be to one that another has since replaced."""
+    if not database or database == ":memory:":
+        return "memory"
+    try:
+        found = Path(database).stat()
+    except OSError:
+        return "gone"
+    return f"{found.st_dev}/{found.st_ino}"
 
 
 _engines: Final[dict[str, tuple[Engine, int]]] = {}

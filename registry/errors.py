@@ -19,7 +19,8 @@ ShuffleboardError
 ├── RemoteError         another registry that does not answer, or not as the API does
 ├── StorageError        a disk that is full or fails, or a damaged database
 └── DatabaseError       a database that is missing, out of date or not writable
-    └── UnreachableError    a database that does not answer
+    ├── UnreachableError    a database that does not answer
+    └── GenerationError     a database that was restored, moved or promoted since this process started
 
 Messages name the thing, the value and the remedy. The command line prints them without a traceback; the web maps
 them to a response in one handler.
@@ -126,3 +127,7 @@ class DatabaseError(ShuffleboardError):
 
 class UnreachableError(DatabaseError):
     """The database does not answer; it may later."""
+
+
+class GenerationError(DatabaseError):
+    """The database was restored, moved or promoted: what this process holds is of an earlier generation."""

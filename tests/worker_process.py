@@ -30,6 +30,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--page-limit", help="a file that holds SQLite's max_page_count, or is not there")
     parser.add_argument("--wrong-numbers", action="store_true", help="score so that its results can be told")
     parser.add_argument("--without-fence", action="store_true", help="break the queue, to see that tests notice")
+    parser.add_argument("--without-generation", action="store_true", help="likewise")
     arguments = parser.parse_args(words)
     if arguments.history:
         trips.follow(arguments.history)
@@ -50,6 +51,8 @@ def main(words: Sequence[str] | None = None) -> None:
         trips.limit_pages(engine, arguments.page_limit)
     if arguments.without_fence:
         trips.remove_fence()
+    if arguments.without_generation:
+        trips.remove_generation()
     stop_on_signals(loop)
     leave_in_time(loop)
     loop.start()

@@ -16,10 +16,10 @@ from sqlalchemy.orm import Session
 
 from registry.code_identity import code_version
 from registry.db import database_now, read_session, write_session
-from registry.errors import DatabaseError, ShuffleboardError
+from registry.errors import DatabaseError, GenerationError, ShuffleboardError
 from registry.logs import log
 from registry.operations.maintenance import Maintenance, log_trouble
-from registry.queue import claims, sampling, stalls
+from registry.queue import claims, generation, sampling, stalls
 from registry.revisions.store import request_of
 from registry.settings import Settings
 from registry.tables import ModelRevision, Worker
@@ -95,10 +95,12 @@ class WorkerLoop:
         row = {"id": self.id, "host": host, "pid": os.getpid(), "device": device, "versions": versions}
         self._patience = self.settings.database_wait_seconds
         try:
-            self._insist(lambda session: self._sign_on(session, row))
+            of = self._insist(lambda session: self._sign_on(session, row))
         except TROUBLE as error:
             raise _unusable(error) from error
         self._patience = float("inf")
+        # From here on nothing is written, by any thread, into a database that was restored, moved or promoted since.
+        self.engine = self._maintenance.engine = generation.of_generation(self.engine, of, self.id)
         self._start_thread("heartbeat", self._beat)  # first: hashing a model can take minutes
         try:
             self.maintain()
@@ -107,7 +109,8 @@ class WorkerLoop:
         self._start_thread("maintenance", self._maintain_regularly)
         log.info("worker_started", worker=self.id, host=host, device=device, queues=self.queues, versions=versions)
 
-    def _sign_on(self, session: Session, row: dict[str, Any]) -> None:
+    def _sign_on(self, session: Session, row: dict[str, Any]) -> str:
+        """Makes the worker's row; returns the registry's generation."""
         known = session.scalar(
             select(Worker.token_budgets)
             .where(Worker.host == row["host"], Worker.device == row["device"], Worker.token_budgets.is_not(None))
@@ -117,6 +120,7 @@ class WorkerLoop:
         self._budgets = TokenBudgets(known)
         if session.get(Worker, self.id) is None:  # an earlier attempt may have been committed
             session.execute(insert(Worker).values(row | {"queues": list(self.queues), "token_budgets": known}))
+        return generation.current(session)
 
     def poll_beside_messages(self) -> None:
         """Also polls the database while no message comes: work goes on without the broker."""
@@ -128,6 +132,8 @@ class WorkerLoop:
             structlog.contextvars.bind_contextvars(worker=self.id)
             try:
                 target()
+            except GenerationError as error:
+                self._leave(error)
             except Exception as error:  # noqa: BLE001 - a worker without its heartbeat must not go on
                 self.broken = True
                 log.error("worker_broken", thread=name, exc_info=error)
@@ -136,6 +142,13 @@ class WorkerLoop:
         thread = threading.Thread(target=guarded, name=name, daemon=True)
         self._threads.append(thread)
         thread.start()
+
+    def _leave(self, error: GenerationError) -> None:
+        """Makes the worker stop, and fail, since its claims are of an earlier generation of the registry."""
+        if not self.broken:
+            log.error("registry_generation_changed", error=str(error))
+        self.broken = True
+        self.stopping.set()
 
     def stop(self) -> None:
         """Waits for the threads, hands back what is still held and marks the worker stopped."""
@@ -157,6 +170,8 @@ class WorkerLoop:
                 claims.hand_back_all(session, self.id)
         except DBAPIError as error:  # then its silence says so
             log_trouble(error)
+        except GenerationError as error:  # it has neither a row nor a shard there
+            self._leave(error)
 
     # Working
 
@@ -167,7 +182,10 @@ class WorkerLoop:
         """
         self._patience = HELPER_PATIENCE_SECONDS if until_idle else float("inf")
         with self._speaking_of():
-            self._poll(until_idle=until_idle)
+            try:
+                self._poll(until_idle=until_idle)
+            except GenerationError as error:
+                self._leave(error)
 
     def _poll(self, *, until_idle: bool) -> None:
         while not self.stopping.is_set():
@@ -195,6 +213,8 @@ class WorkerLoop:
             # emptying the broker.
             log_trouble(error)
             self.stopping.wait(self.settings.poll_seconds)
+        except GenerationError as error:
+            self._leave(error)
 
     def _poll_without_messages(self) -> None:
         """Works as `run` does after a whole period without a message, for as long as none comes."""

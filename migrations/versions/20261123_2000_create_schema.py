@@ -132,6 +132,14 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("key", name=op.f("pk_rate_limit")),
     )
     op.create_table(
+        "registry_generation",
+        sa.Column("generation", sa.String(length=36), nullable=False),
+        sa.Column("place", sa.Text(), nullable=True),
+        sa.Column("reason", sa.Text(), nullable=False),
+        sa.Column("drawn_at", sa.DateTime(timezone=True).with_variant(sa.Text(), "sqlite"), nullable=False),
+        sa.PrimaryKeyConstraint("generation", name=op.f("pk_registry_generation")),
+    )
+    op.create_table(
         "role",
         sa.Column("name", sa.Text(), nullable=False),
         sa.Column("rank", sa.SmallInteger(), nullable=False),
@@ -768,6 +776,7 @@ def upgrade() -> None:
         sa.Column("crashes", sa.SmallInteger(), nullable=False),
         sa.Column("error", sa.Text(), nullable=True),
         sa.Column("worker_id", sa.String(length=36), nullable=True),
+        sa.Column("registry_generation", sa.String(length=36), nullable=True),
         sa.Column("engine_fingerprint_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True),
         sa.Column("tokens_naive", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True),
         sa.Column("tokens_computed", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True),

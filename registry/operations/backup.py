@@ -19,10 +19,11 @@ from typing import Any, Final
 from psycopg.conninfo import make_conninfo
 from sqlalchemy import URL, Engine, text
 
-from registry.db import get_engine, is_pooled, read_session
+from registry.db import get_engine, is_pooled, read_session, write_session
 from registry.errors import DatabaseError, UsageError
 from registry.files.storage import writing
 from registry.operations import migrate
+from registry.queue import generation
 from registry.schema import history
 
 SQLITE_MAGIC: Final = b"SQLite format 3\0"
@@ -102,6 +103,9 @@ def restore(url: str, path: Path) -> Restored:
     before = history.current(engine)
     assert before is not None
     revision = migrate.upgrade(url)
+    # Workers that still hold claims of the database that was backed up can store nothing in this one.
+    with write_session(engine) as session:
+        generation.draw(session, generation.RESTORED)
     with read_session(engine) as session:
         report = verify_all(session)
     return Restored(before, revision, len(report["evaluations"]), problems_of(report))
@@ -163,6 +167,10 @@ def _copy_sqlite(source: Path, target: Path) -> None:
     try:
         with closing(sqlite3.connect(source)) as here, closing(sqlite3.connect(target)) as there:
             here.backup(there)
+            # Whoever puts this file in the place of another, by whatever means, has a database of another generation.
+            if there.execute("SELECT 1 FROM sqlite_master WHERE name = 'registry_generation'").fetchone():
+                there.execute("UPDATE registry_generation SET place = NULL")
+                there.commit()
             # One file by itself, without the -wal that the mode of the original would make beside it.
             there.execute("PRAGMA journal_mode=DELETE")
             (verdict,) = there.execute("PRAGMA quick_check(1)").fetchone()

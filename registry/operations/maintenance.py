@@ -22,7 +22,7 @@ from registry.logs import log
 from registry.notices.webhooks import deliver
 from registry.proof.seal import seal
 from registry.proof.signing import keep_signed
-from registry.queue import claims
+from registry.queue import claims, generation
 from registry.queue.hints import missing_hints, send_hints
 from registry.settings import Settings
 from registry.studies.schedules import run_schedules
@@ -36,12 +36,19 @@ class Maintenance:
     """Leases, hints, seals, boards, schedules, submissions and webhooks of one registry, kept up by one process."""
 
     def __init__(self, engine: Engine, settings: Settings) -> None:
-        self.engine = engine
+        self.engine = self._any = engine
         self.settings = settings
         self._telling = threading.Lock()
 
     def maintain(self) -> None:
-        """All of it once. Raises DBAPIError while the database is in trouble; what was done until then stays."""
+        """All of it once. Raises DBAPIError while the database is in trouble; what was done until then stays.
+
+        Also GenerationError, when the database was restored, moved or promoted within the round: the next one is for
+        the new generation.
+        """
+        with write_session(self._any) as session:
+            now = generation.current(session)
+        self.engine = generation.of_generation(self._any, now)
         self.reconcile()
         self.seal_complete()
         run_schedules(self.engine)

@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 from registry.boards.store import load_shipped_suites
 from registry.db import get_engine, one_at_a_time
 from registry.errors import DatabaseError
+from registry.queue import generation
 from registry.schema import history, repeatable
 from registry.studies.published import load_published
 
@@ -63,6 +64,7 @@ def upgrade(url: str) -> str:
             if make_schema(connection):
                 _complete(session)
             _load_shipped(session)
+            generation.current(session)
             session.flush()
     except DBAPIError as error:
         reason = str(error.orig).splitlines()[0]

@@ -28,8 +28,10 @@ from registry.db import Base, Digest, DoubleArray, JsonDocument, get_engine, rea
 from registry.errors import DatabaseError, UsageError
 from registry.operations import migrate
 from registry.operations.backup import problems_of
+from registry.queue import generation
 from registry.results.bulk import sqlalchemy_errors
 from registry.schema import history
+from registry.tables import RegistryGeneration
 from registry.verification import verify_all
 
 BATCH: Final = 5000
@@ -107,6 +109,8 @@ def move(source_url: str, target_url: str, say: Say = lambda _line: None) -> Mov
         rows = _copy(read, write, say)
         say("verifying every seal")
         sealed, problems = _verified(source, write)
+        with Session(write) as session:
+            generation.draw(session, generation.MOVED)
     return Moved(rows, sealed, problems)
 
 
@@ -155,8 +159,8 @@ def _snapshot(source: Engine) -> Iterator[Connection]:
 
 
 def _tables() -> list[Table]:
-    """Every table, after those that it refers to."""
-    return list(Base.metadata.sorted_tables)
+    """Every table that is copied, after those that it refers to: all but the registry's generation, drawn anew."""
+    return [table for table in Base.metadata.sorted_tables if table.name != RegistryGeneration.__tablename__]
 
 
 def _count(connection: Connection, table: Table) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import select, update
+from sqlalchemy import ColumnElement, select, update
 from sqlalchemy.orm import Session
 
 from registry.db import database_now
@@ -30,21 +30,23 @@ class LostClaimError(Exception):
 class Journal:
     """What a worker writes calls of one shard into; valid as long as its claim is.
 
-    fence: of the claim. subjects: the budgets that its calls count in.
+    held: the condition on `shard` that the claim still holds. subjects: the budgets that its calls count in.
     """
 
     shard_id: int
-    fence: int
+    held: ColumnElement[bool]
     evaluation_id: int
     subjects: tuple[budgets.Subject, ...]
 
 
-def open_journal(session: Session, shard_id: int, fence: int, evaluation_id: int, keys: Iterable[Key]) -> Journal:
+def open_journal(
+    session: Session, shard_id: int, held: ColumnElement[bool], evaluation_id: int, keys: Iterable[Key]
+) -> Journal:
     """The journal of a shard. Calls of its prompts that an earlier worker began and never ended count as failed.
 
     Those of a batch go on without a worker.
     """
-    journal = Journal(shard_id, fence, evaluation_id, budgets.subjects_of(session, evaluation_id))
+    journal = Journal(shard_id, held, evaluation_id, budgets.subjects_of(session, evaluation_id))
     check_claim(session, journal)
     if open_batch(session, shard_id) is not None:
         return journal
@@ -129,8 +131,8 @@ def _end(session: Session, journal: Journal, call: ProviderCall, *, cost: float 
 def check_claim(session: Session, journal: Journal) -> None:
     """Raises LostClaimError where the shard is another worker's by now."""
     # Locked: whoever claims the shard next waits until what is begun here is written, and then sees it.
-    held = select(Shard.id).where(Shard.id == journal.shard_id, Shard.fence == journal.fence, Shard.state == "leased")
-    if session.scalar(held.with_for_update(read=True)) is None:
+    held = select(Shard.id).where(journal.held)
+    if session.scalar(held.with_for_update(of=Shard, read=True)) is None:
         raise LostClaimError
 
 

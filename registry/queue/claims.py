@@ -2,8 +2,9 @@
 
 A shard is claimed by one query, scored outside any transaction, and finished in one transaction that begins with a
 fenced UPDATE. `fence` rises with each claim, so a worker that was presumed dead and wakes up finds its fence stale and
-its result discarded. Exceptions count as `failures` and expired leases as `crashes`; either has a cap, after which the
-shard is parked with its error while the others go on.
+its result discarded. One whose claim is from before a restore finds another worker's id or another generation of the
+registry. Exceptions count as `failures` and expired leases as `crashes`; either has a cap, after which the shard is
+parked with its error while the others go on.
 """
 
 from collections import Counter
@@ -15,14 +16,15 @@ from sqlalchemy import ColumnElement, CursorResult, and_, case, func, insert, or
 from sqlalchemy.orm import Session, aliased
 
 from registry import notices
-from registry.db import changed_one, database_now, insert_ignoring
+from registry.db import changed_one, database_now, insert_ignoring, registry_place
 from registry.digests import specification_digest
+from registry.queue.generation import current
 from registry.queue.hints import hint_at
 from registry.queue.sampling import go_on
 from registry.results.bulk import insert_predictions
 from registry.results.designs import stopping_of
 from registry.results.scores import write_question_scores
-from registry.tables import QUEUES, EngineFingerprint, Evaluation, Generation, Shard, Worker
+from registry.tables import QUEUES, EngineFingerprint, Evaluation, Generation, RegistryGeneration, Shard, Worker
 
 MAX_FAILURES: Final = 3
 MAX_CRASHES: Final = 10
@@ -34,12 +36,17 @@ ALIVE_SECONDS: Final = 30.0
 
 @dataclass(frozen=True)
 class Claim:
-    """A worker's right to score one shard, valid while its fence is the shard's and the lease is extended."""
+    """A worker's right to score one shard, valid while the shard is leased to this worker under this fence.
+
+    generation: of the registry in which it was made; in another it is not valid, whatever the shard's row says.
+    """
 
     shard_id: int
     evaluation_id: int
     model_revision_id: int
     fence: int
+    worker_id: str
+    generation: str
     queue: str = "cpu"
 
 
@@ -83,6 +90,7 @@ def claim(
     ).first()
     if chosen is None:
         return None
+    generation = current(session)
     fence = session.scalar(
         update(Shard)
         .where(Shard.id == chosen.id)
@@ -91,6 +99,7 @@ def claim(
             fence=Shard.fence + 1,
             lease_until=database_now(lease_seconds),
             worker_id=worker_id,
+            registry_generation=generation,
             claimed_at=database_now(),
         )
         .returning(Shard.fence)
@@ -101,16 +110,26 @@ def claim(
         .where(Evaluation.id == chosen.evaluation_id, Evaluation.state == "queued")
         .values(state="running", started_at=func.coalesce(Evaluation.started_at, database_now()))
     )
-    return Claim(chosen.id, chosen.evaluation_id, chosen.model_revision_id, fence, chosen.queue)
+    return Claim(chosen.id, chosen.evaluation_id, chosen.model_revision_id, fence, worker_id, generation, chosen.queue)
 
 
-def _held(shard_claim: Claim) -> ColumnElement[bool]:
-    return and_(Shard.id == shard_claim.shard_id, Shard.fence == shard_claim.fence, Shard.state == "leased")
+def is_of(shard_claim: Claim, state: str = "leased") -> ColumnElement[bool]:
+    """Whether the row of `shard` is the claimed one, in this state, in the database in which it was claimed."""
+    return and_(
+        Shard.id == shard_claim.shard_id,
+        Shard.state == state,
+        Shard.fence == shard_claim.fence,
+        Shard.worker_id == shard_claim.worker_id,
+        Shard.registry_generation == shard_claim.generation,
+        select(RegistryGeneration.generation)
+        .where(RegistryGeneration.generation == shard_claim.generation, RegistryGeneration.place == registry_place())
+        .exists(),
+    )
 
 
 def _update_held(session: Session, shard_claim: Claim, **values: object) -> bool:
     """Updates the shard if the claim still holds; says whether it did."""
-    return changed_one(session, update(Shard).where(_held(shard_claim)).values(**values))
+    return changed_one(session, update(Shard).where(is_of(shard_claim)).values(**values))
 
 
 def heartbeat(session: Session, shard_claim: Claim, lease_seconds: float) -> bool:
@@ -153,10 +172,7 @@ def finish(session: Session, shard_claim: Claim, result: ShardResult) -> bool:
 
 def is_finished(session: Session, shard_claim: Claim) -> bool:
     """Whether the shard was finished under this claim: what a commit came to whose answer was lost on the way."""
-    query = select(Shard.id).where(
-        Shard.id == shard_claim.shard_id, Shard.fence == shard_claim.fence, Shard.state == "done"
-    )
-    return session.scalar(query) is not None
+    return session.scalar(select(Shard.id).where(is_of(shard_claim, "done"))) is not None
 
 
 def fingerprint_id(session: Session, document: dict[str, object]) -> int:
@@ -171,7 +187,7 @@ def fingerprint_id(session: Session, document: dict[str, object]) -> int:
 
 def fail(session: Session, shard_claim: Claim, error: str) -> bool:
     """Counts a failure: queued again after a wait, or parked with its error at the cap. False: the claim was lost."""
-    failures = session.scalar(select(Shard.failures).where(_held(shard_claim)))
+    failures = session.scalar(select(Shard.failures).where(is_of(shard_claim)))
     if failures is None:
         return False
     parked = failures + 1 >= MAX_FAILURES

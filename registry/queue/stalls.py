@@ -86,7 +86,10 @@ def overdue(session: Session, settings: Settings) -> list[Overdue]:
     found = []
     for shard, model_revision_id, host, pid, now in session.execute(query):
         seconds = (now - shard.claimed_at).total_seconds()
-        held = Claim(shard.id, shard.evaluation_id, model_revision_id, shard.fence, shard.queue)
+        generation = shard.registry_generation or ""
+        held = Claim(
+            shard.id, shard.evaluation_id, model_revision_id, shard.fence, shard.worker_id, generation, shard.queue
+        )
         if seconds > patience(session, settings, held):
             found.append(Overdue(shard.id, shard.evaluation_id, host, pid, seconds))
     return found

@@ -234,6 +234,18 @@ class EngineFingerprint(Base):
     document: Mapped[Any] = mapped_column(JsonDocument)
 
 
+class RegistryGeneration(Base):
+    """The one row that says which generation the registry is of, and where it was drawn."""
+
+    __tablename__ = "registry_generation"
+
+    generation: Mapped[str] = mapped_column(String(36), primary_key=True)
+    place: Mapped[str | None] = mapped_column(Text)
+    """See `registry.db.registry_place`. NULL in a backup, which is of no place."""
+    reason: Mapped[str] = mapped_column(Text)
+    drawn_at: Mapped[datetime] = mapped_column(UtcDateTime)
+
+
 class Worker(Base):
     """A worker process, alive while `last_seen` is recent and `stopped_at` is NULL."""
 
@@ -429,6 +441,8 @@ class Shard(Base):
     """Leases that ran out."""
     error: Mapped[str | None] = mapped_column(Text)
     worker_id: Mapped[str | None] = mapped_column(ForeignKey("worker.id"))
+    registry_generation: Mapped[str | None] = mapped_column(String(36))
+    """The generation of the registry in which it was claimed last."""
     engine_fingerprint_id: Mapped[int | None] = mapped_column(ForeignKey("engine_fingerprint.id"))
     tokens_naive: Mapped[int | None] = mapped_column(RowId)
     """Tokens of all its prompts."""

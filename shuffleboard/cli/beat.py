@@ -14,7 +14,7 @@ from sqlalchemy import Engine, func, select
 from sqlalchemy.exc import DBAPIError
 
 from registry.db import database_now, read_session
-from registry.errors import DatabaseError, UsageError
+from registry.errors import DatabaseError, GenerationError, UsageError
 from registry.logs import log
 from registry.operations.maintenance import Maintenance, log_trouble
 from registry.queue import claims
@@ -65,6 +65,8 @@ def beat(once: bool) -> None:
             _write(sign)
         except DBAPIError as error:
             log_trouble(error)
+        except GenerationError as error:
+            log.warning("registry_generation_changed", error=str(error))
         stopping.wait(settings.reconcile_seconds)
     log.info("beat_stopped")
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 from sqlalchemy import Engine, and_, event
 
 import registry.operations.maintenance
-from registry.queue import claims
+from registry.queue import claims, generation
 from registry.schema import history
 from registry.tables import Shard
 from tests.fake_scorer import FakeScorer
@@ -23,6 +23,7 @@ from workers.loop import WorkerLoop
 POINTS: Final = {
     "scoring": "in the middle of a shard",
     "claiming": "with a shard claimed, before the commit",
+    "scored": "with a shard scored, before anything of it is stored",
     "storing": "with the predictions inserted, before the commit",
     "stored": "right after the predictions were committed",
     "sealing": "with the evaluation sealed, before the commit",
@@ -54,6 +55,7 @@ def set_trip(spec: str, scorer: FakeScorer, loop: WorkerLoop) -> None:
         return
     owner, attribute = {
         "claiming": (claims, "claim"),
+        "scored": (scorer, "score"),
         "storing": (claims, "finish"),
         "stored": (loop, "_store"),
         "sealing": (registry.operations.maintenance, "seal"),
@@ -94,4 +96,12 @@ def follow(folder: Path) -> None:
 
 def remove_fence() -> None:
     """Takes the fence out of every check: whoever holds a leased shard then passes for its holder."""
-    claims._held = lambda held: and_(Shard.id == held.shard_id, Shard.state == "leased")
+    claims.is_of = lambda held, state="leased": and_(Shard.id == held.shard_id, Shard.state == state)
+
+
+def remove_generation() -> None:
+    """Takes the worker and the registry's generation out of every check, so that shard and fence are all that counts."""
+    claims.is_of = lambda held, state="leased": and_(
+        Shard.id == held.shard_id, Shard.fence == held.fence, Shard.state == state
+    )
+    generation.of_generation = lambda engine, *_: engine

@@ -14,7 +14,7 @@ from registry.prompting.prompts import Prompt
 from registry.prompting.thoughts import Finish, Output
 from registry.providers import budgets, calls
 from registry.providers.prices import Price, load_prices
-from registry.queue.claims import Claim
+from registry.queue.claims import Claim, is_of
 from registry.results.prompts import ShardPrompt
 from registry.revisions.endpoints import Endpoint, canonical_url, find_endpoint, host_of, load_endpoints
 from registry.settings import Settings
@@ -145,7 +145,7 @@ class ProviderModel:
         generation = definition["generation"]
         claim, keys = self._claim, [(item.question_id, item.variant.ordinal) for item in items]
         with write_session(self._engine, IDLE_SECONDS) as session:
-            journal = calls.open_journal(session, claim.shard_id, claim.fence, claim.evaluation_id, keys)
+            journal = calls.open_journal(session, claim.shard_id, is_of(claim), claim.evaluation_id, keys)
         price = self._price(in_batch=self._endpoint.batch)
         asking = [
             Asked(journal, key, _messages(item.prompt), self._wanted(generation, seed, item.variant.repeat), price)

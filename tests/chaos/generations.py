@@ -1,0 +1,291 @@
+"""Databases that are restored, moved or promoted under workers that still hold claims.
+
+One worker scores wrongly, so that whatever it stores shows. It holds a shard of model one; then the database becomes
+another, in which model two's evaluation has the same numbers, and another worker scores that.
+"""
+
+import re
+import shutil
+import signal
+import sqlite3
+import subprocess
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from sqlalchemy import Engine, make_url, select, text, update
+
+from registry.db import database_now, get_engine, read_session, write_session
+from registry.operations.backup import backup, client_program, restore
+from registry.operations.moving import move
+from registry.queue.shards import shard_prompts
+from registry.replica import has_replayed, position, read_only
+from registry.tables import Evaluation, Shard
+from registry.verification import verify_evaluation
+from tests.chaos.processes import Worker as Process
+from tests.commands import eventually, fake_worker
+from tests.fake_scorer import fake_logprobs
+from tests.population import predictions, queue_evaluation
+from tests.services import PostgresServer, StandbyServer, postgres_execute
+
+CALM: Final = {"poll_seconds": 0.1, "lease_seconds": 3600.0, "reconcile_seconds": 3600.0}
+"""In the middle of a shard no thread is in a transaction: on SQLite everybody would wait for one that is frozen."""
+AWAKE: Final = {"poll_seconds": 0.1, "lease_seconds": 1.0, "reconcile_seconds": 0.3}
+
+STATES: Final = ("frozen", "awake", "scored")
+"""Frozen in the middle of the shard, awake in it with its heartbeat, and frozen between scoring and storing."""
+
+
+@dataclass
+class Run:
+    """One worker of the old generation against one of the new.
+
+    holds_claim: whether the database that comes has the claim in it, as a backup made after it has. sabotage: options
+    of the old worker that break the queue.
+    """
+
+    url: str
+    folder: Path
+    state: str
+    holds_claim: bool
+    sabotage: Sequence[str] = ()
+    stack: ExitStack = field(default_factory=ExitStack)
+    old: Process | None = None
+
+    @property
+    def engine(self) -> Engine:
+        return get_engine(self.url)
+
+    def begin(self, copy: Callable[[], None]) -> None:
+        """A worker gets hold of model one's shard. copy: makes what the database is replaced with."""
+        if not self.holds_claim:
+            copy()
+        queue_evaluation(self.engine, self.folder, model="one", benchmark="one")
+        gate = self.folder / "gate of the old"
+        words: Sequence[object] = {
+            "frozen": ("--trip", "scoring:2:STOP"),
+            "scored": ("--trip", "scored:1:STOP"),
+            "awake": ("--gate", gate),
+        }[self.state]
+        settings = {"database_url": self.url, **(AWAKE if self.state == "awake" else CALM)}
+        old = self.old = self.stack.enter_context(fake_worker("--wrong-numbers", *self.sabotage, *words, **settings))
+        if self.state == "awake":
+            eventually(lambda: the_shard(self.engine).state == "leased", "the old worker has the shard")
+        else:
+            eventually(lambda: old.frozen, "the old worker freezes")
+        if self.holds_claim:
+            copy()
+        self.engine.dispose()
+
+    def end(self) -> str:
+        """The old worker wakes in the database that has come; what it says. Asserts that nothing of it is stored."""
+        assert self.old is not None
+        old, gate = self.old, self.folder / "gate of the new"
+        self.engine.dispose()
+        with self.stack:
+            if self.holds_claim:
+                self._wake()
+                eventually(lambda: old.status is not None, "the old worker ends")
+                assert the_shard(self.engine).state == "leased"
+                assert not predictions(self.engine, 1)
+                self._free()
+                new = self.stack.enter_context(fake_worker(database_url=self.url, **CALM))
+            else:
+                queue_evaluation(self.engine, self.folder, model="two", benchmark="two")
+                new = self.stack.enter_context(fake_worker("--gate", gate, database_url=self.url, **CALM))
+                eventually(lambda: the_shard(self.engine).state == "leased", "the new worker has the shard")
+                assert the_shard(self.engine).fence == 1
+                self._wake()
+                eventually(lambda: old.status is not None or is_done(old), "the old worker ends, or stores")
+                gate.touch()
+            eventually(lambda: the_shard(self.engine).state in ("done", "failed"), "the shard is scored")
+            eventually(lambda: sealed(self.engine), "the evaluation is sealed")
+            self._assert_right()
+            assert (old.status, new.status) == (1, None)
+            return old.log.read_text()
+
+    def _wake(self) -> None:
+        assert self.old is not None
+        (self.folder / "gate of the old").touch()
+        self.old.signal(signal.SIGCONT)
+
+    def _free(self) -> None:
+        """Ends the lease of the claim that came with the database."""
+        with write_session(self.engine) as session:
+            session.execute(update(Shard).where(Shard.state == "leased").values(lease_until=database_now(-1)))
+
+    def _assert_right(self) -> None:
+        """The evaluation is made of the new worker's numbers alone, and verifies."""
+        with read_session(self.engine) as session:
+            right = {
+                (item.question.external_id, item.variant.ordinal): fake_logprobs(item.prompt)
+                for item in shard_prompts(session, the_shard(self.engine).id)
+            }
+            assert verify_evaluation(session, 1)["problems"] == []
+        stored = {key: row["label_logprobs"] for key, row in predictions(self.engine, 1).items()}
+        assert stored == right
+        assert the_shard(self.engine).state == "done"
+
+
+def is_done(worker: Process) -> bool:
+    """Whether a worker has stored the shard that it held, or was refused."""
+    return re.search("shard_(done|discarded)", worker.log.read_text()) is not None
+
+
+def the_shard(engine: Engine) -> Any:
+    with read_session(engine) as session:
+        return session.scalars(select(Shard)).one()
+
+
+def sealed(engine: Engine) -> bool:
+    with read_session(engine) as session:
+        return session.scalar(select(Evaluation.seal)) is not None
+
+
+# How a database becomes another
+
+
+@dataclass
+class Replacing:
+    """A way to put an earlier or copied registry in the place of a database: `copy`, and later `replace`."""
+
+    url: str
+    folder: Path
+
+    def copy(self) -> None:
+        raise NotImplementedError
+
+    def replace(self) -> None:
+        raise NotImplementedError
+
+    @property
+    def path(self) -> Path:
+        return Path(str(make_url(self.url).database))
+
+    @property
+    def name(self) -> str:
+        return str(make_url(self.url).database)
+
+    def clear(self) -> None:
+        """Takes the database away, and makes an empty one of its name on PostgreSQL."""
+        get_engine(self.url).dispose()
+        if self.url.startswith("sqlite"):
+            for ending in ("", "-wal", "-shm"):
+                self.path.with_name(self.path.name + ending).unlink(missing_ok=True)
+            return
+        admin = make_url(self.url).set(database="postgres").render_as_string(hide_password=False)
+        postgres_execute(admin, f"DROP DATABASE {self.name} WITH (FORCE)")
+        postgres_execute(admin, f"CREATE DATABASE {self.name} TEMPLATE template0")
+
+
+class Restored(Replacing):
+    """By `db backup` and `db restore`."""
+
+    def copy(self) -> None:
+        backup(self.url, self.folder / "backup")
+
+    def replace(self) -> None:
+        self.clear()
+        assert restore(self.url, self.folder / "backup").problems == []
+
+
+class ByHand(Replacing):
+    """By pg_dump and pg_restore themselves, or a copy of the file, about which the registry is told nothing."""
+
+    def copy(self) -> None:
+        if self.url.startswith("sqlite"):
+            with closing(sqlite3.connect(self.path)) as here, closing(sqlite3.connect(self.folder / "copy")) as there:
+                here.backup(there)
+        else:
+            self._client("pg_dump", "--format=custom", f"--file={self.folder / 'dump'}")
+
+    def replace(self) -> None:
+        if self.url.startswith("sqlite"):
+            self.clear()
+            shutil.copyfile(self.folder / "copy", self.path)
+        else:
+            self.clear()
+            self._client("pg_restore", "--single-transaction", self.folder / "dump")
+
+    def _client(self, program: str, *words: object) -> None:
+        url = make_url(self.url).set(drivername="postgresql").render_as_string(hide_password=False)
+        subprocess.run([client_program(program, 14), f"--dbname={url}", *map(str, words)], check=True)
+
+
+class InPlace(ByHand):
+    """By pg_restore --clean into the same database, or by writing a copy into the file itself, while it is in use."""
+
+    def replace(self) -> None:
+        if self.url.startswith("sqlite"):
+            with closing(sqlite3.connect(self.folder / "copy")) as copy, closing(sqlite3.connect(self.path)) as there:
+                copy.backup(there)
+        else:
+            self._client("pg_restore", "--clean", "--single-transaction", self.folder / "dump")
+
+
+class Promoted:
+    """A standby that takes over from its primary, for several registries at once.
+
+    Clients are given the addresses of both servers, and go to the one that can be written to.
+    """
+
+    def __init__(self, primary: PostgresServer, standby: StandbyServer) -> None:
+        self.primary, self.standby = primary, standby
+        self.is_cut_off = False
+
+    def url_of(self, name: str) -> str:
+        hosts = "&".join(f"host=127.0.0.1:{server.port}" for server in (self.primary, self.standby))
+        return f"postgresql+psycopg://postgres@/{name}?{hosts}&target_session_attrs=read-write"
+
+    def cut_off(self) -> None:
+        """From here on the standby, which has replayed all until now, receives nothing more."""
+        primary, standby = (get_engine(server.url) for server in (self.primary, self.standby))
+        with read_only(primary).connect() as here, read_only(standby).connect() as there:
+            written = position(here)
+            eventually(lambda: has_replayed(there, written), "the standby catches up")
+            postgres_execute(self.standby.url, "ALTER SYSTEM SET primary_conninfo = ''", "SELECT pg_reload_conf()")
+            senders = text("SELECT count(*) FROM pg_stat_replication")
+            eventually(lambda: not here.scalar(senders), "the standby is cut off")
+        primary.dispose()
+        standby.dispose()
+        self.is_cut_off = True
+
+    def promote(self) -> None:
+        """The primary is gone, and the standby in its place."""
+        self.primary.kill()
+        postgres_execute(self.standby.url, "SELECT pg_promote(true, 60)")
+
+
+class Moved(Replacing):
+    """By `db move`, and giving the new database the old one's name."""
+
+    def copy(self) -> None:
+        if self.url.startswith("sqlite"):
+            move(self.url, f"sqlite:///{self.folder / 'moved.db'}")
+        else:
+            url = make_url(self.url)
+            admin = url.set(database="postgres").render_as_string(hide_password=False)
+            postgres_execute(admin, f"CREATE DATABASE {self.name}_moved TEMPLATE template0")
+            target = url.set(database=f"{self.name}_moved").render_as_string(hide_password=False)
+            move(self.url, target)
+            get_engine(target).dispose()
+
+    def replace(self) -> None:
+        if self.url.startswith("sqlite"):
+            self.clear()
+            (self.folder / "moved.db").replace(self.path)
+        else:
+            admin = make_url(self.url).set(database="postgres").render_as_string(hide_password=False)
+            get_engine(self.url).dispose()
+            postgres_execute(admin, f"DROP DATABASE {self.name} WITH (FORCE)")
+            postgres_execute(admin, f"ALTER DATABASE {self.name}_moved RENAME TO {self.name}")
+
+
+WAYS: Final[dict[str, type[Replacing]]] = {
+    "restored": Restored,
+    "restored by hand": ByHand,
+    "restored in place": InPlace,
+    "moved": Moved,
+}
