@@ -6,7 +6,7 @@ from typing import Any, TextIO
 import click
 from sqlalchemy import Engine, make_url
 
-from registry.db import get_engine, utc_text
+from registry.db import get_engine, utc_text, write_session
 from registry.errors import UsageError
 from registry.schema.history import current, head, not_todays, require_current
 from shuffleboard.cli.backups import backup_command, move_command, restore_command
@@ -70,6 +70,28 @@ def _say_what_waits(state: dict[str, Any]) -> None:
         click.echo(f"  to run: {migration['revision']}  {migration['title']}")
     for name in state["views"]:
         click.echo(f"  to make again: {name}")
+
+
+@db.command("generation")
+@click.option("--new", is_flag=True, help="Draw a new one: every running worker stops, and its claims are void.")
+@json_option
+def generation_command(new: bool, as_json: bool) -> None:
+    """Show the registry's generation, which every worker's claim carries, and why it was drawn.
+
+    A new one is drawn when the database is created, restored, moved, copied or promoted from a replica, so nothing that
+    a worker claimed before is stored afterwards. If you put an earlier state back in a way that leaves no trace, such
+    as a snapshot of the server's disk, draw one yourself before anything else uses the database.
+    """
+    from registry.queue import generation
+
+    with write_session(engine_of(settings_of())) as session:
+        generation.draw(session, generation.ASKED) if new else generation.current(session)
+        found = generation.standing(session)
+    assert found is not None
+    if as_json:
+        print_json({"generation": found.generation, "reason": found.reason, "drawn_at": found.drawn_at})
+    else:
+        click.echo(f"{found.generation}, drawn at {utc_text(found.drawn_at)[:19]}Z: {found.reason}")
 
 
 db.add_command(backup_command)

@@ -1,6 +1,7 @@
 """Backup, restore and move: nothing is lost, everything verifies, and a failure changes nothing."""
 
 import os
+import shutil
 import sqlite3
 import stat
 from collections.abc import Callable, Iterator
@@ -17,7 +18,9 @@ from registry.errors import DatabaseError, UsageError
 from registry.operations import backup as backups
 from registry.operations import migrate, moving
 from registry.operations.backup import backup, client_program, restore
+from registry.operations.migrate import upgrade
 from registry.operations.moving import move
+from registry.queue import generation
 from registry.schema import history
 from registry.schema.audiences import audience_engine
 from registry.schema.roles import RoleNames, apply_roles
@@ -26,9 +29,11 @@ from registry.schema.views import VIEWS
 from registry.tables import Evaluation, Model, Prediction, Question
 from registry.verification import verify_all
 from shuffleboard.cli.backups import move_command, restore_command
+from tests.commands import shuffleboard, shuffleboard_json
 from tests.conftest import FilledDatabases
 from tests.migration.populated import populate
 from tests.population import add_model, queue_evaluation, table_counts
+from tests.services import copy_database, postgres_execute
 
 Contents = dict[str, list[dict[str, Any]]]
 
@@ -38,10 +43,12 @@ def url_of(engine: Engine) -> str:
 
 
 def contents(engine: Engine) -> Contents:
-    """Every row of every table as the registry reads it, in the order of keys."""
+    """Every row of every table as the registry reads it, in the order of keys; not the generation, drawn anew."""
     found: Contents = {}
     with read_session(engine) as session:
         for table in Base.metadata.sorted_tables:
+            if table.name == "registry_generation":
+                continue
             rows = [dict(row) for row in session.execute(select(table)).mappings()]
             keys = [column.name for column in table.primary_key.columns]
             found[table.name] = sorted(rows, key=lambda row: [str(row[key]) for key in keys])
@@ -100,6 +107,74 @@ def test_a_backup_restores_every_row(filled: Engine, empty: str, tmp_path: Path)
     restored = restore(empty, file)
     assert (restored.from_revision, restored.sealed, restored.problems) == (history.head(), 2, [])
     assert_arrived(get_engine(empty), expected)
+
+
+def drawn(engine: Engine) -> tuple[str, str]:
+    """The registry's generation and why it was drawn, as the next claim finds it."""
+    with write_session(engine) as session:
+        generation.current(session)
+        found = generation.standing(session)
+    assert found is not None
+    assert found.is_here
+    return found.generation, found.reason
+
+
+def test_a_generation_lasts_until_the_database_is_restored_moved_or_put_elsewhere(
+    filled: Engine, empty: str, other_engine: str, tmp_path: Path
+) -> None:
+    first, _ = drawn(filled)
+    assert drawn(filled) == drawn(filled)
+    upgrade(url_of(filled))
+    assert drawn(filled)[0] == first
+    backup(url_of(filled), tmp_path / "file")
+    assert drawn(filled)[0] == first
+    restore(empty, tmp_path / "file")
+    move(url_of(filled), other_engine)
+    second, third = drawn(get_engine(empty)), drawn(get_engine(other_engine))
+    assert (second[1], third[1]) == (generation.RESTORED, generation.MOVED)
+    assert len({first, second[0], third[0]}) == 3
+    assert drawn(filled)[0] == first
+
+
+def test_a_copy_of_the_file_or_of_postgresql_s_database_is_another_generation(
+    filled: Engine, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    first, _ = drawn(filled)
+    filled.dispose()
+    if filled.dialect.name == "sqlite":
+        shutil.copyfile(str(filled.url.database), tmp_path / "copy.db")
+        copy = f"sqlite:///{tmp_path / 'copy.db'}"
+    else:
+        server, name = request.getfixturevalue("postgres_server"), f"{filled.url.database}_copy"
+        copy_database(server.url, name, str(filled.url.database))
+        copy = server.database_url(name)
+        request.addfinalizer(lambda: postgres_execute(server.url, f"DROP DATABASE {name} WITH (FORCE)"))
+    second, reason = drawn(get_engine(copy))
+    assert second != first
+    assert reason == generation.NOTICED
+    get_engine(copy).dispose()
+    assert drawn(filled)[0] == first
+
+
+def test_postgresql_s_own_upkeep_draws_no_generation(postgresql_filled: Engine) -> None:
+    first, _ = drawn(postgresql_filled)
+    with postgresql_filled.execution_options(isolation_level="AUTOCOMMIT").connect() as connection:
+        for upkeep in ("VACUUM FREEZE", "VACUUM FULL", "CLUSTER", "REINDEX TABLE"):
+            using = " USING pk_registry_generation" if upkeep == "CLUSTER" else ""
+            connection.exec_driver_sql(f"{upkeep} registry_generation{using}")
+        connection.exec_driver_sql("CHECKPOINT")
+        connection.exec_driver_sql("SELECT pg_switch_wal()")
+    assert drawn(postgresql_filled)[0] == first
+
+
+def test_the_generation_is_shown_and_drawn_by_command(filled: Engine) -> None:
+    settings = {"database_url": url_of(filled)}
+    first, _ = drawn(filled)
+    assert shuffleboard_json("db", "generation", **settings)["generation"] == first
+    asked = shuffleboard_json("db", "generation", "--new", **settings)
+    assert asked["generation"] == drawn(filled)[0] != first
+    assert asked["reason"] == generation.ASKED
+    assert asked["generation"] in shuffleboard("db", "generation", **settings).stdout
 
 
 def test_a_backup_while_others_write_holds_one_moment(filled: Engine, empty: str, tmp_path: Path) -> None:
@@ -276,7 +351,9 @@ def test_the_application_s_role_can_make_a_backup_and_another_server_restores_it
     """As on a server that has none of the roles: rights and owners are not part of it."""
     expected = contents(postgresql_filled)
     backup(str(postgresql_filled.url.set(username=roles.app)), tmp_path / "file")
-    get_engine(str(postgresql_filled.url.set(username=roles.app))).dispose()
+    application = get_engine(str(postgresql_filled.url.set(username=roles.app)))
+    assert drawn(application) == drawn(postgresql_filled)
+    application.dispose()
     assert restore(postgresql_url, tmp_path / "file").problems == []
     assert_arrived(get_engine(postgresql_url), expected)
     with get_engine(postgresql_url).connect() as connection:
