@@ -113,6 +113,7 @@ SETTING_GROUPS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
             "markers",
             "prices",
             "endpoint_top_logprobs",
+            "markers",
             "endpoint_in_flight",
             "endpoint_in_flight_limit",
             "endpoint_requests_per_second",

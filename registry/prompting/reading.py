@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from registry.prompting.extraction import Extracted, extract
+from registry.prompting.final_answer import final_answer
 from registry.prompting.thoughts import Divided, Output, divide, markers_of, reads_apart
 
 State = Literal["answered", "unread", "unfinished", "empty", "refused"]
@@ -50,13 +51,16 @@ def read(definition: Mapping[str, Any], output: Output, answers: Sequence[str], 
     if output.finish == "refused":
         return Reading("refused", divided)
     cut_off = output.finish == "length"
-    if reads_apart(definition):
+    apart = reads_apart(definition)
+    if apart:
         if divided.answer is None:
             return Reading("unfinished", divided)
         text = divided.answer
     else:
         text = "\n".join(part for part in (output.reasoning, output.text) if part)
-    found = _extracted(definition, text, answers, options)
+    found = _extracted(
+        definition, text, answers, options, cut_off=cut_off, marked=divided.marked and reads_apart(definition)
+    )
     if found is not None:
         return Reading("answered", divided, found.rule, found.text, found.position)
     if cut_off:
@@ -65,6 +69,17 @@ def read(definition: Mapping[str, Any], output: Output, answers: Sequence[str], 
 
 
 def _extracted(
-    definition: Mapping[str, Any], text: str, answers: Sequence[str], _options: Sequence[str]
+    definition: Mapping[str, Any],
+    text: str,
+    answers: Sequence[str],
+    options: Sequence[str],
+    *,
+    cut_off: bool,
+    marked: bool,
 ) -> Extracted | None:
-    return extract(definition, text, answers)
+    if not definition["format"].startswith("final-answer"):
+        return extract(definition, text, answers)
+    by_label = definition["answer"] == "label"
+    rules, labels = definition["extraction"]["rules"], answers if by_label else ()
+    claim = final_answer(rules, text, labels, options, cut=cut_off, marked=marked)
+    return None if claim is None else Extracted(claim.rule, claim.text, claim.position)

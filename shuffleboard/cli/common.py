@@ -4,7 +4,7 @@ import json
 import logging
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, TypeVar
 
@@ -92,6 +92,16 @@ def note(message: str) -> None:
 def print_json(document: Any) -> None:
     """The one JSON document of a command: stdout."""
     click.echo(json.dumps(document, ensure_ascii=False, allow_nan=False, default=_plain, indent=2))
+
+
+def print_json_list(name: str, items: Iterable[Any]) -> None:
+    """A document of one list, printed item by item, for lists longer than memory: stdout."""
+    click.echo(f'{{\n  "{name}": [', nl=False)
+    separator = "\n"
+    for item in items:
+        click.echo(f"{separator}    {json.dumps(item, ensure_ascii=False, allow_nan=False)}", nl=False)
+        separator = ",\n"
+    click.echo("\n  ]\n}")
 
 
 def _plain(value: Any) -> Any:

@@ -1,23 +1,40 @@
 """`shuffleboard protocols`."""
 
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from sqlalchemy import select
 
+from registry.benchmarks.lines import shorten
 from registry.db import read_session, write_session
 from registry.digests import specification_digest
 from registry.errors import NotFoundError, UsageError
+from registry.exchange.readings import readings_of
 from registry.lookups import find_version
-from registry.prompting.protocols import PRESETS, RECORDED, find_definition, import_protocol, read_protocol_file
+from registry.prompting.labels import letter
+from registry.prompting.protocols import (
+    PRESETS,
+    RECORDED,
+    find_definition,
+    import_protocol,
+    protocol_definition,
+    read_protocol_file,
+)
 from registry.prompting.protocols.store import known_definitions
+from registry.prompting.reading import STATES
 from registry.prompting.variants import VARIANT_KINDS, VariantSetDefinition, parse_variants
 from registry.results.prompts import prompts_of_question
 from registry.tables import Protocol, Question
-from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
+from shuffleboard.cli.common import engine_of, json_option, note, print_json, print_json_list, settings_of
 from shuffleboard.cli.files import require_kind
 from shuffleboard.cli.tables import print_table, table_options
+
+if TYPE_CHECKING:
+    from workers.matching import SentenceMatcher
 
 
 @click.group()
@@ -163,6 +180,66 @@ def _of_variant(documents: list[dict[str, Any]], variant: int | None, variants: 
             f"{', '.join(map(str, ordinals))}"
         )
     return documents[0 if variant is None else ordinals.index(variant)]
+
+
+@protocols.command("read")
+@click.argument("name")
+@click.argument("file", type=click.Path(path_type=Path))
+@json_option
+def read_command(name: str, file: Path, as_json: bool) -> None:
+    """Show what protocol NAME reads in the outputs of FILE; nothing is asked and nothing is stored.
+
+    FILE is JSON Lines, one output a line:
+
+    \b
+      {"text": "<think>A? No.</think>Answer: B", "options": ["Rome", "Paris"]}
+      {"text": "Answer: B", "reasoning": "A? No.", "options": ["Rome", "Paris"]}
+      {"text": "A? No, so", "opened": true, "finish": "length", "options": ["Rome", "Paris"]}
+
+    `finish` is "stop" (also when it is left out), "length" when a limit cut the output off, or "refused". `reasoning`
+    is a thought that a server handed over apart. `opened` says that the model's template opened the thought.
+    """  # noqa: D301
+    definition = _definition_to_read_by(name)
+    matcher = _Matcher(definition)
+    # Every line is checked before the first one is printed, so that stdout has one whole document or nothing.
+    counts = Counter(reading["state"] for reading in readings_of(definition, file, lambda _text, _options: 0))
+    readings = readings_of(definition, file, matcher.position)
+    if as_json:
+        print_json_list("readings", readings)
+    else:
+        for number, reading in enumerate(readings, start=1):
+            position, rule = reading["position"], reading["rule"] or ""
+            chosen = "" if position is None else letter(position)
+            answer = shorten(reading["answer"], 60)
+            click.echo(f"{number:>6}  {reading['state']:10}  {chosen:3}  {rule:18}  {answer}")
+    note(", ".join(f"{counts[state]} {state}" for state in STATES if counts[state]) or "no output")
+
+
+def _definition_to_read_by(name: str) -> dict[str, Any]:
+    """What comes with the code needs no database."""
+    if name in known_definitions():
+        return protocol_definition(name)
+    with read_session(engine_of(settings_of())) as session:
+        return find_definition(session, name)
+
+
+class _Matcher:
+    """What answers in their own words mean; the embedder is loaded for the first of them."""
+
+    def __init__(self, definition: Mapping[str, Any]) -> None:
+        self._matching = definition.get("matching")
+
+    @cached_property
+    def _embedder(self) -> "SentenceMatcher":
+        from workers.matching import SentenceMatcher
+        from workers.quiet import quiet_libraries
+
+        quiet_libraries()
+        assert self._matching is not None
+        return SentenceMatcher(self._matching["embedder"], self._matching["similarity"])
+
+    def position(self, text: str, options: Sequence[str]) -> int:
+        return self._embedder.match([text], [options])[0].position
 
 
 @protocols.command("import")

