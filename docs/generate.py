@@ -270,7 +270,7 @@ def _command_line() -> Iterator[str]:
 
 
 def _command(words: tuple[str, ...], command: click.Command) -> Iterator[str]:
-    if isinstance(command, click.Group):
+    if isinstance(command, click.Group) and not command.invoke_without_command:
         return  # its commands follow, each under a heading of its own
     name = " ".join(("shuffleboard", *words))
     yield from (f"## {name}", "")

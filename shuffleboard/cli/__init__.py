@@ -17,46 +17,57 @@ from registry.errors import ShuffleboardError, UsageError
 from registry.names import suggestion
 from shuffleboard.cli.examples import with_examples
 
-COMMANDS: Final = {
-    "db": "Create, upgrade and check the database.",
-    "benchmarks": "Fetch, import, generate and list benchmarks.",
-    "models": "Register and list models.",
-    "protocols": "Import and list protocols: how models are asked.",
-    "evaluations": "Submit, watch and control evaluations.",
-    "budgets": "Set what asking providers may cost.",
-    "suites": "Fetch, import and list suites: what is asked of every model.",
-    "boards": "Import and list boards: the tables you publish.",
-    "apply": "Set up what a file describes: benchmarks, models, suites, boards.",
-    "metrics": "Show an evaluation's metrics.",
-    "leaderboard": "Show the leaderboard.",
-    "compare-protocols": "Compare two ways of asking.",
-    "assess": "Find the cheapest variant set that stands for all orders.",
-    "published": "Show results published in papers.",
-    "statistics": "Compare evaluations; noise, PriDe, bootstraps, guessing.",
-    "export": "Write results as files for other programs.",
-    "publish": "Write a board as a site of files, for any web server.",
-    "submissions": "Review submissions.",
-    "embargoes": "Hide evaluations and models until a moment.",
-    "webhooks": "Manage webhooks.",
-    "provenance": "Show where an evaluation's numbers come from.",
-    "verify": "Check an evaluation against its seal, or a published board.",
-    "chain": "List, verify and sign the chain of seals.",
-    "drift": "Show what changed between two runs of the same prompts.",
-    "schedules": "Ask models on endpoints again, to notice when one has moved.",
-    "accounts": "Manage accounts, tokens and the audit trail.",
-    "doctor": "Check a deployment and suggest fixes.",
-    "worker": "Score queued evaluations until stopped.",
-    "beat": "Keep the queue moving when no worker runs; score nothing.",
-    "alive": "Exit with status 1 unless a worker, or beat, on this host is alive.",
-    "serve": "Serve the leaderboard on the web.",
-    "demo": "Show recorded answers of real models, then score a small one while you watch.",
-    "completion": "Complete commands with the Tab key.",
+GROUPS: Final = {
+    "Start": {
+        "demo": "Show recorded answers of real models, then score a small one.",
+        "benchmarks": "Fetch, import, generate and list benchmarks.",
+        "models": "Register and list models.",
+        "evaluations": "Submit, import, watch and read evaluations.",
+        "leaderboard": "Show the leaderboard.",
+        "serve": "Serve the leaderboard on the web.",
+    },
+    "Results": {
+        "statistics": "Compare evaluations; noise, PriDe, guessing, papers.",
+        "protocols": "Import and list protocols: how models are asked.",
+        "verify": "Check an evaluation against its seal, or a published board.",
+        "export": "Write results as files for other programs.",
+    },
+    "Publish": {
+        "suites": "Fetch, import and list what is asked of every model.",
+        "boards": "Import and list the tables you publish.",
+        "publish": "Write a board as a site of files, for any web server.",
+        "submissions": "Review submissions.",
+        "embargoes": "Hide evaluations and models until a moment.",
+        "chain": "List, verify and sign the chain of seals.",
+    },
+    "Operate": {
+        "worker": "Score queued evaluations until stopped.",
+        "db": "Create, upgrade and check the database.",
+        "doctor": "Check a deployment and suggest fixes.",
+        "apply": "Set up all that a file describes.",
+        "accounts": "Manage accounts, tokens and the audit trail.",
+        "budgets": "Set what asking providers may cost.",
+        "schedules": "Ask endpoints again, to notice when one has moved.",
+        "webhooks": "Manage webhooks.",
+        "completion": "Complete commands with the Tab key.",
+    },
 }
 """Commands and their line in `--help`, in the order in which a newcomer needs them."""
 
+COMMANDS: Final = {name: text for commands in GROUPS.values() for name, text in commands.items()}
 
-RENAMED: Final = {"protocol": "assess"}
-"""Old names, which answer until the next release."""
+HIDDEN: Final = {
+    "metrics": "evaluations metrics",
+    "provenance": "evaluations provenance",
+    "drift": "evaluations drift",
+    "compare-protocols": "statistics compare-protocols",
+    "assess": "statistics assess",
+    "protocol": "statistics assess",
+    "published": "statistics published",
+    "alive": "worker alive",
+    "beat": "worker beat",
+}
+"""Names that answer at the top, too, and the place where help shows them."""
 
 
 def load(name: str) -> click.Command:
@@ -81,16 +92,8 @@ def load(name: str) -> click.Command:
             from shuffleboard.cli.boards import suites as command
         case "boards":
             from shuffleboard.cli.boards import boards as command
-        case "metrics":
-            from shuffleboard.cli.reports import metrics as command
         case "leaderboard":
             from shuffleboard.cli.reports import leaderboard as command
-        case "compare-protocols":
-            from shuffleboard.cli.protocol_comparison import compare_protocols as command
-        case "assess":
-            from shuffleboard.cli.assess import assess as command
-        case "published":
-            from shuffleboard.cli.published import published as command
         case "statistics":
             from shuffleboard.cli.statistics import statistics as command
         case "export":
@@ -103,14 +106,10 @@ def load(name: str) -> click.Command:
             from shuffleboard.cli.embargoes import embargoes as command
         case "webhooks":
             from shuffleboard.cli.webhooks import webhooks as command
-        case "provenance":
-            from shuffleboard.cli.proof import provenance as command
         case "verify":
             from shuffleboard.cli.proof import verify as command
         case "chain":
             from shuffleboard.cli.proof import chain as command
-        case "drift":
-            from shuffleboard.cli.proof import drift as command
         case "schedules":
             from shuffleboard.cli.schedules import schedules as command
         case "accounts":
@@ -119,10 +118,6 @@ def load(name: str) -> click.Command:
             from shuffleboard.cli.doctor import doctor as command
         case "worker":
             from shuffleboard.cli.worker import worker as command
-        case "beat":
-            from shuffleboard.cli.beat import beat as command
-        case "alive":
-            from shuffleboard.cli.beat import alive as command
         case "serve":
             from shuffleboard.cli.serve import serve as command
         case "demo":
@@ -144,14 +139,14 @@ class LazyGroup(click.Group):
         """Names, in the order of COMMANDS."""
         return list(COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Imports and returns one command."""
-        if cmd_name in RENAMED:
-            click.echo(f"shuffleboard {cmd_name} is now called: shuffleboard {RENAMED[cmd_name]}", err=True)
-        cmd_name = RENAMED.get(cmd_name, cmd_name)
-        if cmd_name not in COMMANDS:
+        name, _, inner = HIDDEN.get(cmd_name, cmd_name).partition(" ")
+        if name not in COMMANDS:
             return None
-        command = load(cmd_name)
+        command: click.Command | None = load(name)
+        if inner and isinstance(command, click.Group):
+            command = command.get_command(ctx, inner)
         if not gc.isenabled():  # as `main` leaves it
             gc.freeze()
             gc.enable()
@@ -164,7 +159,7 @@ class LazyGroup(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except NoSuchCommand as error:
-            raise NoSuchCommand(error.command_name, possibilities=COMMANDS, ctx=ctx) from None
+            raise NoSuchCommand(error.command_name, possibilities=[*COMMANDS, *HIDDEN], ctx=ctx) from None
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """The names that begin so, without importing any command."""
@@ -174,9 +169,11 @@ class LazyGroup(click.Group):
         return names + click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """The table of commands, without importing any."""
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+        """The tables of commands, without importing any."""
+        widest = max(map(len, COMMANDS))
+        for title, commands in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(widest), text) for name, text in commands.items()])
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
@@ -186,17 +183,17 @@ def cli() -> None:
 
     \b
     A first board, from nothing:
-      shuffleboard benchmarks import questions.jsonl --name my-benchmark
-      shuffleboard models add my-model --kind huggingface --location ./my-model
-      shuffleboard evaluations submit --model my-model --benchmark my-benchmark --variants cyclic --wait
+      shuffleboard benchmarks import questions.jsonl --name exam
+      shuffleboard models add llm --kind huggingface --location ./my-model
+      shuffleboard evaluations submit --model llm --benchmark exam --wait
       shuffleboard leaderboard
       shuffleboard serve
 
     \b
     Settings are environment variables:
-      SHUFFLEBOARD_HOME          data directory (default: the user's data directory)
-      SHUFFLEBOARD_DATABASE_URL  PostgreSQL or SQLite (default: SQLite in the data directory)
-      SHUFFLEBOARD_BROKER_URL    Redis, for many workers (default: none, workers poll the database)
+      SHUFFLEBOARD_HOME          data directory (default: the user's)
+      SHUFFLEBOARD_DATABASE_URL  PostgreSQL or SQLite (default: SQLite in it)
+      SHUFFLEBOARD_BROKER_URL    Redis, for many workers (default: none)
     """  # noqa: D301 - \b is click's mark for "do not wrap"
 
 

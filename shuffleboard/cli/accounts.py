@@ -15,6 +15,7 @@ from registry.people import identities
 from registry.people.accounts import OPERATOR, ROLES, SCOPES
 from registry.tables.accounts import Account, ApiToken, AuditEvent
 from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
+from shuffleboard.cli.groups import Group
 from shuffleboard.cli.tables import print_table, table_options
 
 password_file_option = click.option(
@@ -26,7 +27,7 @@ password_file_option = click.option(
 )
 
 
-@click.group()
+@click.group(cls=Group)
 def accounts() -> None:
     """Manage accounts, tokens and the audit trail.
 

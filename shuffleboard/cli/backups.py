@@ -12,6 +12,7 @@ from registry.queue.claims import live_workers
 from registry.schema.history import head
 from shuffleboard.cli.common import json_option, note, print_json, settings_of
 from shuffleboard.cli.files import require_kind
+from shuffleboard.cli.groups import Where
 
 
 @click.command("backup")
@@ -61,7 +62,15 @@ def restore_command(file: Path, as_json: bool) -> None:
 
 
 @click.command("move")
-@click.option("--to", "target", required=True, metavar="URL", help="The database to fill: sqlite:/// or postgresql://.")
+@click.option(
+    "--to",
+    "--out",
+    "target",
+    cls=Where,
+    required=True,
+    metavar="URL",
+    help="The database to fill: sqlite:/// or postgresql://.",
+)
 @json_option
 def move_command(target: str, as_json: bool) -> None:
     """Copy everything into an empty database of either engine, verify every seal there, and switch to it.

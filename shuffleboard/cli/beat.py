@@ -1,4 +1,4 @@
-"""`shuffleboard beat` and `shuffleboard alive`."""
+"""`shuffleboard worker beat` and `shuffleboard worker alive`."""
 
 import os
 import signal
@@ -94,7 +94,7 @@ def _write(sign: Path) -> None:
 
 
 @click.command()
-@click.argument("what", type=click.Choice(("worker", "beat")))
+@click.argument("what", type=click.Choice(("worker", "beat")), default="worker")
 @click.option(
     "--seconds",
     type=click.FloatRange(min=0, min_open=True),
@@ -102,7 +102,7 @@ def _write(sign: Path) -> None:
     help="Seconds of silence that count as dead. Default: 30 for worker, 10 × SHUFFLEBOARD_RECONCILE_SECONDS for beat.",
 )
 def alive(what: str, seconds: float | None) -> None:
-    """Exit with status 0 when a worker, or beat, on this host is alive; with 1 when none is.
+    """Exit with status 1 unless a worker, or with `beat` a beat, on this host is alive.
 
     A worker records a sign of life in the database three times in 30 seconds, beat in its data directory after each
     round. For health checks of containers; `shuffleboard doctor` checks all hosts.

@@ -15,10 +15,11 @@ from shuffleboard.cli.common import engine_of, json_option, note, print_json, se
 from shuffleboard.cli.errata import errata
 from shuffleboard.cli.fetch import fetch_command, list_available
 from shuffleboard.cli.files import require_kind
+from shuffleboard.cli.groups import Group
 from shuffleboard.cli.tables import print_table, show, table_options
 
 
-@click.group()
+@click.group(cls=Group)
 def benchmarks() -> None:
     """Fetch, import, generate, list and correct benchmarks."""
 

@@ -24,11 +24,12 @@ from registry.verdicts.comparisons import of_neighbours
 from shuffleboard.cli.common import engine_of, json_option, note, note_not_ranked, print_json, settings_of
 from shuffleboard.cli.fetch import fetch_suite_command
 from shuffleboard.cli.files import require_kind
+from shuffleboard.cli.groups import Group
 from shuffleboard.cli.planning import differing_option, power_option, print_smallest
 from shuffleboard.cli.tables import Detailed, print_table, show, table_options
 
 
-@click.group()
+@click.group(cls=Group)
 def suites() -> None:
     """Fetch, import and list suites: what is asked of every model."""
 
@@ -143,7 +144,7 @@ def show_suite(name: str, as_json: bool) -> None:
     )
 
 
-@click.group()
+@click.group(cls=Group)
 def boards() -> None:
     """Import and list boards: the tables an organisation publishes."""
 

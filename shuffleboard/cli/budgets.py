@@ -9,12 +9,13 @@ from registry.providers.budgets import budget_document, set_budget
 from registry.providers.prices import load_prices
 from registry.tables.providers import BUDGET_KINDS, Budget
 from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
+from shuffleboard.cli.groups import Group
 from shuffleboard.cli.tables import print_table, table_options
 
 _KIND = click.argument("kind", type=click.Choice(BUDGET_KINDS))
 
 
-@click.group()
+@click.group(cls=Group)
 def budgets() -> None:
     """Set what asking providers may cost."""
 

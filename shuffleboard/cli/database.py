@@ -11,9 +11,10 @@ from registry.errors import UsageError
 from registry.schema.history import current, head, not_todays, require_current
 from shuffleboard.cli.backups import backup_command, move_command, restore_command
 from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
+from shuffleboard.cli.groups import Group
 
 
-@click.group()
+@click.group(cls=Group)
 def db() -> None:
     """Create, upgrade and check the database."""
 

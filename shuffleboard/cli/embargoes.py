@@ -10,10 +10,11 @@ from registry.lookups import find_evaluation, find_revision
 from registry.people.accounts import OPERATOR
 from shuffleboard.cli.boards import parse_time
 from shuffleboard.cli.common import engine_of, json_option, print_json, settings_of
+from shuffleboard.cli.groups import Group
 from shuffleboard.cli.tables import print_table, table_options
 
 
-@click.group()
+@click.group(cls=Group)
 def embargoes() -> None:
     """Hide evaluations and models until a moment."""
 

@@ -14,6 +14,7 @@ from registry.lookups import find_version
 from registry.results.errata import TREATMENTS, errata_document, newest_errata, versions_of_errata
 from registry.tables import ERRATUM_STATUSES, ErrataVersion
 from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
+from shuffleboard.cli.groups import Group, Where
 from shuffleboard.cli.tables import print_table, table_options
 
 errata_option = click.option(
@@ -26,7 +27,7 @@ note_option = click.option("--note", "why", required=True, metavar="TEXT", help=
 MOST_BYTES = 64 << 20
 
 
-@click.group()
+@click.group(cls=Group)
 def errata() -> None:
     """Say that a question is disputed or its key wrong, and see every metric without it, or with the right key.
 
@@ -114,7 +115,15 @@ def take_back_command(name: str, question: str, why: str, as_json: bool) -> None
 @errata.command("export")
 @click.argument("name")
 @click.option("--errata-version", "number", type=click.IntRange(1), default=None, help="An older version.")
-@click.option("--out", type=click.Path(path_type=Path), default=None, help="New file to write.  [default: stdout]")
+@click.option(
+    "--to",
+    "--out",
+    "out",
+    cls=Where,
+    type=click.Path(path_type=Path),
+    default=None,
+    help="New file to write.  [default: stdout]",
+)
 def export_command(name: str, number: int | None, out: Path | None) -> None:
     """Write the errata of benchmark NAME as a JSON file, which another registry can import."""
     import json

@@ -31,6 +31,7 @@ from registry.tables import EVALUATION_STATES, QUEUES, Evaluation, ModelRevision
 from shuffleboard.cli.common import budget_option, engine_of, json_option, note, print_json, settings_of
 from shuffleboard.cli.estimates import print_estimate
 from shuffleboard.cli.files import require_kind
+from shuffleboard.cli.groups import Group, Where
 from shuffleboard.cli.models import register_of_hub
 from shuffleboard.cli.selecting import filter_options, nothing_matches, selection_of
 from shuffleboard.cli.tables import print_table, show, table_options
@@ -45,11 +46,20 @@ CRATE_METADATA: Final = "ro-crate-metadata.json"
 """The file that marks an RO-Crate. Reading and writing crates takes libraries that nothing else here needs."""
 
 
-@click.group()
+@click.group(
+    cls=Group,
+    lazily={
+        "metrics": "shuffleboard.cli.reports:metrics",
+        "provenance": "shuffleboard.cli.proof:provenance",
+        "drift": "shuffleboard.cli.proof:drift",
+    },
+)
 def evaluations() -> None:
-    """Submit, watch and control evaluations."""
+    """Submit, import, watch and read evaluations."""
 
 
+DEFAULT_VARIANTS: Final = "cyclic"
+"""What is asked unless somebody says otherwise: every option once at every position."""
 VARIANTS_HELP = (
     f"Kind of variants, or several joined by '*': {', '.join(VARIANT_KINDS)}.  [KIND:parameter=value,parameter=value]"
 )
@@ -57,7 +67,7 @@ VARIANTS_HELP = (
 _ASKED = (
     click.option("--model", required=True, help="Model NAME, NAME@REVISION, or OWNER/NAME of one on the hub."),
     click.option("--benchmark", "benchmarks", multiple=True, help="Benchmark NAME, or NAME@VERSION."),
-    click.option("--variants", default=None, help=VARIANTS_HELP),
+    click.option("--variants", default=None, help=f"{VARIANTS_HELP}  [default: {DEFAULT_VARIANTS}]"),
     click.option(
         "--suite", default=None, help="Everything in this suite that is still missing: NAME, or NAME@VERSION."
     ),
@@ -145,8 +155,11 @@ def _plan(**asked: Any) -> Plan:
     if (suite or board) and contradicting:
         asker = "a board" if board else "a suite"
         raise UsageError(f"{asker} already defines what is asked; leave out {', '.join(contradicting)}")
-    if not (suite or board) and (len(benchmarks) != 1 or variants is None):
-        raise UsageError("give one --benchmark and --variants, or --suite, or --board")
+    if not (suite or board) and len(benchmarks) != 1:
+        lack = "--benchmark is missing" if not benchmarks else f"{len(benchmarks)} times --benchmark"
+        raise UsageError(f"{lack}: give one, or --suite, or --board")
+    if not (suite or board) and variants is None:
+        variants = asked["variants"] = DEFAULT_VARIANTS
     precision = _precision(asked)
     if variants is not None:
         asked["variants"] = parse_variants(variants, read_files=True)
@@ -509,7 +522,7 @@ def list_command(state: str | None, limit: int | None, as_json: bool, **filters:
         "prompts": "Prompts",
     }
     more = {"benchmark_version": "Version", "no_worker": "No worker"}
-    print_table(rows, headings, empty, more=more, drop=("replicate", "revision", "shots", "protocol", "variants"))
+    print_table(rows, headings, empty, more=more, drop=("replicate", "revision", "shots", "prompts", "prompts_done"))
     waiting = [str(row["evaluation"]) for row in rows if row["no_worker"]]
     if waiting:
         note(f"{NO_WORKER}; evaluation {', '.join(waiting)} waits")
@@ -528,9 +541,12 @@ def show_command(evaluation_id: int, watch: bool, as_json: bool) -> None:
         progress = wait_for(engine, [evaluation_id], None)[0]
     with read_session(engine) as session:
         cost = cost_document(session, evaluation_id, settings)
+        about = _about(find_evaluation(session, evaluation_id))
     if as_json:
-        print_json(progress.document() | {"cost": cost})
+        print_json(progress.document() | about | {"cost": cost})
         return
+    for key, value in about.items():
+        click.echo(f"{key:18} {value}")
     for key, value in progress.document().items():
         if key != "waits":
             click.echo(f"{key.replace('_', ' '):18} {'–' if value is None else value}")
@@ -551,6 +567,19 @@ def show_command(evaluation_id: int, watch: bool, as_json: bool) -> None:
         note(NO_WORKER)
 
 
+def _about(evaluation: Evaluation) -> dict[str, Any]:
+    """Which model was asked what, and how."""
+    revision, version, protocol = evaluation.model_revision, evaluation.benchmark_version, evaluation.protocol
+    return {
+        "model": f"{revision.model.name}@{revision.number}",
+        "benchmark": f"{version.benchmark.name}@{version.version}",
+        "protocol": protocol.name,
+        "shots": protocol.shots,
+        "variants": evaluation.variant_set.name,
+        "replicate": evaluation.replicate,
+    }
+
+
 def _action(name: str, summary: str) -> None:
     @evaluations.command(name, help=summary)
     @click.argument("evaluation_id", type=int)
@@ -564,7 +593,9 @@ def _action(name: str, summary: str) -> None:
 
 @evaluations.command("export")
 @click.argument("evaluation_id", type=int)
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="New folder to write.")
+@click.option(
+    "--to", "--out", "out", cls=Where, type=click.Path(path_type=Path), required=True, help="New folder to write."
+)
 @click.option(
     "--audience",
     type=click.Choice(AUDIENCES),
@@ -649,7 +680,13 @@ def _withdrawn(engine: Engine, evaluation_id: int, kind: str, copies: list[int],
 @click.option("--older-than", "days", type=int, default=None, metavar="DAYS", help="Those sealed so many days ago.")
 @click.option("--larger-than", type=int, default=None, metavar="N", help="Those of more than N prompts.")
 @click.option(
-    "--to", default="", metavar="URL", help="A folder or s3://bucket/prefix.  [default: SHUFFLEBOARD_ARCHIVES]"
+    "--to",
+    "--out",
+    "to",
+    cls=Where,
+    default="",
+    metavar="URL",
+    help="A folder or s3://bucket/prefix.  [default: SHUFFLEBOARD_ARCHIVES]",
 )
 @click.option("--dry-run", is_flag=True, help="Say what would be archived; move nothing.")
 @json_option

@@ -9,11 +9,14 @@ from registry.exchange.exports import FORMATS, ExportRequest, export
 from registry.queue.progress import import_progress
 from registry.schema.audiences import AUDIENCES, Audience
 from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
+from shuffleboard.cli.groups import Where
 
 
 @click.command("export")
 @click.option("--format", "format_", type=click.Choice(tuple(FORMATS)), required=True, help="Kind of files.")
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="New folder to write.")
+@click.option(
+    "--to", "--out", "out", cls=Where, type=click.Path(path_type=Path), required=True, help="New folder to write."
+)
 @click.option("--evaluation", "evaluations", type=int, multiple=True, help="Only this evaluation; may be repeated.")
 @click.option(
     "--benchmark", "benchmarks", multiple=True, help="Only this benchmark: NAME, or NAME@VERSION; may be repeated."

@@ -3,7 +3,6 @@
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,7 +15,8 @@ from registry.db import MAX_INTEGER, read_session, write_session
 from registry.errors import IngestError, NotFoundError, ShuffleboardError, UsageError
 from registry.tables import Benchmark, BenchmarkVersion
 from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
-from shuffleboard.cli.tables import asked_layout, print_table, wide_option
+from shuffleboard.cli.groups import Where
+from shuffleboard.cli.tables import asked_layout, common_beginning, print_table, wide_option
 
 NONSENSE: Final = "nonsenseqa"
 
@@ -27,7 +27,9 @@ _folder = click.Path(path_type=Path, file_okay=False)
 @click.argument("name", metavar="NAME|FILE.toml", required=False)
 @click.option("--revision", default=None, help="Branch, tag or commit of the dataset, instead of the recipe's.")
 @click.option("--as", "as_name", default=None, help="Name in the registry.  [default: the recipe's]")
-@click.option("--to", "to_folder", type=_folder, default=None, help="Only download into this folder.")
+@click.option(
+    "--to", "--out", "to_folder", cls=Where, type=_folder, default=None, help="Only download into this folder."
+)
 @click.option("--from", "from_folder", type=_folder, default=None, help="Read what --to has written, without the hub.")
 @click.option("--repo", default=None, metavar="OWNER/NAME", help="A dataset without a recipe; see --columns.")
 @click.option("--files", default=None, metavar="PATTERN", help="Files of --repo, such as 'data/test-*.parquet'.")
@@ -319,13 +321,6 @@ def _listed(recipe: Recipe, here: Collection[str]) -> dict[str, Any]:
     }
 
 
-def _common(texts: Sequence[str]) -> str:
-    """What all texts begin with."""
-    first, last = min(texts), max(texts)
-    alike = takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False))
-    return first[: sum(1 for _ in alike)]
-
-
 def _family(members: Sequence[Recipe], here: Collection[str]) -> dict[str, Any]:
     """One line for recipes that are alike: their common beginning, and the range of what differs."""
     counts = sorted({recipe.questions.count for recipe in members if recipe.questions.count is not None})
@@ -333,19 +328,21 @@ def _family(members: Sequence[Recipe], here: Collection[str]) -> dict[str, Any]:
     licences = sorted({recipe.licence or "?" for recipe in members})
     there = sum(recipe.name in here for recipe in members)
     return {
-        "name": f"{_common([recipe.name for recipe in members])}… ({len(members)})",
+        "name": f"{common_beginning([recipe.name for recipe in members])}… ({len(members)})",
         "questions": "–".join(map(str, dict.fromkeys((counts[0], counts[-1])))) if counts else None,
         "language": f"{len(languages)} languages" if len(languages) > 1 else next(iter(languages)),
         "licence": ", ".join(licences) if len(licences) <= 2 else f"{len(licences)} licences",
         "here": str(there or ""),
-        "title": _common([recipe.title for recipe in members]).rstrip(" ,:-"),
+        "title": common_beginning([recipe.title for recipe in members]).rstrip(" ,:-"),
     }
 
 
 @click.command("fetch")
 @click.argument("name")
 @click.option("--from", "from_folder", type=_folder, default=None, help="Read what --to has written, without the hub.")
-@click.option("--to", "to_folder", type=_folder, default=None, help="Only download into this folder.")
+@click.option(
+    "--to", "--out", "to_folder", cls=Where, type=_folder, default=None, help="Only download into this folder."
+)
 @click.option("--revision", default=None, help="Branch or tag of every dataset, such as main, instead of the recipes'.")
 @json_option
 def fetch_suite_command(

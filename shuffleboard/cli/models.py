@@ -22,10 +22,11 @@ from registry.revisions.store import (
 from registry.settings import Settings
 from registry.tables import MODEL_KINDS, Model, ModelRevision
 from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
+from shuffleboard.cli.groups import Group
 from shuffleboard.cli.tables import print_table, show, table_options
 
 
-@click.group()
+@click.group(cls=Group)
 def models() -> None:
     """Register and list models."""
 

@@ -18,6 +18,7 @@ from registry.proof.provenance import GROUPS, compare_provenance, provenance_doc
 from registry.proof.signing import key_path, new_key, read_key, sign_head, signature_problems
 from registry.tables import ChainLink
 from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
+from shuffleboard.cli.groups import Group
 from shuffleboard.cli.tables import print_table, show, table_options
 
 FLIPS_SHOWN = 20
@@ -244,7 +245,7 @@ def _say(document: Mapping[str, Any], evaluation_id: int | None, *, quiet: bool)
             note(f"evaluation {evaluation_id}: {problem}")
 
 
-@click.group(invoke_without_command=True)
+@click.group(cls=Group, invoke_without_command=True)
 @table_options
 @json_option
 @click.pass_context

@@ -1,4 +1,4 @@
-"""`shuffleboard compare-protocols`."""
+"""`shuffleboard statistics compare-protocols`."""
 
 from typing import Any
 

@@ -31,13 +31,14 @@ from registry.results.prompts import prompts_of_question
 from registry.tables import Protocol, Question
 from shuffleboard.cli.common import engine_of, json_option, note, print_json, print_json_list, settings_of
 from shuffleboard.cli.files import require_kind
+from shuffleboard.cli.groups import Group
 from shuffleboard.cli.tables import print_table, table_options
 
 if TYPE_CHECKING:
     from workers.matching import SentenceMatcher
 
 
-@click.group()
+@click.group(cls=Group)
 def protocols() -> None:
     """Import and list protocols: how a model is asked and how its answer is read."""
 

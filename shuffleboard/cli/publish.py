@@ -6,12 +6,19 @@ import click
 
 from registry.queue.display import progress_display
 from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
+from shuffleboard.cli.groups import Where
 
 
 @click.command()
 @click.argument("board")
 @click.option(
-    "--to", type=click.Path(path_type=Path), required=True, help="Folder of the site: a new one, or an earlier site's."
+    "--to",
+    "--out",
+    "to",
+    cls=Where,
+    type=click.Path(path_type=Path),
+    required=True,
+    help="Folder of the site: a new one, or an earlier site's.",
 )
 @json_option
 def publish(board: str, to: Path, as_json: bool) -> None:

@@ -1,14 +1,15 @@
-"""`shuffleboard published`."""
+"""`shuffleboard statistics published`."""
 
 import click
 
 from registry.db import read_session
 from registry.studies.published import published_rows
 from shuffleboard.cli.common import engine_of, json_option, print_json, settings_of
+from shuffleboard.cli.groups import Group
 from shuffleboard.cli.tables import print_table, table_options
 
 
-@click.group()
+@click.group(cls=Group)
 def published() -> None:
     """Show results published in papers."""
 

@@ -8,10 +8,11 @@ from registry.lookups import find_board, find_revision
 from registry.people.accounts import OPERATOR
 from registry.studies.schedules import add_schedule, end_schedule, schedule_documents
 from shuffleboard.cli.common import budget_option, engine_of, json_option, note, print_json, settings_of
+from shuffleboard.cli.groups import Group
 from shuffleboard.cli.tables import print_table, table_options
 
 
-@click.group()
+@click.group(cls=Group)
 def schedules() -> None:
     """Ask models on endpoints again, to notice when one has moved."""
 
@@ -35,7 +36,7 @@ def add_command(
 ) -> None:
     """Ask the first questions of EVALUATION again every so many days, the first time at once.
 
-    EVALUATION is sealed, and of a model on an endpoint. `shuffleboard beat`, or a worker, queues each run, once.
+    EVALUATION is sealed, and of a model on an endpoint. `shuffleboard worker beat`, or a worker, queues each run, once.
     """
     if (evaluation is None) == (board is None) or (board is None) != (model is None):
         raise UsageError("give either the number of an evaluation, or --board and --model")

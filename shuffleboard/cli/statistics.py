@@ -11,12 +11,20 @@ from registry.lookups import find_sealed
 from registry.metrics import METRICS
 from registry.results.reports import evaluation_metrics
 from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
+from shuffleboard.cli.groups import Group
 from shuffleboard.cli.noise import noise_from_option, print_noise
 from shuffleboard.cli.planning import differing_option, power_option, print_smallest
 from shuffleboard.cli.tables import print_table, show, table_options
 
 
-@click.group()
+@click.group(
+    cls=Group,
+    lazily={
+        "assess": "shuffleboard.cli.assess:assess",
+        "compare-protocols": "shuffleboard.cli.protocol_comparison:compare_protocols",
+        "published": "shuffleboard.cli.published:published",
+    },
+)
 def statistics() -> None:
     """Compare evaluations; noise, PriDe, CoRA's bootstrap, contamination, guessing, power."""
 

@@ -20,11 +20,12 @@ from registry.tables import QUEUES
 from registry.tables.accounts import SUBMISSION_STATES
 from shuffleboard.cli.common import budget_option, engine_of, json_option, note, print_json, settings_of
 from shuffleboard.cli.estimates import print_estimate
+from shuffleboard.cli.groups import Group
 from shuffleboard.cli.models import inspect_here
 from shuffleboard.cli.tables import print_table, show, table_options
 
 
-@click.group()
+@click.group(cls=Group)
 def submissions() -> None:
     """Review submissions."""
 

@@ -12,6 +12,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import takewhile
 from typing import Any, Final, TypeVar
 
 import click
@@ -28,10 +29,12 @@ SHORTENED: Final = frozenset(
     {
         *("model", "name", "account", "benchmark", "benchmarks", "suite", "title", "task", "tasks"),
         *("location", "url", "where", "source", "address", "target", "subject", "error", "reason"),
-        *("kinds", "scopes", "questions_asked", "variants", "asks", "paper", "action", "submitter"),
+        *("kinds", "scopes", "questions_asked", "variants", "asks", "paper", "action", "submitter", "protocol"),
     }
 )
 """Keys of the columns that hold names and texts. Everything else is shown whole: numbers, intervals, states, times."""
+NAMES: Final = frozenset({"model", "name", "account", "benchmark", "suite", "task", "protocol", "variants", "board"})
+"""Keys of the columns whose different names stay different however they are shortened."""
 ESSENTIAL: Final = frozenset({"model", "name", "metric"})
 """Keys of the columns that say what a row is about: never left out. Nor is a table's first column."""
 CONTEXT: Final = frozenset(
@@ -155,6 +158,7 @@ class _Table:
 
     def __post_init__(self) -> None:
         number = (int, float, type(None), Detailed)
+        self._known_least: dict[str, int] = {}
         self.numeric = {key for key, column in self.cells.items() if all(isinstance(cell, number) for cell in column)}
 
     def fit(self, room: int, drop: Sequence[str]) -> list[str]:
@@ -201,13 +205,25 @@ class _Table:
 
     def _least(self) -> int:
         return _total(
-            {key: min(width, NAME_WIDTH) if key in SHORTENED else width for key, width in self.widths().items()}
+            {
+                key: max(min(width, NAME_WIDTH), self._shortest(key)) if key in SHORTENED else width
+                for key, width in self.widths().items()
+            }
         )
+
+    def _shortest(self, key: str) -> int:
+        """The least width at which the names of a column can still be told apart."""
+        if key not in NAMES:
+            return SHORTEST
+        texts = [_text(cell) for cell in self.cells[key]]
+        if key not in self._known_least:
+            self._known_least[key] = least_width(texts)
+        return self._known_least[key]
 
     def narrowed(self, room: int) -> dict[str, int]:
         """Widths with the widest names narrowed until the table fits or no name can be shorter."""
         found = self.widths()
-        least = {key: max(SHORTEST, *map(_width, self.titles[key])) for key in found if key in SHORTENED}
+        least = {key: max(self._shortest(key), *map(_width, self.titles[key])) for key in found if key in SHORTENED}
         while _total(found) > room:
             wide = [key for key in least if found[key] > least[key]]
             if not wide:
@@ -224,8 +240,13 @@ class _Table:
             words = {key: ["", *self.titles[key]][max(0, level - height + len(self.titles[key]) + 1)] for key in widths}
             line = _line(words, widths, self.numeric)
             click.echo(click.style(line, bold=True) if styled else line)
-        for row in zip(*(self.cells[key] for key in widths), strict=True):
-            click.echo(_line(dict(zip(widths, map(_text, row), strict=True)), widths, self.numeric))
+        columns = []
+        for key, width in widths.items():
+            texts = [_text(cell) for cell in self.cells[key]]
+            short = shortened_apart(texts, width) if key in NAMES else {}
+            columns.append([short.get(text, text) for text in texts])
+        for row in zip(*columns, strict=True):
+            click.echo(_line(dict(zip(widths, row, strict=True)), widths, self.numeric))
 
 
 @dataclass(frozen=True)
@@ -258,6 +279,56 @@ def shortened(text: str, width: int) -> str:
         return text
     end = (width - 1) // 2
     return f"{_beginning(text, width - 1 - end)}…{_beginning(text[::-1], end)[::-1]}"
+
+
+def shortened_apart(texts: Iterable[str], width: int) -> dict[str, str]:
+    """Each text as it is shown in `width` columns; those that differ are shown differently if that is possible.
+
+    Names lose their middle; names that would then look the same show where they differ instead.
+
+    >>> names = ["Meta-Llama-3-8B-Instruct", "Meta-Llama-3-70B-Instruct", "gemma-2b"]
+    >>> list(shortened_apart(names, 18).values())
+    ['Meta-…-8B-Instruct', 'Meta…-70B-Instruct', 'gemma-2b']
+    """
+    found = {text: shortened(text, width) for text in texts}
+    alike: dict[str, list[str]] = {}
+    for text, short in found.items():
+        alike.setdefault(short, []).append(text)
+    for group in alike.values():
+        if len(group) > 1:
+            found |= _around_difference(group, width)
+    return found
+
+
+def _around_difference(group: Sequence[str], width: int) -> dict[str, str]:
+    """Texts that begin and end alike, as their ends from just before where they differ, or else that part alone."""
+    begins = len(common_beginning(group))
+    found = {}
+    for text in group:
+        tail = text[max(0, begins - 1) :]
+        if _width(tail) <= width - 3:
+            found[text] = f"{_beginning(text, width - 1 - _width(tail))}…{tail}"
+        else:
+            start = _beginning(text, max(1, width // 4))
+            found[text] = f"{start}…{_beginning(tail, width - 2 - _width(start))}…"
+    return found
+
+
+def common_beginning(texts: Sequence[str]) -> str:
+    """What all texts begin with."""
+    first, last = min(texts), max(texts)
+    alike = takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False))
+    return first[: sum(1 for _ in alike)]
+
+
+def least_width(texts: Iterable[str]) -> int:
+    """The least width, of SHORTEST or more, at which different texts are shown differently."""
+    different = set(texts)
+    longest = max(map(_width, different), default=0)
+    for width in range(SHORTEST, longest):
+        if len(set(shortened_apart(different, width).values())) == len(different):
+            return width
+    return max(SHORTEST, longest)
 
 
 def _total(widths: Mapping[str, int]) -> int:

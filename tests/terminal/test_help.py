@@ -1,12 +1,13 @@
 """Every command's help ends with an example that can be typed, and the shell completes it."""
 
+import re
 import shlex
 from pathlib import Path
 
 import click
 import pytest
 
-from shuffleboard.cli import cli
+from shuffleboard.cli import HIDDEN, cli
 from shuffleboard.cli.examples import EXAMPLES
 from tests.commands import shuffleboard
 from tests.docs.pages import generator
@@ -27,11 +28,40 @@ def test_the_help_shows_an_example_of_the_command_that_parses(name: str) -> None
     assert line.startswith(f"shuffleboard {name}")
     command, words = cli, words[1:]
     with click.Context(cli) as outer:
-        while isinstance(command, click.Group):
+        while isinstance(command, click.Group) and words and not words[0].startswith("-"):
             _, found, words = command.resolve_command(outer, words)
             assert found is not None
             command = found
         command.make_context(name, words, parent=outer)
+
+
+GROUPS_OF_COMMANDS = ["", *(name for name, command in COMMANDS.items() if isinstance(command, click.Group))]
+
+
+@pytest.mark.parametrize("name", GROUPS_OF_COMMANDS)
+def test_no_summary_is_cut_off_at_80_columns(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = shuffleboard(*name.split(), "--help").stdout
+    listed = shown.partition("Example:")[0].partition("Commands:" if name else "Start:")[2]
+    assert "..." not in listed
+    assert max(map(len, shown.partition("Example:")[0].splitlines())) <= 80
+
+
+def test_the_top_has_four_groups_and_moved_names_still_answer() -> None:
+    shown = shuffleboard("--help").stdout
+    assert re.findall(r"^(\w+):$", shown, re.MULTILINE) == ["Options", "Start", "Results", "Publish", "Operate"]
+    for old, place in HIDDEN.items():
+        assert not re.search(rf"^  {old} ", shown, re.MULTILINE)
+        old_help = shuffleboard(old, "--help").stdout.partition("\n")
+        new_help = shuffleboard(*place.split(), "--help").stdout.partition("\n")
+        assert old_help[2] == new_help[2]
+
+
+@pytest.mark.parametrize("command", ["export", "evaluations export", "benchmarks errata export", "publish", "db move"])
+def test_where_something_is_written_has_one_word_and_the_other_is_accepted(command: str) -> None:
+    (option,) = [option for option in COMMANDS[command].params if "--to" in option.opts]
+    assert option.opts == ["--to", "--out"]
+    assert "--out" not in shuffleboard(*command.split(), "--help").stdout
 
 
 @pytest.mark.parametrize(

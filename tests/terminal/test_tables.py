@@ -13,6 +13,7 @@ from tests.docs.pages import generator
 from tests.outputs.conftest import Registry
 from tests.terminal.conftest import BENCHMARK, LONG, MODELS
 
+ALIKE = [f"Meta-Llama-{version}-{size}B-Instruct" for version in ("3", "3.1") for size in (8, 70, 405)]
 WIDTHS = (60, 80, 120)
 HEADINGS = {"model": "Model", "accuracy": "Accuracy", "score": "Mean score", "state": "State"}
 ROWS = [
@@ -73,6 +74,27 @@ def test_intervals_go_before_columns_and_names_lose_their_middle(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: int | None, expected: str
 ) -> None:
     assert drawn(capsys, monkeypatch, width) == dedent(expected)
+
+
+@pytest.mark.parametrize("width", [50, 60, 80])
+def test_names_that_differ_are_shown_differently(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    rows = [{"model": name, "benchmark": f"{name}-bench", "state": "complete"} for name in ALIKE]
+    print_table(rows, {"model": "Model", "benchmark": "Benchmark", "state": "State"}, "nothing")
+    lines = click.unstyle(capsys.readouterr().out).splitlines()[1:]
+    assert len({line.split("  ")[0] for line in lines}) == len(ALIKE)
+    assert max(map(len, lines)) <= width
+
+
+def test_an_evaluation_says_which_model_was_asked_what_and_how(filled: Registry) -> None:
+    listed = shuffleboard("evaluations", "list", "--columns", "evaluation", width=80).stdout.split()
+    shown = shuffleboard("evaluations", "show", listed[-1]).stdout
+    for key, value in {"model": f"{LONG}@1", "protocol": "symbols", "variants": "cyclic"}.items():
+        assert re.search(rf"^{key} +{re.escape(value)}$", shown, re.MULTILINE)
+    assert BENCHMARK in shown
 
 
 def test_columns_leave_in_the_order_of_their_priority(

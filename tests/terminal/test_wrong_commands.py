@@ -48,7 +48,7 @@ WRONG: dict[str, tuple[int, tuple[str, ...]]] = {
     "suites show robustness-cor": (1, ("suite 'robustness-cor'", "did you mean robustness-core?")),
     "models show medalpaca-7b@3": (1, ("medalpaca-7b", "'3'", "it has: 1")),
     "published list --metric acuracy": (1, ("metric 'acuracy'", "did you mean accuracy")),
-    "evaluations submit --model medalpaca-7b --benchmark x": (2, ("--variants", "or --suite, or --board")),
+    "evaluations submit --model medalpaca-7b": (2, ("--benchmark is missing", "or --suite, or --board")),
     "leaderboard --variants divergent:sed=1": (2, ("'sed=1'", "did you mean seed?")),
     # Files
     "evaluations import {}/benchmark.jsonl": (1, ("benchmark.jsonl: is a benchmark", "benchmarks import {}/bench")),

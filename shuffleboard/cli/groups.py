@@ -1,0 +1,70 @@
+"""Groups of commands: whole summaries in their help, and commands that are imported when they are called."""
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+import click
+from click.exceptions import NoSuchCommand
+
+from shuffleboard.cli.examples import with_examples
+
+
+class Group(click.Group):
+    """A group whose help cuts off no summary.
+
+    lazily: name of a command to `module:attribute`, for those whose module this group does not import.
+    """
+
+    group_class = type
+
+    def __init__(self, *arguments: Any, lazily: Mapping[str, str] | None = None, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._lazily = dict(lazily or {})
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names, in alphabetical order."""
+        return sorted({*super().list_commands(ctx), *self._lazily})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command, imported if it has not been."""
+        if cmd_name in self._lazily:
+            module, _, attribute = self._lazily.pop(cmd_name).partition(":")
+            command: click.Command = getattr(import_module(module), attribute)
+            self.add_command(with_examples(command, f"{self.name} {cmd_name}"), cmd_name)
+        return super().get_command(ctx, cmd_name)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that the first argument names; for one that there is not, the likeliest ones are named."""
+        try:
+            return super().resolve_command(ctx, args)
+        except NoSuchCommand as error:
+            raise NoSuchCommand(error.command_name, possibilities=self.list_commands(ctx), ctx=ctx) from None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Each command with its summary, on as many lines as that takes."""
+        found = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        rows = [(name, summary(command)) for name, command in found if command is not None and not command.hidden]
+        if rows:
+            with formatter.section("Commands"):
+                formatter.write_dl(rows)
+
+
+def summary(command: click.Command) -> str:
+    """The first sentence of a command's help, whole."""
+    return command.get_short_help_str(limit=1000)
+
+
+class Where(click.Option):
+    """`--to`, which is accepted as `--out` too and shown by its first name alone."""
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """As click has it, without the second name."""
+        every = self.opts
+        self.opts = every[:1]
+        try:
+            return super().get_help_record(ctx)
+        finally:
+            self.opts = every
