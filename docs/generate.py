@@ -110,7 +110,6 @@ SETTING_GROUPS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
         "Models on servers that speak OpenAI's protocol. More: [endpoints](operations.md#endpoints).",
         (
             "endpoints",
-            "markers",
             "prices",
             "endpoint_top_logprobs",
             "markers",

@@ -1,7 +1,7 @@
 """Maintenance: what has to be done again and again, whether or not anything is being scored.
 
-Every worker does it between shards, and `shuffleboard worker beat` does nothing else. Any number may do it at once: each part
-locks its rows, skips those locked by others, and repeats its condition before it writes.
+Every worker does it between shards, and `shuffleboard worker beat` does nothing else. Any number may do it at once:
+each part locks its rows, skips those locked by others, and repeats its condition before it writes.
 """
 
 import threading
