@@ -19,7 +19,8 @@ _NAME = re.compile(r"[A-Za-z0-9._-]+")
 def check_name(what: str, name: str) -> str:
     """`name` if it is made of letters, digits, `.`, `_` and `-`; else UsageError."""
     if not _NAME.fullmatch(name) or len(name) > 200 or name in (".", ".."):
-        raise UsageError(f"{what} name {name!r}: use up to 200 letters, digits, '.', '_' and '-'")
+        shown = name if len(name) <= 200 else f"{name[:200]}…"
+        raise UsageError(f"{what} name {shown!r}: use up to 200 letters, digits, '.', '_' and '-'")
     return name
 
 

@@ -11,6 +11,7 @@ import threading
 from collections import OrderedDict
 from dataclasses import dataclass
 from http import HTTPStatus
+from sys import getsizeof
 from typing import Final
 
 from flask import Flask, Response, current_app, g, request
@@ -20,12 +21,12 @@ from sqlalchemy.exc import DBAPIError, OperationalError, ProgrammingError
 from registry.db import database_now
 from registry.replica import replayed
 from registry.tables import Embargo
-from web import frame
+from web import addresses, frame
 from web.identity import viewer
 from web.reading import read_primary_instead, reading, reads_from_replica
 
 CAPACITY: Final = 64 * 2**20
-"""Bytes of bodies that a process keeps, the least recently used dropped first."""
+"""Bytes of pages that a process keeps, the least recently used dropped first."""
 LARGEST: Final = 2 * 2**20
 """Bytes of the largest body that is kept."""
 PATIENCE_SECONDS: Final = 2.0
@@ -86,6 +87,12 @@ ENDPOINTS: Final = frozenset(
 """What depends on its address and the database alone: not on the clock, a file, a query, or who asks."""
 
 
+WITHOUT_ADDRESS: Final = frozenset(name for name in ENDPOINTS if name.endswith("_preview"))
+"""Of these, what names no address of this website: it is the same whatever the request calls the host."""
+ENTRY: Final = 2048
+"""Bytes that an entry takes beside its body, its key and its headers."""
+
+
 @dataclass(frozen=True)
 class Kept:
     """A body with its headers, and what the database's state was before it was made."""
@@ -95,8 +102,14 @@ class Kept:
     headers: tuple[tuple[str, str], ...]
 
 
+def _size(key: tuple[str, ...], kept: Kept) -> int:
+    """Bytes that an entry takes: a body may be short, and the address that asked for it long."""
+    texts = (*key, kept.state, *(text for header in kept.headers for text in header))
+    return ENTRY + len(kept.body) + sum(map(getsizeof, texts))
+
+
 class Pages:
-    """Bodies by request, at most `CAPACITY` bytes of them. Safe between threads."""
+    """Bodies by request, at most `CAPACITY` bytes with all that belongs to them. Safe between threads."""
 
     def __init__(self, capacity: int = CAPACITY) -> None:
         self._capacity = capacity
@@ -117,11 +130,10 @@ class Pages:
         """Keeps a body in place of an older one."""
         with self._lock:
             older = self._kept.pop(key, None)
-            self._bytes += len(kept.body) - (0 if older is None else len(older.body))
+            self._bytes += _size(key, kept) - (0 if older is None else _size(key, older))
             self._kept[key] = kept
             while self._bytes > self._capacity:
-                _, dropped = self._kept.popitem(last=False)
-                self._bytes -= len(dropped.body)
+                self._bytes -= _size(*self._kept.popitem(last=False))
 
 
 class Turns:
@@ -197,13 +209,9 @@ def _key() -> tuple[str, ...] | None:
     """What the page depends on beside the database; None for a request whose answer is not kept."""
     if request.method not in ("GET", "HEAD") or request.endpoint not in ENDPOINTS or viewer().signed_in:
         return None
-    return (
-        viewer().audience,
-        request.host_url,
-        request.full_path,
-        request.headers.get("Accept", ""),
-        frame.theme(),
-    )
+    # What the endpoint answers is of one kind, whatever the request accepts.
+    base = "" if request.endpoint in WITHOUT_ADDRESS else addresses.base()
+    return (viewer().audience, base, request.full_path, frame.theme())
 
 
 def _state() -> str:

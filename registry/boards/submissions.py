@@ -27,7 +27,15 @@ from registry.queue.evaluations import check_embargo, check_statement
 from registry.queue.money import service_of
 from registry.results.reports import evaluation_metrics
 from registry.revisions.endpoints import load_endpoints
-from registry.revisions.store import DTYPES, ModelFiles, RevisionRequest, add_revision, is_local, request_of
+from registry.revisions.store import (
+    DTYPES,
+    ModelFiles,
+    RevisionRequest,
+    add_revision,
+    check_revision,
+    is_local,
+    request_of,
+)
 from registry.settings import Settings
 from registry.tables import Benchmark, BenchmarkVersion, Embargo, Evaluation, Model, ModelRevision, Suite
 from registry.tables.accounts import Account, Submission, SubmissionEvaluation
@@ -41,8 +49,6 @@ ENDED: Final = ("complete", "failed", "cancelled")
 
 _PART: Final = r"[A-Za-z0-9_](?:[A-Za-z0-9._-]{0,94}[A-Za-z0-9_])?"
 HUB_NAME: Final = re.compile(rf"{_PART}/{_PART}")
-REVISION: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._/-]{0,126}[A-Za-z0-9_])?")
-SERVED_MODEL: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._:/@+-]{0,198}[A-Za-z0-9])?")
 
 
 @dataclass(frozen=True)
@@ -68,9 +74,7 @@ def checked_model(requested: ModelRequest, settings: Settings) -> dict[str, Any]
         return _on_endpoint(requested, settings)
     hub = check_hub_name(requested.hub or "")
     # No revision means the main branch: the same request, and the same model revision.
-    revision = None if requested.revision in (None, "", "main") else requested.revision
-    if revision is not None and (not REVISION.fullmatch(revision) or ".." in revision or "//" in revision):
-        raise UsageError(f"revision {revision[:100]!r}: give a branch, a tag or a commit, such as main")
+    revision = None if requested.revision in (None, "", "main") else check_revision("huggingface", requested.revision)
     dtype = requested.dtype or "float32"
     if dtype not in DTYPES:
         raise UsageError(f"dtype {dtype[:40]!r}: use one of {', '.join(DTYPES)}")
@@ -91,8 +95,9 @@ def check_hub_name(name: str) -> str:
 
 def _on_endpoint(requested: ModelRequest, settings: Settings) -> dict[str, Any]:
     endpoint = check_endpoint(requested.endpoint or "", settings)
-    if not requested.revision or not SERVED_MODEL.fullmatch(requested.revision) or ".." in requested.revision:
-        raise UsageError(f"model {(requested.revision or '')[:100]!r} on endpoint {endpoint}: give its name there")
+    if not requested.revision:
+        raise UsageError(f"a model on endpoint {endpoint} needs a revision: give its name there")
+    check_revision("openai", requested.revision)
     if requested.dtype is not None:
         raise UsageError("the server of an endpoint decides the precision; leave out dtype")
     name = check_name("model", requested.name or requested.revision.rsplit("/", 1)[-1])

@@ -1,5 +1,6 @@
 """Models and their revisions: registering, finding, and what identifies one."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +19,30 @@ from registry.tables import MODEL_KINDS, Model, ModelRevision
 
 DTYPES: Final = ("float32", "bfloat16", "float16")
 QUANTISATIONS: Final = ("int8-weight-only",)
+_REVISION: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._/-]{0,126}[A-Za-z0-9_])?")
+_SERVED: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._:/@+-]{0,198}[A-Za-z0-9])?")
+_MOST_SAID: Final = 200
+"""Characters of the revision of an external model, which is whatever its makers call it."""
 PICKLES: Final = ("*.bin", "*.pt", "*.pth", "*.pkl", "*.pickle", "*.ckpt")
+
+
+def check_revision(kind: str, revision: str) -> str:
+    """The revision of a model of that kind, if it may be one: whoever registers it, and through whichever door.
+
+    Of the hub it is a branch, a tag or a commit, on an endpoint the model's name there: never a path. Raises
+    UsageError.
+    """
+    shown = f"revision {revision[:100]!r}"
+    if kind == "external":
+        if len(revision) > _MOST_SAID or not revision.isprintable():
+            raise UsageError(f"{shown}: give up to {_MOST_SAID} printable characters")
+        return revision
+    known = _SERVED if kind == "openai" else _REVISION
+    if not known.fullmatch(revision) or ".." in revision or (kind != "openai" and "//" in revision):
+        if kind == "openai":
+            raise UsageError(f"{shown} on an endpoint: give its name there, of up to 200 letters, digits and ._:/@+-")
+        raise UsageError(f"{shown}: give a branch, a tag or a commit, such as main")
+    return revision
 
 
 @dataclass(frozen=True)
@@ -46,6 +70,8 @@ class RevisionRequest:
         """
         if self.kind not in MODEL_KINDS:
             raise UsageError(f"model kind {self.kind!r}: use one of {', '.join(MODEL_KINDS)}")
+        if self.revision:
+            check_revision(self.kind, self.revision)
         if self.kind != "openai" and self.key_reference is not None:
             raise UsageError(f"only models of kind openai have a key; leave it out for kind {self.kind}")
         if self.merged is not None and self.adapter is None:
@@ -173,7 +199,9 @@ def check_adapter(adapter: str) -> str:
     Raises ModelError when a local folder is not that of one adapter of PEFT's in safetensors.
     """
     if not is_local(adapter):
-        name, _ = split_reference(adapter)
+        name, revision = split_reference(adapter)
+        if revision is not None:
+            check_revision("huggingface", revision)
         if name.count("/") != 1 or any(not part for part in name.split("/")):
             raise ModelError(f"adapter {adapter}: neither a folder here nor a hub name such as organisation/adapter")
         return adapter

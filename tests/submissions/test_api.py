@@ -26,6 +26,7 @@ from registry.settings import Settings
 from registry.tables import BenchmarkVersion, Evaluation, ModelRevision
 from registry.tables.accounts import AuditEvent
 from shuffleboard import Client
+from tests.commands import shuffleboard
 from tests.population import question, write_lines
 from tests.submissions.conftest import FILES, HUB, actions, work
 from tests.web.accounts import token_of
@@ -151,6 +152,25 @@ def test_bodies_of_another_form_are_refused(light: FlaskClient, lite: Engine) ->
     assert post(b'{"suite": ' + b"[" * 900 + b"]" * 900 + b"}", "application/json") in {400, 422}
     assert post(b'{"suite": "\\ud800", "hub": "a/b"}', "application/json") == 422
     assert post(b" " * (3 << 20), "application/json") == 413
+
+
+def test_a_revision_is_refused_by_one_rule_through_every_door(light: FlaskClient, lite: Engine) -> None:
+    maintainer, submitter = by(lite, "maintainer"), by(lite, "submitter")
+    for revision in ("../../x", "a//b", "/etc", "a b", "-x", "x" * 129, "a\u202eb", "."):
+        model = {"name": "m", "kind": "huggingface", "location": HUB, "revision": revision}
+        submission = {"suite": "core", "hub": HUB, "revision": revision}
+        adapter = {"name": "m", "kind": "huggingface", "location": HUB, "adapter": f"{HUB}@{revision}"}
+        for path, body, token in (
+            ("models", model, maintainer),
+            ("models", adapter, maintainer),
+            ("submissions", submission, submitter),
+        ):
+            answer = light.post(f"/api/v1/{path}", json=body, headers=token)
+            assert answer.status_code == 400, (path, revision)
+            assert "give a branch, a tag or a commit" in answer.json["detail"]
+        asked = ("--kind", "huggingface", "--location", HUB, f"--revision={revision}")
+        outcome = shuffleboard("models", "add", "m", *asked, status=2, database_url=str(lite.url))
+        assert "give a branch, a tag or a commit" in outcome.stderr
 
 
 def test_a_cookie_alone_changes_nothing(app: Flask, browser: Callable[[str], FlaskClient], client: FlaskClient) -> None:

@@ -26,7 +26,9 @@ from tests.web.outputs import BOARD
 from tests.web.seed import HOSTILE, evaluate, first, seed
 from tests.web.test_boards import load
 from web import charts, create_app, pictures
+from web.cache import OfSealed
 from web.headlines import Badge, Card, Line
+from web.pages import sharing
 from web.pictures import child, drawings
 from web.pictures.page import read_page
 from web.share_links import DRAWN_ON
@@ -411,6 +413,28 @@ def test_what_is_hidden_is_shared_with_nobody(boards: Site) -> None:
         answer = fetched(maintainer, path)
         assert answer.headers["Cache-Control"] == "private, no-cache"
     assert "secret" not in fetched(boards.client, "/models/alpha").text
+
+
+def test_a_preview_is_drawn_once_whatever_a_request_calls_the_host(
+    boards: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn = []
+    monkeypatch.setattr(pictures, "_drawn", OfSealed(48))
+    monkeypatch.setattr(pictures, "_draw", lambda order: drawn.append(order) or b"picture")
+    for number in range(5):
+        answer = boards.client.get("/boards/main/preview.png", headers={"Host": f"{number}.example.org"})
+        assert (answer.status_code, answer.data) == (200, b"picture")
+    assert len(drawn) == 1
+    assert "example.org" not in drawn[0]["svg"]
+
+
+def test_previews_count_as_the_pictures_of_a_client(boards: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pictures, "drawn", lambda _: b"picture")
+    monkeypatch.setattr(sharing, "PICTURES", "3 per minute")
+    url = boards.engine.url.render_as_string(hide_password=False)
+    client = create_app(database_url=url, keep_pages=False).test_client()
+    answers = [client.get("/boards/main/preview.png").status_code for _ in range(5)]
+    assert answers == [200, 200, 200, 429, 429]
 
 
 def test_nothing_is_shared_where_anonymous_visitors_may_not_read(boards: Site) -> None:

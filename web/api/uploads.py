@@ -4,7 +4,6 @@ import fcntl
 import os
 import shutil
 import tempfile
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -12,14 +11,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from flask import request
-from werkzeug.exceptions import ServiceUnavailable, UnprocessableEntity, UnsupportedMediaType
+from werkzeug.exceptions import TooManyRequests, UnprocessableEntity, UnsupportedMediaType
 from werkzeug.utils import secure_filename
 
 from registry import isolated
 from registry.files.storage import writing
 from registry.settings import ENVIRONMENT
-from web.identity import engine, settings_of, viewer
+from web.identity import client, engine, settings_of, viewer
 from web.parameters import shorten
+from web.turns import BusyError, Turns
 
 MAX_UPLOAD: Final = 64 * 1024 * 1024
 """Bytes of an uploaded file."""
@@ -29,10 +29,10 @@ CHUNK: Final = 1 << 20
 PREFIX: Final = "shuffleboard-upload-"
 AT_ONCE: Final = 2
 """Files that one process of the website has read at the same time."""
-WAIT_SECONDS: Final = 60.0
+WAIT_SECONDS: Final = 30.0
 """How long a file waits for others."""
 
-_places: Final = threading.BoundedSemaphore(AT_ONCE)
+_turns: Final = Turns(AT_ONCE, waiting=1)
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ def sweep() -> None:
 def stored(function: str, order: Mapping[str, Any]) -> Any:
     """What a function of `registry.exchange.uploads` answers, which reads and stores a file in a process of its own.
 
-    Raises what it raises, OverLimitError, and ServiceUnavailable where others take too long.
+    Raises what it raises, OverLimitError, and TooManyRequests where others take too long.
     """
     asking, settings = viewer(), settings_of()
     variables = {name: value for name, value in os.environ.items() if name.startswith(ENVIRONMENT)}
@@ -122,13 +122,12 @@ def stored(function: str, order: Mapping[str, Any]) -> Any:
         f"{ENVIRONMENT}HOME": str(settings.home),
     }
     who = {"name": asking.name, "account_id": asking.account_id, "role": asking.role, "token_id": asking.token_id}
-    if not _places.acquire(timeout=WAIT_SECONDS):
-        raise ServiceUnavailable("other files are being read; try again in a moment", retry_after=10)
+    job = isolated.Job(f"registry.exchange.uploads:{function}", variables=variables)
     try:
-        job = isolated.Job(f"registry.exchange.uploads:{function}", variables=variables)
-        return isolated.run(job, {**order, "viewer": who, "address": request.remote_addr})
-    finally:
-        _places.release()
+        with _turns.turn(client(), WAIT_SECONDS):
+            return isolated.run(job, {**order, "viewer": who, "address": request.remote_addr})
+    except BusyError as error:
+        raise TooManyRequests(f"files are being read: {error}; try again in a moment", retry_after=10) from None
 
 
 def content_type() -> str:

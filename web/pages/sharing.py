@@ -1,6 +1,6 @@
 """What leads out of the website: tables, citations, pictures of charts, previews of links, badges, embedded boards."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import chain
 from typing import Any, Final
@@ -23,7 +23,7 @@ from registry.tables import BoardSnapshot
 from web import addresses, headlines, links, listings, parameters, pictures, queries
 from web.formats import DASH, scaled
 from web.headlines import Badge, Card, with_interval
-from web.identity import limited
+from web.identity import limited, settings_of
 from web.pages.boards import shown_board, shown_snapshot, snapshot_document
 from web.pages.leaderboard import exported_rows, exported_table
 from web.pictures.drawings import badge_svg, card_svg
@@ -34,7 +34,7 @@ from web.share_links import DRAWN_ON, FORMS, cited_evaluation, cited_snapshot
 blueprint = Blueprint("sharing", __name__)
 
 PICTURES: Final = "60 per minute"
-"""Pictures of charts that a client may ask for."""
+"""Pictures that a client may ask for, of charts and previews; a kept preview does not count."""
 SHARED_SECONDS: Final = 300
 """How long anyone may keep what everyone sees alike: a badge, a preview, an embedded board."""
 EMBEDDED_ROWS: Final = 50
@@ -292,8 +292,11 @@ def embed(name: str) -> ResponseReturnValue:
     return response
 
 
-def _preview_picture(card: Card) -> Response:
-    host = urlsplit(addresses.base()).netloc
+def _preview_picture(of: Callable[[], Card]) -> Response:
+    with limited(PICTURES, "pictures"):
+        card = of()
+    # What a request calls this host is for nobody else to see, nor to have drawn once for each name.
+    host = urlsplit(settings_of().public_url).netloc
     svg = card_svg(card, pictures.palette(dark=False), host)
     return _for_everyone(pictures.drawn({"form": "png", "svg": svg, "scale": 1.0}), pictures.KINDS["png"])
 
@@ -301,25 +304,26 @@ def _preview_picture(card: Card) -> Response:
 @blueprint.get("/boards/<name>/preview.png")
 def board_preview(name: str) -> ResponseReturnValue:
     """The picture that a link to a board is shown with."""
-    snapshot = snapshot_as_of(session(), shown_board(name).name)
-    return _preview_picture(headlines.board_card(snapshot_document(snapshot)))
+    return _preview_picture(
+        lambda: headlines.board_card(snapshot_document(snapshot_as_of(session(), shown_board(name).name)))
+    )
 
 
 @blueprint.get("/snapshots/<digest>/preview.png")
 def snapshot_preview(digest: str) -> ResponseReturnValue:
     """The picture that a link to a snapshot is shown with."""
-    return _preview_picture(headlines.board_card(snapshot_document(shown_snapshot(digest))))
+    return _preview_picture(lambda: headlines.board_card(snapshot_document(shown_snapshot(digest))))
 
 
 @blueprint.get("/evaluations/<evaluation_id>/preview.png")
 def evaluation_preview(evaluation_id: str) -> ResponseReturnValue:
     """The picture that a link to an evaluation is shown with."""
-    row = queries.evaluation(session(), parameters.identifier("evaluation", evaluation_id))
-    return _preview_picture(headlines.evaluation_card(session(), row))
+    number = parameters.identifier("evaluation", evaluation_id)
+    return _preview_picture(lambda: headlines.evaluation_card(session(), queries.evaluation(session(), number)))
 
 
 @blueprint.get("/models/<model>/preview.png")
 def model_preview(model: str) -> ResponseReturnValue:
     """The picture that a link to a model is shown with."""
-    row = listings.model(session(), parameters.name("model", model))
-    return _preview_picture(headlines.model_card(session(), row))
+    name = parameters.name("model", model)
+    return _preview_picture(lambda: headlines.model_card(session(), listings.model(session(), name)))

@@ -6,12 +6,13 @@ hidden data. The form is a POST, which redirects to a URL with the query in it i
 
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from http import HTTPStatus
 from typing import Final
 
-from flask import Blueprint, Response, current_app, redirect, render_template, request, url_for
+from flask import Blueprint, Flask, Response, current_app, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 from sqlalchemy import func, or_, select
 from sqlalchemy.orm import Session
@@ -21,15 +22,19 @@ from registry.errors import ArchiveError, DatabaseError, ForbiddenError, NotFoun
 from registry.people.accounts import Viewer
 from registry.schema.audiences import Audience, audience_engine
 from registry.schema.public_sql import QueryResult, as_csv, as_json, checked, documented_views, run_query
-from registry.schema.public_sql.runner import dialect_of
+from registry.schema.public_sql.runner import GRACE_SECONDS, dialect_of, places
+from registry.settings import Settings
 from registry.tables import Archive
 from registry.tables.accounts import Account, SavedQuery
 from web import parameters
-from web.identity import QUERIES, engine, limited, record, settings_of, viewer
+from web.identity import QUERIES, client, engine, limited, record, settings_of, viewer
 from web.reading import read_primary_instead, readers, reading
+from web.turns import BusyError, Turns
 
 blueprint = Blueprint("sql", __name__)
 
+WAITING: Final = 2
+"""Queries that wait in a process of the website: each occupies a thread."""
 MAX_QUERY: Final = 20_000
 """Characters of a query."""
 MAX_ADDRESS: Final = 3000
@@ -118,10 +123,29 @@ def run(text: str, archives: Sequence[int] = ()) -> QueryResult:
     audience = audience_of(asking)
     with limited(QUERIES, "sql"):
         try:
-            return _asked_of_archives(audience, text, archives) if archives else _asked(audience, text)
+            with _in_turn():
+                return _asked_of_archives(audience, text, archives) if archives else _asked(audience, text)
         except QueryRefusedError as error:
             record("sql", text[:500], outcome="refused", reason=str(error)[:500])
             raise
+
+
+@contextmanager
+def _in_turn() -> Iterator[None]:
+    """One running query of each client, the rest in turn. Raises QueryRefusedError where it does not become its."""
+    settings = settings_of()
+    turns: Turns = current_app.extensions["shuffleboard_queries"]
+    try:
+        with turns.turn(client(), settings.sql_seconds + GRACE_SECONDS):
+            yield
+    except BusyError as error:
+        raise QueryRefusedError(f"other queries are running: {error}; try again in a moment") from None
+
+
+def install(app: Flask) -> None:
+    """Gives the application the turns of its queries."""
+    settings: Settings = app.extensions["shuffleboard_settings"]
+    app.extensions["shuffleboard_queries"] = Turns(places(settings), waiting=WAITING)
 
 
 def _asked(audience: Audience, text: str) -> QueryResult:

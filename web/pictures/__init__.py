@@ -8,22 +8,21 @@ import json
 import re
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Final, Literal
 
-from flask import current_app
-from werkzeug.exceptions import ServiceUnavailable
+from flask import current_app, has_request_context
+from werkzeug.exceptions import ServiceUnavailable, TooManyRequests
 
 from registry.digests import sha256_text
 from registry.errors import UsageError
 from web.cache import OfSealed
 from web.charts import Chart
+from web.identity import client
 from web.pictures.child import CPU_SECONDS, Order
 from web.pictures.page import Drawing, coloured
+from web.turns import BusyError, Turns
 
 Form = Literal["svg", "png"]
 KINDS: Final[dict[str, str]] = {"svg": "image/svg+xml", "png": "image/png"}
@@ -36,7 +35,7 @@ WAIT_SECONDS: Final = 5.0
 
 _CHILD: Final = Path(__file__).with_name("child.py")
 _STYLES: Final = Path(__file__).parent.parent / "static" / "board.css"
-_places: Final = threading.BoundedSemaphore(AT_ONCE)
+_turns: Final = Turns(AT_ONCE, waiting=2)
 _drawn: Final[OfSealed[bytes]] = OfSealed(48)
 
 
@@ -82,19 +81,10 @@ def drawn(order: Order) -> bytes:
     return _drawn.get(sha256_text(json.dumps(order, sort_keys=True)), lambda: _draw(order))
 
 
-@contextmanager
-def _place() -> Iterator[None]:
-    if not _places.acquire(timeout=WAIT_SECONDS):
-        raise ServiceUnavailable("too many pictures are being drawn; try again in a moment", retry_after=10)
-    try:
-        yield
-    finally:
-        _places.release()
-
-
 def _draw(order: Order) -> bytes:
-    with _place():
-        try:
+    """The picture of an order. Raises TooManyRequests where too many are being drawn."""
+    try:
+        with _turns.turn(client() if has_request_context() else "", WAIT_SECONDS):
             done = subprocess.run(  # noqa: S603 - our own file, in isolation
                 [sys.executable, "-I", str(_CHILD)],
                 input=json.dumps(order).encode(),
@@ -102,8 +92,10 @@ def _draw(order: Order) -> bytes:
                 timeout=2 * CPU_SECONDS,
                 check=False,
             )
-        except subprocess.TimeoutExpired:
-            raise ServiceUnavailable("the picture took too long; the page has its table", retry_after=60) from None
+    except BusyError as error:
+        raise TooManyRequests(f"pictures are being drawn: {error}; try again in a moment", retry_after=2) from None
+    except subprocess.TimeoutExpired:
+        raise ServiceUnavailable("the picture took too long; the page has its table", retry_after=60) from None
     if done.returncode or not done.stdout:
         reason = done.stderr.decode("utf-8", "replace").strip() or f"status {done.returncode}"
         current_app.logger.error("a picture was not drawn: %s", reason)

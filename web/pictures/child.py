@@ -7,6 +7,7 @@ stdin: the order, a JSON document (`Order`). stdout: the picture. Status 1 and a
 
 import json
 import math
+import os
 import re
 import sys
 from typing import Any, Final, TypedDict
@@ -133,6 +134,7 @@ def main() -> int:
     """Draws what stdin asks for."""
     import resource
 
+    os.nice(10)  # pages go first
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
     if sys.platform == "linux":
         resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))

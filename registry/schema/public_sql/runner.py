@@ -28,8 +28,8 @@ from registry.settings import Settings
 
 MOST_AT_ONCE: Final = 4
 """Queries that one host runs at the same time, where it has the cores."""
-WAIT_SECONDS: Final = 2.0
-"""How long a query waits for others to end."""
+WAIT_SECONDS: Final = 15.0
+"""How long a query waits for those of other processes to end: longer than one takes."""
 GRACE_SECONDS: Final = 3.0
 """How long after its time limit a query may take to end by itself before its process is killed."""
 
@@ -97,19 +97,24 @@ def _answered(settings: Settings, question: Question) -> QueryResult:
     )
 
 
+def places(settings: Settings) -> int:
+    """How many queries this host runs at the same time: half of the cores stay for everything else."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return settings.sql_at_once or min(MOST_AT_ONCE, max(1, cores // 2))
+
+
 @contextmanager
 def _place(settings: Settings) -> Iterator[None]:
-    """One of the places for queries on this host, whichever process asks: half of the cores stay for everything else.
+    """One of the places for queries on this host, whichever process asks.
 
     A place is a locked file, which the system unlocks when its process dies. Raises QueryRefusedError if none is free.
     """
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    places = settings.sql_at_once or min(MOST_AT_ONCE, max(1, cores // 2))
+    there = places(settings)
     folder = settings.home.expanduser()
     folder.mkdir(parents=True, exist_ok=True)
     end = time.monotonic() + WAIT_SECONDS
     while True:
-        for number in range(places):
+        for number in range(there):
             with (folder / f"sql-{number}.lock").open("ab") as file:
                 try:
                     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -118,7 +123,7 @@ def _place(settings: Settings) -> Iterator[None]:
                 yield
                 return
         if time.monotonic() > end:
-            raise QueryRefusedError(f"{places} queries are already running; {_REMEDIES['busy']}")
+            raise QueryRefusedError(f"{there} queries are already running; {_REMEDIES['busy']}")
         time.sleep(0.02)
 
 
