@@ -197,7 +197,7 @@ CONCLUSIONS: Final[tuple[Case[Facts], ...]] = (
         "prompts were repeated, and the order loss has no interval",
         lambda facts: _has(facts, "order_loss"),
         lambda facts: (
-            f"{plural(_cost(facts).n, 'question')} do not say how much changing {varied(facts.asked)} costs it."
+            f"Over {plural(_cost(facts).n, 'question')}, no cost of changing {varied(facts.asked)} can be stated."
         ),
     ),
     Case(
@@ -324,7 +324,7 @@ REMARKS: Final[tuple[Case[Facts], ...]] = (
         "answers are not sampled, and worst accuracy is below accuracy over the same questions",
         lambda facts: _drops(facts) and facts.samples is False and not _has(facts, "order_loss"),
         lambda facts: (
-            f"The other {points(facts.lost or 0)} are lost when {varied(facts.asked)} changes"
+            f"The other {points(facts.lost or 0)} are lost by changing {varied(facts.asked)}"
             + (", or to missing answers." if facts.reading.lost else ".")
         ),
     ),
@@ -359,7 +359,7 @@ REMARKS: Final[tuple[Case[Facts], ...]] = (
     Case(
         "right-twice",
         "prompts were repeated",
-        lambda facts: _has(facts, "right_twice_same_order", "right_twice_across_orders"),
+        lambda facts: facts.tested and _has(facts, "right_twice_same_order", "right_twice_across_orders"),
         lambda facts: (
             f"Right twice in one {one_level(facts.asked)}: {share(_value(facts, 'right_twice_same_order'))}; "
             f"once each in two: {share(_value(facts, 'right_twice_across_orders'))}."
@@ -368,7 +368,7 @@ REMARKS: Final[tuple[Case[Facts], ...]] = (
     Case(
         "worst-bracket",
         "all prompts were repeated equally often",
-        lambda facts: _has(facts, "worst_order_low", "worst_order_high"),
+        lambda facts: facts.tested and _has(facts, "worst_order_low", "worst_order_high"),
         lambda facts: (
             f"In the worst {one_level(facts.asked)} of each question, its accuracy is estimated to lie between "
             f"{share(_value(facts, 'worst_order_low'))} and {share(_value(facts, 'worst_order_high'))}."
@@ -382,7 +382,7 @@ REMARKS: Final[tuple[Case[Facts], ...]] = (
             f"{_repeats(facts)}"
             + (
                 f"; in another {one_level(facts.asked)}, in {share(_noise(facts).orders or 0)}."
-                if _noise(facts).orders is not None
+                if facts.tested and _noise(facts).orders is not None
                 else "."
             )
         ),

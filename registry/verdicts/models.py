@@ -219,9 +219,8 @@ LISTED: Final[tuple[Case[Listed], ...]] = (
         "above 0",
         _listed_cost,
         lambda one: (
-            f"{one.facts.model} loses {points(_cost(one.facts).value)} "
-            f"{points_between(_cost(one.facts).low or 0, _cost(one.facts).high or 0)} of {one.facts.benchmark} when "
-            f"{varied(one.facts.asked)} changes{_tail(one.facts)}, with chance removed."
+            f"Changing {varied(one.facts.asked)} costs {one.facts.model} {_points(_cost(one.facts))} on "
+            f"{one.facts.benchmark}{_tail(one.facts)}, with chance removed."
         ),
     ),
     Case(
@@ -322,8 +321,7 @@ ON_BOARD: Final[tuple[Case[OnBoard], ...]] = (
         "the board has order losses, and the model's interval, widened for the number of models, lies above 0",
         _board_cost,
         lambda of: (
-            f"{of.model} loses {_points(of.cost)} when the order of the options changes ({of.variants}), with chance "
-            "removed."
+            f"Changing the order of the options costs {of.model} {_points(of.cost)} ({of.variants}), with chance removed."
         ),
     ),
     Case(

@@ -9,7 +9,7 @@ _AXES: Final = {
     "labels": ("set of labels", "sets of labels", "the labels of the options"),
     "wording": ("wording", "wordings", "the wording of the prompt"),
     "paraphrase": ("paraphrase", "paraphrases", "the paraphrase of the question"),
-    "noise": ("version of the text", "versions of the text", "typing errors in the text"),
+    "noise": ("version of the text", "versions of the text", "the spelling of the text"),
 }
 """Axis to what one level of it is, several are, and what varies."""
 

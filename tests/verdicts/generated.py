@@ -1,0 +1,204 @@
+"""Evaluations made at random, of all kinds, states and sizes: raw answers, and the facts that the registry has of them."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from statistics import fmean
+
+import numpy as np
+
+from registry.metrics.repeats import across_orders, all_right, same_order
+from registry.statistics.bootstrap import mean_intervals
+from registry.verdicts.facts import Asked, Facts, Noise, Number, Reading
+
+STATES = ("unread", "unfinished", "empty", "refused", "no valid answer")
+# Kind: its axes, whether the prompts list the options, whether the answers are sampled, and whether prompts repeat.
+KINDS = (
+    ("cyclic", ("order",), True),
+    ("imported", ("order",), True),
+    ("divergent", ("order",), True),
+    ("cyclic", (), False),
+    ("wording", ("wording",), True),
+    ("paraphrase", ("paraphrase",), True),
+    ("noise", ("noise",), True),
+    ("relabel", ("labels",), True),
+    ("cyclic*wording", ("order", "wording"), True),
+    ("wording", ("wording",), False),
+)
+
+
+@dataclass
+class Raw:
+    """Answers as they came. asked: by question, (prompt, option answered or None), the benchmark's own order first."""
+
+    kind: str
+    axes: tuple[str, ...]
+    listed: bool
+    samples: bool | None
+    repeated: bool
+    options: int
+    asked: list[list[tuple[int, int | None]]] = field(default_factory=list)
+    states: dict[str, int] = field(default_factory=dict)
+    model: str = "m"
+    chosen: list[int] = field(default_factory=list)
+    """By position: how often it is answered."""
+    right_at: list[int] = field(default_factory=list)
+
+    def right(self, question: int) -> list[bool]:
+        """By answer, whether it is right. Option 0 always is."""
+        return [option == 0 for _, option in self.papers(question)]
+
+    def papers(self, question: int) -> list[tuple[int, int | None]]:
+        """The answers that the papers' metrics count: the first of each prompt where repeats were asked for."""
+        asked = self.asked[question]
+        if not self.repeated or self.kind == "imported":
+            return asked
+        return [
+            next(answer for answer in asked if answer[0] == prompt) for prompt in dict.fromkeys(p for p, _ in asked)
+        ]
+
+    def prompts(self, question: int) -> int:
+        """How many distinct prompts there are."""
+        return len({prompt for prompt, _ in self.asked[question]})
+
+    def counts(self, question: int) -> list[tuple[int, int]]:
+        """Of each prompt, how often it was answered right and how often it was asked."""
+        found: dict[int, list[bool]] = {}
+        for prompt, option in self.asked[question]:
+            found.setdefault(prompt, []).append(option == 0)
+        return [(sum(right), len(right)) for right in found.values()]
+
+
+def made(seed: int) -> Raw:
+    """Raw answers of a model of any kind."""
+    draw = random.Random(seed)
+    kind, axes, listed = draw.choice(KINDS)
+    repeated = draw.random() < 0.35
+    samples = True if repeated and kind != "imported" else draw.choice((True, False, None))
+    options = draw.choice((2, 4, 5))
+    raw = Raw(kind, axes, listed, samples, repeated, options, model=f"model-{seed % 7}")
+    levels = draw.choice((1, 2, 4, 4, 6, 12))
+    times = draw.choice((2, 2, 3, 4)) if repeated else 1
+    questions = draw.choice((1, 5, 29, 40, 100, 100, 400))
+    ability = draw.choice((0.0, 1 / options, 0.5, 0.8, 0.95, 1.0))
+    effect = draw.choice((0.0, 0.0, 0.03, 0.3, 0.9))
+    unread = draw.choice((0.0, 0.0, 0.0, 0.01, 0.04, 0.1, 0.45, 0.55, 1.0))
+    noisy = samples is not False and draw.random() < 0.8
+    raw.chosen, raw.right_at = [0] * options, [0] * options
+    names = draw.sample(STATES[:4], 2) if draw.random() < 0.7 else ["no valid answer"]
+    for _ in range(questions):
+        answers: list[tuple[int, int | None]] = []
+        knows = draw.random() < ability
+        for level in range(levels):
+            moved = draw.random() < effect
+            settled = draw.randrange(options) if moved else 0 if knows else 1 + draw.randrange(options - 1)
+            steady = settled if moved or knows else 1
+            for _ in range(times if not (kind == "imported" and level) else draw.choice((1, times))):
+                option: int | None = steady
+                if noisy:
+                    option = 0 if draw.random() < (ability * (0.4 if moved else 1)) else 1 + draw.randrange(options - 1)
+                if draw.random() < unread:
+                    option = None
+                    state = draw.choice(names)
+                    raw.states[state] = raw.states.get(state, 0) + 1
+                answers.append((level, option))
+                place = level % options
+                raw.right_at[place] += 1
+                if option is not None:
+                    raw.chosen[(place + option) % options] += 1
+        raw.asked.append(answers)
+    return raw
+
+
+def facts_of_raw(raw: Raw, *, elsewhere: bool = False, resamples: int = 400) -> Facts:
+    """What the registry would know of these answers. elsewhere: whether another evaluation repeated its prompts."""
+    indices = range(len(raw.asked))
+    tested = [raw.prompts(index) > 1 for index in indices]
+    values: dict[str, list[float | None]] = {
+        "accuracy": [float(raw.right(index)[0]) for index in indices],
+        "average_accuracy": [fmean(raw.right(index)) if tested[index] else None for index in indices],
+        "worst_accuracy": [float(all(raw.right(index))) if tested[index] else None for index in indices],
+        "fluctuation_rate": [_flips(raw, index) if tested[index] else None for index in indices],
+    }
+    counted = [raw.counts(index) if _repeats(raw, index) else None for index in indices]
+    if raw.repeated:
+        same = [None if found is None else same_order(found) for found in counted]
+        across = [None if found is None else across_orders(found) for found in counted]
+        values["right_in_every_order"] = [None if found is None else all_right(found) for found in counted]
+        values["right_twice_same_order"] = same
+        values["right_twice_across_orders"] = across
+        values["order_loss"] = [
+            None if one is None or other is None else one - other for one, other in zip(same, across, strict=True)
+        ]
+    shown = [len(answers) for answers in raw.asked]
+    prompts = [raw.prompts(index) for index in indices]
+    return Facts(
+        model=raw.model,
+        benchmark="benchmark",
+        questions=len(raw.asked),
+        asked=Asked(
+            axes=raw.axes,
+            fewest=min(prompts),
+            most=max(prompts),
+            prompts=max(shown),
+            own_only=raw.kind != "divergent",
+            lists_options=raw.listed,
+            samples=raw.samples,
+        ),
+        reading=Reading(sum(shown), dict(raw.states)),
+        numbers=_numbers(values, resamples),
+        chance=1 / raw.options,
+        noise=_noise(raw, resamples) if raw.repeated or elsewhere else None,
+        variants=raw.kind,
+        repeat="shuffleboard evaluations submit" if raw.samples and raw.kind != "imported" else None,
+        evaluation=1,
+    )
+
+
+def _numbers(values: dict[str, list[float | None]], resamples: int) -> dict[str, Number]:
+    table = np.array([[np.nan if value is None else value for value in column] for column in values.values()]).T
+    intervals = mean_intervals(table, resamples=resamples)
+    found = {}
+    for (name, column), interval in zip(values.items(), intervals, strict=True):
+        known = [value for value in column if value is not None]
+        if known:
+            low, high = (None, None) if interval is None else (interval.low, interval.high)
+            found[name] = Number(fmean(known), len(known), low, high)
+    return found
+
+
+def _repeats(raw: Raw, index: int) -> bool:
+    counts = raw.counts(index)
+    return len(counts) > 1 and max(times for _, times in counts) > 1
+
+
+def _flips(raw: Raw, index: int) -> float:
+    answers = [option for _, option in raw.papers(index)]
+    return float(None in answers or len(set(answers)) > 1)
+
+
+def pairs(raw: Raw, index: int) -> tuple[list[bool], list[bool]]:
+    """Whether two answers differ: of pairs to one prompt, and of pairs to two. A missing one differs from all."""
+    same: list[bool] = []
+    other: list[bool] = []
+    for (prompt, one), (second, two) in combinations(raw.asked[index], 2):
+        (same if prompt == second else other).append(one is None or one != two)
+    return same, other
+
+
+def _noise(raw: Raw, resamples: int) -> Noise | None:
+    shares = [pairs(raw, index) for index in range(len(raw.asked))]
+    same = [fmean(found) if found else np.nan for found, _ in shares]
+    other = [fmean(found) if found else np.nan for _, found in shares]
+    effect = [two - one for one, two in zip(same, other, strict=True)]
+    if all(np.isnan(same)):
+        return None
+    intervals = mean_intervals(np.array([same, other, effect]).T, resamples=resamples)
+    ends = [None if interval is None else (interval.low, interval.high) for interval in intervals]
+
+    def mean(found: Sequence[float]) -> float | None:
+        known = [value for value in found if not np.isnan(value)]
+        return fmean(known) if known else None
+
+    return Noise(mean(same) or 0.0, ends[0], mean(other), mean(effect), ends[2])
