@@ -321,7 +321,8 @@ ON_BOARD: Final[tuple[Case[OnBoard], ...]] = (
         "the board has order losses, and the model's interval, widened for the number of models, lies above 0",
         _board_cost,
         lambda of: (
-            f"Changing the order of the options costs {of.model} {_points(of.cost)} ({of.variants}), with chance removed."
+            f"Changing the order of the options costs {of.model} {_points(of.cost)} ({of.variants}), with chance "
+            "removed."
         ),
     ),
     Case(
