@@ -148,6 +148,7 @@ def sealed_evaluations(session: Session, conditions: Iterable[ColumnElement[bool
         _evaluations()
         .add_columns(
             Evaluation.seal,
+            Evaluation.asked_digest,
             Evaluation.benchmark_version_id,
             Evaluation.protocol_id,
             Evaluation.variant_set_id,

@@ -19,17 +19,6 @@ MOST: Final = 5000
 """Evaluations that are looked at, the newest."""
 
 
-def way_key(row: Row) -> tuple[Any, ...]:
-    """Evaluations with this in common were asked the same questions in the same way."""
-    return (
-        row["benchmark_version_id"],
-        row["protocol_id"],
-        row["variant_set_id"],
-        # The whole benchmark is one choice of questions, however it was asked for.
-        str(sorted((row["question_filter"] or {}).items())) if row["questions"] < row["of_questions"] else "",
-    )
-
-
 def sealed_by_way(session: Session, models: Sequence[str], wanted: Mapping[str, str]) -> list[dict[str, Row]]:
     """Every way in which some of the models were asked: model → its newest evaluation. Those of most models first.
 
@@ -38,10 +27,10 @@ def sealed_by_way(session: Session, models: Sequence[str], wanted: Mapping[str, 
     Raises NotFoundError for a model that does not exist.
     """
     _require(session, models)
-    found: dict[tuple[Any, ...], dict[str, Row]] = {}
+    found: dict[str, dict[str, Row]] = {}
     for row in queries.sealed_evaluations(session, (Model.name.in_(models), stands()), limit=MOST):
         if all(str(row[key]) == value for key, value in wanted.items()):
-            found.setdefault(way_key(row), {}).setdefault(row["model"], row)
+            found.setdefault(row["asked_digest"], {}).setdefault(row["model"], row)
     return sorted(found.values(), key=_preference)
 
 

@@ -382,6 +382,7 @@ def upgrade() -> None:
             "specification", postgresql.JSONB(none_as_null=True).with_variant(sa.Text(), "sqlite"), nullable=False
         ),
         sa.Column("specification_digest", sa.LargeBinary(32), nullable=False),
+        sa.Column("asked_digest", sa.LargeBinary(32), nullable=False),
         sa.Column("replicate", sa.Integer(), nullable=False),
         sa.Column("model_revision_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("benchmark_version_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
@@ -427,7 +428,7 @@ def upgrade() -> None:
     op.create_index(
         "ix_evaluation_comparable",
         "evaluation",
-        ["benchmark_version_id", "protocol_id", "variant_set_id", "id"],
+        ["asked_digest", "id"],
         unique=False,
         postgresql_include=["model_revision_id", "questions"],
         postgresql_where=sa.text("seal IS NOT NULL"),

@@ -6,12 +6,12 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Engine, func, insert, or_, select
+from sqlalchemy import Engine, func, insert, or_, select
 from sqlalchemy.orm import Session, aliased
 
 from registry.boards.contamination import board_contamination
 from registry.boards.standings import Above, BoardRow, Fragility, Standing, Together, board_standings
-from registry.boards.store import board_definition, column_entries, current_boards
+from registry.boards.store import answering, board_definition, column_entries, current_boards
 from registry.db import database_now, one_at_a_time, read_session, write_session
 from registry.digests import specification_digest
 from registry.lookups import published
@@ -22,7 +22,6 @@ from registry.revisions.store import model_identity
 from registry.statistics.bootstrap import CONFIDENCE, RANK_RESAMPLES, SEED
 from registry.tables import (
     Board,
-    BoardEntry,
     BoardSnapshot,
     BoardStanding,
     Evaluation,
@@ -65,7 +64,7 @@ def refresh_boards(engine: Engine) -> list[str]:
 
 def _is_behind(session: Session, board: Board) -> bool:
     newest = _newest(session, board.id)
-    if newest is None or _counted(newest.document) != _evaluations(session, board.id):
+    if newest is None or _counted(newest.document) != _evaluations(session, board):
         return True
     if newest.document.get("snapshot_version", 1) < SNAPSHOT_VERSION:
         return True
@@ -97,55 +96,42 @@ def _counted(document: dict[str, Any]) -> int:
     return counted
 
 
-def _evaluations(session: Session, board_id: int) -> int:
-    return sum(_sealed_and_withdrawn(session, board_id))
+def _evaluations(session: Session, board: Board) -> int:
+    return sum(_sealed_and_withdrawn(session, board))
 
 
-def _sealed_and_withdrawn(session: Session, board_id: int) -> tuple[int, int]:
-    """How many sealed evaluations might answer an entry of the board, and how often that was withdrawn.
+def _sealed_and_withdrawn(session: Session, board: Board) -> tuple[int, int]:
+    """How many sealed evaluations answer an entry of the board, and how often that was withdrawn.
 
     Withdrawals of evaluations that results of one of them were copied from count too. What is under embargo does not;
     it is counted when that has ended. Both only ever grow.
     """
     withdrawn, copy = aliased(Evaluation), aliased(Evaluation)
+    answers = answering(session, board.entries, in_part=not board_definition(board).complete)
     sealed = (
         select(func.count())
         .select_from(Evaluation)
-        .where(Evaluation.seal.is_not(None), _matches(board_id, Evaluation), published(session))
+        .where(Evaluation.seal.is_not(None), answers(Evaluation), published(session))
     )
     copied = (
         select(EvaluationSource.evaluation_id)
         .join(copy, copy.id == EvaluationSource.evaluation_id)
-        .where(EvaluationSource.seal == withdrawn.seal, _matches(board_id, copy))
+        .where(EvaluationSource.seal == withdrawn.seal, answers(copy))
         .exists()
     )
     withdrawals = (
         select(func.count())
         .select_from(Withdrawal)
         .join(withdrawn, withdrawn.id == Withdrawal.evaluation_id)
-        .where(or_(_matches(board_id, withdrawn), copied), published(session, withdrawn))
+        .where(or_(answers(withdrawn), copied), published(session, withdrawn))
     )
     return session.scalar(sealed) or 0, session.scalar(withdrawals) or 0
-
-
-def _matches(board_id: int, evaluation: type[Evaluation]) -> ColumnElement[bool]:
-    """Whether an evaluation might answer an entry of the board."""
-    return (
-        select(BoardEntry.ordinal)
-        .where(
-            BoardEntry.board_id == board_id,
-            BoardEntry.benchmark_version_id == evaluation.benchmark_version_id,
-            BoardEntry.protocol_id == evaluation.protocol_id,
-            BoardEntry.variant_set_id == evaluation.variant_set_id,
-        )
-        .exists()
-    )
 
 
 def snapshot_document(session: Session, board: Board) -> dict[str, Any]:
     """The board as plain JSON: what it is, every row, and the seals of the evaluations behind it. No database ids."""
     definition = board_definition(board)
-    sealed, withdrawals = _sealed_and_withdrawn(session, board.id)
+    sealed, withdrawals = _sealed_and_withdrawn(session, board)
     standings = board_standings(session, board)
     flags = _flags(session, standings.rows)
     contamination = {}

@@ -1,11 +1,11 @@
 """Suites and boards in the database: every version of a definition is kept, the newest of a name is served."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any, Final, TypeVar
 
-from sqlalchemy import func, select
+from sqlalchemy import ColumnElement, and_, func, or_, select, tuple_
 from sqlalchemy.orm import Session
 
 from registry.boards.definition import (
@@ -25,7 +25,7 @@ from registry.digests import specification_digest
 from registry.errors import UsageError
 from registry.lookups import find_board, find_revision, find_suite, find_version, published, stands
 from registry.prompting.protocols import find_definition, store_protocol
-from registry.prompting.variants import VariantSetDefinition, parse_variants
+from registry.prompting.variants import VariantSetDefinition, parse_variants, stored_variants
 from registry.queue.estimate import Plan
 from registry.queue.evaluations import (
     EvaluationRequest,
@@ -36,6 +36,7 @@ from registry.queue.evaluations import (
     submit,
 )
 from registry.queue.sampling import PrecisionRequest
+from registry.results.asked import asked_digest
 from registry.tables import (
     Benchmark,
     BenchmarkVersion,
@@ -186,6 +187,7 @@ class Entry:
 
 
 E = TypeVar("E", Entry, BoardEntry)
+Condition = ColumnElement[bool]
 
 
 def _entry(session: Session, asked: Asked) -> Entry:
@@ -235,6 +237,63 @@ def column_entries(board: str, column: Column, entries: Iterable[E]) -> dict[str
     return found
 
 
+def asked_digests(entry: BoardEntry | Entry) -> tuple[str, str]:
+    """What an evaluation of just the entry's questions is compared by, and one of the whole benchmark."""
+    version = entry.benchmark_version
+    specification = {
+        "benchmark": {"name": version.benchmark.name, "content_digest": version.content_digest},
+        "protocol": entry.protocol.definition,
+        "variants": stored_variants(entry.variant_set).specification(),
+        "questions": entry.question_filter,
+    }
+    return (
+        asked_digest(specification, entry.questions, version.questions),
+        asked_digest(specification, version.questions, version.questions),
+    )
+
+
+def answering(session: Session, entries: Iterable[BoardEntry | Entry], *, in_part: bool) -> Callable[..., Condition]:
+    """Whether an evaluation asks what one of the entries asks: its questions, or the whole benchmark.
+
+    It returns a function of Evaluation, or an alias of it. in_part: also one that asked a sample of just an entry's
+    questions, or each of just those until a metric was decided.
+    """
+    listed = list(entries)
+    digests = [asked_digests(entry) for entry in listed]
+    own, every = {exact for exact, _ in digests}, {digest for both in digests for digest in both}
+    sampled = _sampled_of(session, listed) if in_part else []
+
+    def condition(evaluation: type[Evaluation] = Evaluation) -> Condition:
+        in_full = and_(
+            evaluation.asked_digest.in_(every), evaluation.sampled_for.is_(None), evaluation.stopped_for.is_(None)
+        )
+        if not in_part:
+            return in_full
+        decided = and_(
+            evaluation.asked_digest.in_(own), evaluation.sampled_for.is_(None), evaluation.stopped_for.is_not(None)
+        )
+        return or_(in_full, decided, evaluation.id.in_(sampled))
+
+    return condition
+
+
+def _sampled_of(session: Session, entries: Sequence[BoardEntry | Entry]) -> list[int]:
+    """The evaluations that ask a sample of the questions of an entry, by id."""
+    filters: dict[tuple[int, ...], list[Any]] = {}
+    for entry in entries:
+        key = (entry.benchmark_version.id, entry.protocol.id, entry.variant_set.id)
+        filters.setdefault(key, []).append(entry.question_filter)
+    columns = (Evaluation.benchmark_version_id, Evaluation.protocol_id, Evaluation.variant_set_id)
+    query = select(Evaluation.id, Evaluation.specification, *columns).where(
+        Evaluation.sampled_for.is_not(None), Evaluation.stopped_for.is_(None), tuple_(*columns).in_(filters)
+    )
+    return [
+        evaluation_id
+        for evaluation_id, specification, *key in session.execute(query)
+        if in_full(specification)["questions"] in filters[tuple(key)]
+    ]
+
+
 def evaluations_of_entry(
     session: Session, entry: BoardEntry | Entry, revision: ModelRevision | None = None, *, in_part: bool = False
 ) -> dict[int, Evaluation]:
@@ -245,35 +304,26 @@ def evaluations_of_entry(
     in_part: where there is none, one that asked a sample of just the entry's questions, or each of them until a metric
     was decided; the latter is preferred.
     """
-    version, protocol, variant_set = entry.benchmark_version, entry.protocol, entry.variant_set
     query = select(Evaluation).where(
-        Evaluation.benchmark_version_id == version.id,
-        Evaluation.protocol_id == protocol.id,
-        Evaluation.variant_set_id == variant_set.id,
-        Evaluation.seal.is_not(None),
-        stands(),
+        answering(session, [entry], in_part=in_part)(), Evaluation.seal.is_not(None), stands()
     )
     if revision is not None:
         query = query.where(Evaluation.model_revision_id == revision.id)
     else:
         query = query.where(published(session))
+    exact, _ = asked_digests(entry)
+
+    def preference(evaluation: Evaluation) -> tuple[bool, bool, bool]:
+        """In full before in part, decided before sampled, the entry's own questions before the whole benchmark."""
+        sampled, stopped = evaluation.sampled_for is not None, evaluation.stopped_for is not None
+        return not (sampled or stopped), stopped, evaluation.asked_digest == exact
+
     found: dict[int, Evaluation] = {}
-    whole = question_filter()
-    # The entry's own questions before the whole benchmark; among equals the newest.
-    partly: dict[int, Evaluation] = {}
     for evaluation in session.scalars(query.order_by(Evaluation.id)):
-        asked = evaluation.specification["questions"]
-        if in_part and in_full(evaluation.specification)["questions"] == entry.question_filter != asked:
-            other = partly.get(evaluation.model_revision_id)
-            if other is None or other.stopped_for is None or evaluation.stopped_for is not None:
-                partly[evaluation.model_revision_id] = evaluation
-        if asked not in (entry.question_filter, whole):
-            continue
         known = found.get(evaluation.model_revision_id)
-        exact = asked == entry.question_filter
-        if known is None or exact or known.specification["questions"] != entry.question_filter:
+        if known is None or preference(evaluation) >= preference(known):
             found[evaluation.model_revision_id] = evaluation
-    return partly | found
+    return found
 
 
 def _request(model: str, asked: Asked, benchmark: str, **options: Any) -> EvaluationRequest:

@@ -17,6 +17,7 @@ from registry.prompting.variants import VariantSetDefinition, parse_variants, re
 from registry.queue import rounds, sampling
 from registry.queue.hints import hint_at
 from registry.queue.planning import SHARD_PROMPTS, plan_questions, plan_shards, require_sample, store_shards
+from registry.results.asked import asked_digest
 from registry.results.designs import asked_in_part
 from registry.results.prompts import prompts_of
 from registry.results.stopped import read_stopping
@@ -139,6 +140,7 @@ def submit(session: Session, request: EvaluationRequest) -> tuple[Evaluation, bo
     evaluation = Evaluation(
         specification=specification,
         specification_digest=digest,
+        asked_digest=asked_digest(specification, len(planned), version.questions),
         replicate=replicates[-1].replicate + 1 if replicates else 0,
         model_revision=revision,
         benchmark_version=version,

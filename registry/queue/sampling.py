@@ -22,6 +22,7 @@ from registry.prompting.variants import stored_variants
 from registry.queue.hints import hint_at
 from registry.queue.planning import PlannedQuestion, plan_questions, plan_shards, store_shards
 from registry.queue.rounds import next_round
+from registry.results.asked import asked_digest
 from registry.results.designs import SAMPLED_METRICS, design_of, stopping_of
 from registry.results.stopped import expected_prompts
 from registry.tables import Evaluation, EvaluationQuestion, ModelRevision, Question, Shard, VariantSet
@@ -232,6 +233,8 @@ def go_on(session: Session, evaluation_id: int) -> None:
     ).one()
     store_shards(session, evaluation_id, plan_shards(planned), last.queue, last.ordinal + 1)
     evaluation.questions += len(planned)
+    of = evaluation.benchmark_version.questions
+    evaluation.asked_digest = asked_digest(evaluation.specification, evaluation.questions, of)
     evaluation.prompts += sum(question.asked_now for question in planned)
     session.flush()
     hint_at(session, Shard.evaluation_id == evaluation_id)

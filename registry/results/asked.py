@@ -10,6 +10,7 @@ from typing import Any, Final
 from sqlalchemy import Double, case, cast, func, select, type_coerce
 from sqlalchemy.orm import Session
 
+from registry.digests import specification_digest
 from registry.metrics import METRICS
 from registry.prompting.variants import only_orders
 from registry.results.designs import SAMPLED_METRICS, asked_in_part, decided_with
@@ -65,6 +66,23 @@ def asked(session: Session, evaluation_id: int) -> dict[str, Any]:
     own_only = found.pop("own_only")
     orders_only = None if own_only is None else bool(own_only) and only_orders(kind or "")
     return found | {"orders_only": orders_only} | asked_in_part(specification)
+
+
+def asked_digest(specification: Mapping[str, Any], questions: int, of: int) -> str:
+    """What evaluations have in common that were asked the same questions in the same way, whatever answered them.
+
+    It is the digest of the specification without model and engine. A filter that keeps all of the benchmark's
+    questions is none, and where a question is no longer asked once it is decided, the question is the same; a sample
+    of questions is another set of them. questions: how many are asked. of: how many the benchmark version has.
+    """
+    same = {name: specification[name] for name in ("benchmark", "protocol", "variants")}
+    part = None if questions >= of else chosen_questions(specification["questions"])
+    return specification_digest(same | {"questions": part})
+
+
+def chosen_questions(question_filter: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of a specification's filter that chooses questions."""
+    return {name: value for name, value in question_filter.items() if name != "stopping"}
 
 
 def distinct_prompts(row: Mapping[str, Any]) -> dict[str, int | None]:

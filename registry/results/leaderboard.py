@@ -25,7 +25,6 @@ from sqlalchemy import (
     null,
     or_,
     select,
-    tuple_,
     type_coerce,
 )
 from sqlalchemy.orm import Session, aliased
@@ -34,7 +33,7 @@ from registry.db import among
 from registry.lookups import stands
 from registry.metrics import METRICS
 from registry.metrics.catalogue import ALL_NAMES
-from registry.results.asked import ASKED, asked_how, not_ranked
+from registry.results.asked import ASKED, asked_how, chosen_questions, not_ranked
 from registry.results.chance import CORRECTED, above_chance, chances
 from registry.results.costs import costs_of
 from registry.results.errata import RESCORED, scope_condition, scopes_in_force
@@ -111,12 +110,10 @@ def group_key(row: Row) -> tuple[Any, ...]:
         row["protocol"],
         row["shots"],
         row["protocol_id"],
-        _part(row),
+        row["part"] is not None,
+        json.dumps(row["part"], sort_keys=True),
+        row["asked_digest"],
     )
-
-
-def _part(row: Row) -> str:
-    return "null" if row["part"] is None else json.dumps(row["part"], sort_keys=True)
 
 
 def split_by_group(rows: Sequence[Row]) -> list[list[Row]]:
@@ -153,7 +150,8 @@ _MOST_NAMED: Final = 100
 _SEALED: Final = Evaluation.seal.is_not(None)
 _WHOLE: Final = Evaluation.questions >= BenchmarkVersion.questions
 _FILTER: Final = type_coerce(Evaluation.specification, JSON())["questions"]
-_KEY: Final = (Evaluation.benchmark_version_id, Evaluation.protocol_id, Evaluation.variant_set_id)
+_SAME: Final = Evaluation.asked_digest
+_PART: Final = case((~_WHOLE, _FILTER), else_=null())
 _NAMES: Final = (
     Benchmark.name.label("benchmark"),
     BenchmarkVersion.version.label("benchmark_version"),
@@ -180,26 +178,18 @@ def _standing(session: Session, *columns: Any) -> Select[Any]:
     return standing.where(Evaluation.id.not_in(named if len(named) <= _MOST_NAMED else _superseded()))
 
 
-def _named(query: Select[Any], key: Any) -> Select[Any]:
-    """The query with what `_NAMES` and the order of rows take from other tables; key: columns of `_KEY`."""
+def _named(query: Select[Any]) -> Select[Any]:
+    """The query with what `_NAMES` and the order of rows take from other tables."""
     return (
         query.join(Benchmark, Benchmark.id == BenchmarkVersion.benchmark_id)
-        .join(Protocol, Protocol.id == key.protocol_id)
-        .join(VariantSet, VariantSet.id == key.variant_set_id)
+        .join(Protocol, Protocol.id == Evaluation.protocol_id)
+        .join(VariantSet, VariantSet.id == Evaluation.variant_set_id)
     )
 
 
-@cache
-def _partial() -> Select[Any]:
-    """Sealed evaluations of a part of their benchmark, whose question filter tells which.
-
-    Only theirs is read: the specifications of all evaluations together are most of what the table holds.
-    """
-    return (
-        select(Evaluation.id)
-        .join(BenchmarkVersion, BenchmarkVersion.id == Evaluation.benchmark_version_id)
-        .where(_SEALED, ~_WHOLE)
-    )
+def _of_part(row: Row) -> Row:
+    """A row whose `part` says which questions were asked, and not until when."""
+    return row if row["part"] is None else row | {"part": chosen_questions(row["part"])}
 
 
 def count_groups(session: Session, asked: Selection) -> list[Row]:
@@ -209,41 +199,47 @@ def count_groups(session: Session, asked: Selection) -> list[Row]:
     """
     known: dict[Selection, list[Row]] = session.info.setdefault("groups", {})
     if asked not in known:
-        count = func.count().label("evaluations")
-        kept = (_SEALED, *evaluation_conditions(session, asked))
-        of_whole = (
-            _standing(session, *_KEY, literal_column("NULL").label("part"), count).where(_WHOLE, *kept).group_by(*_KEY)
+        conditions = (_SEALED, *evaluation_conditions(session, asked))
+        counted = (
+            _standing(session, func.max(Evaluation.id).label("newest"), func.count().label("evaluations"))
+            .where(*conditions)
+            .group_by(_SAME)
+            .subquery()
         )
-        of_part = _standing(session, *_KEY, _FILTER.label("part"), count).where(Evaluation.id.in_(_partial()), *kept)
-        known[asked] = [
-            row
-            for query in (of_whole, of_part.group_by(*_KEY, _FILTER))
-            for row in rows_of(session, _with_names(query.subquery()))
-        ]
+        # Of one evaluation of each group: the specifications of all are most of what the table holds.
+        query = (
+            select(
+                _SAME,
+                Evaluation.benchmark_version_id,
+                Evaluation.protocol_id,
+                Evaluation.variant_set_id,
+                _PART.label("part"),
+                counted.c.evaluations,
+                *_NAMES,
+            )
+            .join(counted, counted.c.newest == Evaluation.id)
+            .join(BenchmarkVersion, BenchmarkVersion.id == Evaluation.benchmark_version_id)
+        )
+        known[asked] = [_of_part(row) for row in rows_of(session, _named(query))]
     return known[asked]
-
-
-def _with_names(counted: Any) -> Select[Any]:
-    of_version = select(counted, *_NAMES).join(BenchmarkVersion, BenchmarkVersion.id == counted.c.benchmark_version_id)
-    return _named(of_version, counted.c)
 
 
 def measured_groups(session: Session, groups: Iterable[Row], metric: str) -> list[Row]:
     """Those of `count_groups` in which some evaluation has a value of the metric over all questions."""
     of = EvaluationMetric
     measured = (
-        _standing(session, *_KEY)
+        _standing(session, _SAME)
         .join(of, of.evaluation_id == Evaluation.id)
         .where(_SEALED, _scope(session, of, "all"), of.metric == metric, of.value.is_not(None))
         .distinct()
     )
-    found = {tuple(row) for row in session.execute(measured)}
-    return [group for group in groups if _key(group) in found]
+    found = set(session.scalars(measured))
+    return [group for group in groups if group["asked_digest"] in found]
 
 
 def filter_choices(session: Session) -> dict[str, list[str]]:
     """What the leaderboard can be filtered by: every benchmark, variant set, protocol and number of shots on it."""
-    waiting = _named(_standing(session, *_NAMES).where(Evaluation.state.in_(UNFINISHED)), Evaluation)
+    waiting = _named(_standing(session, *_NAMES).where(Evaluation.state.in_(UNFINISHED)))
     unfinished = rows_of(session, waiting.distinct())
     rows = count_groups(session, Selection()) + unfinished
     return {key: sorted({str(row[key]) for row in rows}) for key in ("benchmark", "variants", "protocol", "shots")}
@@ -340,18 +336,13 @@ def _grouped_ids(
         elif passed < last:
             kept.append(group)
         passed += group["evaluations"]
-    members: dict[Any, list[int]] = {}
-    for parts in (False, True):
-        keys = {_key(group) for group in kept if (group["part"] is not None) == parts}
-        if keys:
-            part = _FILTER if parts else literal_column("NULL")
-            query = _members(session, asked, ordering, *_KEY, part.label("part"))
-            query = query.where(Evaluation.id.in_(_partial()) if parts else _WHOLE)
-            if len(kept) < len(found):  # a long list would only mislead the planner
-                query = query.where(tuple_(*_KEY).in_(keys))
-            for row in rows_of(session, query):
-                members.setdefault(_place(row), []).append(row["id"])
-    ids = [evaluation_id for group in kept for evaluation_id in members.get(_place(group), ())]
+    query = _members(session, asked, ordering, _SAME)
+    if len(kept) < len(found):  # a long list would only mislead the planner
+        query = query.where(_SAME.in_([group["asked_digest"] for group in kept]))
+    members: dict[str, list[int]] = {}
+    for row in session.execute(query) if kept else ():
+        members.setdefault(row.asked_digest, []).append(row.id)
+    ids = [evaluation_id for group in kept for evaluation_id in members.get(group["asked_digest"], ())]
     return ids[first - skipped : last - skipped]
 
 
@@ -372,15 +363,6 @@ def _ids_above_chance(session: Session, asked: Selection, ordering: Ordering) ->
     return [evaluation_id for evaluation_id, _ in sorted(found, key=key)]
 
 
-def _key(row: Row) -> tuple[int, int, int]:
-    return row["benchmark_version_id"], row["protocol_id"], row["variant_set_id"]
-
-
-def _place(row: Row) -> tuple[Any, ...]:
-    """What evaluations that were asked the same have in common."""
-    return (*_key(row), _part(row))
-
-
 def _in_order(found: list[Row], ordering: Ordering) -> list[Row]:
     """Groups by name; sorting by what a group has in common moves whole groups."""
     in_order = sorted(found, key=group_key)
@@ -397,7 +379,7 @@ def _comparable(value: Any) -> Any:
 def _members(session: Session, asked: Selection, ordering: Ordering, *columns: Any) -> Select[Any]:
     """Sealed evaluations that are kept, by the column that sorts; NULL last, equal ones by model, then evaluation."""
     base = (
-        _named(_standing(session, Evaluation.id, *columns), Evaluation)
+        _named(_standing(session, Evaluation.id, *columns))
         .join(ModelRevision, ModelRevision.id == Evaluation.model_revision_id)
         .join(Model, Model.id == ModelRevision.model_id)
         .where(_SEALED, *evaluation_conditions(session, asked))
@@ -445,65 +427,30 @@ def _ranks(session: Session, rows: Iterable[Row], metric: str, scope: str) -> di
     """
     if METRICS[metric].better == "neither":
         return {}
-    found: dict[int, int] = {}
-    for parts in (False, True):
-        ranked = [row for row in rows if (row["part"] is not None) == parts]
-        if ranked:
-            keys, ids = {_key(row) for row in ranked}, [row["evaluation_id"] for row in ranked]
-            measured = _measured(session, metric, scope, parts=parts)
-            # A few rows of many groups, as a model has, are counted one by one; many of a few groups are ordered.
-            if len(ranked) < 2 * len(keys):
-                query = _by_counting(measured, metric, ids)
-            else:
-                query = _by_ordering(measured.where(tuple_(*_KEY).in_(keys)), metric, ids)
-            found |= {row[0]: row[1] for row in session.execute(query)}
-    return found
-
-
-def _measured(session: Session, metric: str, scope: str, *, parts: bool) -> Select[Any]:
-    """All that were asked whole benchmarks, or parts of them, with their values of a metric."""
-    measured = EvaluationMetric
-    return (
-        _standing(
-            session, Evaluation.id, *_KEY, (_FILTER if parts else literal_column("0")).label("part"), measured.value
-        )
-        .join(measured, measured.evaluation_id == Evaluation.id)
+    ranked = {row["evaluation_id"]: row["asked_digest"] for row in rows}
+    of = EvaluationMetric
+    member = (
+        _standing(session, Evaluation.id, _SAME, of.value)
+        .join(of, of.evaluation_id == Evaluation.id)
         .where(
             _SEALED,
-            Evaluation.id.in_(_partial()) if parts else _WHOLE,
-            _scope(session, measured, scope),
-            measured.metric == metric,
-            measured.definition_version == METRICS[metric].definition_version,
-            measured.value.is_not(None),
+            _SAME.in_(set(ranked.values())),
+            _scope(session, of, scope),
+            of.metric == metric,
+            of.definition_version == METRICS[metric].definition_version,
+            of.value.is_not(None),
         )
+        .subquery()
+        .c
     )
-
-
-_SAME: Final = ("benchmark_version_id", "protocol_id", "variant_set_id", "part")
-
-
-def _by_counting(measured: Select[Any], metric: str, ids: Sequence[int]) -> Select[Any]:
-    """Evaluation and rank of these: each is compared with every member of its group."""
-    one, other = measured.subquery().c, measured.subquery().c
-    better = (
-        other.value <= one.value - RANK_TOLERANCE
-        if METRICS[metric].better == "lower"
-        else other.value >= one.value + RANK_TOLERANCE
-    )
-    same = and_(*(one[name] == other[name] for name in _SAME))
-    return select(one.id, 1 + func.count().filter(better)).where(same, among(one.id, ids)).group_by(one.id)
-
-
-def _by_ordering(measured: Select[Any], metric: str, ids: Sequence[int]) -> Select[Any]:
-    """Evaluation and rank of these: every group is ordered once."""
-    member = measured.subquery().c
     rank = 1 + func.count().over(
-        partition_by=[member[name] for name in _SAME],
+        partition_by=member.asked_digest,
         order_by=member.value.asc() if METRICS[metric].better == "lower" else member.value.desc(),
         range_=FrameClause(None, RANK_TOLERANCE, FrameClauseType.UNBOUNDED, FrameClauseType.PRECEDING),
     )
-    ranked = select(member.id, rank.label("rank")).subquery().c
-    return select(ranked.id, ranked.rank).where(among(ranked.id, ids))
+    every = select(member.id, rank.label("rank")).subquery().c
+    query = select(every.id, every.rank).where(among(every.id, list(ranked)))
+    return {row[0]: row[1] for row in session.execute(query)}
 
 
 # Rows
@@ -539,12 +486,13 @@ def _rows(session: Session, ids: Sequence[int], scope: str, metrics: Sequence[st
     query = (
         select(
             *_OF_EVALUATION,
+            _SAME,
             Evaluation.benchmark_version_id,
             Evaluation.protocol_id,
             Evaluation.variant_set_id,
             Evaluation.prompts,
             _FILTER.label("question_filter"),
-            case((~_WHOLE, _FILTER), else_=null()).label("part"),
+            _PART.label("part"),
         )
         .select_from(Evaluation)
         .join(ModelRevision, ModelRevision.id == Evaluation.model_revision_id)
@@ -557,7 +505,7 @@ def _rows(session: Session, ids: Sequence[int], scope: str, metrics: Sequence[st
     )
     flags = _flags(session, ids)
     rows = {
-        row["evaluation_id"]: row | dict.fromkeys(metrics) | {"counts": {}} | flags[row["evaluation_id"]]
+        row["evaluation_id"]: _of_part(row) | dict.fromkeys(metrics) | {"counts": {}} | flags[row["evaluation_id"]]
         for row in rows_of(session, query)
     }
     # Not through the view, which looks for a newer definition of each row: for many evaluations at once that reads the
@@ -688,8 +636,7 @@ def asked_the_same(
             Evaluation.id.label("evaluation_id"),
             Model.name.label("model"),
             Model.parameters,
-            *_KEY,
-            case((~_WHOLE, _FILTER), else_=null()).label("part"),
+            _SAME,
             of.metric,
             of.value,
             of.n,
@@ -701,7 +648,7 @@ def asked_the_same(
         .join(of, of.evaluation_id == Evaluation.id)
         .where(
             _SEALED,
-            tuple_(*_KEY).in_({_key(row) for row in rows}),
+            _SAME.in_({row["asked_digest"] for row in rows}),
             size.between(min_parameters, max_parameters),
             _scope(session, of, "all"),
             of.metric.in_(metrics),
@@ -710,15 +657,17 @@ def asked_the_same(
         .order_by(ModelRevision.number, Evaluation.id, of.definition_version)
     )
     # The newest comes last and stays.
-    found: dict[tuple[Any, ...], dict[str, Row]] = {}
+    found: dict[str, dict[str, Row]] = {}
     for row in rows_of(session, query):
-        members = found.setdefault(_place(row), {})
+        members = found.setdefault(row["asked_digest"], {})
         counts = {key: row.pop(key) for key in ("value", "n", "interval_low", "interval_high")}
         metric = row.pop("metric")
         if members.get(row["model"], {}).get("evaluation_id") != row["evaluation_id"]:
             members[row["model"]] = row | {"counts": {}}
         members[row["model"]]["counts"][metric] = counts
     return {
-        row["evaluation_id"]: [peer for name, peer in found.get(_place(row), {}).items() if name != row["model"]]
+        row["evaluation_id"]: [
+            peer for name, peer in found.get(row["asked_digest"], {}).items() if name != row["model"]
+        ]
         for row in rows
     }

@@ -3,12 +3,11 @@
 One version, asked in one way, one complete evaluation of each model: the newest of its newest revision.
 """
 
-import json
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import JSON, case, func, null, select, type_coerce
 from sqlalchemy.orm import Session
@@ -130,8 +129,7 @@ def _ways(session: Session, version_id: int) -> list[Row]:
             Evaluation.id,
             Evaluation.seal,
             Evaluation.prompts,
-            Evaluation.protocol_id,
-            Evaluation.variant_set_id,
+            Evaluation.asked_digest,
             case((Evaluation.questions < BenchmarkVersion.questions, specified), else_=null()).label("part"),
             Model.name.label("model"),
             Protocol.name.label("protocol"),
@@ -148,10 +146,9 @@ def _ways(session: Session, version_id: int) -> list[Row]:
         .where(Evaluation.stopped_for.is_(None))
         .order_by(ModelRevision.number, Evaluation.id)
     )
-    found: dict[tuple[Any, ...], Row] = {}
+    found: dict[str, Row] = {}
     for row in rows_of(session, query):
-        key = (row["protocol_id"], row["variant_set_id"], json.dumps(row["part"], sort_keys=True))
-        way = found.setdefault(key, {"of_model": {}, "every": set()})
+        way = found.setdefault(row["asked_digest"], {"of_model": {}, "every": set()})
         way.update({name: row[name] for name in ("protocol", "shots", "variants", "prompts")})
         way["part"] = part_label(row["part"] or {})[2:-1] or None
         way["every"].add(row["id"])

@@ -283,9 +283,7 @@ class Evaluation(Base):
         # The leaderboard: which evaluations can be compared, and whether a newer replicate stands for one.
         Index(
             "ix_evaluation_comparable",
-            "benchmark_version_id",
-            "protocol_id",
-            "variant_set_id",
+            "asked_digest",
             "id",
             postgresql_include=["model_revision_id", "questions"],
             postgresql_where=text("seal IS NOT NULL"),
@@ -304,6 +302,8 @@ class Evaluation(Base):
     specification: Mapped[Any] = mapped_column(JsonDocument)
     """What is asked of which model, without database ids."""
     specification_digest: Mapped[str] = mapped_column(Digest)
+    asked_digest: Mapped[str] = mapped_column(Digest)
+    """What it has in common with those that were asked the same: `registry.results.asked.asked_digest`."""
     replicate: Mapped[int] = mapped_column(Integer, default=0)
     """0 for the first; the same specification asked again on purpose is the next."""
     model_revision_id: Mapped[int] = mapped_column(ForeignKey("model_revision.id"), index=True)

@@ -10,6 +10,7 @@ from registry.db import Base
 from registry.digests import sha256_text, specification_digest
 from registry.errors import ShuffleboardError
 from registry.prompting.variants import QuestionShape, VariantSetDefinition, stored_variants
+from registry.results.asked import asked_digest
 from registry.revisions.store import model_identity
 from registry.tables import (
     Benchmark,
@@ -54,6 +55,9 @@ def check_specification(evaluation: Evaluation, found: Findings) -> bool:
     specification, before = evaluation.specification, len(found.problems)
     if specification_digest(specification) != evaluation.specification_digest:
         found.add("specification: it does not match the stored digest")
+    of = evaluation.benchmark_version.questions
+    if asked_digest(specification, evaluation.questions, of) != evaluation.asked_digest:
+        found.add("specification: what it asks is not what the stored digest compares it by")
     if model_identity(evaluation.model_revision) != specification["model"]:
         found.add("model: the revision's digests or settings are not those that the specification names")
     template, digest = evaluation.model_revision.chat_template, evaluation.model_revision.chat_template_digest

@@ -8,6 +8,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from registry.boards.snapshots import snapshot_digest, snapshot_labels, standing_rows
+from registry.boards.store import asked_digests
 from registry.errors import ShuffleboardError
 from registry.proof import chain
 from registry.proof.manifest import local_labels
@@ -44,16 +45,19 @@ def check_withdrawals(session: Session, evaluation: Evaluation, found: Findings)
 
 def newest_snapshots(session: Session, evaluation: Evaluation) -> Iterator[BoardSnapshot]:
     """The newest snapshot of each board that may show the evaluation."""
-    boards = (
-        select(BoardEntry.board_id)
-        .where(
+    entries = session.scalars(
+        select(BoardEntry).where(
             BoardEntry.benchmark_version_id == evaluation.benchmark_version_id,
             BoardEntry.protocol_id == evaluation.protocol_id,
             BoardEntry.variant_set_id == evaluation.variant_set_id,
         )
-        .distinct()
-    )
-    for board_id in session.scalars(boards).all():
+    ).all()
+    showing = {
+        entry.board_id
+        for entry in entries
+        if evaluation.sampled_for is not None or evaluation.asked_digest in asked_digests(entry)
+    }
+    for board_id in sorted(showing):
         newest = select(BoardSnapshot).filter_by(board_id=board_id).order_by(BoardSnapshot.id.desc()).limit(1)
         yield from session.scalars(newest)
 

@@ -25,6 +25,7 @@ from registry.prompting.protocols import protocol_definition, store_protocol
 from registry.prompting.variants import QuestionShape, parse_variants
 from registry.queue.claims import fingerprint_id
 from registry.queue.evaluations import build_specification, store_variant_set, store_variants
+from registry.results.asked import asked_digest
 from registry.results.bulk import insert_predictions
 from registry.results.prompts import prompts_of
 from registry.revisions.store import ModelFiles, RevisionRequest, add_revision
@@ -138,6 +139,7 @@ class Source:
         evaluation = Evaluation(
             specification=document,
             specification_digest=specification_digest(document),
+            asked_digest=asked_digest(document, kind.questions, version.questions),
             model_revision=revision,
             benchmark_version=version,
             protocol=store_protocol(session, protocol),

@@ -1,6 +1,7 @@
 """Boards over suites: one row a model, from several variant sets, with intervals, ranks and history."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -10,22 +11,33 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, select, text
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.orm import Session
 
 from registry.boards import snapshots
-from registry.boards.definition import BoardDefinition, SuiteDefinition, read_board_file, read_suite_file
+from registry.boards.definition import (
+    BoardDefinition,
+    SuiteDefinition,
+    canonical_variants,
+    read_board_file,
+    read_suite_file,
+)
 from registry.boards.reading import board_rows, snapshot_as_of, snapshots_of
 from registry.boards.snapshots import refresh_boards, snapshot_digest
-from registry.boards.store import import_board, import_suite, submit_board, submit_suite
+from registry.boards.store import answering, import_board, import_suite, submit_board, submit_suite
 from registry.db import read_session, write_session
 from registry.errors import IngestError, NotFoundError, ShuffleboardError, UsageError
 from registry.lookups import find_suite
 from registry.metrics import METRICS
+from registry.queue.evaluations import EvaluationRequest, submit
 from registry.results.clusters import clustered_intervals
 from registry.results.reports import evaluation_metrics
-from registry.tables import Board, BoardSnapshot, Evaluation, Suite
+from registry.settings import Settings
+from registry.tables import Board, BoardSnapshot, ChainLink, Evaluation, Suite
 from tests.boards.outputs import HEADLINE, KINDS, import_all
 from tests.conftest import FilledDatabases
+from tests.fake_scorer import FakeScorer
 from tests.outputs.conftest import Registry, four_options
+from workers.loop import WorkerLoop
 
 FIRST = four_options(40)
 SECOND = [
@@ -226,6 +238,46 @@ def test_refreshing_twice_makes_one_snapshot(strong: Registry) -> None:
 
 
 @pytest.mark.one_engine
+def test_an_evaluation_of_other_questions_changes_nothing_of_a_board_and_is_not_in_progress_there(
+    strong: Registry, tmp_path: Path
+) -> None:
+    board = load(strong)
+    ready_model(strong, "asked")
+    variants = canonical_variants(BOARD.parsed_columns[0].variants)
+    before = links(strong)
+    others = {"limit": 5}, {"limit": 39}, {"limit": 5, "stop_when_decided": "worst_accuracy"}
+    with write_session(strong.engine) as session:
+        for options in others:
+            submit(session, EvaluationRequest("asked", "first", variants, **options))
+        assert in_progress(session, session.merge(board)) == []
+    loop = WorkerLoop(strong.engine, Settings(home=tmp_path, poll_seconds=0.05), FakeScorer(), ["cpu"])
+    loop.start()
+    loop.run(until_idle=True)
+    assert refresh_boards(strong.engine) == []
+    assert links(strong) == before | {"seal": before["seal"] + len(others)}
+    with write_session(strong.engine) as session:
+        # All of the questions are what the board asks, however that is put.
+        whole, _ = submit(session, EvaluationRequest("asked", "first", variants, limit=len(FIRST)))
+        assert in_progress(session, session.merge(board)) == [whole.id]
+    loop.run(until_idle=True)
+    loop.stop()
+    refresh_boards(strong.engine)
+    assert links(strong)["snapshot"] == before["snapshot"] + 1
+    assert whole.id in {item["evaluation"] for item in rows_of(strong)["asked"]["evaluations"] if item is not None}
+
+
+def in_progress(session: Session, board: Board) -> list[int]:
+    unfinished = select(Evaluation.id).where(
+        answering(session, board.entries, in_part=True)(), Evaluation.seal.is_(None)
+    )
+    return list(session.scalars(unfinished))
+
+
+def links(registry: Registry) -> Counter[str]:
+    with read_session(registry.engine) as session:
+        return Counter(session.scalars(select(ChainLink.kind)))
+
+
 def test_a_newer_definition_of_a_metric_makes_a_snapshot(strong: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
     load(strong)
     metric = METRICS["worst_accuracy"]

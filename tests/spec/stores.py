@@ -66,6 +66,7 @@ def store(session: Session, cases: Sequence[Case]) -> int:
     evaluation = Evaluation(
         specification={"table": name},
         specification_digest=sha256_text(name),
+        asked_digest=sha256_text(name),
         model_revision_id=session.scalars(select(ModelRevision.id)).one(),
         benchmark_version_id=version.id,
         protocol_id=session.scalars(select(Protocol.id)).one(),

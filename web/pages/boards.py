@@ -13,7 +13,7 @@ from registry.boards.changelog import changelog
 from registry.boards.deprecation import deprecated, deprecation_document
 from registry.boards.history import Moment, courses, moments
 from registry.boards.reading import board_rows, find_snapshot, models_counted, shown_document, snapshot_as_of
-from registry.boards.store import board_definition, current_boards
+from registry.boards.store import answering, board_definition, current_boards
 from registry.digests import DIGEST_LENGTH
 from registry.errors import UsageError
 from registry.lookups import find_board
@@ -22,7 +22,7 @@ from registry.results.errata import TREATMENTS
 from registry.results.facts import facts_of
 from registry.results.leaderboard import UNFINISHED
 from registry.results.selectables import Row
-from registry.tables import Board, BoardEntry, BoardSnapshot, Evaluation
+from registry.tables import Board, BoardSnapshot, Evaluation
 from registry.verdicts.cases import Said
 from registry.verdicts.facts import Number
 from registry.verdicts.models import OnBoard, of_board
@@ -88,17 +88,8 @@ def paging_of_models(total: int) -> Paging:
 
 def in_progress(database: Session, board: Board) -> list[Row]:
     """Evaluations of a board that are not sealed yet, with their progress, newest first."""
-    matching = (
-        select(BoardEntry.ordinal)
-        .where(
-            BoardEntry.board_id == board.id,
-            BoardEntry.benchmark_version_id == Evaluation.benchmark_version_id,
-            BoardEntry.protocol_id == Evaluation.protocol_id,
-            BoardEntry.variant_set_id == Evaluation.variant_set_id,
-        )
-        .exists()
-    )
-    return queries.evaluations(database, states=UNFINISHED, conditions=[matching], limit=WAITING)[0]
+    answers = answering(database, board.entries, in_part=not board_definition(board).complete)
+    return queries.evaluations(database, states=UNFINISHED, conditions=[answers(Evaluation)], limit=WAITING)[0]
 
 
 def announced(response: Response, name: str) -> Response:

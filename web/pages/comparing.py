@@ -21,7 +21,7 @@ from web.formats import metric_text, telling_names
 from web.pages import leaderboard
 from web.paging import QUESTIONS_PER_PAGE, paged
 from web.responses import session
-from web.shared_ways import WAY, asking_the_others, sealed_by_way, way_key
+from web.shared_ways import WAY, asking_the_others, sealed_by_way
 
 blueprint = Blueprint("comparing", __name__)
 
@@ -347,9 +347,11 @@ def _choose(picked: list[str], wanted: dict[str, str]) -> ResponseReturnValue:
     groups = [group for group in count_groups(session(), Selection()) if group["evaluations"] > 1]
     if picked:
         asked = {
-            way_key(next(iter(way.values()))) for way in sealed_by_way(session(), picked, {}) if len(way) == len(picked)
+            next(iter(way.values()))["asked_digest"]
+            for way in sealed_by_way(session(), picked, {})
+            if len(way) == len(picked)
         }
-        groups = [group for group in groups if _group_key(group) in asked]
+        groups = [group for group in groups if group["asked_digest"] in asked]
     groups.sort(key=lambda group: (-group["evaluations"], group["benchmark"].casefold(), group["variants"]))
     fitting = [group for group in groups if all(str(group[key]) == value for key, value in wanted.items())]
     chosen = next(iter(fitting or groups), None)
@@ -361,16 +363,6 @@ def _choose(picked: list[str], wanted: dict[str, str]) -> ResponseReturnValue:
         models=[] if chosen is None else _models_of(chosen),
         picked=picked,
         most=MOST_MODELS,
-    )
-
-
-def _group_key(group: Row) -> tuple[Any, ...]:
-    part = group["part"]
-    return (
-        group["benchmark_version_id"],
-        group["protocol_id"],
-        group["variant_set_id"],
-        "" if part is None else str(sorted(part.items())),
     )
 
 

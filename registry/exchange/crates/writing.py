@@ -275,7 +275,7 @@ def _row(
     row: Evaluation | Model | ModelRevision | BenchmarkVersion | VariantSet | Shard | Worker | Any, *without: str
 ) -> dict[str, Any]:
     """A row's columns as JSON has them, less these and pointers to other tables."""
-    left_out = {*without, "model_revision_id", "benchmark_version_id", "protocol_id", "variant_set_id"}
+    left_out = {*without, "model_revision_id", "benchmark_version_id", "protocol_id", "variant_set_id", "asked_digest"}
     values = {name: getattr(row, name) for name in row.__table__.columns.keys() if name not in left_out}  # noqa: SIM118
     return {name: value.isoformat() if hasattr(value, "isoformat") else value for name, value in values.items()}
 

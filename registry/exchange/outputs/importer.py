@@ -50,6 +50,7 @@ from registry.prompting.variants import (
 from registry.proof.seal import seal_together
 from registry.queue.claims import fingerprint_id
 from registry.queue.evaluations import build_specification, store_variant_set, store_variants
+from registry.results.asked import asked_digest
 from registry.results.bulk import insert_predictions, insert_rows, renew_statistics
 from registry.results.predictions import prediction_row
 from registry.results.scores import write_question_scores
@@ -524,6 +525,7 @@ def _store_evaluation(
     evaluation = Evaluation(
         specification=specification,
         specification_digest=digest,
+        asked_digest=asked_digest(specification, len(questions), version.questions),
         replicate=0 if latest is None else latest + 1,
         model_revision=revision,
         benchmark_version=version,
