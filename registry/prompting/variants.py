@@ -489,6 +489,19 @@ def repeats(kind: str) -> bool:
     return "repeat" in kind.split(products.TIMES)
 
 
+def told_apart_by(kind: str, ordinal: int, *, unchanged: bool, prompt_digest: str | None) -> str | None:
+    """What tells prompts of one question apart that show the same options in the same order; equal for the same prompt.
+
+    As the view question_statistics has it. prompt_digest: None where recorded answers came without their prompts.
+    """
+    if kind == "relabel":
+        return str(ordinal)
+    if kind in ("wording", "noise", "paraphrase") or products.TIMES in kind:
+        return prompt_digest or str(ordinal)
+    # Where the answer is moved, its examples are; two prompts that differ in these alone are one.
+    return "=" if unchanged and kind != "answer-moving" else None
+
+
 def inserted_ordinals(kind: str) -> dict[str, int]:
     """Ordinal (−1, −2, …) of each option that a kind, or a factor of a product, inserts, by name."""
     inserting = [VARIANT_KINDS[factor].inserted for factor in kind.split(products.TIMES) if factor in VARIANT_KINDS]

@@ -18,8 +18,7 @@ from registry.metrics import METRICS, axes, cora, npsq, permutation, probability
 from registry.metrics.averaging import Runs, mean_of_defined
 from registry.metrics.outcome import VariantOutcome
 from registry.metrics.pride import ALPHA, estimation_set
-from registry.prompting.products import TIMES
-from registry.prompting.variants import QuestionShape, VariantShown, stored_variants
+from registry.prompting.variants import QuestionShape, VariantShown, stored_variants, told_apart_by
 from registry.results.cells import OfAxes, stored_axes
 from registry.results.designs import design_of
 from registry.results.errata import Correction
@@ -307,8 +306,6 @@ def _outcomes(session: Session, evaluation: Evaluation, answers: Mapping[int, in
     """Question to the outcomes of its prompts under another key."""
     ids, found = sorted(answers), dict[int, list[VariantOutcome]]()
     kind = evaluation.variant_set.kind
-    marked = kind != "answer-moving"
-    worded = kind in ("wording", "noise", "paraphrase") or TIMES in kind
     inserted = {int(option): len(text.encode()) for option, text in evaluation.variant_set.inserted.items()}
     readable(session, [evaluation.id], ids)
     for start in range(0, len(ids), _CHUNK):
@@ -321,12 +318,7 @@ def _outcomes(session: Session, evaluation: Evaluation, answers: Mapping[int, in
             lengths.setdefault(question_id, dict(inserted))[ordinal] = len(text.encode())
         query = select(Prediction).where(Prediction.evaluation_id == evaluation.id, Prediction.question_id.in_(part))
         for row in session.scalars(query.order_by(Prediction.question_id, Prediction.variant)):
-            # The labels tell apart what the view question_statistics takes for distinct prompts.
-            labels = "=" if marked and row.unchanged else None
-            if kind == "relabel":
-                labels = str(row.variant)
-            elif worded:
-                labels = row.prompt_digest or str(row.variant)
+            labels = told_apart_by(kind, row.variant, unchanged=row.unchanged, prompt_digest=row.prompt_digest)
             found.setdefault(row.question_id, []).append(
                 VariantOutcome(
                     variant=row.variant,

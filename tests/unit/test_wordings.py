@@ -9,6 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from registry.errors import ProtocolError, VariantError
+from registry.exchange.proofs.numbers import outcomes_of
+from registry.metrics import METRICS
 from registry.prompting.noise import TARGETS, TYPES, Noise, synonyms
 from registry.prompting.prompts import Prompt, QuestionText, build_prompt
 from registry.prompting.protocols import PRESETS, protocol_definition
@@ -353,3 +355,26 @@ def test_what_cannot_be_asked_is_refused(text: str, message: str) -> None:
     with pytest.raises(VariantError) as refused:
         variants(text, FOUR)
     assert message in str(refused.value)
+
+
+@pytest.mark.parametrize("kind", ["wording", "noise", "paraphrase", "cyclic*wording"])
+def test_a_board_s_check_from_exported_rows_tells_prompts_apart_by_their_words(kind):
+    """Asked twice in one order: two prompts if their digests differ, one if they are the same."""
+    for digests, expected in ((("a" * 64, "b" * 64), 0.0), (("a" * 64, "a" * 64), None)):
+        rows = [
+            {
+                "variant": variant,
+                "chosen_option": variant,
+                "shown": [0, 1],
+                "label_probabilities": None,
+                "label_logprobs": None,
+                "logprobs_without_question": None,
+                "unchanged": variant == 0,
+                "question_shown": True,
+                "own_options": True,
+                "prompt_digest": digest,
+            }
+            for variant, digest in enumerate(digests)
+        ]
+        outcomes = outcomes_of(rows, {"kind": kind}, 0, {0: 1, 1: 1})
+        assert METRICS["worst_accuracy"].per_question(outcomes) == expected

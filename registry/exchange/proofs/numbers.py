@@ -12,6 +12,7 @@ from registry.metrics import METRICS
 from registry.metrics.averaging import MeanOverQuestions, mean_of_defined
 from registry.metrics.entry import Metric
 from registry.metrics.outcome import VariantOutcome
+from registry.prompting.variants import told_apart_by
 from registry.statistics.competition_ranks import ranks
 
 TOLERANCE: Final = 1e-9
@@ -40,7 +41,6 @@ def outcomes_of(
     rows: Iterable[Mapping[str, Any]], variant_set: Mapping[str, Any], answer: int, lengths: Mapping[int, int]
 ) -> list[VariantOutcome]:
     """The outcomes of a question's rows. lengths: option to bytes of its text."""
-    relabelled, marked = variant_set["kind"] == "relabel", variant_set["kind"] != "answer-moving"
     return [
         VariantOutcome(
             variant=row["variant"],
@@ -54,8 +54,9 @@ def outcomes_of(
             original=row["unchanged"],
             question_shown=row["question_shown"],
             own_options=row["own_options"],
-            # As the view question_statistics tells prompts apart.
-            labels=str(row["variant"]) if relabelled else "=" if marked and row["unchanged"] else None,
+            labels=told_apart_by(
+                variant_set["kind"], row["variant"], unchanged=row["unchanged"], prompt_digest=row["prompt_digest"]
+            ),
         )
         for row in rows
     ]
