@@ -39,6 +39,11 @@ class AskedModel(Protocol):
     budget_tokens: int
 
     @property
+    def journals(self) -> bool:
+        """Whether it stores its answers itself, as they come."""
+        ...
+
+    @property
     def reusable(self) -> bool:
         """Whether the same prompt gives the same number again, so that a result may be reused."""
         ...
@@ -83,6 +88,7 @@ class LocalModel:
     """A model in this process."""
 
     reusable: Final = True
+    journals: Final = False
 
     def __init__(self, loaded: Any, engine: Any) -> None:
         self._loaded = loaded
@@ -190,6 +196,7 @@ class LocalModel:
                 "engine": "transformers-generate",
                 "budget_tokens": self.budget_tokens,
                 "generation": effective_parameters(self._loaded, definition["generation"]),
+                "markers": markers_of(definition).digest,
             }
         device = self._loaded.device
         if device.type == "cuda":
@@ -225,6 +232,7 @@ class EndpointModel:
     """A model on an endpoint."""
 
     reusable: Final = False
+    journals: Final = False
 
     def __init__(self, engine: Any) -> None:
         self._engine = engine
@@ -268,6 +276,7 @@ class EndpointModel:
         settings: dict[str, object] = {**self._engine.settings(), "device": "endpoint"}
         if "generation" in definition:
             settings["generation"] = dict(definition["generation"])
+            settings["markers"] = markers_of(definition).digest
         return settings
 
     def tokens(self, item: ShardPrompt) -> int:  # noqa: ARG002 - an endpoint's tokenizer is not known

@@ -1,7 +1,7 @@
 """The scorer: keeps one model loaded and scores shards with it."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -11,6 +11,7 @@ from sqlalchemy import Engine
 
 from registry.code_identity import code_identity
 from registry.db import read_session
+from registry.digests import specification_digest
 from registry.errors import ModelError
 from registry.logs import log
 from registry.prompting.reading import read
@@ -22,8 +23,10 @@ from registry.revisions.endpoints import provider_of
 from registry.settings import get_settings
 from registry.tables import Evaluation, ModelRevision
 from workers.asking import AskedModel, EndpointModel, LocalModel
+from workers.drafts import Drafts, without_nul
 from workers.fingerprint import package_versions
 from workers.quiet import quiet_libraries
+from workers.written import Written
 
 ENGINES: Final = ("trie", "batched", "reference")
 """The engines, the default first; named here too, so that the command line need not import torch."""
@@ -68,6 +71,10 @@ def load_revision(revision: ModelRevision, home: Path, device: str | None) -> An
         # An adapter may come with the template that it was trained with.
         chat_template=None if adapter is None else revision.chat_template,
     )
+
+
+_SAID_LATER: Final = frozenset({"server", "served_model", "system_fingerprint"})
+"""What a server says of itself only in its answers."""
 
 
 class TransformersScorer:
@@ -124,7 +131,8 @@ class TransformersScorer:
         self._model.budget_tokens = self.budget_tokens
         self._model.begin(claim)
         if "answer" in definition:
-            return self._read_answers(definition, replicate, prompts, should_stop)
+            drafts = None if self._model.journals else Drafts(engine, claim, self._writes_with(definition))
+            return self._read_answers(definition, replicate, prompts, should_stop, drafts)
         started = time.perf_counter()
         reused: dict[int, Reused] = {}
         if self._model.reusable:
@@ -147,14 +155,19 @@ class TransformersScorer:
         )
 
     def _read_answers(
-        self, definition: Mapping[str, Any], replicate: int, prompts: list[ShardPrompt], should_stop: Callable[[], bool]
+        self,
+        definition: Mapping[str, Any],
+        replicate: int,
+        prompts: list[ShardPrompt],
+        should_stop: Callable[[], bool],
+        drafts: Drafts | None = None,
     ) -> ShardResult:
         """Lets the model generate, finds the answers in its texts and, where a protocol says so, matches them."""
         matcher = self._matcher(definition.get("matching"))
         started = time.perf_counter()
         # A replicate draws anew; a prompt that is shown twice in an evaluation is answered the same way twice.
         seeds = [f"{item.prompt.digest}:{replicate}" for item in prompts]
-        written, naive, computed = self._model.write(prompts, seeds, definition, should_stop)
+        written, naive, computed = self._written(definition, prompts, seeds, should_stop, drafts)
         readings = [
             read(definition, text.output, item.prompt.answers, item.prompt.options)
             for item, text in zip(prompts, written, strict=True)
@@ -188,8 +201,8 @@ class TransformersScorer:
                     "evaluation_id": item.evaluation_id,
                     "question_id": item.question_id,
                     "variant": item.variant.ordinal,
-                    "text": storable(text.output.text),
-                    "extracted": None if reading.text is None else storable(reading.text),
+                    "text": text.output.text,
+                    "extracted": reading.text,
                     "tokens": text.tokens,
                     "finished": text.output.finish != "length",
                 }
@@ -197,6 +210,45 @@ class TransformersScorer:
             ],
             matching_s=None if matcher is None else ended - matching,
         )
+
+    def _written(
+        self,
+        definition: Mapping[str, Any],
+        prompts: Sequence[ShardPrompt],
+        seeds: Sequence[str],
+        should_stop: Callable[[], bool],
+        drafts: Drafts | None,
+    ) -> tuple[list[Written], int, int]:
+        """What was written for the shard's prompts before, and what is written now for the others, which is kept."""
+        if drafts is None:
+            written, naive, computed = self._model.write(prompts, seeds, definition, should_stop)
+            return without_nul(written), naive, computed
+        known = drafts.known()
+        found = {
+            place: known[key]
+            for place, item in enumerate(prompts)
+            if (key := (item.question_id, item.variant.ordinal)) in known
+        }
+        left = [place for place in range(len(prompts)) if place not in found]
+        if found:
+            log.info("answers_kept", kept=len(found), left=len(left))
+        asked = [prompts[place] for place in left]
+        written, naive, computed = self._model.write(
+            asked,
+            [seeds[place] for place in left],
+            definition,
+            should_stop,
+            lambda place, one: drafts.keep(asked[place], one),
+        )
+        drafts.flush()
+        found |= zip(left, written, strict=True)
+        return without_nul([found[place] for place in range(len(prompts))]), naive, computed
+
+    def _writes_with(self, definition: Mapping[str, Any]) -> str:
+        """The digest of what writes, as far as it is known before anything is written."""
+        settings = self._model.settings(definition)
+        known = {name: value for name, value in settings.items() if name not in _SAID_LATER}
+        return specification_digest({"code": code_identity(), "packages": package_versions(), **known})
 
     def _matcher(self, matching: Mapping[str, Any] | None) -> Any:
         """What matches answers as a protocol says, loaded; None where it matches none."""
@@ -272,8 +324,3 @@ class TransformersScorer:
 
     def _fingerprint(self, definition: Mapping[str, Any]) -> dict[str, object]:
         return {"code": code_identity(), "packages": package_versions(), **self._model.settings(definition)}
-
-
-def storable(text: str) -> str:
-    """The text without NUL, which PostgreSQL's text cannot hold."""
-    return text.replace("\x00", "\N{REPLACEMENT CHARACTER}")

@@ -253,6 +253,7 @@ def upgrade() -> None:
         sa.Column("tokenizer_digest", sa.LargeBinary(32), nullable=True),
         sa.Column("chat_template", sa.Text(), nullable=True),
         sa.Column("chat_template_digest", sa.LargeBinary(32), nullable=True),
+        sa.Column("thinking", postgresql.JSONB(none_as_null=True).with_variant(sa.Text(), "sqlite"), nullable=True),
         sa.Column("state", sa.Text(), nullable=False),
         sa.Column("error", sa.Text(), nullable=True),
         sa.Column("created_at", sa.DateTime(timezone=True).with_variant(sa.Text(), "sqlite"), nullable=False),
@@ -909,6 +910,20 @@ def upgrade() -> None:
     )
     op.create_index("ix_webhook_delivery_state", "webhook_delivery", ["state", "not_before"], unique=False)
     op.create_table(
+        "draft",
+        sa.Column("evaluation_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("question_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("variant", sa.SmallInteger(), nullable=False),
+        sa.Column("fingerprint", sa.LargeBinary(32), nullable=False),
+        sa.Column("written", postgresql.JSONB(none_as_null=True).with_variant(sa.Text(), "sqlite"), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["evaluation_id", "question_id"],
+            ["evaluation_question.evaluation_id", "evaluation_question.question_id"],
+            name=op.f("fk_draft_evaluation_id_question_id"),
+        ),
+        sa.PrimaryKeyConstraint("evaluation_id", "question_id", "variant", name=op.f("pk_draft")),
+    )
+    op.create_table(
         "prediction",
         sa.Column("evaluation_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("question_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
@@ -993,6 +1008,7 @@ def upgrade() -> None:
         sa.Column("served_model", sa.Text(), nullable=True),
         sa.Column("system_fingerprint", sa.Text(), nullable=True),
         sa.Column("text", sa.Text(), nullable=True),
+        sa.Column("reasoning", sa.Text(), nullable=True),
         sa.Column("error", sa.Text(), nullable=True),
         sa.CheckConstraint("(state = 'answered') = (text IS NOT NULL)", name=op.f("ck_provider_call_text")),
         sa.CheckConstraint(

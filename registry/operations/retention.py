@@ -15,6 +15,7 @@ from sqlalchemy.orm import Session
 from registry.db import database_now, read_session, write_session
 from registry.errors import UsageError
 from registry.providers.calls import forget_texts
+from registry.queue import drafts
 from registry.tables import Evaluation, EvaluationQuestion, Generation, Prediction, QuestionScore, Shard, Worker
 
 GIVEN_UP: Final = ("cancelled", "failed")
@@ -99,6 +100,7 @@ def _prune_one(session: Session, evaluation_id: int, days: int, *, dry_run: bool
     if not dry_run:
         every = select(EvaluationQuestion.question_id).where(EvaluationQuestion.evaluation_id == evaluation_id)
         forget_texts(session, evaluation_id, questions if evaluation.state == "failed" else every)
+        drafts.forget(session, evaluation_id, every)
         session.execute(update(Shard).where(Shard.id.in_(lost)).values(state="cancelled"))
     if not counts[Prediction]:
         return None

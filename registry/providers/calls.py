@@ -145,6 +145,6 @@ def forget_texts(session: Session, evaluation_id: int, questions: Any) -> None:
             ProviderCall.question_id.in_(questions),
             ProviderCall.state == "answered",
         )
-        .values(state="forgotten", text=None)
+        .values(state="forgotten", text=None, reasoning=None)
         .execution_options(synchronize_session=False)
     )

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from sqlalchemy import ColumnElement, CursorResult, and_, case, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, CursorResult, and_, case, delete, func, insert, or_, select, update
 from sqlalchemy.orm import Session, aliased
 
 from registry import notices
@@ -24,7 +24,17 @@ from registry.queue.sampling import go_on
 from registry.results.bulk import insert_predictions
 from registry.results.designs import stopping_of
 from registry.results.scores import write_question_scores
-from registry.tables import QUEUES, EngineFingerprint, Evaluation, Generation, RegistryGeneration, Shard, Worker
+from registry.tables import (
+    QUEUES,
+    EngineFingerprint,
+    Evaluation,
+    EvaluationQuestion,
+    Generation,
+    RegistryGeneration,
+    Shard,
+    Worker,
+)
+from registry.tables.drafts import Draft
 
 MAX_FAILURES: Final = 3
 MAX_CRASHES: Final = 10
@@ -163,6 +173,9 @@ def finish(session: Session, shard_claim: Claim, result: ShardResult) -> bool:
     insert_predictions(session, result.rows)
     if result.generations:
         session.execute(insert(Generation), list(result.generations))
+        questions = select(EvaluationQuestion.question_id).where(EvaluationQuestion.shard_id == shard_claim.shard_id)
+        of_shard = (Draft.evaluation_id == shard_claim.evaluation_id, Draft.question_id.in_(questions))
+        session.execute(delete(Draft).where(*of_shard).execution_options(synchronize_session=False))
     stopping = stopping_of(session.get_one(Evaluation, shard_claim.evaluation_id)) is not None
     write_question_scores(session, shard_claim.evaluation_id, shard_claim.shard_id, again=stopping)
     go_on(session, shard_claim.evaluation_id)

@@ -21,8 +21,9 @@ from registry.results.asked import asked_digest
 from registry.results.designs import asked_in_part
 from registry.results.prompts import prompts_of
 from registry.results.stopped import read_stopping
-from registry.revisions.endpoints import provider_of
+from registry.revisions.endpoints import endpoint_of, provider_of
 from registry.revisions.store import model_identity
+from registry.revisions.thinking import shown_by_server, shown_by_template, why_not_honoured
 from registry.settings import get_settings
 from registry.tables import (
     BenchmarkVersion,
@@ -252,6 +253,7 @@ def check_askable(revision: ModelRevision, protocol: dict[str, Any]) -> None:
             "answers were asked; use another, such as symbols"
         )
     check_written(name, provider, protocol)
+    _check_thinking(name, revision, protocol)
     if not protocol["chat_template"]:
         return
     if revision.kind != "openai" and revision.chat_template is None:
@@ -280,6 +282,18 @@ def _check_repeats(variants: VariantSetDefinition, protocol: Mapping[str, Any]) 
             f"variants {variants.name}: protocol {protocol['name']} {why}, so the same prompt gives the same answer "
             "each time; leave out repeat, or use a protocol that samples, such as select-letter"
         )
+
+
+def _check_thinking(name: str, revision: ModelRevision, protocol: dict[str, Any]) -> None:
+    """Raises ProtocolError where a model cannot be asked to think as the protocol says."""
+    if revision.kind == "openai":
+        endpoint = endpoint_of(revision.location or "", get_settings())
+        shown = shown_by_server(revision.thinking)
+    else:
+        endpoint, shown = None, shown_by_template(revision.chat_template)
+    why = why_not_honoured(protocol, shown, endpoint, revision.requested_revision or "")
+    if why is not None:
+        raise ProtocolError(f"protocol {protocol['name']}: {name}: {why}")
 
 
 def check_written(model: str, provider: str | None, protocol: dict[str, Any]) -> None:

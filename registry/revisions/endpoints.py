@@ -216,12 +216,18 @@ def find_endpoint(endpoints: Mapping[str, Endpoint], location: str, reference: s
     return found
 
 
-def provider_of(location: str, settings: Settings) -> str | None:
-    """Whose service a stored location is; None where it is a server's, or on no endpoint of this process."""
+def endpoint_of(location: str, settings: Settings) -> Endpoint | None:
+    """The endpoint that a stored location is on; None if it is on none of this process."""
     try:
-        return find_endpoint(load_endpoints(settings.endpoints), location).provider
+        return find_endpoint(load_endpoints(settings.endpoints), location)
     except ModelError:
         return None
+
+
+def provider_of(location: str, settings: Settings) -> str | None:
+    """Whose service a stored location is; None where it is a server's, or on no endpoint of this process."""
+    endpoint = endpoint_of(location, settings)
+    return None if endpoint is None else endpoint.provider
 
 
 def answered_from_partial(logprobs: Sequence[float | None]) -> tuple[int | None, bool]:

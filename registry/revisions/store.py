@@ -121,7 +121,8 @@ class ModelFiles:
     """What identifies a revision's files. commit: of the hub, or None for local files.
 
     The digests of a model on an endpoint are None: nobody outside sees its files. With an adapter weights_digest is
-    made of base_digest and adapter_digest, so that no other model has the same.
+    made of base_digest and adapter_digest, so that no other model has the same. thinking: what a server showed can be
+    set of thoughts; None: nothing.
     """
 
     weights_digest: str | None
@@ -131,12 +132,14 @@ class ModelFiles:
     base_digest: str | None = None
     adapter_digest: str | None = None
     adapter_commit: str | None = None
+    thinking: dict[str, bool] | None = None
 
     def record(self, revision: ModelRevision) -> None:
         """Writes the digests into a revision, which can be used from then on."""
         revision.weights_digest = self.weights_digest
         revision.tokenizer_digest = self.tokenizer_digest
         revision.chat_template = self.chat_template
+        revision.thinking = self.thinking
         revision.chat_template_digest = None if self.chat_template is None else sha256_text(self.chat_template)
         revision.revision = self.commit
         revision.base_digest = self.base_digest

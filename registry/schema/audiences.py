@@ -159,6 +159,7 @@ CLOSED: Final = frozenset(
         "audit_event",
         "browser_session",
         "budget",
+        "draft",
         "notice",
         "provider_batch",
         "rate_limit",

@@ -27,6 +27,7 @@ from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from registry.db import Base, Digest, DoubleArray, JsonDocument, RowId, SmallIntArray, UtcDateTime, database_now
 from registry.tables import accounts as _accounts  # noqa: F401 - its tables belong to the same metadata
+from registry.tables import drafts as _drafts  # noqa: F401 - these as well
 from registry.tables import providers as _providers  # noqa: F401 - these as well
 from registry.tables.checks import one_of
 
@@ -175,6 +176,9 @@ class ModelRevision(Base):
     tokenizer_digest: Mapped[str | None] = mapped_column(Digest)
     chat_template: Mapped[str | None] = mapped_column(Text)
     chat_template_digest: Mapped[str | None] = mapped_column(Digest)
+    thinking: Mapped[Any | None] = mapped_column(JsonDocument)
+    """What its server showed can be set of its thoughts (registry/revisions/thinking.py). NULL for models that are
+    loaded here, and for a server that shows nothing."""
     state: Mapped[str] = mapped_column(Text, default="registered")
     error: Mapped[str | None] = mapped_column(Text)
     created_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())

@@ -96,6 +96,8 @@ class ProviderCall(Base):
     """Name of the model that answered, as the provider gave it."""
     system_fingerprint: Mapped[str | None] = mapped_column(Text)
     text: Mapped[str | None] = mapped_column(Text)
+    reasoning: Mapped[str | None] = mapped_column(Text)
+    """The thought that the provider hands over beside the text, whole or as its summary."""
     error: Mapped[str | None] = mapped_column(Text)
 
 

@@ -13,13 +13,17 @@ from registry.errors import ProtocolError, UsageError
 from registry.prompting.protocols import import_protocol
 from registry.prompting.protocols.custom import custom_definition
 from registry.proof.provenance import provenance_document
+from registry.queue.claims import claim
 from registry.queue.evaluations import EvaluationRequest, submit
 from registry.revisions.store import RevisionRequest, add_revision
+from registry.revisions.thinking import Shown
 from registry.settings import Settings
-from registry.tables import Evaluation, Generation, Prediction, Shard
+from registry.tables import Evaluation, Generation, ModelRevision, Prediction, Shard, Worker
+from registry.tables.drafts import Draft
 from registry.verification import verify_evaluation
 from tests.population import add_benchmark, add_model, question
 from tests.scripted_server import Answer, Asked, ScriptedServer, scripted_server
+from workers.errors import EngineError
 from workers.loop import WorkerLoop
 from workers.scorer import TransformersScorer
 
@@ -39,9 +43,8 @@ class Registry:
         with write_session(self.engine) as session:
             return submit(session, EvaluationRequest("served", "bench", variants, protocol, **request))[0].id
 
-    def ask(self, protocol: str, variants: str = "original", **request: Any) -> int:
-        """Submits and works until nothing is left."""
-        evaluation_id = self.submit(protocol, variants, **request)
+    def work(self) -> None:
+        """Works until nothing is left."""
         scorer = TransformersScorer(self.settings.home)
         loop = WorkerLoop(self.engine, self.settings, scorer, ["cpu"])
         loop.start()
@@ -50,6 +53,11 @@ class Registry:
         finally:
             loop.stop()
             scorer.unload()
+
+    def ask(self, protocol: str, variants: str = "original", **request: Any) -> int:
+        """Submits and works until nothing is left."""
+        evaluation_id = self.submit(protocol, variants, **request)
+        self.work()
         with read_session(self.engine) as session:
             shard = session.scalars(select(Shard).where(Shard.evaluation_id == evaluation_id)).one()
             assert session.get_one(Evaluation, evaluation_id).state == "complete", shard.error
@@ -182,6 +190,57 @@ def test_repeats_are_refused_where_the_same_prompt_gives_the_same_answer(
             registry.submit(protocol, variants)
     with pytest.raises(UsageError, match="decided by one answer in each order; leave out repeat"):
         registry.submit("select-letter", "cyclic*repeat", stop_when_decided="worst_accuracy")
+
+
+def test_a_worker_that_dies_loses_only_what_was_in_flight(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("workers.drafts.EVERY_SECONDS", 0.0)
+    asked: list[str] = []
+
+    def answer(one: Asked) -> Answer:
+        asked.append(f"{one.document['prompt']} {one.document['seed']}")
+        if len(asked) == 6:
+            raise ConnectionError  # as a server looks to a worker that is no more
+        return writing(f"<think>Hm.</think>The answer is {'ABCD'[one.document['seed'] % 4]}")
+
+    registry = opened(answer)
+    settings = registry.settings.model_copy(update={"endpoint_in_flight": 1, "endpoint_attempts": 1})
+    monkeypatch.setattr("workers.scorer.get_settings", lambda: settings)
+    evaluation_id = registry.submit("select-letter", "cyclic*repeat:k=2", limit=1)
+    scorer = TransformersScorer(registry.settings.home)
+    with read_session(registry.engine) as session:
+        shard_id = session.scalars(select(Shard.id)).one()
+    with write_session(registry.engine) as session:
+        session.add(Worker(id="w1", host="here", pid=1, device="cpu", versions={}, queues=["cpu"]))
+        session.flush()
+        lost = claim(session, "w1", queues=["cpu"], lease_seconds=60)
+    assert lost is not None
+    with pytest.raises(EngineError):
+        scorer.score(registry.engine, lost, lambda: False)
+    scorer.unload()
+    with write_session(registry.engine) as session:
+        assert len(session.scalars(select(Draft)).all()) == 5
+        session.execute(update(Shard).where(Shard.id == shard_id).values(state="queued", lease_until=None))
+    registry.work()
+    assert len(asked) == 9
+    assert len(set(asked)) == 8  # the one in flight was asked again, and nothing else
+    with read_session(registry.engine) as session:
+        assert session.get_one(Evaluation, evaluation_id).state == "complete"
+        texts = session.scalars(select(Generation.text).where(Generation.evaluation_id == evaluation_id)).all()
+        assert len(texts) == 8
+        assert {text.partition("The")[0] for text in texts} == {"<think>Hm.</think>"}
+        assert session.scalars(select(Draft)).all() == []
+
+
+def test_what_cannot_be_honoured_of_thoughts_is_refused_when_it_is_submitted(opened: Open) -> None:
+    registry = opened(lambda _: writing(""))
+    off = {"name": "off", "base": "select-letter", "chat_template": True, "generation": {"thinking": "off"}}
+    with write_session(registry.engine) as session:
+        import_protocol(session, custom_definition(off, "here"))
+    with pytest.raises(ProtocolError, match="protocol off: model served revision 1: its server does not show what"):
+        registry.submit("off")
+    with write_session(registry.engine) as session:
+        session.execute(update(ModelRevision).values(thinking=Shown(True, False, False, True).document()))
+    assert registry.submit("off")
 
 
 def test_a_conversation_is_sent_as_turns(opened: Open) -> None:

@@ -72,7 +72,7 @@ NOT_SEALED: Final = {
     "webhook", "webhook_delivery",  # people
     "benchmark", "model",  # names, which stand in the specification, and descriptions
     "budget", "rate_limit",  # what may be spent and asked from now on
-    "provider_batch", "provider_call",  # how answers were got, which may cost; the answers themselves are sealed
+    "draft", "provider_batch", "provider_call",  # how answers were got, which may cost; the answers themselves are sealed
     "worker",  # lives on; its id, host and device stand in the seal
     "embargo", "board_deprecation", "schedule", "schedule_run",  # who sees, uses or repeats what is sealed
     "suite", "board", "board_entry",  # named by their digests, which snapshots hold

@@ -18,6 +18,7 @@ from registry.errors import ModelError
 from registry.logs import log
 from registry.revisions.endpoints import Endpoint, canonical_url, find_endpoint, host_of, load_endpoints
 from registry.revisions.store import ModelFiles, RevisionRequest
+from registry.revisions.thinking import Shown
 from registry.settings import Settings
 from workers.endpoint.answers import (
     MissingTokenError,
@@ -46,11 +47,13 @@ from workers.endpoint.exact import (
 )
 from workers.endpoint.outputs import Answered
 from workers.endpoint.pacing import Pace
-from workers.endpoint.writing import LLAMA_CPP, SGLANG, VLLM, Asked, EndpointPrompt, Writing
+from workers.endpoint.writing import LLAMA_CPP, SGLANG, VLLM, Asked, EndpointPrompt, Writing, rendered
 from workers.errors import EngineError, InterruptedScoringError
 from workers.thoughts import runs_of_repeats
 from workers.written import Keep, Written, forget
 
+HELLO: Final = {"role": "user", "content": "Hello"}
+"""What a server is asked to write down, to see what its template makes of a setting."""
 PROBE: Final = "The capital of France is the city of"
 """An unfinished sentence: what may follow begins with a blank."""
 TRIED_LOGPROBS: Final = 20
@@ -320,13 +323,7 @@ class EndpointEngine:
 
     def beside(self, service: str, document: Mapping[str, Any], stop: threading.Event) -> Mapping[str, Any] | None:
         """What a service beside the OpenAI protocol answers; None where it is not the endpoint's, or not there."""
-        url = _beside(self._location, service)
-        if not self._client.endpoint.covers(url):
-            return None
-        try:
-            return self._client.post(url, {"model": self._model, **document}, stop=stop, attempts=1).document
-        except EngineError:
-            return None
+        return _ask_beside(self._client, self._location, self._model, service, document, stop)
 
     @property
     def openai_parameters_only(self) -> bool:
@@ -432,12 +429,48 @@ def inspect_endpoint(request: RevisionRequest, settings: Settings) -> ModelFiles
 
             inspect_provider(client.endpoint, location, settings)
             return ModelFiles(None, None, None)
-        _describe(client, location, request.revision)
+        software = _describe(client, location, request.revision).get("software")
+        shown = _shown(client, location, request.revision, software if isinstance(software, str) else None)
     except EngineError as error:
         raise ModelError(str(error)) from None
     finally:
         client.close()
-    return ModelFiles(None, None, None)
+    return ModelFiles(None, None, None, thinking=None if shown is None else shown.document())
+
+
+def _shown(client: EndpointClient, location: str, model: str, software: str | None) -> Shown | None:
+    """What can be set of a model's thoughts, by what the server writes with one setting and with another."""
+
+    def written(**told: Any) -> str | None:
+        return rendered(partial(_ask_beside, client, location, model), software, [HELLO], told)
+
+    plain = written()
+    if plain is None:
+        return None
+    return Shown(
+        switch=written(enable_thinking=True, thinking=True) != written(enable_thinking=False, thinking=False),
+        effort=written(reasoning_effort="low") != written(reasoning_effort="high"),
+        budget=written(thinking_budget=512) != written(thinking_budget=4096),
+        continues=True,
+    )
+
+
+def _ask_beside(
+    client: EndpointClient,
+    location: str,
+    model: str,
+    service: str,
+    document: Mapping[str, Any],
+    stop: threading.Event | None = None,
+) -> Mapping[str, Any] | None:
+    """What a service beside the OpenAI protocol answers; None where it is not the endpoint's, or not there."""
+    url = _beside(location, service)
+    if not client.endpoint.covers(url):
+        return None
+    try:
+        return client.post(url, {"model": model, **document}, stop=stop, attempts=1).document
+    except EngineError:
+        return None
 
 
 def _connect(

@@ -19,7 +19,7 @@ class Wanted:
 
     max_tokens: of what is shown. reasoning_tokens: what the model may think beside it; None: it does not reason. Then
     temperature, top_p, top_k and min_p are sent; a reasoning model refuses them. adaptive: it decides how much it
-    thinks.
+    thinks. effort: in words, how much it is to think. off: it is told not to.
     """
 
     max_tokens: int
@@ -30,6 +30,8 @@ class Wanted:
     seed: int
     stop: tuple[str, ...]
     adaptive: bool = False
+    effort: str | None = None
+    off: bool = False
 
     @property
     def most_tokens(self) -> int:
@@ -48,7 +50,7 @@ class Answer:
 
     outcome: `cut-off` at the limit of tokens, or for any reason that is none of the others. stop_reason: in the
     provider's own word. written_tokens: with the hidden ones, which are reasoning_tokens; None where they are not
-    counted. cost: where the provider states it.
+    counted. cost: where the provider states it. reasoning: the thought, or its summary, where it is handed over.
     """
 
     text: str
@@ -61,6 +63,7 @@ class Answer:
     written_tokens: int | None = None
     reasoning_tokens: int | None = None
     cost: float | None = None
+    reasoning: str | None = None
 
     def cut_at(self, stop: Sequence[str]) -> "Answer":
         """The same with its text ended before the first stop sequence."""

@@ -62,7 +62,7 @@ class AnthropicApi:
 
     @asking(anthropic.APIConnectionError)
     def ask(self, model: str, messages: Sequence[Mapping[str, str]], wanted: Wanted) -> Answer:
-        """The blocks of text, joined; blocks of thinking are left out."""
+        """The blocks of text, joined, and those of thinking."""
         # With a timeout the library does not refuse answers that may take longer than ten minutes.
         return _answer(self._client.messages.create(**self._asked(model, messages, wanted), timeout=self._timeout))
 
@@ -158,4 +158,5 @@ def _answer(found: Any) -> Answer:
         cached_tokens=cached,
         written_tokens=usage.output_tokens,
         reasoning_tokens=details.thinking_tokens if details else None,
+        reasoning="".join(block.thinking for block in found.content if block.type == "thinking") or None,
     )

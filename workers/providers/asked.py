@@ -57,6 +57,9 @@ def values_of(answer: Answer, price: Price | None) -> Mapping[str, Any]:
     return {
         # PostgreSQL's text holds no NUL.
         "text": answer.text.replace("\x00", "\N{REPLACEMENT CHARACTER}"),
+        "reasoning": None
+        if answer.reasoning is None
+        else answer.reasoning.replace("\x00", "\N{REPLACEMENT CHARACTER}"),
         "outcome": answer.outcome,
         "stop_reason": _named(answer.stop_reason),
         "served_model": _named(answer.served_model),

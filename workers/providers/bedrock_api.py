@@ -61,7 +61,7 @@ class BedrockApi:
 
     @asking()
     def ask(self, model: str, messages: Sequence[Mapping[str, str]], wanted: Wanted) -> Answer:
-        """The blocks of text, joined; blocks of reasoning are left out. Bedrock does not name the model it used."""
+        """The blocks of text, joined, and those of reasoning. Bedrock does not name the model it used."""
         turns = turns_of(messages)
         asked: dict[str, Any] = {
             "modelId": model,
@@ -90,6 +90,7 @@ class BedrockApi:
             prompt_tokens=usage["inputTokens"] + cached + count(usage.get("cacheWriteInputTokens")),
             cached_tokens=cached,
             written_tokens=usage["outputTokens"],
+            reasoning="".join(_reasoning(block) for block in blocks) or None,
         )
 
     def is_filtered(self, status: int | None, document: Any) -> bool:  # noqa: ARG002
@@ -103,3 +104,10 @@ class BedrockApi:
 
 def _region() -> str:
     return os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or _DEFAULT_REGION
+
+
+def _reasoning(block: Mapping[str, Any]) -> str:
+    """The text of a block of reasoning; empty for any other, and where it is encrypted."""
+    said = block.get("reasoningContent")
+    text = said.get("reasoningText") if isinstance(said, Mapping) else None
+    return str(text.get("text") or "") if isinstance(text, Mapping) else ""

@@ -42,7 +42,10 @@ class GoogleApi:
         if wanted.stop:
             parameters["stop_sequences"] = list(wanted.stop[:MOST_STOPS])
         if wanted.reasoning_tokens is not None:
-            return parameters | {"thinking_config": {"thinking_budget": wanted.reasoning_tokens}}
+            thinking = {"thinking_budget": wanted.reasoning_tokens, "include_thoughts": True}
+            return parameters | {"thinking_config": thinking}
+        if wanted.off:
+            parameters["thinking_config"] = {"thinking_budget": 0}
         parameters |= {"temperature": wanted.temperature, "top_p": wanted.top_p, "top_k": wanted.top_k}
         return {name: value for name, value in parameters.items() if value is not None}
 
@@ -67,7 +70,7 @@ class GoogleApi:
         usage = found.usage_metadata
         # Unlike others, Google counts what is thought beside what is shown, and charges both alike.
         thought = count(usage.thoughts_token_count) if usage else 0
-        text, outcome, reason = _answered(found)
+        text, reasoning, outcome, reason = _answered(found)
         return Answer(
             text=text,
             outcome=outcome,
@@ -77,6 +80,7 @@ class GoogleApi:
             cached_tokens=count(usage.cached_content_token_count) if usage else None,
             written_tokens=count(usage.candidates_token_count) + thought if usage else None,
             reasoning_tokens=thought if usage else None,
+            reasoning=reasoning or None,
         )
 
     def is_filtered(self, status: int | None, document: Any) -> bool:  # noqa: ARG002
@@ -88,13 +92,13 @@ class GoogleApi:
         self._http.close()
 
 
-def _answered(found: types.GenerateContentResponse) -> tuple[str, Outcome, str | None]:
+def _answered(found: types.GenerateContentResponse) -> tuple[str, str, Outcome, str | None]:
     if not found.candidates:
         blocked = found.prompt_feedback.block_reason if found.prompt_feedback else None
         if blocked is None:
             message = "no candidate"
             raise ValueError(message)
-        return "", "filtered", blocked.value
+        return "", "", "filtered", blocked.value
     first = found.candidates[0]
     parts = (first.content.parts if first.content else None) or []
     if first.finish_reason is None:
@@ -102,4 +106,5 @@ def _answered(found: types.GenerateContentResponse) -> tuple[str, Outcome, str |
         raise ValueError(message)
     reason = first.finish_reason.value
     text = "".join(part.text for part in parts if part.text and not part.thought)
-    return text, _OUTCOMES.get(reason, "cut-off"), reason
+    thought = "".join(part.text for part in parts if part.text and part.thought)
+    return text, thought, _OUTCOMES.get(reason, "cut-off"), reason

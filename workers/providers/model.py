@@ -11,7 +11,7 @@ from sqlalchemy import Engine
 from registry.db import read_session, write_session
 from registry.errors import ModelError
 from registry.prompting.prompts import Prompt
-from registry.prompting.thoughts import Finish, Output
+from registry.prompting.thoughts import Finish, Output, thinking_of
 from registry.providers import budgets, calls
 from registry.providers.prices import Price, load_prices
 from registry.queue.claims import Claim, is_of
@@ -101,6 +101,7 @@ class ProviderModel:
     """
 
     reusable: Final = False
+    journals: Final = True
 
     def __init__(self, endpoint: Endpoint, location: str, model: str, engine: Engine, settings: Settings) -> None:
         self.budget_tokens = 1
@@ -167,7 +168,11 @@ class ProviderModel:
         }
         tokens = sum((call.prompt_tokens or 0) + (call.written_tokens or 0) for call in found.values())
         written = [
-            Written(Output(call.text or "", finish=_FINISHED[call.outcome]), call.written_tokens, call.reasoning_tokens)
+            Written(
+                Output(call.text or "", call.reasoning, _FINISHED[call.outcome]),
+                call.written_tokens,
+                call.reasoning_tokens,
+            )
             for call in (found[key] for key in keys)
         ]
         return written, tokens, tokens
@@ -211,16 +216,21 @@ class ProviderModel:
         return price.in_batch() if price is not None and in_batch else price
 
     def _wanted(self, generation: Mapping[str, Any], seed: str, repeat: int) -> Wanted:
-        greedy = generation["sampling"] == "greedy"
+        greedy, thinking = generation["sampling"] == "greedy", thinking_of(generation)
+        reasoning = self._endpoint.thinking_tokens(self._model)
+        if isinstance(thinking.effort, int):
+            reasoning = thinking.effort
         return Wanted(
             max_tokens=int(generation["max_tokens"]),
-            reasoning_tokens=self._endpoint.thinking_tokens(self._model),
+            reasoning_tokens=None if thinking.thinking == "off" else reasoning,
             temperature=0.0 if greedy else float(generation["temperature"]),
             top_p=None if greedy else float(generation["top_p"]),
             top_k=None if greedy else int(generation["top_k"]),
             seed=seed_number(int(generation["seed"]), seed, repeat),
             stop=tuple(generation["stop"]),
             adaptive=self._endpoint.thinks_adaptively(self._model),
+            effort=thinking.effort if isinstance(thinking.effort, str) else None,
+            off=thinking.thinking == "off",
         )
 
     def _all(self, asking: Sequence[Asked], should_stop: ShouldStop) -> None:

@@ -52,15 +52,20 @@ class OpenAIApi:
         parameters: dict[str, Any] = {limit: wanted.most_tokens}
         if wanted.reasoning_tokens is not None:
             if self._provider == "openrouter":
-                parameters["extra_body"] = {"reasoning": {"max_tokens": wanted.reasoning_tokens}}
+                how = {"effort": wanted.effort} if wanted.effort else {"max_tokens": wanted.reasoning_tokens}
+                parameters["extra_body"] = {"reasoning": how}
+            elif wanted.effort is not None:
+                parameters["reasoning_effort"] = wanted.effort
             return parameters
         parameters |= {"temperature": wanted.temperature, "seed": wanted.seed}
         if wanted.top_p is not None:
             parameters["top_p"] = wanted.top_p
         if wanted.stop:
             parameters["stop"] = list(wanted.stop[:MOST_STOPS])
-        if wanted.top_k is not None and self._provider == "openrouter":
-            parameters["extra_body"] = {"top_k": wanted.top_k}
+        if self._provider == "openrouter":
+            more: dict[str, Any] = {"top_k": wanted.top_k} if wanted.top_k is not None else {}
+            more |= {"reasoning": {"enabled": False}} if wanted.off else {}
+            parameters |= {"extra_body": more} if more else {}
         return parameters
 
     @asking(openai.APIConnectionError)
@@ -181,7 +186,15 @@ def _answer(found: ChatCompletion) -> Answer:
         written_tokens=usage.completion_tokens if usage else None,
         reasoning_tokens=count(written.reasoning_tokens) if written else None,
         cost=_stated_cost(usage),
+        reasoning=_reasoning(choice.message),
     )
+
+
+def _reasoning(message: Any) -> str | None:
+    """OpenRouter hands over what other providers of the same form keep."""
+    said = message.model_extra or {}
+    found = (said.get(name) for name in ("reasoning", "reasoning_content"))
+    return next((text for text in found if isinstance(text, str) and text), None)
 
 
 def _stated_cost(usage: Any) -> float | None:

@@ -1,0 +1,70 @@
+"""Answers of a shard that is still being asked: a worker that dies loses what is in flight, and nothing else.
+
+They go when the shard is done and its predictions are stored.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import delete, insert, select
+from sqlalchemy.orm import Session
+
+from registry.queue.claims import Claim
+from registry.tables import EvaluationQuestion, Shard
+from registry.tables.drafts import Draft
+
+Key = tuple[int, int]
+"""Question id and variant."""
+
+
+def of_shard(session: Session, claim: Claim, fingerprint: str) -> dict[Key, Mapping[str, Any]]:
+    """What was written for a shard's prompts before, by what has this digest."""
+    found = session.scalars(
+        select(Draft).where(
+            Draft.evaluation_id == claim.evaluation_id,
+            Draft.question_id.in_(_questions(claim.evaluation_id, claim.shard_id)),
+            Draft.fingerprint == fingerprint,
+        )
+    )
+    return {(draft.question_id, draft.variant): draft.written for draft in found}
+
+
+def keep(session: Session, claim: Claim, fingerprint: str, written: Sequence[tuple[Key, Mapping[str, Any]]]) -> bool:
+    """Stores what was written for some prompts; False, with nothing stored, when the claim is lost."""
+    held = select(Shard.id).where(Shard.id == claim.shard_id, Shard.fence == claim.fence, Shard.state == "leased")
+    # Locked: whoever claims the shard next waits until what is stored here is there.
+    if session.scalar(held.with_for_update(read=True)) is None:
+        return False
+    for (question_id, variant), _ in written:
+        session.execute(
+            delete(Draft).where(
+                Draft.evaluation_id == claim.evaluation_id, Draft.question_id == question_id, Draft.variant == variant
+            )
+        )
+    rows = [
+        {
+            "evaluation_id": claim.evaluation_id,
+            "question_id": question_id,
+            "variant": variant,
+            "fingerprint": fingerprint,
+            "written": dict(document),
+        }
+        for (question_id, variant), document in written
+    ]
+    session.execute(insert(Draft), rows)
+    return True
+
+
+def forget(session: Session, evaluation_id: int, questions: Any) -> None:
+    """Removes what was written for some questions."""
+    session.execute(
+        delete(Draft)
+        .where(Draft.evaluation_id == evaluation_id, Draft.question_id.in_(questions))
+        .execution_options(synchronize_session=False)
+    )
+
+
+def _questions(evaluation_id: int, shard_id: int) -> Any:
+    return select(EvaluationQuestion.question_id).where(
+        EvaluationQuestion.evaluation_id == evaluation_id, EvaluationQuestion.shard_id == shard_id
+    )

@@ -1,0 +1,116 @@
+"""Whether a model can be asked to think as a protocol says: known before anything is asked, or refused.
+
+A model whose template is known takes what the template mentions. What a server's template does is found out when the
+model is registered, by having it write a conversation down with one setting and with another (`Shown`). A provider
+takes what its library has a word for.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from registry.prompting.thoughts import Thinking, thinking_of
+from registry.revisions.endpoints import Endpoint
+
+_SWITCH: Final = re.compile(r"\benable_thinking\b|\bthinking is (?:not )?defined\b|\bif (?:not )?thinking\b")
+_EFFORT: Final = re.compile(r"\breasoning_effort\b")
+_BUDGET: Final = re.compile(r"\bthinking_budget\b")
+_BY_EFFORT: Final = ("openai", "azure", "openrouter")
+"""Providers that are told in words how much a model is to think; the others are told a number of tokens."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What can be set of a model's thoughts.
+
+    switch: on and off. effort: in words. budget: as a number of tokens. continues: a text can be continued, so that a
+    thought can be limited, and closed.
+    """
+
+    switch: bool
+    effort: bool
+    budget: bool
+    continues: bool
+
+    def document(self) -> dict[str, bool]:
+        """As a model revision holds it."""
+        return asdict(self)
+
+
+def shown_by_template(template: str | None) -> Shown:
+    """What the template of a model that is loaded here takes; it is read, and not run."""
+    text = template or ""
+    return Shown(
+        switch=_SWITCH.search(text) is not None,
+        effort=_EFFORT.search(text) is not None,
+        budget=_BUDGET.search(text) is not None,
+        continues=True,
+    )
+
+
+def shown_by_server(document: Mapping[str, Any] | None) -> Shown | None:
+    """What a model revision holds of its server; None where the server shows nothing."""
+    return None if document is None else Shown(**{name: bool(document.get(name)) for name in Shown.__annotations__})
+
+
+def why_not_honoured(
+    definition: Mapping[str, Any], shown: Shown | None, endpoint: Endpoint | None, model: str
+) -> str | None:
+    """Why a protocol's settings of thoughts cannot be honoured, with the remedy; None where they can be.
+
+    shown: None for a server that shows nothing, and for providers. endpoint: None for a model that is loaded here.
+    model: its name on the server.
+    """
+    if "generation" not in definition:
+        return None
+    thinking = thinking_of(definition["generation"])
+    if not thinking.asked:
+        return None
+    if endpoint is not None and endpoint.provider is not None:
+        return _of_provider(thinking, endpoint, model)
+    told = thinking.thinking != "default" or thinking.effort is not None
+    if told and not definition["chat_template"]:
+        return "thinking and effort are told to the chat template, and the protocol has none; set chat_template = true"
+    if endpoint is not None and endpoint.openai_parameters_only:
+        alone = Thinking(effort=thinking.effort)
+        if thinking == alone and isinstance(thinking.effort, str):
+            return None
+        return "its endpoint has openai_parameters_only, which knows effort = low, medium or high; leave the rest out"
+    if shown is None:
+        return (
+            "its server does not show what its template writes, so that nobody knows whether it would heed thinking, "
+            "effort or max_thought_tokens; serve it with vLLM or llama.cpp and register it again, or leave them out"
+        )
+    return _of_template(thinking, shown)
+
+
+def _of_template(thinking: Thinking, shown: Shown) -> str | None:
+    if thinking.thinking != "default" and not shown.switch:
+        return f"its template writes the same with thinking = {thinking.thinking} as without; leave thinking out"
+    if isinstance(thinking.effort, str) and not shown.effort:
+        return f"its template writes the same with effort = {thinking.effort} as without; leave effort out"
+    if isinstance(thinking.effort, int) and not shown.budget:
+        return (
+            f"its template does not take a number of tokens such as effort = {thinking.effort}; use "
+            "max_thought_tokens, which ends the thought"
+        )
+    if thinking.max_thought_tokens is not None and not shown.continues:
+        return "its server cannot continue a text, so that thoughts cannot be limited; leave max_thought_tokens out"
+    return None
+
+
+def _of_provider(thinking: Thinking, endpoint: Endpoint, model: str) -> str | None:
+    provider = endpoint.provider
+    if thinking.max_thought_tokens is not None or thinking.at_limit != "stop":
+        return f"{provider} cannot continue a text; leave out max_thought_tokens and at_limit, or use effort"
+    if thinking.thinking == "off" and provider in ("openai", "azure"):
+        return f"{provider} cannot turn thoughts off; leave thinking out, or use effort = low"
+    reasons = endpoint.thinking_tokens(model) is not None
+    if thinking.thinking == "on" and not reasons:
+        return f"endpoint {endpoint.name} does not list {model} among its reasoning_models; add it there"
+    if isinstance(thinking.effort, str) and provider not in _BY_EFFORT:
+        return f"{provider} is told a number of tokens; give one instead of effort = {thinking.effort}"
+    if isinstance(thinking.effort, int) and provider in ("openai", "azure"):
+        return f"{provider} is told low, medium or high; use one of them instead of effort = {thinking.effort}"
+    return None

@@ -1,0 +1,29 @@
+"""The table of answers whose shard is not done yet."""
+
+from typing import Any
+
+from sqlalchemy import ForeignKeyConstraint, SmallInteger
+from sqlalchemy.orm import Mapped, mapped_column
+
+from registry.db import Base, Digest, JsonDocument, RowId
+
+
+class Draft(Base):
+    """What a model wrote for one prompt of a shard that is still being asked.
+
+    `fingerprint`: digest of what wrote it; what something else wrote is not used. `written`: the text, its thought if
+    that came apart, why it ended, and tokens and seconds.
+    """
+
+    __tablename__ = "draft"
+    __table_args__ = (
+        ForeignKeyConstraint(
+            ["evaluation_id", "question_id"], ["evaluation_question.evaluation_id", "evaluation_question.question_id"]
+        ),
+    )
+
+    evaluation_id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    question_id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    variant: Mapped[int] = mapped_column(SmallInteger, primary_key=True)
+    fingerprint: Mapped[str] = mapped_column(Digest)
+    written: Mapped[Any] = mapped_column(JsonDocument)

@@ -1,0 +1,90 @@
+"""Keeps what is written while a shard is asked, and finds what was written before its last worker died."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from sqlalchemy import Engine
+
+from registry.db import read_session, write_session
+from registry.prompting.thoughts import Output
+from registry.queue import drafts
+from registry.queue.claims import Claim
+from registry.results.prompts import ShardPrompt
+from workers.errors import InterruptedScoringError
+from workers.pace import IDLE_SECONDS
+from workers.written import Written
+
+EVERY_SECONDS: Final = 1.0
+"""Answers that come in less than this are stored together: commits must not hold up short ones."""
+
+
+class Drafts:
+    """Of one shard. fingerprint: the digest of what writes."""
+
+    def __init__(self, engine: Engine, claim: Claim, fingerprint: str) -> None:
+        self._engine, self._claim, self._fingerprint = engine, claim, fingerprint
+        self._waiting: list[tuple[drafts.Key, Mapping[str, Any]]] = []
+        self._stored = time.monotonic()
+
+    def known(self) -> dict[drafts.Key, Written]:
+        """What was written before, by question and variant."""
+        with read_session(self._engine) as session:
+            found = drafts.of_shard(session, self._claim, self._fingerprint)
+        return {key: _written(document) for key, document in found.items()}
+
+    def keep(self, item: ShardPrompt, written: Written) -> None:
+        """Stores an answer, or has it stored with the next. Raises InterruptedScoringError when the claim is lost."""
+        self._waiting.append(((item.question_id, item.variant.ordinal), _document(written)))
+        if time.monotonic() - self._stored >= EVERY_SECONDS:
+            self.flush()
+
+    def flush(self) -> None:
+        """Stores what is waiting."""
+        if self._waiting:
+            with write_session(self._engine, IDLE_SECONDS) as session:
+                if not drafts.keep(session, self._claim, self._fingerprint, self._waiting):
+                    raise InterruptedScoringError
+        self._waiting = []
+        self._stored = time.monotonic()
+
+
+def storable(text: str) -> str:
+    """The text without NUL, which PostgreSQL's text cannot hold."""
+    return text.replace("\x00", "\N{REPLACEMENT CHARACTER}")
+
+
+def without_nul(written: Sequence[Written]) -> list[Written]:
+    """The same texts as they can be stored."""
+    return [
+        replace(
+            one,
+            output=replace(
+                one.output,
+                text=storable(one.output.text),
+                reasoning=None if one.output.reasoning is None else storable(one.output.reasoning),
+            ),
+        )
+        for one in written
+    ]
+
+
+def _document(written: Written) -> dict[str, Any]:
+    (one,) = without_nul([written])
+    output = one.output
+    return {
+        "text": output.text,
+        "reasoning": output.reasoning,
+        "finish": output.finish,
+        "opened": output.opened,
+        "forced": output.forced,
+        "tokens": one.tokens,
+        "thought_tokens": one.thought_tokens,
+        "seconds": one.seconds,
+    }
+
+
+def _written(document: Mapping[str, Any]) -> Written:
+    output = Output(**{name: document[name] for name in ("text", "reasoning", "finish", "opened", "forced")})
+    return Written(output, document["tokens"], document["thought_tokens"], document["seconds"])
