@@ -17,13 +17,13 @@ from registry.prompting.variants import VariantSetDefinition, parse_variants, re
 from registry.queue import rounds, sampling
 from registry.queue.hints import hint_at
 from registry.queue.planning import SHARD_PROMPTS, plan_questions, plan_shards, require_sample, store_shards
+from registry.queue.thinking import shown_by_server, shown_by_template, why_not_honoured
 from registry.results.asked import asked_digest
 from registry.results.designs import asked_in_part
 from registry.results.prompts import prompts_of
 from registry.results.stopped import read_stopping
 from registry.revisions.endpoints import endpoint_of, provider_of
 from registry.revisions.store import model_identity
-from registry.revisions.thinking import shown_by_server, shown_by_template, why_not_honoured
 from registry.settings import get_settings
 from registry.tables import (
     BenchmarkVersion,

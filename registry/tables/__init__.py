@@ -177,7 +177,7 @@ class ModelRevision(Base):
     chat_template: Mapped[str | None] = mapped_column(Text)
     chat_template_digest: Mapped[str | None] = mapped_column(Digest)
     thinking: Mapped[Any | None] = mapped_column(JsonDocument)
-    """What its server showed can be set of its thoughts (registry/revisions/thinking.py). NULL for models that are
+    """What its server showed can be set of its thoughts (registry/queue/thinking.py). NULL for models that are
     loaded here, and for a server that shows nothing."""
     state: Mapped[str] = mapped_column(Text, default="registered")
     error: Mapped[str | None] = mapped_column(Text)

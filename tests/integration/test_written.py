@@ -15,8 +15,8 @@ from registry.prompting.protocols.custom import custom_definition
 from registry.proof.provenance import provenance_document
 from registry.queue.claims import claim
 from registry.queue.evaluations import EvaluationRequest, submit
+from registry.queue.thinking import Shown
 from registry.revisions.store import RevisionRequest, add_revision
-from registry.revisions.thinking import Shown
 from registry.settings import Settings
 from registry.tables import Evaluation, Generation, ModelRevision, Prediction, Shard, Worker
 from registry.tables.drafts import Draft

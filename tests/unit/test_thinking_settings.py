@@ -7,8 +7,8 @@ import pytest
 
 from registry.prompting.protocols import protocol_definition
 from registry.prompting.protocols.custom import custom_definition
+from registry.queue.thinking import Shown, shown_by_template, why_not_honoured
 from registry.revisions.endpoints import Endpoint, load_endpoints
-from registry.revisions.thinking import Shown, shown_by_template, why_not_honoured
 
 QWEN3 = "{%- if enable_thinking is defined and enable_thinking is false %}{{- '<think>\n\n</think>\n\n' }}{%- endif %}"
 GPT_OSS = "{%- if reasoning_effort is not defined %}{%- set reasoning_effort = 'medium' %}{%- endif %}"

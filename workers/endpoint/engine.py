@@ -16,9 +16,9 @@ from typing import Any, Final, TypeVar
 from registry.digests import specification_digest
 from registry.errors import ModelError
 from registry.logs import log
+from registry.queue.thinking import Shown
 from registry.revisions.endpoints import Endpoint, canonical_url, find_endpoint, host_of, load_endpoints
 from registry.revisions.store import ModelFiles, RevisionRequest
-from registry.revisions.thinking import Shown
 from registry.settings import Settings
 from workers.endpoint.answers import (
     MissingTokenError,
