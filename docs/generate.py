@@ -144,15 +144,14 @@ SETTING_GROUPS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
         ("oidc_issuer", "oidc_name", "oidc_client_id", "oidc_client_secret", "oidc_scopes", "oidc_roles"),
     ),
     "SQL page": (
-        "On PostgreSQL, queries of others run as [reader roles](sql.md#reader-roles); the limits hold on both engines.",
+        "Queries are answered from files, alike on both engines: [the SQL page](sql.md#the-sql-page).",
         (
-            "reader_url",
-            "member_reader_url",
             "sql_rows",
             "sql_seconds",
             "sql_bytes",
             "sql_cell_characters",
             "sql_at_once",
+            "sql_refresh_seconds",
         ),
     ),
     "Proof": (

@@ -210,7 +210,8 @@ class Settings(BaseSettings):
         description="Whether anonymous visitors may read public data; false: only signed-in users and tokens.",
     )
     anonymous_sql: bool = Field(
-        default=False, description="Whether anonymous visitors may use the SQL page, over public data."
+        default=True,
+        description="Whether anonymous visitors may use the SQL page, over public data; false: only with an account.",
     )
     session_idle_hours: float = Field(
         default=12.0, gt=0, description="After how long without a request a browser must sign in again."
@@ -255,15 +256,8 @@ class Settings(BaseSettings):
             "each process."
         ),
     )
-    reader_url: str = Field(
-        default="", description="PostgreSQL URL of the role that reads public data; empty: its queries are refused."
-    )
-    member_reader_url: str = Field(
-        default="",
-        description="PostgreSQL URL of the role that reads what members see; empty: members' queries are refused.",
-    )
     sql_rows: int = Field(default=10_000, ge=1, le=1_000_000, description="Row limit of a result on the SQL page.")
-    sql_seconds: float = Field(default=10.0, gt=0, le=600, description="Time limit of a query on the SQL page.")
+    sql_seconds: float = Field(default=5.0, gt=0, le=600, description="Time limit of a query on the SQL page.")
     sql_bytes: int = Field(default=5_000_000, ge=1000, description="Size limit of a result on the SQL page, in bytes.")
     sql_at_once: int = Field(
         default=0,
@@ -271,6 +265,12 @@ class Settings(BaseSettings):
         le=64,
         description="Queries of the SQL page that this host runs at the same time; 0: half as many as it has cores, "
         "at least 1 and at most 4.",
+    )
+    sql_refresh_seconds: float = Field(
+        default=60.0,
+        ge=0,
+        le=86400,
+        description="How old the answers of the SQL page may be; at most this often are its files written again.",
     )
     sql_cell_characters: int = Field(default=20_000, ge=10, description="Length at which a cell of a result is cut.")
     private_webhooks: str = Field(

@@ -106,7 +106,6 @@ def create_app(settings: Settings | None = None, *, database_url: str | None = N
     identity.install(app, settings)
     reading.install(app, settings)
     frame.install(app, settings)
-    sql.install(app)
     if keep_pages:
         kept.install(app)
     apart = (api.blueprint, frame.blueprint, prometheus.blueprint, reference.blueprint)

@@ -12,8 +12,8 @@ from http import HTTPStatus
 from typing import Final
 
 from flask import Flask, Response, current_app, g, request
-from sqlalchemy import Engine, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy import Engine
+from sqlalchemy.exc import DBAPIError
 
 from registry.db import get_engine
 from registry.logs import log
@@ -112,25 +112,6 @@ def read_primary_instead(error: Exception) -> bool:
     other.give_up(error)
     g.reads_from = engine()
     return True
-
-
-def readers(settings: Settings) -> Settings:
-    """The settings with the readers of the SQL page at the replica, where this request reads from it.
-
-    A reader that has an address of its own keeps it.
-    """
-    if not reads_from_replica():
-        return settings
-    primary, other = engine().url, reading().url
-    moved = {}
-    for name in ("reader_url", "member_reader_url"):
-        try:
-            url = make_url(getattr(settings, name))
-        except ArgumentError:  # none, or one that `run_query` refuses
-            continue
-        if (url.host, url.port or 5432) == (primary.host, primary.port or 5432):
-            moved[name] = url.set(host=other.host, port=other.port).render_as_string(hide_password=False)
-    return settings.model_copy(update=moved)
 
 
 def _note_position(response: Response) -> Response:

@@ -1871,13 +1871,18 @@ class DeliveryOutcome(TypedDict):
 
 
 class QueryAnswer(TypedDict):
-    """The rows of a query, or the first of them; columns may repeat. Times are UTC text, bytes hexadecimal digits."""
+    """The rows of a query, or the first of them; columns may repeat. Times are UTC text, bytes hexadecimal digits.
+
+    types: DuckDB's, by column. as_of: when the database held what the query read.
+    """
 
     columns: list[str]
+    types: list[str]
     rows: list[list[Any]]
     truncated: bool
     notes: list[str]
     elapsed_s: float
+    as_of: str
 
 
 class SavedQuery(TypedDict):

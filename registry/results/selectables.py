@@ -27,10 +27,14 @@ _TYPES: Final[Mapping[str, TypeEngine[Any]]] = {
 }
 
 
-def _view(name: str) -> FromClause:
-    """A SQL view as something to select from: the columns that answers have."""
+def view_of(name: str, *, whole: bool = True) -> FromClause:
+    """A SQL view as something to select from. whole: with the columns that the API's answers leave out."""
     columns = columns_of(name).values()
-    return table(name, *(column(item.name, _TYPES[item.type]) for item in columns if item.answers))
+    return table(name, *(column(item.name, _TYPES[item.type]) for item in columns if whole or item.answers))
+
+
+def _view(name: str) -> FromClause:
+    return view_of(name, whole=False)
 
 
 leaderboard: Final = _view("leaderboard")

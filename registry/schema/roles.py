@@ -5,8 +5,9 @@
     <prefix>_reader         SELECT on the documented views of what is public, and nothing else
     <prefix>_member_reader  the same of what members see
 
-The owner of a table can disable the triggers that protect sealed data, so website and workers own none. Untrusted
-queries run as readers, and every limit that a role can have is set on the role. All of it can be run again.
+The owner of a table can disable the triggers that protect sealed data, so website and workers own none. The readers are
+for people with a login of their own, and every limit that a role can have is set on the role. The website needs none of
+them: its SQL page reads files (`registry/sql/`). All of it can be run again.
 """
 
 # Names in these statements are this file's, a checked prefix, or quoted.
@@ -79,15 +80,19 @@ _SUPERUSERS: Final = frozenset({"temp_file_limit"})
 """Settings that only a superuser may give, and nobody else may change."""
 
 
-def reader_settings(schema: str, seconds: float) -> dict[str, str]:
+READER_SECONDS: Final = 60
+"""How long a statement of a reader may take."""
+
+
+def reader_settings(schema: str) -> dict[str, str]:
     """The limits of a reader of `schema`, by the name of the setting, as PostgreSQL keeps them.
 
-    They are set on the role, where its holder may change all but the last one, and again by each query of the website.
+    They are set on the role, where its holder may change all but the last one.
     """
     return {
         "search_path": schema,
         "default_transaction_read_only": "on",
-        "statement_timeout": f"{int(1000 * seconds)}ms",
+        "statement_timeout": f"{1000 * READER_SECONDS}ms",
         "lock_timeout": "1s",
         "idle_in_transaction_session_timeout": "1min",
         "work_mem": "16MB",
@@ -114,28 +119,28 @@ def changed_settings(expected: Mapping[str, str], found: Mapping[str, str]) -> l
     ]
 
 
-def script(names: RoleNames, database: str, seconds: float, *, superuser: bool = True) -> Iterator[str]:
+def script(names: RoleNames, database: str, *, superuser: bool = True) -> Iterator[str]:
     """The statements that make or refresh the roles of `database`, which is at the newest schema.
 
-    seconds: how long a reader's statement may take. superuser: whether to do what only a superuser may: the bound on
+    superuser: whether to do what only a superuser may: the bound on
     temporary files, and taking functions from everyone that readers have no use for. Passwords are not part of it.
     """
     yield from _make_roles(names, superuser)
     yield from _hand_over(names, database)
     yield from _grant_app(names)
-    yield from _grant_readers(names, seconds, superuser)
+    yield from _grant_readers(names, superuser)
     if superuser:
         yield from _take_functions(names)
 
 
-def apply_roles(engine: Engine, names: RoleNames, seconds: float, passwords: Mapping[str, str]) -> bool:
+def apply_roles(engine: Engine, names: RoleNames, passwords: Mapping[str, str]) -> bool:
     """Makes or refreshes the roles, in one transaction; returns whether as a superuser.
 
     passwords: role to new password; the others keep what they have. The server gets what it stores of a password, not
     the password. Raises UsageError for SQLite and for passwords of other roles, DatabaseError when it is refused.
     """
     if engine.dialect.name != "postgresql":
-        raise UsageError("only PostgreSQL has roles; on SQLite the process that runs queries limits them")
+        raise UsageError("only PostgreSQL has roles")
     if unknown := set(passwords) - set(names.all):
         raise UsageError(f"{min(unknown)} is not one of the roles {', '.join(names.all)}; correct the passwords")
     database = make_url(engine.url).database
@@ -143,7 +148,7 @@ def apply_roles(engine: Engine, names: RoleNames, seconds: float, passwords: Map
     try:
         with engine.begin() as connection:
             superuser = connection.exec_driver_sql("SELECT current_setting('is_superuser')").scalar() == "on"
-            for statement in script(names, database, seconds, superuser=superuser):
+            for statement in script(names, database, superuser=superuser):
                 connection.exec_driver_sql(statement.replace("%", "%%"))
             driver: Any = connection.connection.dbapi_connection
             for role, password in passwords.items():
@@ -247,7 +252,7 @@ END $$"""
     yield f"GRANT EXECUTE ON FUNCTION {function} TO {names.app}"
 
 
-def _grant_readers(names: RoleNames, seconds: float, superuser: bool) -> Iterator[str]:
+def _grant_readers(names: RoleNames, superuser: bool) -> Iterator[str]:
     """SELECT on the documented views of one audience, today's and those of later upgrades, and the limits."""
     for role, name in ((names.reader, schema("public")), (names.member_reader, schema("members"))):
         yield f"GRANT USAGE ON SCHEMA {name} TO {role}"
@@ -264,7 +269,7 @@ BEGIN
 END $$"""
         # What whoever has the password may have changed.
         yield f"ALTER ROLE {role} RESET ALL"
-        for setting, value in reader_settings(name, seconds).items():
+        for setting, value in reader_settings(name).items():
             if superuser or setting not in _SUPERUSERS:
                 yield f"ALTER ROLE {role} SET {setting} = '{value}'"
 

@@ -123,7 +123,7 @@ def describe_command() -> None:
 @click.option("--prompt", is_flag=True, help="Ask for a password for each role.")
 @json_option
 def roles_command(prefix: str, only_print: bool, passwords: TextIO | None, prompt: bool, as_json: bool) -> None:
-    """Create or refresh the roles on PostgreSQL: owner, application, and readers for queries from anonymous visitors.
+    """Create or refresh the roles on PostgreSQL: owner, application, and readers for people with their own login.
 
     Run it as a superuser, with SHUFFLEBOARD_DATABASE_URL set to that login, after `db upgrade`. It may be run again at
     any time. Roles without a new password keep their old one; a role that never had one cannot log in with a password.
@@ -136,9 +136,7 @@ def roles_command(prefix: str, only_print: bool, passwords: TextIO | None, promp
     if url.get_backend_name() != "postgresql" or url.database is None:
         raise UsageError("only PostgreSQL has roles; set SHUFFLEBOARD_DATABASE_URL to a PostgreSQL database")
     if only_print:
-        click.echo(
-            "".join(f"{statement};\n" for statement in script(names, url.database, settings.sql_seconds)), nl=False
-        )
+        click.echo("".join(f"{statement};\n" for statement in script(names, url.database)), nl=False)
         return
     given = _passwords(passwords)
     if prompt:
@@ -149,24 +147,33 @@ def roles_command(prefix: str, only_print: bool, passwords: TextIO | None, promp
         }
     engine = get_engine(settings.resolved_database_url())
     require_current(engine)
-    superuser = apply_roles(engine, names, settings.sql_seconds, given)
+    superuser = apply_roles(engine, names, given)
     place = f"PASSWORD@{url.host or 'localhost'}{f':{url.port}' if url.port else ''}/{url.database}"
-    values = {
-        "SHUFFLEBOARD_DATABASE_URL": f"postgresql://{names.app}:{place}",
-        "SHUFFLEBOARD_READER_URL": f"postgresql://{names.reader}:{place}",
-        "SHUFFLEBOARD_MEMBER_READER_URL": f"postgresql://{names.member_reader}:{place}",
+    values = {"SHUFFLEBOARD_DATABASE_URL": f"postgresql://{names.app}:{place}"}
+    logins = {
+        "public": f"postgresql://{names.reader}:{place}",
+        "members": f"postgresql://{names.member_reader}:{place}",
     }
     upgrade_url = f"postgresql://{names.owner}:{place}"
     if not superuser:
         note("Not a superuser: readers have no limit on temporary files, and no function was revoked from them.")
     if as_json:
         print_json(
-            {"roles": list(names.all), "superuser": superuser, "settings": values, "upgrade_database_url": upgrade_url}
+            {
+                "roles": list(names.all),
+                "superuser": superuser,
+                "settings": values,
+                "reader_database_urls": logins,
+                "upgrade_database_url": upgrade_url,
+            }
         )
         return
     click.echo("Settings of website and workers:")
     for name, value in values.items():
         click.echo(f"  {name}={value}")
+    click.echo("For people with a login of their own, by what they may see:")
+    for audience, value in logins.items():
+        click.echo(f"  {audience}: {value}")
     click.echo(f"For `shuffleboard db upgrade` alone:\n  SHUFFLEBOARD_DATABASE_URL={upgrade_url}")
 
 

@@ -307,7 +307,7 @@ def served(session: "Session") -> None:
 def roles(session: "Session") -> None:
     """The roles of PostgreSQL, as `db roles` makes them; the tests' server asks nobody for a password."""
     if session.engine_name == "postgresql":
-        apply_roles(session.engine, RoleNames(), 10.0, {})
+        apply_roles(session.engine, RoleNames(), {})
 
 
 def files_of_suites(session: "Session") -> None:

@@ -21,10 +21,8 @@ from argon2 import PasswordHasher, profiles
 from registry.db import get_engine
 from registry.operations.migrate import upgrade
 from registry.schema.audiences import dispose
-from registry.schema.roles import RoleNames, apply_roles
 from tests import services
 from tests.fuzz.doors import Fuzz, fill, site
-from tests.sql.conftest import PASSWORD, role_url
 
 
 @contextmanager
@@ -40,9 +38,7 @@ def _registry(engine: str, folder: Path) -> Iterator[tuple[str, dict[str, Any]]]
         services.postgres_execute(server.url, "CREATE DATABASE fuzz TEMPLATE template0")
         url = server.database_url("fuzz")
         upgrade(url)
-        names = RoleNames("fuzz")
-        apply_roles(get_engine(url), names, 10.0, dict.fromkeys(names.all, PASSWORD))
-        yield url, {"reader_url": role_url(url, names.reader), "member_reader_url": role_url(url, names.member_reader)}
+        yield url, {}
         dispose(get_engine(url))
 
 

@@ -336,7 +336,7 @@ def test_a_password_is_no_argument_of_the_client(
 @pytest.fixture
 def roles(postgresql_filled: Engine) -> Iterator[RoleNames]:
     names = RoleNames(f"ops_{os.getpid()}_{id(postgresql_filled) % 10**6}")
-    apply_roles(postgresql_filled, names, 10.0, {})
+    apply_roles(postgresql_filled, names, {})
     yield names
     with postgresql_filled.begin() as connection:
         for role in names.all:

@@ -444,12 +444,8 @@ def roles(postgresql: Deployment) -> Iterator[tuple[Deployment, RoleNames]]:
     """A deployment that works as the application's role and whose readers are set."""
     url = postgresql.engine.url.render_as_string(hide_password=False)
     names = RoleNames(f"test_{uuid.uuid4().hex[:12]}")
-    apply_roles(postgresql.engine, names, 10.0, dict.fromkeys(names.all, PASSWORD))
+    apply_roles(postgresql.engine, names, dict.fromkeys(names.all, PASSWORD))
     owner, postgresql.engine = postgresql.engine, get_engine(role_url(url, names.app))
-    postgresql.settings = {
-        "reader_url": role_url(url, names.reader),
-        "member_reader_url": role_url(url, names.member_reader),
-    }
     yield postgresql, names
     postgresql.engine.dispose()
     with owner.begin() as connection:
@@ -466,7 +462,7 @@ def test_rights_are_in_order_with_the_four_roles_and_out_of_order_when_the_appli
     findings = here.examine()
     assert named(findings) == set()
     assert findings["rights"].found == f"{names.app} owns nothing and may only change rows"
-    assert findings["readers"].found == "public and members: documented views only"
+    assert findings["readers"].found == f"{names.reader} and {names.member_reader}: documented views only"
     with get_engine(postgresql_database).begin() as owner:
         owner.exec_driver_sql(f"ALTER TABLE webhook OWNER TO {names.app}")
         owner.exec_driver_sql(f"GRANT SELECT ON account TO {names.reader}")
@@ -476,7 +472,7 @@ def test_rights_are_in_order_with_the_four_roles_and_out_of_order_when_the_appli
     assert findings["rights"].status == findings["readers"].status == "problem"
     assert f"{names.app} owns webhook" in findings["rights"].found
     assert "shuffleboard db roles" in findings["rights"].remedy
-    assert "can read more than the schema shuffleboard_public" in findings["readers"].found
+    assert f"{names.reader} can read or change 1 relations outside of the schema" in findings["readers"].found
     with get_engine(postgresql_database).begin() as owner:
         owner.exec_driver_sql(f"ALTER TABLE webhook OWNER TO {names.owner}")
         owner.exec_driver_sql(f"GRANT TRUNCATE ON prediction TO {names.app}")
@@ -495,11 +491,11 @@ def test_limits_that_a_reader_lifted_are_found_and_set_again(
     found = here.examine()["readers"]
     assert found.status == "problem"
     assert found.found == (
-        f"{names.reader}: join_collapse_limit is 1000 instead of not set; statement_timeout is 0 instead of 10000ms; "
+        f"{names.reader}: join_collapse_limit is 1000 instead of not set; statement_timeout is 0 instead of 60000ms; "
         "work_mem is not set instead of 16MB"
     )
     assert "shuffleboard db roles --prompt" in found.remedy
-    apply_roles(get_engine(postgresql_database), names, 10.0, {})
+    apply_roles(get_engine(postgresql_database), names, {})
     assert here.examine()["readers"].status == "ok"
 
 

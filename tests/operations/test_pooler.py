@@ -15,7 +15,6 @@ from registry.lookups import find_evaluation
 from registry.operations.backup import restore
 from registry.operations.migrate import upgrade
 from registry.schema.audiences import AUDIENCES, audience_engine
-from registry.schema.public_sql import run_query
 from registry.schema.roles import RoleNames, apply_roles
 from registry.settings import Settings
 from registry.tables import Shard
@@ -23,7 +22,7 @@ from registry.verification import verify_evaluation
 from tests.commands import eventually, fake_worker, shuffleboard, shuffleboard_json, terminate
 from tests.population import queue_evaluation
 from tests.services import PoolerServer, PostgresServer, postgres_execute
-from tests.sql.conftest import PASSWORD, VISIBILITIES, fill, role_url
+from tests.sql.conftest import PASSWORD, VISIBILITIES, fill, role_url, run_query
 from tests.web.accounts import add_account, bearer, token_of
 from web import create_app
 
@@ -57,14 +56,10 @@ def pooled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pooled]:
         postgres_execute(server.url, "CREATE DATABASE pooled TEMPLATE template0")
         owner, direct = pooler.database_url("pooled"), server.database_url("pooled")
         upgrade(owner)
-        assert apply_roles(get_engine(owner), names, 10.0, dict.fromkeys(names.all, PASSWORD))
+        assert apply_roles(get_engine(owner), names, dict.fromkeys(names.all, PASSWORD))
         url = role_url(owner, names.app)
         fill(get_engine(url), tmp_path_factory.mktemp("pooled"))
-        readers = {
-            "reader_url": role_url(owner, names.reader),
-            "member_reader_url": role_url(owner, names.member_reader),
-        }
-        yield Pooled(url, direct, Settings(database_url=url, sql_at_once=4, **readers))
+        yield Pooled(url, direct, Settings(database_url=url))
         for used in (owner, url, direct):
             get_engine(used).dispose()
 

@@ -14,7 +14,6 @@ from sqlalchemy import Engine, event
 
 from registry.db import get_engine, write_session
 from registry.operations.migrate import upgrade
-from registry.proof.withdrawals import withdraw
 from registry.replica import read_only, standing
 from registry.schema.audiences import dispose
 from registry.schema.history import head
@@ -23,7 +22,7 @@ from registry.settings import Settings
 from tests.commands import eventually, shuffleboard_json
 from tests.population import add_model
 from tests.services import PostgresServer, StandbyServer, postgres_execute
-from tests.sql.conftest import PASSWORD, fill, role_url
+from tests.sql.conftest import PASSWORD, fill
 from tests.web.accounts import add_one_of_each_role, bearer, csrf_of, signed_in, token_of
 from web import create_app
 from web.reading import COOKIE
@@ -81,14 +80,13 @@ def replicated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replicated]
         url = server.database_url("replicated")
         upgrade(url)
         primary = get_engine(url)
-        assert apply_roles(primary, names, 10.0, dict.fromkeys(names.all, PASSWORD))
+        assert apply_roles(primary, names, dict.fromkeys(names.all, PASSWORD))
         fill(primary, tmp_path_factory.mktemp("replicated"))
         add_one_of_each_role(primary)
         with StandbyServer(server) as standby:
             settings = Settings(
                 database_url=url,
                 replica_url=standby.database_url("replicated"),
-                reader_url=role_url(url, names.reader),
                 anonymous_sql=True,
                 sql_at_once=4,
             )
@@ -167,22 +165,6 @@ def test_a_browser_sees_what_it_wrote_before_the_replica_does(replicated: Replic
     replicated.catch_up()
     text, from_replica = replicated.reads(member, "/models")
     assert (name in text, from_replica) == (True, True)
-
-
-def test_queries_of_the_sql_page_are_asked_of_the_replica(replicated: Replicated) -> None:
-    client = replicated.app().test_client()
-    query = "SELECT count(*) AS n FROM withdrawals"
-
-    def counted() -> str:
-        return client.get("/sql.csv", query_string={"q": query}).text
-
-    before = counted()
-    replicated.pause()
-    with write_session(replicated.primary) as session:
-        withdraw(session, 1, "its prompts had a typing error")
-    assert counted() == before
-    replicated.standby.kill()
-    assert counted() != before  # the primary answers
 
 
 def test_a_replica_that_dies_is_read_around_and_named(

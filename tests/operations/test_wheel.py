@@ -107,14 +107,17 @@ def test_the_command_line_works_beside_other_packages_of_these_names(
     asked = """
 from shuffleboard.cli import cli
 from shuffleboard.registry.settings import get_settings
-from shuffleboard.registry.schema.public_sql import run_query
+from shuffleboard.registry.db import get_engine
+from shuffleboard.registry.sql import Queries
 from shuffleboard.web import create_app
 
 for command in ("db upgrade", "benchmarks generate nonsenseqa --name drawn --questions 5", "suites list --json"):
     print("answers:")
     cli.main(command.split(), standalone_mode=False)
 print("answers:")
-print(run_query(get_settings(), "public", "SELECT * FROM leaderboard").rows)
+settings = get_settings()
+queries = Queries(get_engine(settings.resolved_database_url()), settings)
+print(queries.ask("public", "SELECT * FROM leaderboard", "me", "my-ticket").result.rows)
 print(create_app(get_settings()).test_client().get("/").status_code)
 """
     outcome = run([others, installed], "-c", asked, home=tmp_path)

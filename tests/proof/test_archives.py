@@ -9,7 +9,6 @@ import random
 import shutil
 import signal
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from registry.db import get_engine, make_engine, read_session, write_session
-from registry.errors import ArchiveError, QueryRefusedError, QueueError, UsageError
+from registry.errors import ArchiveError, QueueError, UsageError
 from registry.exchange.crates import export_crate
 from registry.exchange.exports.relations import RELATIONS, batches
 from registry.exchange.exports.selection import ExportRequest, select_rows
@@ -35,17 +34,12 @@ from registry.operations.doctor import Context, services
 from registry.operations.moving import move
 from registry.operations.sizes import sizes
 from registry.queue.claims import Claim, ShardResult
-from registry.results.archived_sql import ask_archives
 from registry.results.archived_values import COMPUTED
 from registry.results.computed import computed_metrics
 from registry.results.contamination import contamination_document
 from registry.results.pride import pride_document
 from registry.results.readable import archive_of
-from registry.schema.audiences import Audience, audience_engine
-from registry.schema.documented import columns_of
-from registry.schema.public_sql import QueryResult, checked, run_query, runner
-from registry.schema.public_sql.child import Answer, RefusedError, ask_duckdb
-from registry.schema.public_sql.child import Question as Asked
+from registry.schema.audiences import audience_engine
 from registry.settings import get_settings
 from registry.studies.axes import axes_document
 from registry.studies.comparing import compare_evaluations
@@ -53,7 +47,7 @@ from registry.studies.drift import drift_document
 from registry.studies.noise import repeat_noise
 from registry.studies.schedules import compared
 from registry.studies.wordings import consistency_document
-from registry.tables import Archive, BoardSnapshot, Embargo, Evaluation, Generation, Prediction, Question, QuestionSeal
+from registry.tables import Archive, BoardSnapshot, Evaluation, Generation, Prediction, Question, QuestionSeal
 from registry.verification import verify_all, verify_evaluation
 from tests.fake_scorer import FakeScorer
 from tests.proof.population import Population, submit_and_score
@@ -459,176 +453,3 @@ def test_sizes_are_by_table_and_by_evaluation_wherever_it_is(proof: Proof) -> No
     assert by_evaluation[found.evaluation].hot > 0
     assert {one.table for one in measured.tables} >= {"prediction", "question_score", "archive"}
     assert 0 < sum(one.total for one in measured.tables) <= measured.database
-
-
-# Asked by DuckDB
-
-
-def asked(
-    engine: Engine, sql: str, evaluations: list[int], audience: Audience = "public", seconds: float = 60.0
-) -> QueryResult:
-    url = engine.url.render_as_string(hide_password=False)
-    settings = get_settings().model_copy(update={"database_url": url, "sql_at_once": 4, "sql_seconds": seconds})
-    with read_session(audience_engine(engine, audience)) as session:
-        return ask_archives(session, settings, audience, sql, evaluations)
-
-
-DETAIL = [name for name in columns_of("prediction_detail") if name != "prompt_digest"]
-OPTIONS = list(columns_of("option_probability"))
-
-
-def near(one: Any, other: Any) -> bool:
-    """Whether two rows are the same, numbers to their last bits; SQLite has integers for booleans, texts for lists."""
-    if isinstance(one, str) and isinstance(other, list):
-        one = json.loads(one)
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(near, one, other))
-    if isinstance(one, float) or isinstance(other, float):
-        return one is other or (None not in (one, other) and math.isclose(one, other, rel_tol=1e-12, abs_tol=1e-12))
-    return bool(one == other)
-
-
-@pytest.mark.one_engine
-def test_duckdb_answers_of_archives_what_the_sql_page_answered_of_their_rows(sqlite_proof: Proof) -> None:
-    engine, found = sqlite_proof
-    ids = [found.source, found.evaluation]
-    queries_ = [
-        f"SELECT {', '.join(columns)} FROM {view} WHERE evaluation_id IN ({ids[0]}, {ids[1]}) ORDER BY {order}"
-        for view, columns, order in (
-            ("prediction_detail", DETAIL, "evaluation_id, question_id, variant"),
-            ("option_probability", OPTIONS, "evaluation_id, question_id, variant, position"),
-        )
-    ]
-    queries_.append(
-        "SELECT board.model, board.accuracy, count(*) AS prompts, sum(CASE WHEN detail.correct THEN 1 ELSE 0 END) AS right_ones "
-        "FROM prediction_detail AS detail JOIN leaderboard AS board ON board.evaluation_id = detail.evaluation_id "
-        f"WHERE detail.evaluation_id IN ({ids[0]}, {ids[1]}) GROUP BY board.model, board.accuracy, board.evaluation_id "
-        "ORDER BY board.evaluation_id"
-    )
-    url = engine.url.render_as_string(hide_password=False)
-    settings = get_settings().model_copy(update={"database_url": url})
-    before = [run_query(settings, "public", query) for query in queries_]
-    archived(engine)
-    for query, expected in zip(queries_, before, strict=True):
-        result = asked(engine, query, ids)
-        assert result.columns == expected.columns
-        assert len(result.rows) == len(expected.rows) > 0
-        for row, other in zip(expected.rows, result.rows, strict=True):
-            differing = {
-                name: (one, two)
-                for name, one, two in zip(result.columns, row, other, strict=True)
-                if not near(one, two)
-            }
-            assert not differing
-
-
-ATTACKS = (
-    "SELECT * FROM read_csv('/etc/passwd')",
-    "SELECT * FROM '/etc/passwd'",
-    "SELECT content FROM read_text('/etc/passwd')",
-    "SELECT * FROM read_blob('/proc/self/environ')",
-    "SELECT * FROM glob('/*')",
-    "SELECT * FROM read_parquet('{folder}/*.parquet')",
-    "SELECT * FROM read_parquet('{other}')",
-    "SELECT * FROM parquet_metadata('{other}')",
-    "SELECT * FROM sniff_csv('/etc/passwd')",
-    "SELECT * FROM 'https://example.org/a.parquet'",
-    "SELECT getenv('HOME')",
-    "SELECT * FROM rows",
-    "COPY (SELECT 1) TO '{folder}/mine.csv'",
-    "COPY prediction_detail TO '{folder}/mine.parquet'",
-    "EXPORT DATABASE '{folder}/mine'",
-    "ATTACH '{folder}/mine.db' AS mine",
-    "ATTACH 'shuffleboard.db' AS mine (TYPE sqlite)",
-    "INSTALL httpfs",
-    "LOAD httpfs",
-    "LOAD '{other}'",
-    "SET memory_limit = '10GB'",
-    "SET enable_external_access = true",
-    "RESET lock_configuration",
-    "PRAGMA memory_limit = '10GB'",
-    "PRAGMA database_list",
-    "CREATE SECRET (TYPE s3)",
-    "CREATE TABLE mine AS SELECT 1",
-    "CREATE OR REPLACE VIEW prediction_detail AS SELECT 1",
-    "CREATE MACRO mine() AS 1",
-    "SELECT 1; SELECT 2",
-    "CALL pragma_version()",
-)
-"""What neither the guard nor DuckDB may let pass."""
-BOMBS = {
-    "SELECT count(*) FROM range(1000000000000) AS a(i) WHERE hash(i) = 3": "did not finish",
-    "SELECT list(i) FROM range(1000000000) AS a(i), range(1000000000) AS b(j)": "memory|too large",
-    "SELECT repeat('x', 1000000000)": "memory",
-}
-
-
-@pytest.mark.one_engine
-def test_duckdb_reads_the_archives_that_its_visitor_may_read_and_nothing_else(
-    sqlite_proof: Proof, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    engine, found = sqlite_proof
-    archived(engine)
-    hidden, own = file_of(engine, found.source), found.evaluation
-    for query in (*ATTACKS, *BOMBS):
-        with pytest.raises(QueryRefusedError):
-            checked(query.format(folder=hidden.parent, other=hidden), "duckdb")
-    for query in (
-        "SELECT path FROM question",
-        "SELECT variant FROM prediction",
-        "SELECT prompt_digest FROM leaderboard",
-    ):
-        with pytest.raises(QueryRefusedError):
-            asked(engine, query, [own])
-    with pytest.raises(QueryRefusedError, match="query prediction_detail"):
-        asked(engine, "SELECT * FROM prediction_drift", [own])
-
-    # Past the guard, and without a process for each.
-    monkeypatch.setattr("registry.results.archived_sql.checked", lambda sql, _: sql)
-    monkeypatch.setattr("registry.results.archived_sql.named_views", lambda *_: [])
-    for query, reason in BOMBS.items():
-        with pytest.raises(QueryRefusedError, match=reason):
-            asked(engine, query, [own], seconds=0.5 if reason == "did not finish" else 600)
-    files = set(hidden.parent.iterdir())
-    monkeypatch.setattr(runner, "_asked", answered_here)
-    assert asked(engine, "SELECT count(*) > 0 FROM prediction_detail", [own]).rows == ((True,),)
-    for query in ATTACKS:
-        with pytest.raises(QueryRefusedError):
-            asked(engine, query.format(folder=hidden.parent, other=hidden), [own])
-    assert set(hidden.parent.iterdir()) == files
-
-
-def answered_here(question: Asked) -> dict[str, Any]:
-    """What the process of a query answers, in this one."""
-    answer = Answer(question)
-    try:
-        ask_duckdb(question, answer)
-    except RefusedError as error:
-        return {"error": str(error), "kind": error.kind}
-    return json.loads(answer.document())
-
-
-@pytest.mark.one_engine
-def test_archives_of_what_is_hidden_or_under_embargo_are_not_asked(sqlite_proof: Proof) -> None:
-    engine, found = sqlite_proof
-    archived(engine)
-    query = "SELECT count(*) > 0 FROM prediction_detail"
-    assert asked(engine, query, [found.evaluation]).rows == ((True,),)
-    with pytest.raises(QueryRefusedError, match="evaluation 99 is not among those that are archived"):
-        asked(engine, query, [found.evaluation, 99])
-    with write_session(engine) as session:
-        session.add(Embargo(evaluation_id=found.evaluation, until=datetime(2999, 1, 1, tzinfo=UTC)))
-    for audience in ("public", "members"):
-        assert asked(engine, query, [found.source], audience).rows == ((True,),)
-        with pytest.raises(QueryRefusedError, match="is not among those that are archived"):
-            asked(engine, query, [found.source, found.evaluation], audience)
-    assert asked(engine, query, [found.evaluation], "all").rows == ((True,),)
-    with write_session(engine) as session:
-        session.get_one(Evaluation, found.source).benchmark_version.visibility = "hidden"
-    with pytest.raises(QueryRefusedError, match="is not among those that are archived"):
-        asked(engine, query, [found.source], "members")
-    file = file_of(engine, found.source)
-    whole = file.read_bytes()
-    file.write_bytes(whole[:99] + bytes([whole[99] ^ 1]) + whole[100:])
-    with pytest.raises(ArchiveError, match="is not the file that was archived"):
-        asked(engine, query, [found.source], "all")

@@ -11,13 +11,13 @@ from registry.db import read_session
 from registry.errors import ArchiveError
 from registry.files.stores import store_at
 from registry.operations.archiving import archive, orphans, restore
-from registry.results.archived_sql import ask_archives
 from registry.settings import get_settings
 from registry.tables import Archive, Evaluation
 from registry.verification import verify_all
 from tests.proof.population import Population
 from tests.proof.test_archives import archived, documents, rows
 from tests.services import S3Server
+from tests.sql.conftest import run_query
 
 pytestmark = pytest.mark.long
 
@@ -72,10 +72,10 @@ def test_predictions_move_into_a_store_are_read_there_and_come_back(
             URL,
             store_at().digest(f"{session.get_one(Evaluation, 2).seal}.parquet")[0],
         )
-        url = engine.url.render_as_string(hide_password=False)
-        settings = get_settings().model_copy(update={"database_url": url, "sql_seconds": 60.0})
-        answer = ask_archives(session, settings, "public", "SELECT count(*) FROM prediction_detail", ids)
-        assert answer.rows == ((len(before["prediction"]),),)
+    url = engine.url.render_as_string(hide_password=False)
+    settings = get_settings().model_copy(update={"database_url": url, "sql_seconds": 60.0})
+    answer = run_query(settings, "public", "SELECT count(*) FROM prediction_detail")
+    assert answer.rows == ((len(before["prediction"]),),)
     for evaluation_id in ids:
         assert restore(engine, evaluation_id) is not None
     assert rows(engine) == before

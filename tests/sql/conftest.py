@@ -1,4 +1,4 @@
-"""A registry on each engine with something public, something for members and something hidden, and its readers."""
+"""A registry on each engine with something public, something for members and something hidden."""
 
 import shutil
 import uuid
@@ -12,8 +12,10 @@ from sqlalchemy import Engine, make_url
 from registry.db import get_engine, write_session
 from registry.exchange.outputs import ImportRequest, import_outputs
 from registry.revisions.store import RevisionRequest, add_revision
+from registry.schema.audiences import Audience
 from registry.schema.roles import RoleNames, apply_roles
 from registry.settings import Settings
+from registry.sql import Queries, QueryResult
 from tests import services
 from tests.population import add_benchmark, question, write_lines
 
@@ -21,6 +23,7 @@ VISIBILITIES = {"open": "public", "club": "members", "secret": "hidden"}
 PASSWORD = "correct horse"  # in a URL it is quoted
 PATIENCE_S = 600.0
 """The time limit of queries where none is tested: the machine may be busy."""
+LIMITS = {"sql_at_once": 4, "sql_seconds": PATIENCE_S, "rate_limits": False}
 
 
 @dataclass(frozen=True)
@@ -58,8 +61,14 @@ def sqlite_asked(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory
     shutil.copyfile(sqlite_template, folder / "asked.db")
     url = f"sqlite:///{folder / 'asked.db'}"
     fill(get_engine(url), folder)
-    yield Asked("sqlite", Settings(database_url=url, home=folder, sql_at_once=4, sql_seconds=PATIENCE_S), url)
+    yield Asked("sqlite", Settings(database_url=url, home=folder, **LIMITS), url)
     get_engine(url).dispose()
+
+
+def run_query(settings: Settings, audience: Audience, sql: str, client: str = "someone") -> QueryResult:
+    """The rows of a query, as the website asks it."""
+    queries = Queries(get_engine(settings.resolved_database_url()), settings)
+    return queries.ask(audience, sql, client, uuid.uuid4().hex).result
 
 
 def role_url(url: str, role: str) -> str:
@@ -82,15 +91,10 @@ def postgresql_asked(
     services.copy_database(postgres_server.url, database, postgresql_template)
     url = postgres_server.database_url(database)
     engine = get_engine(url)
-    fill(engine, tmp_path_factory.mktemp("asked"))
-    assert apply_roles(engine, names, 10.0, dict.fromkeys(names.all, PASSWORD))
-    settings = Settings(
-        database_url=role_url(url, names.app),
-        reader_url=role_url(url, names.reader),
-        member_reader_url=role_url(url, names.member_reader),
-        sql_at_once=4,
-        sql_seconds=PATIENCE_S,
-    )
+    folder = tmp_path_factory.mktemp("asked")
+    fill(engine, folder)
+    assert apply_roles(engine, names, dict.fromkeys(names.all, PASSWORD))
+    settings = Settings(database_url=role_url(url, names.app), home=folder, **LIMITS)
     yield Asked("postgresql", settings, url, names)
     engine.dispose()
     get_engine(settings.resolved_database_url()).dispose()

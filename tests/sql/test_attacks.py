@@ -1,155 +1,182 @@
-"""Attacks are refused twice: by the guard, and without it by the limits behind it."""
+"""Whatever strangers ask, nothing is told that they may not see, nothing changes, and the machine has its limits."""
 
-import fcntl
+import json
+import os
+import select as wait_for
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from sqlalchemy import inspect, text
-from sqlalchemy.exc import OperationalError
+from sqlalchemy import select
 
-from registry.db import get_engine
+from registry.db import get_engine, read_session, write_session
 from registry.errors import QueryRefusedError
-from registry.schema.public_sql.guard import checked
-from registry.schema.public_sql.runner import ask, run_query
-from tests import services
-from tests.population import table_counts
-from tests.sql.attacks import ATTACKS, Attack
-from tests.sql.conftest import Asked
+from registry.schema.audiences import Audience
+from registry.sql import Queries, process
+from registry.sql.asking import _Process
+from registry.sql.files import Files
+from registry.tables import BenchmarkVersion, Embargo, Evaluation
+from tests.sql.attacks import BOMBS, CHANGE, STEAL
+from tests.sql.conftest import Asked, run_query
+
+MOST_MIB = 500
 
 
-@pytest.mark.parametrize("dialect", ["sqlite", "postgresql"])
-@pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
-def test_the_guard_refuses(attack: Attack, dialect: str) -> None:
-    with pytest.raises(QueryRefusedError):
-        checked(attack.sql, dialect)
+def filled(sql: str, asked: Asked) -> str:
+    """The attack with the names of what it is after."""
+    engine = get_engine(asked.settings.resolved_database_url())
+    files = Files(engine, asked.settings)
+    files.write("all")
+    query = select(Evaluation.id).join(BenchmarkVersion).where(BenchmarkVersion.visibility == "hidden")
+    with read_session(engine) as session:
+        hidden = session.scalars(query).one()
+    (file,) = (files.folder / f"evaluations/evaluation_id={hidden}").glob("prediction_detail*")
+    names = {"{hidden}": str(hidden), "{hidden_file}": str(file.relative_to(files.folder))}
+    for name, value in (names | {"{database}": str(engine.url.database)}).items():
+        sql = sql.replace(name, value)
+    return sql
 
 
-def test_the_guard_refuses_them_over_archives_too() -> None:
-    for name, attack in ATTACKS.items():
-        if "numeric" not in name:  # of at most 38 digits there
-            with pytest.raises(QueryRefusedError):
-                checked(attack.sql, "duckdb")
-
-
-def state(asked: Asked) -> object:
-    """What an attack could have changed: rows, names, large objects, seals."""
-    engine = get_engine(asked.url)
-    with engine.execution_options(read_only=True).connect() as connection:
-        objects = connection.scalar(
-            text(
-                "SELECT count(*) FROM sqlite_master"
-                if asked.engine == "sqlite"
-                else "SELECT (SELECT count(*) FROM pg_class) + (SELECT count(*) FROM pg_largeobject_metadata)"
-            )
-        )
-        seals = connection.execute(text("SELECT id, seal FROM evaluation ORDER BY id")).all()
-    return table_counts(engine), sorted(inspect(engine).get_view_names()), objects, seals
-
-
-@pytest.fixture
-def unchanged(asked: Asked) -> Iterator[None]:
-    before = state(asked)
-    yield
-    assert state(asked) == before
-
-
-@pytest.mark.usefixtures("unchanged")
-@pytest.mark.parametrize(
-    ("asked", "every"),
-    [
-        *(("sqlite", 3), ("postgresql", 5)),
-        *(pytest.param(engine, 1, marks=pytest.mark.long) for engine in ("sqlite", "postgresql")),
-    ],
-    indirect=["asked"],
-)
-def test_without_the_guard_the_database_refuses_or_ends_it(asked: Asked, every: int) -> None:
-    # The process's own kill is not what should end them: that is tested by itself.
-    settings = asked.settings.model_copy(update={"sql_seconds": 1.0})
-    meant = [attack.sql for attack in ATTACKS.values() if asked.engine in attack.engines][::every]
-
-    def outcome(sql: str) -> str | None:
+@pytest.mark.parametrize("audience", ["public", "members"])
+def test_no_query_tells_what_its_audience_may_not_see(asked: Asked, audience: Audience) -> None:
+    unseen = ["secret 1", "secret1", "their password", "root:", "daemon:", "HOME="]
+    if audience == "public":
+        unseen += ["club 1", "club1"]
+    for name, sql in STEAL.items():
         try:
-            result = ask(settings, "public", sql)
-        except QueryRefusedError:
-            return None
-        return f"{sql} gave {result.rows[:2]}"
-
-    with ThreadPoolExecutor(3) as pool:
-        answered = [found for found in pool.map(outcome, meant) if found is not None]
-    assert not answered
+            result = run_query(asked.settings, audience, filled(sql, asked))
+            told = json.dumps([result.columns, result.rows], ensure_ascii=False)
+        except QueryRefusedError as error:
+            told = str(error)
+        found = [word for word in unseen if word in told]
+        assert not found, f"{name}: {told[:300]}"
 
 
-def test_nothing_secret_is_in_the_catalogue_that_postgresql_shows_everyone(postgresql_asked: Asked) -> None:
-    def first(sql: str) -> object:
-        return ask(postgresql_asked.settings, "public", sql).rows[0][0]
-
-    assert (
-        first(
-            "SELECT count(*) FROM pg_stat_activity WHERE query <> '<insufficient privilege>' AND pid <> pg_backend_pid() AND usename <> current_user"
-        )
-        == 0
-    )
-    assert first("SELECT count(*) FROM pg_roles WHERE rolpassword <> '********'") == 0
-    assert first("SELECT count(*) FROM pg_settings WHERE name IN ('data_directory', 'hba_file', 'config_file')") == 0
+@pytest.mark.one_engine
+@pytest.mark.parametrize("name", CHANGE)
+def test_nothing_but_one_select_is_run(asked: Asked, name: str) -> None:
+    with pytest.raises(QueryRefusedError):
+        run_query(asked.settings, "public", filled(CHANGE[name], asked))
 
 
-def test_a_query_waits_for_a_place_on_its_host_and_is_refused_where_none_becomes_free(
-    sqlite_asked: Asked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("registry.schema.public_sql.runner.WAIT_SECONDS", 0.0)
-    settings = sqlite_asked.settings.model_copy(update={"home": tmp_path, "sql_at_once": 1})
-    with (tmp_path / "sql-0.lock").open("ab") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        with pytest.raises(QueryRefusedError, match="1 queries are already running; try again in a moment"):
-            run_query(settings, "public", "SELECT 1")
-    assert run_query(settings, "public", "SELECT 1").rows == ((1,),)
+def test_a_file_that_exists_is_refused_like_one_that_does_not(sqlite_asked: Asked) -> None:
+    def said(path: str) -> str:
+        with pytest.raises(QueryRefusedError) as refused:
+            run_query(sqlite_asked.settings, "public", f"SELECT * FROM read_parquet('{path}')")
+        return str(refused.value).split("\n", maxsplit=1)[0].replace(path, "PATH")
+
+    there = filled("{hidden_file}", sqlite_asked)
+    assert said(there) == said(there.replace("prediction", "predictoin"))
 
 
-def test_a_cross_join_ends_at_the_time_limit(asked: Asked) -> None:
-    settings = asked.settings.model_copy(update={"sql_seconds": 0.5})
-    joined = ", ".join(f"option_probability AS o{number}" for number in range(8))
-    with pytest.raises(QueryRefusedError, match=r"did not finish within 0\.5 s; query less"):
-        run_query(settings, "public", f"SELECT count(*) FROM {joined} WHERE o0.probability IS NULL")
+def test_what_is_hidden_or_put_under_embargo_is_gone_at_once(asked: Asked) -> None:
+    engine = get_engine(asked.url)
+    # However old the answers may be.
+    settings = asked.settings.model_copy(update={"sql_refresh_seconds": 86400})
+    count, named = "SELECT count(*) FROM prediction_detail", "SELECT DISTINCT benchmark FROM leaderboard"
+    assert run_query(settings, "public", count).rows == ((16,),)
+    with read_session(engine) as session:
+        query = select(Evaluation).join(BenchmarkVersion).where(BenchmarkVersion.visibility == "public")
+        opened = session.scalars(query).one()
+    with write_session(engine) as session:
+        session.get_one(BenchmarkVersion, opened.benchmark_version_id).visibility = "hidden"
+    try:
+        assert run_query(settings, "public", count).rows == ((0,),)
+        assert run_query(settings, "public", named).rows == ()
+    finally:
+        with write_session(engine) as session:
+            session.get_one(BenchmarkVersion, opened.benchmark_version_id).visibility = "public"
+    current = settings.model_copy(update={"sql_refresh_seconds": 0})
+    assert run_query(current, "public", count).rows == ((16,),)
+    with write_session(engine) as session:
+        embargo = Embargo(evaluation_id=opened.id, until=datetime(2999, 1, 1, tzinfo=UTC))
+        session.add(embargo)
+    try:
+        assert run_query(settings, "public", count).rows == ((0,),)
+        assert run_query(settings, "public", named).rows == ()
+    finally:
+        with write_session(engine) as session:
+            session.delete(session.get_one(Embargo, embargo.id))
+    assert run_query(current, "public", named).rows == (("open",),)
 
 
-@pytest.mark.long_on("postgresql")
-def test_a_sort_of_very_many_rows_ends_at_the_limit_of_memory_or_temporary_files(asked: Asked) -> None:
-    joined = ", ".join(f"option_probability AS o{number}" for number in range(5))
-    sorted_by = ", ".join(f"o{number}.evaluation_id" for number in range(5))
-    query = f"SELECT o0.variant, o1.variant, o2.variant, o3.variant FROM {joined} ORDER BY o4.variant, {sorted_by}"
-    with pytest.raises(QueryRefusedError, match=r"memory|temporary space"):
-        run_query(asked.settings, "public", query)
+@contextmanager
+def isolated(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(
+        [sys.executable, "-I", process.__file__],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=folder,
+        env={"MALLOC_ARENA_MAX": "1"},
+    ) as child:
+        yield child
+        child.kill()
 
 
-def test_one_instruction_of_sqlite_that_runs_for_minutes_is_ended_with_its_process(
+def asked_of(child: subprocess.Popen[bytes], document: object, seconds: float) -> tuple[bytes, int]:
+    """What a process answers within a time, and the most memory that it had, MiB; nothing once it has died."""
+    assert child.stdin is not None
+    assert child.stdout is not None
+    child.stdin.write(json.dumps(document).encode() + b"\n")
+    child.stdin.flush()
+    answer, peak, end = b"", 0, time.monotonic() + seconds
+    while not answer.endswith(b"\n") and time.monotonic() < end:
+        lines = Path(f"/proc/{child.pid}/status").read_text(encoding="ascii").splitlines()
+        peak = max([peak, *(int(line.split()[1]) // 1024 for line in lines if line.startswith("VmHWM"))])
+        if wait_for.select([child.stdout], [], [], 0.02)[0]:
+            part = os.read(child.stdout.fileno(), 1 << 20)
+            if not part:
+                break
+            answer += part
+    return answer, peak
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.long] if place % 6 else []) for place, name in enumerate(BOMBS)]
+)
+def test_a_query_has_no_more_memory_than_its_process_may_have(sqlite_asked: Asked, name: str) -> None:
+    listed = Files(get_engine(sqlite_asked.url), sqlite_asked.settings).write("public")
+    files = Files(get_engine(sqlite_asked.url), sqlite_asked.settings)
+    with isolated(files.folder) as child:
+        opening = {"files": list(listed.files), "statements": list(listed.statements)}
+        assert asked_of(child, opening, 60)[0] == b"{}\n"
+        question = {"sql": BOMBS[name], "rows": 10_000, "seconds": 2.0, "size": 5_000_000, "cell": 20_000}
+        _, peak = asked_of(child, question, 5)
+        assert peak < MOST_MIB
+
+
+@pytest.mark.one_engine
+def test_a_query_that_heeds_no_interrupt_is_killed_and_the_next_one_is_answered(asked: Asked) -> None:
+    settings = asked.settings.model_copy(update={"sql_seconds": 0.3})
+    with pytest.raises(QueryRefusedError, match=r"did not finish within 0\.3 s"):
+        run_query(settings, "public", BOMBS["a slow function"])
+    with pytest.raises(QueryRefusedError, match=r"did not finish within 0\.3 s"):
+        run_query(settings, "public", BOMBS["a series"])
+    assert run_query(asked.settings, "public", "SELECT 1").rows == ((1,),)
+
+
+@pytest.mark.one_engine
+def test_a_query_that_needs_too_much_memory_is_refused_and_the_next_one_is_answered(asked: Asked) -> None:
+    with pytest.raises(QueryRefusedError, match="more than 256 MiB of memory; query less"):
+        run_query(asked.settings, "public", BOMBS["repeat"])
+    assert run_query(asked.settings, "public", "SELECT 1").rows == ((1,),)
+
+
+def test_queries_are_asked_without_the_environment_of_the_website(
     sqlite_asked: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("registry.schema.public_sql.runner.GRACE_SECONDS", 0.2)
-    settings = sqlite_asked.settings.model_copy(update={"sql_seconds": 0.3})
-    doubled = ", ".join(f"t{n + 1} AS MATERIALIZED (SELECT x || x AS x FROM t{n})" for n in range(17))
-    query = f"WITH t0 AS (SELECT 'aaaa' AS x), {doubled} SELECT instr(x || x, x || 'b') FROM t17"
-    with pytest.raises(QueryRefusedError, match=r"did not finish within 0\.3 s"):
-        ask(settings, "public", query)
-
-
-def test_a_backend_that_wants_more_memory_than_the_system_allows_gets_an_error_and_the_server_goes_on(
-    private_postgres_server: services.PostgresServer,
-) -> None:
-    # As a superuser, who may call it: at once, since nothing is written into what is not given.
-    with get_engine(private_postgres_server.url).connect() as connection:
-        with pytest.raises(OperationalError, match="out of memory"):
-            connection.execute(text("SELECT repeat('x', 1000000000)"))
-        connection.rollback()
-        assert connection.scalar(text("SELECT 1")) == 1
-
-
-@pytest.mark.parametrize(("digests", "reason"), [(2500, "temporary space"), (1900, "values that are too large")])
-def test_a_huge_cell_ends_at_the_limit_of_temporary_files_or_of_the_process_that_asks(
-    postgresql_asked: Asked, digests: int, reason: str
-) -> None:
-    # The text put in the place of each `a` in it: 400 MB, and 230 MB, which the server sends.
-    once = f"(SELECT string_agg(md5(i::text), '') AS x FROM generate_series(1, {digests}) AS i) AS once"
-    with pytest.raises(QueryRefusedError, match=reason):
-        ask(postgresql_asked.settings, "public", f"SELECT replace(x, 'a', x) FROM {once}")
+    monkeypatch.setenv("SHUFFLEBOARD_SECRET_OF_OTHERS", "their password")
+    queries = Queries(get_engine(sqlite_asked.url), sqlite_asked.settings)
+    listed = queries.files.write("public")
+    process_ = _Process(queries.files.folder)
+    try:
+        assert process_.send({"files": list(listed.files), "statements": []}, 60, lambda: False) == {}
+        environment = Path(f"/proc/{process_._child.pid}/environ").read_bytes()
+    finally:
+        process_.kill()
+    assert b"their password" not in environment

@@ -17,8 +17,6 @@ from registry.lookups import find_evaluation
 from registry.operations.migrate import upgrade
 from registry.results.bulk import MANY_ROWS, renew_statistics
 from registry.schema.planner import BY_EVALUATION, analyze
-from registry.schema.public_sql import run_query
-from registry.schema.public_sql.runner import ask
 from registry.schema.roles import RoleNames, apply_roles, script
 from registry.settings import Settings
 from registry.tables import Evaluation, ModelRevision, Shard
@@ -51,8 +49,8 @@ def names(postgresql_database: str) -> Iterator[RoleNames]:
 def roles(postgresql_database: str, names: RoleNames) -> RoleNames:
     """The roles of `postgresql_database`, made twice: the second time changes nothing."""
     passwords = dict.fromkeys(names.all, PASSWORD)
-    assert apply_roles(get_engine(postgresql_database), names, 10.0, passwords)
-    assert apply_roles(get_engine(postgresql_database), names, 10.0, {})
+    assert apply_roles(get_engine(postgresql_database), names, passwords)
+    assert apply_roles(get_engine(postgresql_database), names, {})
     return names
 
 
@@ -190,27 +188,13 @@ def test_the_owner_upgrades_and_readers_see_what_it_adds(postgresql_database: st
         connection.execute(text("INSERT INTO public.later VALUES (1)"))
 
 
-def test_a_view_without_its_barrier_is_not_queried_until_it_is_repaired(
-    postgresql_database: str, roles: RoleNames
-) -> None:
-    settings = Settings(database_url=postgresql_database, reader_url=role_url(postgresql_database, roles.reader))
-    with get_engine(role_url(postgresql_database, roles.owner)).begin() as connection:
-        connection.execute(text("ALTER VIEW shuffleboard_public.leaderboard SET (security_barrier = false)"))
-    with pytest.raises(
-        DatabaseError, match=r"1 views in shuffleboard_public are not security barriers.*shuffleboard db roles"
-    ):
-        run_query(settings, "public", "SELECT 1")
-    apply_roles(get_engine(postgresql_database), roles, 10.0, {})
-    assert run_query(settings, "public", "SELECT 1").rows == ((1,),)
-
-
 def test_readers_have_their_limits_from_their_role(postgresql_database: str, roles: RoleNames) -> None:
     with psycopg.connect(libpq(role_url(postgresql_database, roles.reader))) as connection:
 
         def setting(name: str) -> str:
             return connection.execute("SELECT current_setting(%s)", (name,)).fetchone()[0]
 
-        assert setting("statement_timeout") == "10s"
+        assert setting("statement_timeout") == "1min"
         assert setting("default_transaction_read_only") == "on"
         assert setting("temp_file_limit") == "256MB"
         assert setting("search_path") == "shuffleboard_public"
@@ -239,12 +223,6 @@ def test_whoever_has_a_readers_password_can_lift_what_postgresql_lets_a_role_lif
         ):
             with pytest.raises(psycopg.errors.InsufficientPrivilege):
                 reader.execute(f"ALTER ROLE {roles.reader} {kept}")
-    # The website's queries have their limits nevertheless.
-    settings = Settings(database_url=postgresql_database, reader_url=url, sql_seconds=7)
-    asked = ("statement_timeout", "work_mem", "search_path", "transaction_read_only", "temp_file_limit")
-    columns = ", ".join(f"current_setting('{name}')" for name in asked)
-    (row,) = ask(settings, "public", f"SELECT {columns}").rows
-    assert row == ("7s", "16MB", "shuffleboard_public", "on", "256MB")
 
 
 def test_without_a_superuser_the_owner_of_a_database_makes_what_it_may(
@@ -268,9 +246,9 @@ def test_without_a_superuser_the_owner_of_a_database_makes_what_it_may(
     )
     engine = get_engine(role_url(postgresql_database, admin))
     try:
-        assert not apply_roles(engine, names, 10.0, dict.fromkeys(names.all, PASSWORD))
-        settings = Settings(database_url=postgresql_database, reader_url=role_url(postgresql_database, names.reader))
-        assert run_query(settings, "public", "SELECT count(*) FROM leaderboard").rows == ((0,),)
+        assert not apply_roles(engine, names, dict.fromkeys(names.all, PASSWORD))
+        with get_engine(role_url(postgresql_database, names.reader)).connect() as reader:
+            assert reader.scalar(text("SELECT count(*) FROM leaderboard")) == 0
     finally:
         engine.dispose()
         services.postgres_execute(
@@ -292,7 +270,7 @@ def test_the_command_makes_roles_with_passwords_from_a_file(
     )
     assert made["roles"] == list(names.all)
     assert PASSWORD not in str(made)
-    assert made["settings"]["SHUFFLEBOARD_READER_URL"].startswith(f"postgresql://{names.reader}:PASSWORD@127.0.0.1:")
+    assert made["reader_database_urls"]["public"].startswith(f"postgresql://{names.reader}:PASSWORD@127.0.0.1:")
     with get_engine(role_url(postgresql_database, names.reader)).connect() as connection:
         assert connection.scalar(text("SELECT count(*) FROM leaderboard")) == 0
         # What the server stores is a verifier, made on this side.
@@ -312,7 +290,7 @@ def test_the_command_prints_the_same_statements_for_a_superuser_to_run(
     postgresql_database: str, names: RoleNames
 ) -> None:
     printed = called(postgresql_database, "--prefix", names.prefix, "--sql").stdout
-    statements = list(script(names, str(make_url(postgresql_database).database), 10.0))
+    statements = list(script(names, str(make_url(postgresql_database).database)))
     assert printed == "".join(f"{statement};\n" for statement in statements)
     with psycopg.connect(postgresql_database.replace("+psycopg", "")) as connection:
         connection.execute(printed)
@@ -341,10 +319,10 @@ def test_the_command_refuses_what_it_cannot_do(
 
 def test_a_password_of_another_role_is_refused(postgresql_database: str, names: RoleNames) -> None:
     with pytest.raises(UsageError, match="postgres is not one of the roles"):
-        apply_roles(get_engine(postgresql_database), names, 10.0, {"postgres": "x"})
+        apply_roles(get_engine(postgresql_database), names, {"postgres": "x"})
 
 
 def test_roles_that_may_not_be_made_change_nothing(postgresql_database: str, roles: RoleNames) -> None:
     engine = get_engine(role_url(postgresql_database, roles.app))
     with pytest.raises(DatabaseError, match=r"the roles were not created .* nothing was changed"):
-        apply_roles(engine, RoleNames(f"{roles.prefix}b"), 10.0, {})
+        apply_roles(engine, RoleNames(f"{roles.prefix}b"), {})

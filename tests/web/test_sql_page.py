@@ -3,22 +3,23 @@
 import csv
 import html
 import io
+import json
+from concurrent.futures import ThreadPoolExecutor
 
+import pyarrow.parquet as pq
 import pytest
 from flask import Flask
 from sqlalchemy import Engine, select, text
 
 from registry.db import get_engine, read_session
-from registry.operations.archiving import archive
-from registry.settings import get_settings
+from registry.sql.examples import EXAMPLES
 from registry.tables.accounts import Account, SavedQuery
-from tests.proof.conftest import sqlite_proof
-from tests.proof.population import Population
+from tests.commands import eventually
 from tests.sql.conftest import Asked, asked, postgresql_asked, sqlite_asked
-from tests.web.accounts import add_account, add_one_of_each_role, bearer, csrf_of, refusals, signed_in, token_of
+from tests.web.accounts import add_one_of_each_role, bearer, csrf_of, refusals, signed_in, token_of
 from web import create_app
 
-__all__ = ["asked", "postgresql_asked", "sqlite_asked", "sqlite_proof"]
+__all__ = ["asked", "postgresql_asked", "sqlite_asked"]
 
 BENCHMARKS = "SELECT DISTINCT benchmark FROM leaderboard ORDER BY benchmark"
 
@@ -36,7 +37,7 @@ def engine(asked: Asked) -> Engine:
 
 @pytest.fixture
 def app(asked: Asked, engine: Engine) -> Flask:
-    return create_app(asked.settings.model_copy(update={"anonymous_sql": True}))
+    return create_app(asked.settings)
 
 
 def benchmarks(answer) -> list[str]:
@@ -44,8 +45,8 @@ def benchmarks(answer) -> list[str]:
     return [row[0] for row in answer.get_json()["rows"]]
 
 
-def test_nobody_asks_without_signing_in_unless_it_is_allowed(asked: Asked, engine: Engine) -> None:
-    app = create_app(asked.settings)
+def test_nobody_asks_without_signing_in_where_that_is_set(asked: Asked, engine: Engine) -> None:
+    app = create_app(asked.settings.model_copy(update={"anonymous_sql": False}))
     assert app.test_client().get("/sql").status_code == 401
     assert app.test_client().get("/sql.csv", query_string={"q": BENCHMARKS}).status_code == 401
     assert signed_in(app, "reader").get("/sql").status_code == 200
@@ -60,7 +61,7 @@ def test_each_sees_what_their_audience_sees(app: Flask, engine: Engine) -> None:
         token = bearer(token_of(engine, role))
         assert benchmarks(app.test_client().get("/sql.json", query_string=ask, headers=token)) == ["club", "open"]
     seen = benchmarks(app.test_client().get("/sql.json", query_string=ask, headers=bearer(token_of(engine, "admin"))))
-    assert seen == (["club", "open", "secret"] if engine.dialect.name == "sqlite" else ["club", "open"])
+    assert seen == ["club", "open", "secret"]
 
 
 def test_the_page_shows_rows_and_the_files_hold_them(app: Flask) -> None:
@@ -97,7 +98,7 @@ def test_a_query_too_long_for_an_address_is_answered_where_it_is_sent(app: Flask
         "SELECT 1; DROP TABLE evaluation",
         "SELECT * FROM account",
         "SELECT password_hash FROM main.account",
-        "SELECT pg_sleep(60)",
+        "SELECT * FROM read_text('/etc/passwd')",
         "PRAGMA table_info(account)",
         "nonsense",
         "SELECT '<script>alert(1)</script>' FROM no_such_view",
@@ -155,74 +156,75 @@ def test_a_query_that_would_be_refused_is_not_saved(app: Flask) -> None:
 
 
 def test_every_example_of_the_page_runs(app: Flask) -> None:
-    from web.pages.sql import EXAMPLES
-
     for label, query in EXAMPLES.items():
         assert app.test_client().get("/sql", query_string={"q": query}).status_code == 200, label
 
 
-def test_postgresql_without_a_reader_says_what_to_do(asked: Asked, engine: Engine) -> None:
-    settings = asked.settings.model_copy(update={"reader_url": "", "anonymous_sql": True})
-    answer = create_app(settings).test_client().get("/sql", query_string={"q": BENCHMARKS})
-    assert answer.status_code == (200 if engine.dialect.name == "sqlite" else 503)
+def test_the_page_says_as_of_when_it_answers_and_what_is_not_in_it(app: Flask) -> None:
+    page = app.test_client().get("/sql", query_string={"q": "SELECT 1 AS one"}).text
+    assert "from data as of <time" in page
+    assert "over public data" in page
+    assert "The views over questions and prompts have 1 sealed evaluation." in page
 
 
-def test_archived_predictions_are_asked_of_duckdb(
-    sqlite_proof: tuple[Engine, Population],
-) -> None:
-    engine, found = sqlite_proof
-    url = engine.url.render_as_string(hide_password=False)
-    settings = get_settings().model_copy(update={"database_url": url, "anonymous_sql": True, "sql_at_once": 4})
-    client = create_app(settings).test_client()
+def test_an_error_shows_its_line_and_similar_names(app: Flask) -> None:
+    page = app.test_client().get("/sql", query_string={"q": "SELECT modle FROM leaderboard"}).text
+    problem = html.unescape(page.split('role="alert"')[1].split("</div>")[0])
+    assert 'Referenced column "modle" not found in FROM clause!; correct the query' in problem
+    assert "LINE 1: SELECT modle FROM leaderboard" in problem
+    assert "Candidate bindings:" in problem
 
-    def rows(query: str, archives: str = "") -> list[list[object]]:
-        answer = client.get("/sql.json", query_string={"q": query, "archives": archives})
-        assert answer.status_code == 200, answer.text
-        return answer.get_json()["rows"]
 
-    query = "SELECT count(*) AS n FROM prediction_detail"
-    assert "archives" not in client.get("/sql").text
-    (total,), (hot,) = rows(query), rows(f"{query} WHERE evaluation_id <> {found.evaluation}")
-    archive(engine, found.evaluation)
-    page = client.get("/sql", query_string={"q": query}).text
-    assert "This answer leaves out the predictions of 1 archived evaluation;" in page
-    assert "leaves out" not in client.get("/sql", query_string={"q": "SELECT model FROM leaderboard"}).text
-    assert rows(query) == [hot]
-    assert rows(query, archives=str(found.evaluation)) == [[total[0] - hot[0]]]
-    answer = client.post("/sql", data={"csrf_token": csrf_of(client, "/sql"), "q": query, "archives": "2"})
-    assert answer.status_code == 303
-    assert 'value="2"' in client.get(answer.headers["Location"]).text
-    link = (
-        client.get(f"/evaluations/{found.evaluation}").text.split('you can <a rel="nofollow" href="')[1].split('"')[0]
+def test_a_result_is_drawn_as_its_address_says(app: Flask) -> None:
+    client = app.test_client()
+    query = {"q": "SELECT benchmark, accuracy, sealed_at FROM leaderboard"}
+    for kind, x in (("bar", "benchmark"), ("line", "sealed_at"), ("point", "accuracy")):
+        page = client.get("/sql", query_string=query | {"chart": kind, "x": x, "y": "accuracy"})
+        assert page.status_code == 200
+        specification = json.loads(page.text.split('<script type="application/json">')[1].split("</script>")[0])
+        (values,) = specification["data"]["values"]
+        assert values["y"] == pytest.approx(values["y"])
+        assert f"accuracy by {x}, 1 rows of the result" in page.text
+    data = {"csrf_token": csrf_of(client, "/sql"), "chart": "bar", "x": "benchmark", "y": ""}
+    assert "chart=bar&x=benchmark" in client.post("/sql", data=query | data).headers["Location"]
+    for wrong, said in (
+        ({"chart": "pie"}, "is not a kind of chart"),
+        ({"chart": "bar", "y": "benchmark"}, "has no numbers"),
+        ({"chart": "bar", "x": "nothing"}, "has no column"),
+    ):
+        page = client.get("/sql", query_string=query | wrong)
+        assert (page.status_code, said in page.text) == (200, True)
+
+
+def test_a_query_that_runs_says_where_it_stands_and_can_be_cancelled(app: Flask) -> None:
+    ticket = "a-ticket-of-mine"
+    client, other = app.test_client(), app.test_client()
+    assert client.get(f"/sql/turns/{ticket}").status_code == 404
+    with ThreadPoolExecutor(1) as pool:
+        query = {"q": "SELECT count(*) FROM range(1000000000000)", "ticket": ticket}
+        answer = pool.submit(client.get, "/sql", query_string=query)
+        eventually(lambda: other.get(f"/sql/turns/{ticket}").status_code == 200, "the query runs")
+        assert other.get(f"/sql/turns/{ticket}").get_json() == {"ahead": 0, "running": True}
+        token = csrf_of(other, "/sql")
+        assert other.post(f"/sql/turns/{ticket}/cancel", data={"csrf_token": token}).status_code == 204
+        cancelled = answer.result(60)
+    assert cancelled.status_code == 400
+    assert "the query was cancelled" in cancelled.text
+    assert client.get("/sql/turns/x").status_code == 404
+
+
+def test_a_result_is_downloaded_as_parquet(app: Flask) -> None:
+    answer = app.test_client().get("/sql.parquet", query_string={"q": "SELECT benchmark, scored FROM leaderboard"})
+    assert answer.headers["Content-Disposition"] == 'attachment; filename="query.parquet"'
+    assert pq.read_table(io.BytesIO(answer.data)).to_pydict() == {"benchmark": ["open"], "scored": [4]}
+
+
+def test_the_api_answers_with_types_and_as_of_when(app: Flask) -> None:
+    answer = app.test_client().post("/api/v1/sql", json={"query": "SELECT benchmark, scored FROM leaderboard"})
+    found = answer.get_json()
+    assert (found["columns"], found["types"], found["rows"]) == (
+        ["benchmark", "scored"],
+        ["VARCHAR", "BIGINT"],
+        [["open", 4]],
     )
-    answer = client.get(html.unescape(link))
-    assert (answer.status_code, "from the archived answers of evaluation 2" in answer.text) == (200, True)
-    assert client.get("/sql", query_string={"q": query, "archives": "x"}).status_code == 400
-    assert client.get("/sql", query_string={"q": query, "archives": "1"}).status_code == 400
-    add_account(engine, "reader", "reader")
-    token = bearer(token_of(engine, "reader"))
-    answer = client.post("/api/v1/sql", json={"query": query, "archives": [found.evaluation]}, headers=token)
-    assert answer.get_json()["rows"] == [[total[0] - hot[0]]]
-    member = signed_in(client.application, "reader")
-    data = {"csrf_token": csrf_of(member, "/sql"), "q": query, "archives": "2", "name": "Archived", "public": "yes"}
-    assert 'type="hidden" name="archives" value="2"' in member.get("/sql", query_string=data).text
-    kept = str(member.post("/sql/saved", data=data).headers["Location"])
-    page = client.get(kept).text
-    assert 'id="archives" name="archives" value="2"' in page
-    assert f'<td class="number">{total[0] - hot[0]}</td>' in page
-    assert '<th scope="col" class="number">' in page, "a heading stands over its numbers"
-    assert (
-        client.get("/sql", query_string={"q": "SELECT model, accuracy FROM leaderboard WHERE 1 = 0"}).status_code == 200
-    )
-    assert f">{query}</textarea>" in page
-    (listed,) = client.get("/api/v1/queries", headers=token).get_json()["items"]
-    assert listed["query"] == f"-- archives: 2\n{query}"
-    assert rows(listed["query"]) == [[total[0] - hot[0]]]
-    assert rows(listed["query"].replace("2", "1, 2"), archives="2") == [[total[0] - hot[0]]], "what is beside it counts"
-    data = {"query": "-- archives: 2\nCOPY (SELECT 1) TO 'mine'", "name": "bad"}
-    assert client.post("/api/v1/queries", json=data, headers=token).status_code == 400
-    for path in (settings.home / "archives").glob("*.parquet"):
-        path.unlink()
-    answer = client.get("/sql", query_string={"q": query, "archives": "2"})
-    assert answer.status_code == 503
-    assert "missing or damaged" in answer.text
+    assert found["as_of"].endswith("Z")

@@ -231,11 +231,9 @@ class _Query(_Body):
 
 
 class QueryBody(_Query):
-    """A question in SQL: one SELECT over the documented views. archives: archived evaluations that it is asked of."""
+    """A question in SQL: one SELECT over the documented views, in DuckDB's dialect."""
 
     model_config = _such_as(query="SELECT model, accuracy, worst_accuracy FROM leaderboard")
-
-    archives: Annotated[list[Annotated[int, Between(1, MAX_ROW_ID)]] | None, Field(max_length=100)] = None
 
 
 class SavedQueryBody(_Query):

@@ -8,10 +8,10 @@ from pydantic import Field
 from sqlalchemy import func, select
 
 from registry.api import documents
-from registry.db import read_session, write_session
+from registry.db import read_session, utc_text, write_session
 from registry.errors import NotFoundError
 from registry.people import accounts
-from registry.schema.public_sql import as_json
+from registry.sql import as_json
 from registry.tables.accounts import OUTCOMES, Account, ApiToken, AuditEvent, SavedQuery
 from web.api import bodies
 from web.api.operations import answer, change, get, nothing, page
@@ -33,12 +33,10 @@ from web.parameters import OneOf, Paged, Text
     statuses={200: "The rows."},
 )
 def query(body: bodies.QueryBody) -> Response:
-    """Asks one SELECT over the documented views, as the viewer's audience, within the limits of the SQL page.
-
-    With `archives` it is asked of the predictions of these archived evaluations.
-    """
+    """Runs one SELECT over the documented views, as the viewer's audience, within the limits of the SQL page."""
     # Through its own writer, which knows what JSON cannot hold.
-    return answer(json.loads(as_json(sql.run(body.query, body.archives or ()))))
+    found = sql.run(body.query)
+    return answer(json.loads(as_json(found.result)) | {"as_of": utc_text(found.listed.as_of)})
 
 
 @get("/queries", documents.SavedQueryList, tag="sql", scope="sql")

@@ -7,21 +7,14 @@ from typing import Final
 from flask import Blueprint, Flask, current_app, render_template, request, send_from_directory
 from flask.typing import ResponseReturnValue
 
+from web.publishing import queries
+
 blueprint = Blueprint(
     "site", __name__, static_folder="static", static_url_path="/site", template_folder="templates", url_prefix="/"
 )
 
 LEFT_OUT: Final = frozenset({"option_probability"})
 """Relations that repeat another: `predictions` has each option's probability as a list."""
-EXAMPLES: Final = {
-    "Accuracy, and what holds in every order": "SELECT model, benchmark, accuracy, worst_accuracy\n"
-    "FROM leaderboard\nORDER BY accuracy DESC",
-    "Which positions a model prefers": "SELECT model, chosen_position, count(*) AS times\n"
-    "FROM predictions JOIN evaluations USING (evaluation_id)\nGROUP BY ALL\nORDER BY model, chosen_position",
-    "Questions that most models get wrong": "SELECT external_id, avg(average_accuracy) AS average_accuracy, text\n"
-    "FROM question_metrics JOIN questions USING (question_id, external_id)\n"
-    "GROUP BY ALL\nORDER BY average_accuracy\nLIMIT 20",
-}
 
 
 @dataclass(frozen=True)
@@ -57,7 +50,11 @@ def install(app: Flask, frame: Frame, data: Path) -> None:
 @blueprint.get("/query")
 def query() -> ResponseReturnValue:
     """Asks for a query, which the browser answers."""
-    return render_template("site_query.html", examples=EXAMPLES)
+    frame = current_app.jinja_env.globals["site"]
+    assert isinstance(frame, Frame)
+    tables = frame.tables
+    made = queries.views(tables)
+    return render_template("site_query.html", views=made, examples=queries.examples(tables, made))
 
 
 @blueprint.get("/data/<name>.parquet")

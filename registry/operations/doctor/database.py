@@ -9,10 +9,10 @@ from pathlib import Path
 from shutil import disk_usage
 from typing import Any, Final
 
-from sqlalchemy import make_url, text
+from sqlalchemy import text
 
 from registry.db import get_engine, is_pooled, read_session
-from registry.errors import DatabaseError, ShuffleboardError
+from registry.errors import DatabaseError
 from registry.operations import migrate
 from registry.operations.doctor.findings import Context, Outcome, ok, problem, warning
 from registry.queue.claims import live_workers
@@ -198,28 +198,64 @@ def rights(context: Context) -> Outcome:
 
 
 def readers(context: Context) -> Outcome:
-    """Whether anonymous visitors' queries run as roles that see only the documented views, with their limits."""
-    from registry.schema.public_sql import run_query
-
-    given: dict[Audience, str] = {"public": context.settings.reader_url, "members": context.settings.member_reader_url}
-    answered = []
-    for audience, url in given.items():
-        if not url:
+    """Whether the roles for people's own logins read only the documented views, with their limits."""
+    user = str(value_of(context, "SELECT current_user"))
+    prefix = user.rpartition("_")[0] if user.endswith(("_app", "_owner")) else ""
+    names = RoleNames(prefix) if prefix else RoleNames()
+    found = []
+    roles: dict[Audience, str] = {"public": names.reader, "members": names.member_reader}
+    for audience, role in roles.items():
+        if not value_of(context, "SELECT count(*) FROM pg_roles WHERE rolname = :role", role=role):
             continue
-        try:
-            run_query(context.settings, audience, "SELECT count(*) AS n FROM leaderboard")
-        except ShuffleboardError as error:
-            return problem(f"{audience}: {error}", "run `shuffleboard db roles`, and use the settings it prints")
-        if changed := _changed(context, audience, str(make_url(url).username)):
+        elsewhere = value_of(context, _ELSEWHERE, role=role, schema=schema(audience))
+        if elsewhere:
+            return problem(
+                f"{role} can read or change {elsewhere} relations outside of the schema {schema(audience)}",
+                "take those rights from it, and run `shuffleboard db roles`",
+            )
+        if changed := _changed(context, audience, role):
             return problem(
                 changed,
                 "somebody with the password may have lifted them: run `shuffleboard db roles --prompt`, and give the "
                 "role a new password",
             )
-        answered.append(audience)
-    if not answered:
-        return ok("none is set: the SQL page answers no queries")
-    return ok(f"{' and '.join(answered)}: documented views only")
+        found.append(role)
+    bare = value_of(context, _WITHOUT_BARRIER, schemas=[schema("public"), schema("members")])
+    if found and bare:
+        return problem(
+            f"{bare} views for readers are no security barriers: an error in a query may reveal hidden rows",
+            "run `shuffleboard db roles`",
+        )
+    if not found:
+        return ok("there are none: nobody queries the database with a login of their own")
+    return ok(f"{' and '.join(found)}: documented views only")
+
+
+_WITHOUT_BARRIER: Final = """
+SELECT count(*)
+FROM pg_class JOIN pg_namespace ON pg_namespace.oid = pg_class.relnamespace
+WHERE
+    pg_class.relkind = 'v'
+    AND pg_namespace.nspname = ANY(:schemas)
+    AND NOT coalesce(pg_class.reloptions::text LIKE '%security_barrier=true%', false)
+"""
+_ELSEWHERE: Final = """
+SELECT count(*)
+FROM pg_class JOIN pg_namespace ON pg_namespace.oid = pg_class.relnamespace
+WHERE
+    pg_class.relkind IN ('r', 'p', 'v', 'm', 'f', 'S')
+    AND pg_namespace.nspname NOT IN ('pg_catalog', 'information_schema')
+    AND NOT starts_with(pg_namespace.nspname, 'pg_t')
+    AND has_schema_privilege(:role, pg_namespace.oid, 'USAGE')
+    AND CASE
+        WHEN pg_namespace.nspname = :schema
+            THEN pg_class.relkind <> 'S'
+                AND has_table_privilege(:role, pg_class.oid, 'INSERT, UPDATE, DELETE, TRUNCATE, TRIGGER')
+        WHEN pg_class.relkind = 'S' THEN has_sequence_privilege(:role, pg_class.oid, 'USAGE, UPDATE')
+        ELSE has_table_privilege(:role, pg_class.oid, 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE, TRIGGER')
+    END
+"""
+"""How many relations a reader of `schema` can read elsewhere, or write to there."""
 
 
 def _changed(context: Context, audience: Audience, role: str) -> str:
@@ -230,7 +266,7 @@ def _changed(context: Context, audience: Audience, role: str) -> str:
         role=role,
     )
     found = dict(setting.split("=", 1) for (setting,) in listed)
-    phrases = changed_settings(reader_settings(schema(audience), context.settings.sql_seconds), found)
+    phrases = changed_settings(reader_settings(schema(audience)), found)
     limit = value_of(context, "SELECT rolconnlimit FROM pg_roles WHERE rolname = :role", role=role)
     if limit != CONNECTIONS:
         phrases.append(f"its connection limit is {limit} instead of {CONNECTIONS}")

@@ -8,6 +8,7 @@ const answer = document.getElementById("answer");
 const state = document.getElementById("state");
 const here = (address) => new URL(address, document.baseURI).href;
 const listed = form.dataset.tables.trim().split(/\s+/); // a name, its address, the next name …
+const views = JSON.parse(document.getElementById("views").textContent); // name → its SELECT, and what that needs
 const tables = Object.fromEntries(listed.flatMap((name, at) => (at % 2 ? [] : [[name, listed[at + 1]]])));
 
 // Expands a compressed file, unless the web server had it expanded on its way.
@@ -42,15 +43,27 @@ async function load(connection, name) {
   await connection.insertArrowFromIPCStream(rows, { name, create: true });
 }
 
-// Only the tables that the query names are fetched.
+// A table is fetched, a view is made of what it needs.
+async function make(connection, name) {
+  if (name in tables) return load(connection, name);
+  const { sql, needs } = views[name];
+  await need(connection, needs);
+  await connection.query(`CREATE VIEW ${name} AS ${sql}`);
+}
+
+async function need(connection, names) {
+  for (const name of names) {
+    if (!loaded.has(name)) loaded.set(name, make(connection, name));
+    await loaded.get(name);
+  }
+}
+
+// Only what the query names is there.
 async function ask(query) {
   opening ??= start();
   const connection = await opening;
-  for (const name of Object.keys(tables)) {
-    if (!new RegExp(`\\b${name}\\b`, "i").test(query)) continue;
-    if (!loaded.has(name)) loaded.set(name, load(connection, name));
-    await loaded.get(name);
-  }
+  const named = [...Object.keys(tables), ...Object.keys(views)];
+  await need(connection, named.filter((name) => new RegExp(`\\b${name}\\b`, "i").test(query)));
   return connection.query(query);
 }
 

@@ -1,23 +1,24 @@
-"""What a query gave, and its two forms to take away."""
+"""The result of a query, and its forms to download: JSON, CSV and Parquet."""
 
 import csv
 import json
 import math
 from dataclasses import dataclass
-from io import StringIO
+from io import BytesIO, StringIO
 from typing import Any
 
 Cell = Any
-"""None, bool, int, float, str, or a list or object of them (PostgreSQL's arrays and JSON)."""
+"""None, bool, int, float, str, or a list or object of them."""
 
 
 @dataclass(frozen=True)
 class QueryResult:
     """The rows of a query, or the first of them.
 
-    columns: names as the query gives them; they may repeat. rows: shape (n_rows, n_columns). truncated: there were more
-    rows. notes: sentences on what was left out, for people. elapsed_s: seconds that the query took.
-    Times are UTC text as SQLite stores them, bytes are hexadecimal digits, NULL is None; floats may be NaN or infinite.
+    columns: names as the query gives them; they may repeat. types: DuckDB's, by column. rows: shape (n_rows,
+    n_columns). truncated: there were more rows. notes: sentences on what was left out, for people. elapsed_s: seconds
+    that the query took. Times are UTC text (2026-05-01T12:00:00.000000Z), bytes are hexadecimal digits, NULL is None;
+    floats may be NaN or infinite.
     """
 
     columns: tuple[str, ...]
@@ -25,15 +26,17 @@ class QueryResult:
     truncated: bool
     elapsed_s: float
     notes: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()
 
 
 def as_json(result: QueryResult) -> str:
-    """One JSON document: `columns`, `rows` as lists in their order, `truncated`, `notes`, `elapsed_s`.
+    """One JSON document: `columns`, `types`, `rows` as lists in their order, `truncated`, `notes`, `elapsed_s`.
 
     JSON has no NaN and no infinities: they become the texts "NaN", "Infinity" and "-Infinity", as in PostgreSQL's JSON.
     """
     document = {
         "columns": list(result.columns),
+        "types": list(result.types),
         "rows": [[_finite(cell) for cell in row] for row in result.rows],
         "truncated": result.truncated,
         "notes": list(result.notes),
@@ -53,6 +56,30 @@ def as_csv(result: QueryResult) -> str:
     writer.writerow([_text(column) for column in result.columns])
     writer.writerows([_csv_cell(cell) for cell in row] for row in result.rows)
     return lines.getvalue()
+
+
+def as_parquet(result: QueryResult) -> bytes:
+    """A Parquet file. Columns of one name are numbered; values of several kinds in a column become texts."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    names: list[str] = []
+    for name in result.columns:
+        taken, number = name, 1
+        while taken in names:
+            number += 1
+            taken = f"{name}_{number}"
+        names.append(taken)
+    columns = list(zip(*result.rows, strict=True)) if result.rows else [()] * len(names)
+    arrays = []
+    for values in columns:
+        try:
+            arrays.append(pa.array(values))
+        except (pa.ArrowException, OverflowError):
+            arrays.append(pa.array([None if value is None else str(value) for value in values], pa.string()))
+    sink = BytesIO()
+    pq.write_table(pa.Table.from_arrays(arrays, names=names), sink)
+    return sink.getvalue()
 
 
 def _finite(cell: Cell) -> Cell:

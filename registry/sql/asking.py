@@ -1,0 +1,247 @@
+"""Answers untrusted queries, each in a process that can read its audience's files and nothing else.
+
+Processes are started ahead and answer one query after the other. One that breaks a limit, or whose query is cancelled,
+is killed; the next query gets another.
+"""
+
+import atexit
+import json
+import os
+import select
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from sqlalchemy import Engine
+
+from registry.errors import DatabaseError, QueryRefusedError
+from registry.schema.audiences import Audience
+from registry.settings import Settings
+from registry.sql.files import Files, Listed
+from registry.sql.process import Opening, Question
+from registry.sql.results import QueryResult
+from registry.sql.turns import Line, is_ticket
+
+GRACE_SECONDS: Final = 2.0
+"""How long after its time limit a query may take to end by itself before its process is killed."""
+OPENING_SECONDS: Final = 60.0
+MOST_IDLE: Final = 4
+"""Processes that wait for queries."""
+MOST_QUERIES: Final = 500
+"""Queries of a process, before another takes its place."""
+_LOOK_SECONDS: Final = 0.05
+_PROCESS: Final = Path(__file__).with_name("process.py")
+
+_REMEDIES: Final = {
+    "refused": "correct the query",
+    "time": "query less: fewer evaluations, or a condition on evaluation_id",
+    "size": "query less: fewer rows or columns, or sums instead of rows",
+}
+
+
+class NotReadyError(DatabaseError):
+    """The files that queries read are being written for the first time, or after something was hidden."""
+
+
+@dataclass(frozen=True)
+class Answered:
+    """The rows of a query, and what they were read from."""
+
+    result: QueryResult
+    listed: Listed
+
+
+class _Process:
+    """A process for queries of one audience's files."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.opened: tuple[str, str] | None = None
+        self.queries = 0
+        self._child = subprocess.Popen(  # noqa: S603 - our own file, by the Python that runs us
+            [sys.executable, "-I", str(_PROCESS)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd=folder,
+            env={"PATH": os.environ.get("PATH", ""), "MALLOC_ARENA_MAX": "1"},
+            start_new_session=True,
+        )
+        self.folder = folder
+
+    def send(self, document: Opening | Question, seconds: float, cancelled: Callable[[], bool]) -> dict[str, Any]:
+        """What it answers; it is killed where it does not, or where the query is cancelled."""
+        end = time.monotonic() + seconds
+        assert self._child.stdin is not None
+        assert self._child.stdout is not None
+        try:
+            self._child.stdin.write(json.dumps(document).encode() + b"\n")
+            self._child.stdin.flush()
+        except BrokenPipeError:
+            self.kill()
+            return {"kind": "died"}
+        parts: list[bytes] = []
+        output = self._child.stdout.fileno()
+        while not parts or not parts[-1].endswith(b"\n"):
+            if cancelled():
+                self.kill()
+                return {"kind": "cancelled"}
+            if time.monotonic() > end:
+                self.kill()
+                return {"kind": "time"}
+            if select.select([output], [], [], _LOOK_SECONDS)[0]:
+                parts.append(os.read(output, 1 << 20))
+                if not parts[-1]:
+                    self.kill()
+                    return {"kind": "died"}
+        answer: dict[str, Any] = json.loads(b"".join(parts))
+        return answer
+
+    def kill(self) -> None:
+        self._child.kill()
+        for stream in (self._child.stdin, self._child.stdout):
+            if stream is not None:
+                stream.close()
+        self._child.wait()
+
+
+class Pool:
+    """The processes that are ready for queries. Safe between threads; each process of the website has its own."""
+
+    def __init__(self) -> None:
+        self._idle: list[_Process] = []
+        self._lock = threading.Lock()
+        self._owner = os.getpid()
+
+    def take(self, folder: Path, key: str) -> _Process:
+        """A process that has opened this list, or has opened nothing yet."""
+        with self._lock:
+            if self._owner != os.getpid():  # a fork has nothing of its parent's
+                self._idle, self._owner = [], os.getpid()
+            for wanted in ((str(folder), key), None):
+                for process in self._idle:
+                    if process.opened == wanted and process.folder == folder:
+                        self._idle.remove(process)
+                        return process
+        return _Process(folder)
+
+    def give_back(self, process: _Process) -> None:
+        """Keeps a process for the next query, and none of an older list of the same folder."""
+        with self._lock:
+            older = [other for other in self._idle if other.folder != process.folder or len(self._idle) >= MOST_IDLE]
+            self._idle = [*(other for other in self._idle if other not in older), process]
+        for other in older:
+            other.kill()
+
+    def start_ahead(self, folder: Path) -> None:
+        """Starts a process for the next query, unless one waits."""
+        with self._lock:
+            if any(process.folder == folder for process in self._idle):
+                return
+        self.give_back(_Process(folder))
+
+    def close(self) -> None:
+        """Ends all that wait."""
+        with self._lock:
+            idle, self._idle = (self._idle if self._owner == os.getpid() else []), []
+        for process in idle:
+            process.kill()
+
+
+_POOL: Final = Pool()
+atexit.register(_POOL.close)
+
+
+class Queries:
+    """Asks queries of one registry."""
+
+    def __init__(self, engine: Engine, settings: Settings) -> None:
+        self._settings = settings
+        self.files = Files(engine, settings)
+        self.line = Line(settings)
+
+    def ask(self, audience: Audience, sql: str, client: str, ticket: str) -> Answered:
+        """Asks one query as `audience`, when it is the client's turn, and returns as many rows as the settings allow.
+
+        ticket: names the query, for whoever wants to know where it stands, or to cancel it. Raises QueryRefusedError
+        for a query that is not allowed, that DuckDB refuses, that a limit ended or that was cancelled; NotReadyError
+        where the files are being written.
+        """
+        if not is_ticket(ticket):
+            raise QueryRefusedError("ticket: 8 to 64 letters, digits, - and _ are a ticket; correct it")
+        if "\0" in sql:
+            raise QueryRefusedError("the query has a NUL character; remove it")
+        with self.line.turn(client, ticket) as cancelled:
+            listed = self.files.current(audience)
+            if listed is None:
+                raise NotReadyError("the files that queries read are being written; try again in a moment")
+            answer = self._answer(listed, sql, cancelled)
+        if "rows" not in answer:
+            raise self._error(answer)
+        result = QueryResult(
+            columns=tuple(answer["columns"]),
+            types=tuple(answer["types"]),
+            rows=tuple(tuple(row) for row in answer["rows"]),
+            truncated=bool(answer["truncated"]),
+            elapsed_s=answer["elapsed_s"],
+            notes=tuple(self._notes(answer)),
+        )
+        return Answered(result, listed)
+
+    def _answer(self, listed: Listed, sql: str, cancelled: Callable[[], bool]) -> dict[str, Any]:
+        settings, folder = self._settings, self.files.folder
+        process = _POOL.take(folder, listed.key)
+        if process.opened is None:
+            opening: Opening = {"files": list(listed.files), "statements": list(listed.statements)}
+            answer = process.send(opening, OPENING_SECONDS, cancelled)
+            if answer:
+                process.kill()
+                return answer
+            process.opened = (str(folder), listed.key)
+        question: Question = {
+            "sql": sql,
+            "rows": settings.sql_rows,
+            "seconds": settings.sql_seconds,
+            "size": settings.sql_bytes,
+            "cell": settings.sql_cell_characters,
+        }
+        answer = process.send(question, settings.sql_seconds + GRACE_SECONDS, cancelled)
+        process.queries += 1
+        if answer.get("kind") in ("cancelled", "time", "died", "size") or process.queries >= MOST_QUERIES:
+            process.kill()  # it is dead already, or what it holds of a large query is not given back
+            threading.Thread(target=_POOL.start_ahead, args=(folder,), daemon=True).start()
+        else:
+            _POOL.give_back(process)
+        return answer
+
+    def _error(self, answer: dict[str, Any]) -> DatabaseError | QueryRefusedError:
+        kind, reason = answer["kind"], answer.get("error", "")
+        if kind == "set-up":
+            return NotReadyError(f"the files for queries cannot be read ({reason}); remove {self.files.folder}")
+        if kind == "cancelled":
+            return QueryRefusedError("the query was cancelled")
+        if kind == "time":
+            reason = f"the query did not finish within {self._settings.sql_seconds:g} s"
+        if kind == "died":
+            kind, reason = "size", "the query needs more memory than it may have"
+        first, newline, rest = reason.partition("\n")
+        return QueryRefusedError(f"{first}; {_REMEDIES[kind]}{newline}{rest}")
+
+    def _notes(self, answer: dict[str, Any]) -> list[str]:
+        settings, notes = self._settings, []
+        if answer["truncated"] == "rows":
+            notes.append(f"These are the first {settings.sql_rows:,} rows; there are more.")
+        if answer["truncated"] == "size":
+            notes.append(
+                f"These are the first {len(answer['rows']):,} rows, {settings.sql_bytes:,} bytes; there are more."
+            )
+        if answer["cut_cells"]:
+            notes.append(
+                f"{answer['cut_cells']} cells were cut to {settings.sql_cell_characters} characters and end in …."
+            )
+        return notes

@@ -1,0 +1,290 @@
+"""The files that the SQL page's queries read: written for each audience when what it may see has changed.
+
+    HOME/sql/<database>-<shape>/
+        evaluations/evaluation_id=12/<relation>-<sealed>.parquet   of a sealed evaluation; never changes
+        views/<number>/<name>.parquet                              the small views, as an audience sees them
+        <audience>.json                                            which of these files a query may read, as of when
+
+Nothing here is the only place of anything: a folder that is removed is written again. A process reads only what its
+audience's list names, so what an audience may see is one list of paths. A list that names anything that the audience
+may no longer see is not used (`Files.current`).
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from sqlalchemy import Engine, Select, func, select
+from sqlalchemy.orm import Session
+
+from registry.db import database_now, read_session, utc_text
+from registry.logs import log
+from registry.results.readable import readable
+from registry.schema.audiences import Audience, audience_engine
+from registry.settings import Settings
+from registry.sql.relations import (
+    OF_EVALUATION,
+    QUESTIONS,
+    TABLES,
+    query_of,
+    schema_of,
+    shape,
+    small_views,
+    statements,
+    table_of,
+)
+from registry.tables import Benchmark, BenchmarkVersion, Board, Evaluation, EvaluationMetric, Model, ModelRevision
+
+BATCH: Final = 20_000
+"""Rows that are in memory at once while a file is written."""
+PATIENCE_SECONDS: Final = 3.0
+"""How long a query waits for files that are being written when there are older ones to answer from."""
+FIRST_PATIENCE_SECONDS: Final = 20.0
+"""How long it waits when there are none."""
+PUBLISH_SECONDS: Final = 10.0
+"""How often the files that are there are listed while many evaluations' files are being written."""
+KEPT_FOLDERS: Final = 3
+"""Folders of views that stay, since a query may still read an older one."""
+
+_SEEN: Final = (Benchmark, BenchmarkVersion, ModelRevision, Model, Board, Evaluation)
+"""Tables by whose rows it is told whether an audience sees less than before."""
+
+
+@dataclass(frozen=True)
+class Listed:
+    """What an audience's queries read.
+
+    as_of: when the database held what the small views say. written, waiting: sealed evaluations whose files are there,
+    and whose files are still to be written. unsealed: evaluations that are not in the views over predictions, since
+    they are not complete. key: another one for other files.
+    """
+
+    key: str
+    as_of: datetime
+    written: int
+    waiting: int
+    unsealed: int
+    files: Sequence[str]
+    statements: Sequence[str]
+    seen: Mapping[str, Sequence[int]]
+
+
+class Files:
+    """The files of one database below the data directory. Safe between threads and processes."""
+
+    def __init__(self, engine: Engine, settings: Settings) -> None:
+        self._engine = engine
+        self._seconds = settings.sql_refresh_seconds
+        url = engine.url.set(password=None).render_as_string()
+        name = f"{hashlib.sha256(url.encode()).hexdigest()[:12]}-{shape()}"
+        self.folder = settings.home.expanduser() / "sql" / name
+        self._read: dict[Audience, tuple[tuple[int, int], Listed]] = {}
+        self._lock = threading.Lock()
+        self._writing: dict[Audience, threading.Thread] = {}
+
+    def current(self, audience: Audience) -> Listed | None:
+        """What an audience's queries read now, written again first if that is due; None: it is being written.
+
+        A list that names anything that the audience no longer sees is written again before anything is answered.
+        """
+        listed = self.listed(audience)
+        if listed is not None and not self._sees_less(audience, listed):
+            if time.time() - listed.as_of.timestamp() >= self._seconds or listed.waiting:
+                self._start(audience).join(PATIENCE_SECONDS)
+            return self._unless_it_sees_less(audience)
+        # Whatever is being written may have begun before.
+        self._start(audience).join(FIRST_PATIENCE_SECONDS)
+        if self._unless_it_sees_less(audience) is None:
+            self._start(audience).join(FIRST_PATIENCE_SECONDS)
+        return self._unless_it_sees_less(audience)
+
+    def _unless_it_sees_less(self, audience: Audience) -> Listed | None:
+        listed = self.listed(audience)
+        return None if listed is None or self._sees_less(audience, listed) else listed
+
+    def listed(self, audience: Audience) -> Listed | None:
+        """What was last listed for an audience."""
+        path = self.folder / f"{audience}.json"
+        try:
+            stat = path.stat()
+            mark = (stat.st_mtime_ns, stat.st_ino)
+            with self._lock:
+                known = self._read.get(audience)
+            if known is not None and known[0] == mark:
+                return known[1]
+            document = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        listed = Listed(**{**document, "as_of": datetime.fromisoformat(document["as_of"])})
+        with self._lock:
+            self._read[audience] = (mark, listed)
+        return listed
+
+    def _sees_less(self, audience: Audience, listed: Listed) -> bool:
+        with read_session(audience_engine(self._engine, audience)) as session:
+            return any(not set(listed.seen[name]) <= set(ids) for name, ids in _seen(session).items())
+
+    def _start(self, audience: Audience) -> threading.Thread:
+        """The thread of this process that writes an audience's files."""
+        with self._lock:
+            thread = self._writing.get(audience)
+            if thread is None or not thread.is_alive():
+                thread = threading.Thread(target=self._write, args=(audience,), name="sql files", daemon=True)
+                self._writing[audience] = thread
+                thread.start()
+            return thread
+
+    def _write(self, audience: Audience) -> None:
+        try:
+            self.write(audience)
+        except Exception:
+            log.exception("the files for SQL queries could not be written")
+            raise
+
+    def write(self, audience: Audience) -> Listed:
+        """Writes what is missing, and lists it; one process at a time. Raises StorageError, ArchiveError."""
+        asked = time.time()
+        with self._alone():
+            listed = self.listed(audience)
+            if listed is not None and not listed.waiting and listed.as_of.timestamp() > asked:
+                return listed  # another process has written them meanwhile
+            listed = self._list(audience)
+            while listed.waiting:
+                self._write_evaluations(audience)
+                listed = self._list(audience)
+            self._tidy()
+            return listed
+
+    def _tidy(self) -> None:
+        """Removes the files of evaluations that are no longer there."""
+        wanted = {f"evaluation_id={number}" for number in self._places("all")}
+        for folder in (self.folder / "evaluations").glob("evaluation_id=*"):
+            if folder.name not in wanted:
+                shutil.rmtree(folder, ignore_errors=True)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with (self.folder / "lock").open("ab") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+    # An evaluation's files
+
+    def _places(self, audience: Audience) -> dict[int, dict[str, Path]]:
+        """Sealed evaluation that an audience sees → relation → its file below the folder."""
+        sealed = select(Evaluation.id, Evaluation.seal, Evaluation.sealed_at).where(Evaluation.seal.is_not(None))
+        # Errata add metrics to what is sealed.
+        counted = select(EvaluationMetric.evaluation_id, func.count()).group_by(EvaluationMetric.evaluation_id)
+        with read_session(audience_engine(self._engine, audience)) as session:
+            metrics = {row[0]: row[1] for row in session.execute(counted)}
+            rows = session.execute(sealed.order_by(Evaluation.id)).all()
+        places = {}
+        for number, seal, at in rows:
+            assert at is not None
+            mark = hashlib.sha256(f"{seal} {utc_text(at)}".encode()).hexdigest()[:12]
+            folder = Path("evaluations") / f"evaluation_id={number}"
+            places[number] = {
+                name: folder
+                / f"{name}-{mark}{f'-{metrics.get(number, 0)}' if name == 'evaluation_metrics' else ''}.parquet"
+                for name in (*OF_EVALUATION, QUESTIONS)
+            }
+        return places
+
+    def _write_evaluations(self, audience: Audience) -> None:
+        """Writes files of evaluations that lack some, for a while."""
+        end = time.monotonic() + PUBLISH_SECONDS
+        for number, places in self._places(audience).items():
+            missing = {name: path for name, path in places.items() if not (self.folder / path).exists()}
+            if missing:
+                with read_session(self._engine) as session:
+                    readable(session, [number])
+                    for name, path in missing.items():
+                        self._save(session, query_of(name, number), path, schema_of(name, of_evaluation=True))
+                for old in set((self.folder / path).parent.iterdir()) - {
+                    self.folder / kept for kept in places.values()
+                }:
+                    old.unlink(missing_ok=True)
+                if time.monotonic() > end:
+                    return
+
+    def _save(self, session: Session, query: Select[Any], path: Path, schema: pa.Schema) -> None:
+        """Writes a query's rows as a file, which is there whole or not at all."""
+        whole = self.folder / path
+        whole.parent.mkdir(parents=True, exist_ok=True)
+        part = whole.with_name(f"{whole.name}.{os.getpid()}-{threading.get_ident()}.part")
+        try:
+            with pq.ParquetWriter(part, schema, compression="zstd") as file:
+                result = session.execute(query.execution_options(stream_results=True))
+                for rows in result.partitions(BATCH):
+                    file.write_table(table_of(rows, schema))
+            part.replace(whole)
+        finally:
+            part.unlink(missing_ok=True)
+
+    # An audience's list
+
+    def _list(self, audience: Audience) -> Listed:
+        """Writes the small views as the audience sees them, and lists what its queries may read."""
+        folder = Path("views") / f"{audience}-{time.time_ns()}"
+        others: dict[str, str] = {}
+        with read_session(audience_engine(self._engine, audience)) as session:
+            as_of = session.scalar(select(database_now()))
+            assert as_of is not None
+            seen = _seen(session)
+            unsealed = (
+                session.scalar(select(func.count()).select_from(Evaluation).where(Evaluation.seal.is_(None))) or 0
+            )
+            for name in (*TABLES, *small_views()):
+                path = folder / f"{name}.parquet"
+                self._save(session, query_of(name), path, schema_of(name, of_evaluation=False))
+                others[name] = str(path)
+        places = self._places(audience)
+        there = {
+            number: found
+            for number, found in places.items()
+            if number in set(seen["evaluation"]) and all((self.folder / path).exists() for path in found.values())
+        }
+        of_evaluations: dict[str, list[str]] = defaultdict(list)
+        for name in (*OF_EVALUATION, QUESTIONS):
+            # One without rows, so that each relation has its columns where nothing is sealed.
+            nothing = folder / "evaluation_id=0" / f"{name}.parquet"
+            (self.folder / nothing).parent.mkdir(parents=True, exist_ok=True)
+            pq.write_table(schema_of(name, of_evaluation=True).empty_table(), self.folder / nothing)
+            of_evaluations[name] = [str(nothing), *(str(found[name]) for found in there.values())]
+        document = {
+            "key": folder.name,
+            "as_of": utc_text(as_of),
+            "written": len(there),
+            "waiting": len(places) - len(there),
+            "unsealed": unsealed,
+            "files": [*others.values(), *(path for paths in of_evaluations.values() for path in paths)],
+            "statements": statements(of_evaluations, others),
+            "seen": seen,
+        }
+        part = self.folder / f"{audience}.json.part"
+        part.write_text(json.dumps(document), encoding="utf-8")
+        part.replace(self.folder / f"{audience}.json")
+        for old in sorted((self.folder / "views").glob(f"{audience}-*"))[:-KEPT_FOLDERS]:
+            shutil.rmtree(old, ignore_errors=True)
+        listed = self.listed(audience)
+        assert listed is not None
+        return listed
+
+
+def _seen(session: Session) -> dict[str, list[int]]:
+    """Table → the numbers of the rows that this session's audience sees."""
+    return {table.__tablename__: list(session.scalars(select(table.id))) for table in _SEEN}

@@ -1,0 +1,237 @@
+"""The process that answers untrusted queries. It is started by its path, and imports none of our code.
+
+DuckDB in memory, over the files that one audience may read, with external access switched off: the process holds
+nothing that its audience may not see, so nothing in a query's text has to be understood. Its limits are the address
+space, DuckDB's own memory limit, a watchdog that interrupts a query, and its parent, which kills it.
+
+stdin and stdout: one JSON document a line. The first line opens the files (`Opening`); it is answered by `{}` or by an
+error. Each further line is a query (`Question`), answered by `columns`, `types`, `rows`, `truncated`, `cut_cells` and
+`elapsed_s`, or by `error` and `kind` ("refused", "time", "size", "set-up").
+"""
+
+import json
+import os
+import resource
+import sys
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from datetime import UTC, date, datetime, timedelta
+from datetime import time as clock
+from decimal import Decimal
+from typing import Any, Final, TypedDict
+
+ADDRESS_SPACE_BYTES: Final = 3 * 2**29
+"""What the process may map, files and libraries included."""
+MEMORY_BYTES: Final = 448 * 2**20
+"""What it may hold: DuckDB's own limit knows nothing of the values that Python makes of rows."""
+DUCKDB_BYTES: Final = 256 * 2**20
+"""What DuckDB may hold; nothing is spilled to files."""
+BATCH: Final = 100
+MOST_COLUMNS: Final = 1000
+
+
+class Opening(TypedDict):
+    """The files of an audience, by paths below the working folder, and the statements that name them."""
+
+    files: list[str]
+    statements: list[str]
+
+
+class Question(TypedDict):
+    """A query and what its answer may come to."""
+
+    sql: str
+    rows: int
+    seconds: float
+    size: int  # bytes of all cells, as JSON
+    cell: int  # characters of one cell
+
+
+class RefusedError(Exception):
+    """The query is refused or ended; kind says by what."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+class Answer:
+    """Rows as they come, until one of the limits is met."""
+
+    def __init__(self, question: Question) -> None:
+        self.question = question
+        self.columns: list[str] = []
+        self.types: list[str] = []
+        self.rows: list[str] = []
+        self.begun = time.monotonic()
+        self.bytes = 0
+        self.cut_cells = 0
+        self.truncated = ""
+
+    def add(self, rows: Iterable[Sequence[Any]]) -> bool:
+        """Adds rows; False once no more are wanted."""
+        for row in rows:
+            if len(self.rows) == self.question["rows"]:
+                self.truncated = "rows"
+                return False
+            text = json.dumps([self._cell(value) for value in row], ensure_ascii=False)
+            self.bytes += len(text.encode("utf-8", "surrogatepass"))
+            if self.bytes > self.question["size"]:
+                self.truncated = "size"
+                return False
+            self.rows.append(text)
+        return True
+
+    def _cell(self, value: Any) -> Any:
+        """A value as JSON has it; long texts and lists are cut, as text."""
+        value = plain(value)
+        if isinstance(value, (list, dict)):
+            text = json.dumps(value, ensure_ascii=False)
+            if len(text) <= self.question["cell"]:
+                return value
+            value = text
+        if isinstance(value, str) and len(value) > self.question["cell"]:
+            self.cut_cells += 1
+            return value[: self.question["cell"]] + "…"
+        return value
+
+    def document(self) -> str:
+        """The answer as JSON."""
+        rest = {
+            "columns": self.columns,
+            "types": self.types,
+            "truncated": self.truncated,
+            "cut_cells": self.cut_cells,
+            "elapsed_s": time.monotonic() - self.begun,
+        }
+        return f'{{"rows": [{", ".join(self.rows)}], {json.dumps(rest)[1:]}'
+
+
+def plain(value: Any) -> Any:
+    """A value of DuckDB as JSON has it: times in UTC and in ISO's form, bytes as hexadecimal digits."""
+    if isinstance(value, datetime):
+        # The registry's times are in UTC, and have no zone in its files.
+        return f"{value if value.tzinfo is None else value.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
+    if isinstance(value, (date, clock)):
+        return value.isoformat()
+    if isinstance(value, timedelta):
+        return str(value)
+    if isinstance(value, Decimal):
+        whole = value.is_finite() and value == value.to_integral_value()
+        return int(value) if whole and abs(value) < 10**300 else float(value)
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return bytes(value).hex()
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
+
+
+def opened(opening: Opening) -> Any:
+    """A connection that can read these files and reach nothing else."""
+    import duckdb
+
+    limits: dict[str, str | bool | int | float | list[str]] = {
+        "threads": 1,
+        "memory_limit": f"{DUCKDB_BYTES >> 20}MiB",
+        "temp_directory": "",
+        "autoinstall_known_extensions": False,
+        "autoload_known_extensions": False,
+        "allow_community_extensions": False,
+        "allow_persistent_secrets": False,
+        "secret_directory": "none",
+        "default_null_order": "nulls_last",
+    }
+    connection = duckdb.connect(":memory:", config=limits)
+    try:
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.execute("SET allowed_paths = ?", [opening["files"]])
+        connection.execute("SET enable_external_access = false")
+        for statement in opening["statements"]:
+            connection.execute(statement)
+        connection.execute("SET lock_configuration = true")
+    except duckdb.Error as error:
+        raise RefusedError("set-up", said(error)) from None
+    return connection
+
+
+def ask(connection: Any, question: Question) -> Answer:
+    """The rows of one SELECT."""
+    import duckdb
+
+    answer = Answer(question)
+    watchdog = threading.Timer(question["seconds"], connection.interrupt)
+    watchdog.daemon = True
+    watchdog.start()
+    try:
+        statements = connection.extract_statements(question["sql"])
+        if len(statements) != 1:
+            raise RefusedError("refused", f"{len(statements)} statements; write one SELECT")
+        if statements[0].type != duckdb.StatementType.SELECT:
+            kind = statements[0].type.name
+            raise RefusedError("refused", f"{kind} is not allowed; write a SELECT (WITH … SELECT too)")
+        result = connection.execute(statements[0])
+        described = result.description or ()
+        if len(described) > MOST_COLUMNS:
+            raise RefusedError("size", f"a result of {len(described):,} columns; up to {MOST_COLUMNS:,} are shown")
+        answer.columns = [column[0] for column in described]
+        answer.types = [str(column[1]) for column in described]
+        while rows := result.fetchmany(BATCH):
+            if not answer.add(rows):
+                break
+    except duckdb.InterruptException:
+        raise RefusedError("time", "interrupted") from None
+    except (duckdb.OutOfMemoryException, MemoryError):
+        raise RefusedError("size", f"the query needs more than {DUCKDB_BYTES >> 20} MiB of memory") from None
+    except duckdb.Error as error:
+        raise RefusedError("refused", said(error)) from None
+    finally:
+        watchdog.cancel()
+    return answer
+
+
+def said(error: Exception) -> str:
+    """An error of DuckDB without its kind: what is wrong, names that are similar, and the line with the place."""
+    text = str(error).strip()
+    first, _, rest = text.partition("\n")
+    return f"{first.partition(': ')[2] or first}\n{rest}".strip()[:2000] or "the query cannot be answered"
+
+
+def reply(document: str) -> None:
+    """Writes one line."""
+    sys.stdout.buffer.write(document.encode("utf-8", "replace") + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def main() -> None:
+    """Opens the files, and answers queries until its parent closes the pipe."""
+    for what, limit in (
+        (resource.RLIMIT_AS, ADDRESS_SPACE_BYTES),
+        (resource.RLIMIT_DATA, MEMORY_BYTES),
+        (resource.RLIMIT_FSIZE, 0),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        resource.setrlimit(what, (limit, limit))
+    os.nice(5)
+    import duckdb  # before anybody waits for it
+
+    del duckdb
+    connection = None
+    for line in sys.stdin.buffer:
+        document = json.loads(line)
+        try:
+            if "statements" in document:
+                connection = opened(document)
+                reply("{}")
+            else:
+                reply(ask(connection, document).document())
+        except RefusedError as error:
+            reply(json.dumps({"error": str(error), "kind": error.kind}))
+    # Nothing is left to close in good order.
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,116 @@
+"""The files that queries read are those of what is sealed and seen, written when it is due, whole or not at all."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine, func, select
+
+from registry.db import get_engine, read_session, write_session
+from registry.exchange.outputs import ImportRequest, import_outputs
+from registry.operations.archiving import archive
+from registry.settings import Settings, get_settings
+from registry.sql.files import Files
+from registry.tables import Evaluation, Prediction
+from tests.population import write_lines
+from tests.proof.conftest import sqlite_proof
+from tests.proof.population import Population
+from tests.sql.conftest import LIMITS, Asked, fill, run_query
+
+__all__ = ["sqlite_proof"]
+
+COUNT = "SELECT count(*) FROM prediction_detail"
+
+
+@pytest.fixture
+def own(sqlite_template: Path, tmp_path: Path) -> Iterator[Asked]:
+    """A registry of the test's own."""
+    shutil.copyfile(sqlite_template, tmp_path / "own.db")
+    url = f"sqlite:///{tmp_path / 'own.db'}"
+    fill(get_engine(url), tmp_path)
+    yield Asked("sqlite", Settings(database_url=url, home=tmp_path, **LIMITS), url)
+    get_engine(url).dispose()
+
+
+def more(asked: Asked, folder: Path) -> None:
+    """Seals one more evaluation of what is public."""
+    rows = [{"question_id": f"open{n}", "variant": 0, "order": [0, 1, 2, 3], "position": 0} for n in range(4)]
+    path = write_lines(folder / "more.out", rows)
+    import_outputs(get_engine(asked.url), ImportRequest(path, "their-model", "open", "original"))
+
+
+def test_one_more_sealed_evaluation_is_there_once_the_answers_are_old_enough(own: Asked, tmp_path: Path) -> None:
+    assert run_query(own.settings, "public", COUNT).rows == ((16,),)
+    more(own, tmp_path)
+    assert run_query(own.settings, "public", COUNT).rows == ((16,),)
+    current = own.settings.model_copy(update={"sql_refresh_seconds": 0})
+    assert run_query(current, "public", COUNT).rows == ((20,),)
+
+
+def test_an_evaluation_that_is_not_sealed_is_counted_and_left_out(own: Asked) -> None:
+    engine = get_engine(own.url)
+    with write_session(engine) as session:
+        found = session.scalars(select(Evaluation).order_by(Evaluation.id)).first()
+        assert found is not None
+        copied = {
+            column.name: getattr(found, column.name)
+            for column in Evaluation.__table__.columns
+            if column.name not in ("id", "seal", "sealed_at", "seal_version")
+        }
+        session.add(Evaluation(**copied | {"replicate": 7, "state": "running"}))
+    listed = Files(engine, own.settings).write("public")
+    assert (listed.written, listed.waiting, listed.unsealed) == (1, 0, 1)
+    assert run_query(own.settings, "public", COUNT).rows == ((16,),)
+    states = "SELECT state FROM evaluation_progress ORDER BY state"
+    assert run_query(own.settings, "public", states).rows == (("complete",), ("running",))
+
+
+def test_files_are_written_once_and_again_where_they_are_gone(own: Asked) -> None:
+    files = Files(get_engine(own.url), own.settings)
+    files.write("public")
+    (file,) = files.folder.glob("evaluations/*/prediction_detail*")
+    before = file.stat().st_mtime_ns
+    files.write("public")
+    assert file.stat().st_mtime_ns == before
+    shutil.rmtree(files.folder / "evaluations")
+    current = own.settings.model_copy(update={"sql_refresh_seconds": 0})
+    assert run_query(current, "public", COUNT).rows == ((16,),)
+
+
+def test_an_evaluation_whose_file_cannot_be_written_leaves_none_half_written(
+    own: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = Files(get_engine(own.url), own.settings)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("registry.sql.files.table_of", full)
+        with pytest.raises(OSError, match="No space left"):
+            files.write("public")
+    assert list(files.folder.rglob("*.part")) == []
+    assert files.listed("public") is None
+    assert files.write("public").written == 1
+
+
+def test_older_lists_go_and_files_of_evaluations_that_are_gone_go_too(own: Asked) -> None:
+    files = Files(get_engine(own.url), own.settings)
+    (files.folder / "evaluations" / "evaluation_id=999").mkdir(parents=True)
+    for _ in range(5):
+        files.write("public")
+    assert len(list((files.folder / "views").iterdir())) == 3
+    assert [path.name for path in (files.folder / "evaluations").iterdir()] == ["evaluation_id=1"]
+
+
+def test_predictions_that_are_archived_are_there_with_the_others(sqlite_proof: tuple[Engine, Population]) -> None:
+    engine, found = sqlite_proof
+    settings = get_settings().model_copy(update={"database_url": engine.url.render_as_string(), "sql_at_once": 4})
+    archive(engine, found.evaluation)
+    with read_session(engine) as session:
+        hot = session.scalar(select(func.count()).select_from(Prediction))
+    by_evaluation = f"{COUNT} WHERE evaluation_id = {found.evaluation}"
+    (archived,), (total,) = (run_query(settings, "public", query).rows[0] for query in (by_evaluation, COUNT))
+    assert archived > 0
+    assert total == archived + (hot or 0)

@@ -1,0 +1,99 @@
+"""A chart of a query's result: bars, a line or points, over columns that the visitor chooses."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from registry.errors import UsageError
+from registry.sql import QueryResult
+from web.charts.drawing import KEPT, Chart, figure, named
+
+KINDS: Final[dict[str, str]] = {"bar": "bars", "line": "line", "point": "scatter"}
+"""Vega-Lite's mark → what the page calls it."""
+MOST_DRAWN: Final = 500
+"""Rows of a result that are drawn, the first ones."""
+_BAR_HEIGHT: Final = 22
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What is drawn: nothing where kind is empty. x, y: names of columns."""
+
+    kind: str = ""
+    x: str = ""
+    y: str = ""
+
+
+def choice(result: QueryResult, kind: str, x: str, y: str) -> Choice:
+    """What a request asks for. Raises UsageError for another kind, a column that is not there, or no numbers."""
+    if not kind:
+        return Choice()
+    if kind not in KINDS:
+        raise UsageError(f"chart: {kind[:40]!r} is not a kind of chart; use {', '.join(KINDS)}")
+    if not result.rows:
+        return Choice()
+    numeric = [name for name in result.columns if _numbers(result, name)]
+    if not numeric:
+        raise UsageError("chart: no column of this result has numbers; select one that does")
+    others = [name for name in result.columns if name not in numeric]
+    x = x or (numeric[0] if kind == "point" or not others else others[0])
+    y = y or next((name for name in numeric if name != x), numeric[0])
+    for name in (x, y):
+        if name not in result.columns:
+            raise UsageError(f"chart: the result has no column {name[:40]!r}; it has {', '.join(result.columns[:20])}")
+    if y not in numeric:
+        raise UsageError(f"chart: column {y[:40]!r} has no numbers; choose another for the height")
+    return Choice(kind, x, y)
+
+
+def _values(result: QueryResult, name: str) -> Sequence[Any]:
+    place = result.columns.index(name)
+    return [row[place] for row in result.rows[:MOST_DRAWN]]
+
+
+def _numbers(result: QueryResult, name: str) -> bool:
+    found = [value for value in _values(result, name) if value is not None]
+    return bool(found) and all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in found)
+
+
+def _kind_of(result: QueryResult, name: str) -> str:
+    if _numbers(result, name):
+        return "quantitative"
+    found = result.types[result.columns.index(name)] if result.types else ""
+    return "temporal" if found.startswith(("TIMESTAMP", "DATE")) else "nominal"
+
+
+@named
+def of_result(result: QueryResult, drawn: Choice) -> Chart | None:
+    """The chart that was chosen; None for none. Rows without a value are left out."""
+    if not drawn.kind:
+        return None
+    rows = [
+        {"x": x if isinstance(x, (int, float, str)) else str(x), "y": y}
+        for x, y in zip(_values(result, drawn.x), _values(result, drawn.y), strict=True)
+        if x is not None and y is not None
+    ]
+    kind = _kind_of(result, drawn.x)
+    across = {"field": "x", "type": kind, "title": drawn.x}
+    up = {"field": "y", "type": "quantitative", "title": drawn.y}
+    tooltip = [{**across}, {**up}]
+    shown = f"{len(rows):,} rows of the result"
+    if drawn.kind == "bar" and kind == "nominal":
+        # Names are read from left to right, whatever their length.
+        encoding = {
+            "y": across | {"sort": None, "title": None, "axis": {"labelLimit": 240}},
+            "x": up,
+            "tooltip": tooltip,
+        }
+        height = max(60, _BAR_HEIGHT * len({row["x"] for row in rows}))
+    else:
+        encoding = {"x": across | ({"sort": None} if kind == "nominal" else {}), "y": up, "tooltip": tooltip}
+        height = 320
+    for channel in encoding.values():
+        if isinstance(channel, dict) and channel["type"] == "quantitative" and drawn.kind == "point":
+            channel["scale"] = {"zero": False}
+    mark: dict[str, Any] = {"type": drawn.kind, "color": KEPT, "filled": True}
+    if drawn.kind == "line":
+        mark = {"type": "line", "color": KEPT, "point": True}
+    label = f"{KINDS[drawn.kind].capitalize()}: {drawn.y} by {drawn.x}, {shown}"
+    return figure(label, rows, [{"mark": mark, "encoding": encoding}], height=height)
