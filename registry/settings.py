@@ -150,7 +150,9 @@ class Settings(BaseSettings):
     endpoint_read_seconds: float = Field(
         default=120.0,
         gt=0,
-        description="How long an endpoint may stay silent, and how long its answer may take to arrive.",
+        description=(
+            "How long an endpoint may stay silent, and how long an answer that it does not stream may take to arrive."
+        ),
     )
     endpoint_attempts: int = Field(
         default=6, ge=1, description="How often a request is tried before it counts as failed."

@@ -1,6 +1,6 @@
 """A llama.cpp server as a process of its own, from the package xllamacpp, for tests that ask a real endpoint.
 
-    python -m tests.llama_server FILE.gguf [--exact] [--context 2048] [--threads 1]
+    python -m tests.llama_server FILE.gguf [--exact] [--context 2048] [--threads 1] [--template FILE]
 
 Its address goes to stdout once it answers. `--exact` computes with a float32 cache and without fused attention, so that
 what is left of a difference is the weights' precision. A key that requests must carry is taken from LLAMA_SERVER_KEY.
@@ -13,9 +13,11 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 from tests.services import with_library
 
@@ -32,6 +34,7 @@ def main() -> None:
     parser.add_argument("--exact", action="store_true")
     parser.add_argument("--context", type=int, default=2048)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--template", help="a chat template's file, used instead of the model's own")
     given = parser.parse_args()
     params = xllamacpp.CommonParams()
     params.model.path = given.path
@@ -41,6 +44,9 @@ def main() -> None:
     params.n_ctx = given.context
     params.cache_ram_mib = 0  # beside the states in use: prompts of an earlier request are not kept
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = given.threads
+    if given.template is not None:
+        params.chat_template = Path(given.template).read_text(encoding="utf-8")
+        params.use_jinja = True
     if given.exact:
         params.cache_type_k = params.cache_type_v = xllamacpp.ggml_type.GGML_TYPE_F32
         params.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED
@@ -75,9 +81,12 @@ def llama_process(path: Path, *flags: str, key: str | None = None) -> Iterator[t
             process.kill()
 
 
-def write_dequantised(source: Path, target: Path, dtype: str = "float32") -> None:
+def write_dequantised(
+    source: Path, target: Path, dtype: str = "float32", replaced: Mapping[str, Any] = MappingProxyType({})
+) -> None:
     """Writes a GGUF file again with its tensors dequantised, as the local engine computes with.
 
+    replaced: tensors by name that stand in place of the file's.
     dtype: `float32`, or `bfloat16` for its matrices; vectors stay float32, since llama.cpp has no other.
     """
     import gguf
@@ -94,6 +103,9 @@ def write_dequantised(source: Path, target: Path, dtype: str = "float32") -> Non
     writer.add_file_type(gguf.LlamaFileType.MOSTLY_BF16 if narrow else gguf.LlamaFileType.ALL_F32)
     for tensor in reader.tensors:
         wide = gguf.quants.dequantize(tensor.data, tensor.tensor_type).astype(np.float32)
+        if tensor.name in replaced:
+            assert replaced[tensor.name].shape == wide.shape
+            wide = replaced[tensor.name]
         if narrow and wide.ndim > 1:
             kind = gguf.GGMLQuantizationType.BF16
             writer.add_tensor(tensor.name, gguf.quants.quantize(wide, kind), raw_dtype=kind)

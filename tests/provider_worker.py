@@ -13,6 +13,8 @@ from typing import Any
 from registry.db import get_engine
 from registry.queue import claims
 from registry.settings import get_settings
+from workers import drafts
+from workers.drafts import Drafts
 from workers.loop import WorkerLoop
 from workers.pace import SharedPace
 from workers.providers.batches import Batches
@@ -32,13 +34,14 @@ class WithoutTorch(TransformersScorer):
 
 # `waited`: has its place; `begun`: written down, not sent; `answered`: not stored; `stored`: not finished; `finished`: not
 # committed. Of batches: `written` down; `uploaded`; about to be `sent`; `created`, its name not stored; `submitted`;
-# seen to have ended or not (`polled`); results `fetched`, not stored; `collected`: stored.
+# seen to have ended or not (`polled`); results `fetched`, not stored; `collected`: stored. Of a server's answers: `kept`.
 POINTS: Mapping[str, tuple[Any, str]] = {
     "waited": (SharedPace, "turn"),
     "begun": (ProviderModel, "_begin"),
     "answered": (ProviderModel, "_answer"),
     "stored": (ProviderModel, "_store"),
     "finished": (claims, "finish"),
+    "kept": (Drafts, "flush"),
     "written": (Batches, "_write_down"),
     "uploaded": (Batches, "_upload"),
     "sent": (Batches, "_begin_sending"),
@@ -56,6 +59,7 @@ def main(environment: Mapping[str, str], trip: str | None, log: Path) -> None:
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(descriptor, 1)
     os.dup2(descriptor, 2)
+    drafts.EVERY_SECONDS = 0.0  # type: ignore[misc]
     if trip is not None:
         point, count = trip.split(":")
         _set(*POINTS[point], int(count))

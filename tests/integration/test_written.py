@@ -1,6 +1,9 @@
 """What a model writes or only partly says, through the queue, from a server that answers as it is told to."""
 
 import re
+import signal
+import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,8 +24,10 @@ from registry.settings import Settings
 from registry.tables import Evaluation, Generation, ModelRevision, Prediction, Shard, Worker
 from registry.tables.drafts import Draft
 from registry.verification import verify_evaluation
+from tests import provider_worker
+from tests.forks import FORKS
 from tests.population import add_benchmark, add_model, question
-from tests.scripted_server import Answer, Asked, ScriptedServer, scripted_server
+from tests.scripted_server import Answer, Asked, ScriptedServer, events, scripted_server, streamed
 from workers.errors import EngineError
 from workers.loop import WorkerLoop
 from workers.scorer import TransformersScorer
@@ -229,6 +234,48 @@ def test_a_worker_that_dies_loses_only_what_was_in_flight(opened: Open, monkeypa
         assert len(texts) == 8
         assert {text.partition("The")[0] for text in texts} == {"<think>Hm.</think>"}
         assert session.scalars(select(Draft)).all() == []
+
+
+def test_a_worker_killed_in_the_midst_of_thoughts_has_them_asked_once_more_and_nothing_else(
+    opened: Open, tmp_path: Path
+) -> None:
+    asked: Counter[int] = Counter()
+    at_once = 2
+
+    def thinking(seed: int) -> Iterator[bytes]:
+        for _ in range(5):
+            time.sleep(0.02)
+            yield events({"choices": [{"index": 0, "text": "Hm. ", "finish_reason": None}]}, end=False)[0]
+        text = f"</think>The answer is {'ABCD'[seed % 4]}."
+        yield from events({"choices": [{"index": 0, "text": text, "finish_reason": "stop"}]})
+
+    def answer(one: Asked) -> Answer:
+        asked[one.document["seed"]] += 1
+        return streamed(thinking(one.document["seed"]))
+
+    registry = opened(answer)
+    evaluation_id = registry.submit("select-letter", "cyclic*repeat:k=3", shard_prompts=24)
+    environment = {
+        "SHUFFLEBOARD_DATABASE_URL": str(registry.engine.url),
+        "SHUFFLEBOARD_HOME": str(tmp_path),
+        "SHUFFLEBOARD_ENDPOINTS": registry.settings.endpoints,
+        "SHUFFLEBOARD_ENDPOINT_IN_FLIGHT": str(at_once),
+        "SHUFFLEBOARD_ENDPOINT_IN_FLIGHT_LIMIT": str(at_once),
+        "SHUFFLEBOARD_LEASE_SECONDS": "0.5",
+        "SHUFFLEBOARD_POLL_SECONDS": "0.05",
+        "SHUFFLEBOARD_RECONCILE_SECONDS": "0.2",
+    }
+    trips = ("kept:3", "kept:5", "finished:1")
+    for trip in (*trips, None):
+        process = FORKS.Process(target=provider_worker.main, args=(environment, trip, tmp_path / "log"))
+        process.start()
+        process.join(60)
+        assert process.exitcode == (0 if trip is None else -signal.SIGKILL), (tmp_path / "log").read_text()
+    assert len(asked) == 24
+    assert sum(asked.values()) - 24 <= at_once * len(trips)
+    with read_session(registry.engine) as session:
+        assert session.get_one(Evaluation, evaluation_id).state == "complete"
+        assert verify_evaluation(session, evaluation_id)["problems"] == []
 
 
 def test_what_cannot_be_honoured_of_thoughts_is_refused_when_it_is_submitted(opened: Open) -> None:
