@@ -19,7 +19,7 @@ from functools import cache
 from typing import Any, Final
 
 import pyarrow as pa
-from sqlalchemy import BigInteger, Boolean, Column, Double, Integer, Select, SmallInteger, select
+from sqlalchemy import BigInteger, Boolean, Column, Double, Integer, Select, SmallInteger, and_, select
 
 from registry.db import Digest, DoubleArray, JsonDocument, SmallIntArray, UtcDateTime
 from registry.results.selectables import view_of
@@ -29,6 +29,7 @@ from registry.tables import (
     Evaluation,
     EvaluationQuestion,
     ModelRevision,
+    Prediction,
     Question,
     QuestionPride,
     QuestionScore,
@@ -117,7 +118,14 @@ def query_of(relation: str, evaluation_id: int | None = None) -> Select[Any]:
         return select(view)
     columns = [column for column in view.columns if column.name != "evaluation_id"]
     found = select(*columns).where(view.c.evaluation_id == evaluation_id)
-    return found.order_by(view.c.question_id, view.c.variant) if relation == "prediction_detail" else found
+    if relation != "prediction_detail":
+        return found
+    # With the columns that only the table has: computed views read some of them.
+    stored = Prediction.__table__
+    keys = ("evaluation_id", "question_id", "variant")
+    joined = and_(*(stored.c[key] == view.c[key] for key in keys))
+    more = [column for column in stored.columns if column.name not in view.c]
+    return found.add_columns(*more).join(stored, joined).order_by(view.c.question_id, view.c.variant)
 
 
 _PRIDE: Final = (("estimation", "pride_estimation"), ("correct", "pride_correct"))
@@ -180,13 +188,14 @@ def statements(of_evaluations: Mapping[str, Sequence[str]], others: Mapping[str,
     made = [f"CREATE VIEW {name} AS SELECT * FROM read_parquet('{path}')" for name, path in others.items()]
     for name, paths in of_evaluations.items():
         listed = ", ".join(f"'{path}'" for path in paths)
-        columns = (
-            "*" if name == QUESTIONS else ", ".join(f'"{column}"' for column in columns_of(name))
-        )  # in the documented order
-        made.append(
-            f"CREATE VIEW {_FILED if name == QUESTIONS else name} AS SELECT {columns} FROM read_parquet([{listed}], "
-            "hive_partitioning = true, hive_types = {'evaluation_id': BIGINT})"
-        )
+        by_folder = "hive_partitioning = true, hive_types = {'evaluation_id': BIGINT}"
+        whole = f"SELECT * FROM read_parquet([{listed}], {by_folder})"
+        filed = {QUESTIONS: _FILED, "prediction_detail": "prediction"}.get(name)
+        if filed is not None:
+            made.append(f"CREATE VIEW {filed} AS {whole}")
+        if name != QUESTIONS:
+            columns = ", ".join(f'"{column}"' for column in columns_of(name))  # in the documented order
+            made.append(f"CREATE VIEW {name} AS SELECT {columns} FROM {filed or f'({whole})'}")
     return [
         *made,
         *_MADE,
@@ -203,7 +212,6 @@ _MADE: Final = (
     FROM {_FILED}
     WHERE pride_estimation IS NOT NULL""",
     f"CREATE VIEW evaluation_question AS SELECT evaluation_id, question_id, n_variants FROM {_FILED}",
-    "CREATE VIEW prediction AS SELECT * FROM prediction_detail",
     """CREATE VIEW generation AS
     SELECT
         evaluation_id, question_id, variant, generation AS text, extracted, generation_tokens AS tokens,
