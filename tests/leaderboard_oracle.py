@@ -12,6 +12,7 @@ from sqlalchemy import JSON, select, type_coerce
 from sqlalchemy.orm import Session
 
 from registry.metrics import METRICS
+from registry.results.asked import one_order
 from registry.results.leaderboard import GROUP_COLUMNS, Ordering, group_key
 from registry.results.selectables import Row, leaderboard, rows_of
 from registry.results.selection import Selection
@@ -71,14 +72,21 @@ def make(rows: Sequence[Row], selection: Selection, ordering: Ordering) -> Board
 
 
 def _ranked(rows: Sequence[Row], metric: str) -> list[Row]:
-    """The rows with `rank` added: within their group, complete ones only."""
+    """The rows with `rank` added: within their group, complete ones only, where the group has several models.
+
+    A group that was asked in one order is ranked by accuracy where the metric needs two.
+    """
     found = []
     for _, group in groupby(sorted(rows, key=group_key), key=group_key):
         members = list(group)
-        values = [row[metric] if row["complete"] else None for row in members]
-        found += [
-            row | {"rank": rank} for row, rank in zip(members, ranks(values, METRICS[metric].better), strict=True)
-        ]
+        by = metric
+        if METRICS[metric].needs_two_prompts and all(row[metric] is None for row in members if row["complete"]):
+            by = "accuracy"
+        values = [row[by] if row["complete"] and (by == metric or one_order(row)) else None for row in members]
+        models = {row["model"] for row, value in zip(members, values, strict=True) if value is not None}
+        if len(models) < 2:
+            values = [None] * len(members)
+        found += [row | {"rank": rank} for row, rank in zip(members, ranks(values, METRICS[by].better), strict=True)]
     return found
 
 
@@ -94,8 +102,13 @@ def _matching(rows: Sequence[Row], selection: Selection) -> list[Row]:
 
 
 def ordered(rows: Sequence[Row], sort: str, order: str) -> list[Row]:
-    """The rows by one column, NULL last whatever the direction; equal ones by model, then evaluation."""
+    """The rows by one column, NULL last whatever the direction; equal ones by model, then evaluation.
+
+    Where a metric needs two orders, equal ones stand by accuracy first.
+    """
     settled = sorted(rows, key=lambda row: (row["model"].casefold(), row["evaluation_id"]))
+    if sort in METRICS and METRICS[sort].needs_two_prompts:
+        settled.sort(key=lambda row: (row["accuracy"] is None, -(row["accuracy"] or 0.0)))
     known = [row for row in settled if row[sort] is not None]
     known.sort(key=lambda row: _comparable(row[sort]), reverse=order == "desc")
     return known + [row for row in settled if row[sort] is None]

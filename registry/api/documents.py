@@ -141,6 +141,13 @@ class LeaderboardRow(LeaderboardColumns):
     not_ranked: Annotated[
         NotRanked | None, Field(description="Where it has no rank because it was asked in one order.")
     ]
+    ranked_by: Annotated[
+        str | None,
+        Field(description="Metric of its rank: accuracy where all were asked in one order; null until it is sealed."),
+    ]
+    missing_answers: Annotated[
+        float | None, Field(description="Share of its answers that are missing: unread, unfinished, empty or refused.")
+    ]
     above_chance: NotRequired[
         Annotated[
             dict[str, AboveChance],
@@ -148,7 +155,7 @@ class LeaderboardRow(LeaderboardColumns):
         ]
     ]
     question_filter: Annotated[dict[str, Any], Field(description="Which questions of the benchmark were asked.")]
-    rank: int | None
+    rank: Annotated[int | None, Field(description="Null in a group of one model.")]
     n: Annotated[dict[str, int | None], Field(description="Metric to over how many questions it is.")]
     intervals: Annotated[dict[str, Interval | None], Field(description="Metric to its 95 % interval.")]
     progress: Progress | None

@@ -166,6 +166,20 @@ def _counts(session: Session, by_seal: Mapping[str, int]) -> dict[str, tuple[int
     return {seal: _counted[seal] for seal in by_seal}
 
 
+def missing_shares(session: Session, evaluation_ids: Iterable[int]) -> dict[int, float | None]:
+    """Evaluation to the share of its answers that are missing, in [0, 1]; None where none was asked for.
+
+    Missing are those unread, unfinished, empty or refused. Only sealed evaluations are told.
+    """
+    ids = list(dict.fromkeys(evaluation_ids))
+    query = select(Evaluation.seal, Evaluation.id).where(among(Evaluation.id, ids), Evaluation.seal.is_not(None))
+    by_seal = {str(row[0]): row[1] for row in session.execute(query)}
+    counts = _counts(session, by_seal)
+    return {
+        number: 1 - counts[seal][1] / counts[seal][0] if counts[seal][0] else None for seal, number in by_seal.items()
+    }
+
+
 def _numbers(session: Session, ids: Sequence[int], scope: str) -> dict[int, dict[str, Number]]:
     """Evaluation to its defined metrics of NUMBERS over a scope."""
     of: Any = EvaluationMetric

@@ -6,7 +6,7 @@ take the session first.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
@@ -33,10 +33,11 @@ from registry.db import among
 from registry.lookups import stands
 from registry.metrics import METRICS
 from registry.metrics.catalogue import ALL_NAMES
-from registry.results.asked import ASKED, asked_how, chosen_questions, not_ranked
+from registry.results.asked import ASKED, asked_how, chosen_questions, not_ranked, one_order
 from registry.results.chance import CORRECTED, above_chance, chances
 from registry.results.costs import costs_of
 from registry.results.errata import RESCORED, scope_condition, scopes_in_force
+from registry.results.facts import missing_shares
 from registry.results.selectables import Row, evaluation_metrics, evaluation_sources, leaderboard, rows_of
 from registry.results.selection import Selection, evaluation_conditions
 from registry.statistics.competition_ranks import RANK_TOLERANCE
@@ -53,11 +54,14 @@ from registry.tables import (
     Shard,
     VariantSet,
 )
+from registry.verdicts.facts import NO_VERDICT
 
 UNFINISHED: Final = ("queued", "running", "paused", "failed")
 TEXT_COLUMNS: Final = ("model", "benchmark", "variants", "protocol")
 SORTS: Final = (*TEXT_COLUMNS, "shots", "scored", "sealed_at", *METRICS)
 """What the leaderboard can be sorted by."""
+FALLBACK: Final = "accuracy"
+"""What a group is ranked by where a metric needs two orders and its questions were asked in one."""
 AT_ONCE: Final = 2000
 """Rows that are read together where all are wanted: some twenty megabytes, and few enough statements."""
 GROUP_COLUMNS: Final = ("benchmark", "variants", "protocol", "shots")
@@ -290,17 +294,42 @@ def _complete_ids(
 def _ranked_rows(
     session: Session, ids: Sequence[int], scope: str, ordering: Ordering, metrics: Sequence[str]
 ) -> list[Row]:
-    wanted = tuple(dict.fromkeys((*metrics, ordering.rank_metric)))
+    metric = ordering.rank_metric
+    wanted = tuple(dict.fromkeys((*metrics, metric, FALLBACK)))
     rows = _rows(session, ids, scope, wanted)
-    ranks = _ranks(session, rows.values(), ordering.rank_metric, scope)
+    ranks = _ranks(session, rows.values(), metric, scope)
+    instead = _asked_once(session, rows, metric, scope)
+    if instead:
+        ranks |= _ranks(session, [rows[evaluation_id] for evaluation_id in instead], FALLBACK, scope)
+    missing = missing_shares(session, ids)
     if ordering.above_chance:
         guessed = chances(session, ids, scope)
         for evaluation_id, row in rows.items():
             row["above_chance"] = above_chance(row, guessed.get(evaluation_id, {}))
     for evaluation_id, row in rows.items():
-        row["rank"] = ranks.get(evaluation_id)
-        row["not_ranked"] = not_ranked(row, ordering.rank_metric)
+        unreadable = (missing.get(evaluation_id) or 0.0) > NO_VERDICT
+        row["ranked_by"] = FALLBACK if evaluation_id in instead else metric
+        row["rank"] = None if unreadable else ranks.get(evaluation_id)
+        row["missing_answers"] = missing.get(evaluation_id)
+        row["alone"] = row["rank"] is None and not unreadable and row[row["ranked_by"]] is not None
+        row["not_ranked"] = not_ranked(row, metric)
     return [rows[evaluation_id] for evaluation_id in ids]
+
+
+def _asked_once(session: Session, rows: dict[int, Row], metric: str, scope: str) -> set[int]:
+    """Evaluations that are ranked by FALLBACK: nobody in their group has a value of a metric that needs two orders."""
+    if not METRICS[metric].needs_two_prompts:
+        return set()
+    lacking = {
+        evaluation_id: row["asked_digest"]
+        for evaluation_id, row in rows.items()
+        if row[metric] is None and one_order(row)
+    }
+    if not lacking:
+        return set()
+    member = _measured(session, metric, scope, set(lacking.values())).subquery().c
+    measured = set(session.scalars(select(member.asked_digest).distinct()))
+    return {evaluation_id for evaluation_id, digest in lacking.items() if digest not in measured}
 
 
 def all_rows(
@@ -377,7 +406,10 @@ def _comparable(value: Any) -> Any:
 
 
 def _members(session: Session, asked: Selection, ordering: Ordering, *columns: Any) -> Select[Any]:
-    """Sealed evaluations that are kept, by the column that sorts; NULL last, equal ones by model, then evaluation."""
+    """Sealed evaluations that are kept, by the column that sorts; NULL last, equal ones by model, then evaluation.
+
+    Where a metric needs two orders, those without it stand by FALLBACK.
+    """
     base = (
         _named(_standing(session, Evaluation.id, *columns))
         .join(ModelRevision, ModelRevision.id == Evaluation.model_revision_id)
@@ -386,7 +418,11 @@ def _members(session: Session, asked: Selection, ordering: Ordering, *columns: A
     )
     column, query = _sorting(session, ordering.sort, asked.scope, base)
     direction = column.desc() if ordering.order == "desc" else column.asc()
-    return query.order_by(direction.nulls_last(), func.lower(Model.name), Evaluation.id)
+    instead = []
+    if ordering.sort in METRICS and METRICS[ordering.sort].needs_two_prompts:
+        of, query = _sorting(session, FALLBACK, asked.scope, query)
+        instead = [of.desc().nulls_last()]
+    return query.order_by(direction.nulls_last(), *instead, func.lower(Model.name), Evaluation.id)
 
 
 def _sorting(session: Session, sort: str, scope: str, query: Select[Any]) -> tuple[ColumnElement[Any], Select[Any]]:
@@ -423,34 +459,47 @@ def _scope(session: Session, columns: Any, scope: str) -> ColumnElement[bool]:
 def _ranks(session: Session, rows: Iterable[Row], metric: str, scope: str) -> dict[int, int]:
     """Evaluation to 1 + the number of those asked the same that are better by RANK_TOLERANCE or more.
 
-    Values in another definition of the metric are not compared with.
+    In a group of one model nothing has a rank. Values in another definition of the metric are not compared with.
     """
     if METRICS[metric].better == "neither":
         return {}
     ranked = {row["evaluation_id"]: row["asked_digest"] for row in rows}
-    of = EvaluationMetric
-    member = (
-        _standing(session, Evaluation.id, _SAME, of.value)
-        .join(of, of.evaluation_id == Evaluation.id)
-        .where(
-            _SEALED,
-            _SAME.in_(set(ranked.values())),
-            _scope(session, of, scope),
-            of.metric == metric,
-            of.definition_version == METRICS[metric].definition_version,
-            of.value.is_not(None),
-        )
-        .subquery()
-        .c
-    )
+    member = _measured(session, metric, scope, set(ranked.values())).subquery().c
     rank = 1 + func.count().over(
         partition_by=member.asked_digest,
         order_by=member.value.asc() if METRICS[metric].better == "lower" else member.value.desc(),
         range_=FrameClause(None, RANK_TOLERANCE, FrameClauseType.UNBOUNDED, FrameClauseType.PRECEDING),
     )
-    every = select(member.id, rank.label("rank")).subquery().c
-    query = select(every.id, every.rank).where(among(every.id, list(ranked)))
+    every = (
+        select(
+            member.id,
+            rank.label("rank"),
+            func.min(member.model_id).over(partition_by=member.asked_digest).label("first_model"),
+            func.max(member.model_id).over(partition_by=member.asked_digest).label("last_model"),
+        )
+        .subquery()
+        .c
+    )
+    query = select(every.id, every.rank).where(among(every.id, list(ranked)), every.first_model != every.last_model)
     return {row[0]: row[1] for row in session.execute(query)}
+
+
+def _measured(session: Session, metric: str, scope: str, groups: Collection[str]) -> Select[Any]:
+    """The members of these groups that have a value of a metric, in its current definition, with their models."""
+    of = EvaluationMetric
+    return (
+        _standing(session, Evaluation.id, _SAME, of.value, ModelRevision.model_id)
+        .join(ModelRevision, ModelRevision.id == Evaluation.model_revision_id)
+        .join(of, of.evaluation_id == Evaluation.id)
+        .where(
+            _SEALED,
+            _SAME.in_(set(groups)),
+            _scope(session, of, scope),
+            of.metric == metric,
+            of.definition_version == METRICS[metric].definition_version,
+            of.value.is_not(None),
+        )
+    )
 
 
 # Rows
@@ -554,7 +603,8 @@ def incomplete_rows(
     rows = _rows(session, ids, asked.scope, metrics)
     for evaluation_id, scored in _scored(session, ids).items():
         rows[evaluation_id]["scored"] = scored
-    return [rows[evaluation_id] | {"rank": None, "not_ranked": None} for evaluation_id in ids], total
+    unknown = dict.fromkeys(("rank", "not_ranked", "ranked_by", "missing_answers")) | {"alone": False}
+    return [rows[evaluation_id] | unknown for evaluation_id in ids], total
 
 
 def _scored(session: Session, ids: Iterable[int]) -> dict[int, int]:
@@ -587,6 +637,8 @@ def _document(row: Row) -> Row:
         **{key: row[key] for key in (*COLUMNS, "prompts", "question_filter")},
         "asked": asked_how(row),
         "not_ranked": row["not_ranked"],
+        "ranked_by": row["ranked_by"],
+        "missing_answers": row["missing_answers"],
         "cost": row["cost"],
         **({"above_chance": row["above_chance"]} if "above_chance" in row else {}),
         "n": {name: counts[name]["n"] if name in counts else None for name in METRICS},

@@ -12,16 +12,17 @@ from registry.results.asked import asked_how
 from registry.results.chance import CORRECTED
 from registry.results.errata import TREATMENTS
 from registry.results.facts import facts_of, noise_facts
-from registry.results.leaderboard import COLUMNS, Ordering, leaderboard_page
+from registry.results.leaderboard import COLUMNS, FALLBACK, Ordering, leaderboard_page
 from registry.results.reports import evaluation_metrics
 from registry.studies.noise import repeat_noise
 from registry.verdicts.cases import verdict
+from registry.verdicts.facts import SAID_FIRST
 from registry.verdicts.wording import share
-from shuffleboard.cli.common import engine_of, json_option, note_not_ranked, print_csv, print_json, settings_of
+from shuffleboard.cli.common import engine_of, json_option, note, note_not_ranked, print_csv, print_json, settings_of
 from shuffleboard.cli.errata import errata_option
 from shuffleboard.cli.noise import noise_from_option, print_noise
 from shuffleboard.cli.selecting import filter_options, nothing_matches, selection_of
-from shuffleboard.cli.tables import chosen_columns, print_table, show, table_options
+from shuffleboard.cli.tables import Share, chosen_columns, print_table, show, table_options
 
 
 @click.command()
@@ -171,7 +172,9 @@ def _flat(row: dict[str, Any]) -> dict[str, Any]:
     """A row with how it was asked in words, and what stands above chance in columns of its own."""
     scaled = row.get("above_chance", {})
     above = {f"{name}_above_chance": scaled.get(name, {}).get("value") for name in CORRECTED}
-    return row | above | {"asked": asked_how(row)}
+    missing = row["missing_answers"]
+    unread = None if missing is None else Share(missing)
+    return row | above | {"asked": asked_how(row), "unread": unread}
 
 
 def _board(name: str, as_of: str | None, *, as_csv: bool, as_json: bool) -> None:
@@ -196,8 +199,11 @@ def print_leaderboard(
     shown = {name: METRICS[name].label for name in metrics}
     if above_chance:
         shown = {f"{name}_above_chance": f"{METRICS[name].label} above chance" for name in CORRECTED}
+    flat = list(map(_flat, rows))
+    shown = {name: label for name, label in shown.items() if not flat or any(row[name] is not None for row in flat)}
     headings = {
         "benchmark": "Benchmark",
+        **({"rank": "Rank"} if any(row["rank"] is not None for row in rows) else {}),
         "model": "Model",
         "revision": "Rev.",
         "variants": "Variants",
@@ -206,6 +212,7 @@ def print_leaderboard(
         "shots": "Shots",
         "chance": "Chance",
         **shown,
+        **({"unread": "Unread"} if any((row["missing_answers"] or 0.0) > SAID_FIRST for row in rows) else {}),
         "scored": "Scored",
         "questions": "Questions",
         "state": "State",
@@ -216,5 +223,8 @@ def print_leaderboard(
         *("state", "questions", "scored", "revision", "shots", "protocol", "chance", "asked"),
         *("average_accuracy", "fluctuation_rate"),
     )
-    print_table(list(map(_flat, rows)), headings, empty, more=more, drop=drop)
+    print_table(flat, headings, empty, more=more, drop=drop)
+    once = {row["benchmark"] for row in rows if row["ranked_by"] == FALLBACK and row["rank"] is not None}
+    if once:
+        note(f"On {', '.join(sorted(once))} every question was asked in one order, so ranks are by accuracy.")
     note_not_ranked([(row["model"], row["not_ranked"]) for row in rows if row["not_ranked"]])

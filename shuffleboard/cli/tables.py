@@ -249,6 +249,13 @@ class _Table:
             click.echo(_line(dict(zip(widths, row, strict=True)), widths, self.numeric))
 
 
+class Share(float):
+    """A cell that is shown in percent, with one decimal."""
+
+    def __str__(self) -> str:
+        return f"{100 * self:.1f} %"
+
+
 @dataclass(frozen=True)
 class Detailed:
     """A cell whose second half a narrow table leaves out, such as a value with its interval."""
@@ -266,7 +273,7 @@ def show(value: Any) -> str:
         return "–"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, float):
+    if isinstance(value, float) and not isinstance(value, Share):
         return f"{value:.3f}"
     if isinstance(value, datetime):
         return f"{value:%Y-%m-%d %H:%M} UTC"

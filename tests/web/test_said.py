@@ -130,34 +130,98 @@ def test_a_model_that_guesses_is_said_to_be_no_better_and_never_to_be_lucky(site
         assert "cyclic" in told[0]
 
 
-def test_what_was_asked_in_one_order_has_no_rank_and_says_what_to_ask(site):
+def test_what_was_asked_in_one_order_is_ranked_by_accuracy_and_alone_not_at_all(site):
     found = rows(site)
-    for model, variants in (("once", "original"), ("again", "original"), ("recorded", "imported")):
+    for model, variants, rank in (("once", "original", 1), ("again", "original", 2), ("recorded", "imported", None)):
         row = found[model, "four", variants]
         assert (row["rank"], row["asked"], row["worst_accuracy"], row["cora"]) == (
-            None,
+            rank,
             "asked in one order",
             None,
             None,
         )
-        assert row["not_ranked"] == {
-            "reason": "Worst accuracy needs two orders or more; asked in one order",
-            "command": COMMAND.format(model),
-        }
-    assert found["knowing", "four", "cyclic"]["not_ranked"] is None
+        assert row["ranked_by"] == "accuracy"
+    assert found["once", "four", "original"]["not_ranked"] is None
+    assert found["recorded", "four", "imported"]["not_ranked"] == {
+        "reason": "Worst accuracy needs two orders or more; asked in one order",
+        "command": COMMAND.format("recorded"),
+    }
+    ranked = found["knowing", "four", "cyclic"]
+    assert (ranked["not_ranked"], ranked["ranked_by"]) == (None, "worst_accuracy")
     assert rows(site, "?sort=accuracy")["once", "four", "original"]["rank"] == 1
+    assert rows(site, "?sort=accuracy")["recorded", "four", "imported"]["rank"] is None
+    # Visitors are not told of commands that they cannot run.
     page = words(site.client.get("/").text)
-    assert (
-        f"again , once on four (original): asked in one order. To ask again in more orders: {COMMAND.format('again')}"
-        in page
-    )
+    assert "recorded on four (imported): asked in one order." in page
+    assert COMMAND.format("recorded") not in page
+    assert "asked in one order: ranked by accuracy" in page
     listed = list(csv.DictReader(io.StringIO(site.client.get("/leaderboard.csv").text)))
     assert {(row["model"], row["asked"]) for row in listed} > {("once", "asked in one order"), ("leaning", "4 orders")}
     assert {row["chance"] for row in listed} == {"0.25", "0.5"}
     out, err = command(site, "leaderboard", "--benchmark", "four")
     assert "asked in one order" in out
-    assert "Not ranked: recorded, again, once. Worst accuracy needs two orders or more; asked in one order." in err
+    assert "Not ranked: recorded. Worst accuracy needs two orders or more; asked in one order." in err
     assert COMMAND.format("recorded") in err
+    assert "On four every question was asked in one order, so ranks are by accuracy." in err
+
+
+def test_models_asked_once_are_ranked_by_accuracy_in_columns_that_have_values(site):
+    html = site.client.get("/?variants=original").text
+    headings = re.findall(r'data-key="sort-(\w+)"', html)
+    assert "accuracy" in headings
+    assert "worst_accuracy" not in headings
+    page = words(html)
+    assert html.index('href="/models/once"') < html.index('href="/models/again"')
+    assert "These models were asked each question in one order." in page
+    out, _ = command(site, "leaderboard", "--variants", "original")
+    heading, first, second = out.splitlines()
+    assert "Worst" not in heading
+    assert "Rank" in heading
+    assert ("once" in first, "again" in second) == (True, True)
+
+
+def test_the_overview_takes_the_way_that_covers_most_and_says_what_it_leaves_out(site):
+    page = words(site.client.get("/overview").text)
+    assert "Worst accuracy under cyclic, symbols, 0-shot." in page
+    left_out = (
+        "3 models that were asked in other ways only, and the results under original, symbols, 0-shot (2 evaluations)"
+    )
+    assert f"Not on this page: {left_out}" in page
+    page = words(site.client.get("/overview?variants=original").text)
+    assert "Accuracy under original, symbols, 0-shot." in page
+    assert "90.0" in page
+
+
+def test_answers_that_are_missing_have_a_column_from_five_percent_on_and_no_rank_beyond_half(lasting_sqlite, tmp_path):
+    registry = Registry(lasting_sqlite(), tmp_path)
+    registry.benchmark("four", FOUR)
+    client = create_app(database_url=registry.url).test_client()
+
+    def answered(model: str, missing: int) -> None:
+        registry.model(model)
+        lines = [
+            {"question_id": question["id"], "variant": 0, "order": [0, 1, 2, 3]}
+            | ({"position": None} if number < missing else {"position": question["answer"]})
+            for number, question in enumerate(FOUR)
+        ]
+        import_outputs(registry.engine, ImportRequest(registry.file("o.jsonl", lines), model, "four", "original"))
+
+    answered("all", 0)
+    answered("few", len(FOUR) // 50)
+    assert "Unread" not in words(client.get("/").text)
+    answered("many", len(FOUR) // 5)
+    answered("most", len(FOUR) * 6 // 10)
+    page = words(client.get("/").text)
+    assert "Unread" in page
+    assert "20.0 %" in page
+    found = {
+        row["model"]: (row["rank"], row["missing_answers"]) for row in client.get("/api/v1/leaderboard").json["rows"]
+    }
+    assert [found[name][0] for name in ("all", "few", "many", "most")] == [1, 2, 3, None]
+    assert found["many"][1] == pytest.approx(0.2)
+    out = shuffleboard("leaderboard", database_url=registry.url).stdout
+    assert "Unread" in out.splitlines()[0]
+    assert "20.0 %" in out
 
 
 def command(site, *arguments):

@@ -1,7 +1,7 @@
 """The leaderboard: as a page, as CSV, and the parts of it on other pages."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from itertools import chain
 from typing import Any, Final
@@ -16,16 +16,19 @@ from registry.results.chance import CORRECTED
 from registry.results.costs import costs_of
 from registry.results.errata import TREATMENTS
 from registry.results.leaderboard import (
+    FALLBACK,
     Ordering,
     all_rows,
     complete_rows,
     filter_choices,
     group_key,
     incomplete_rows,
+    natural_order,
     split_by_group,
 )
 from registry.results.selectables import Row
 from registry.results.selection import Selection
+from registry.verdicts.facts import SAID_FIRST
 from web import links, listings, parameters, queries
 from web.charts.scatter import PLOTS, beside_leaderboard
 from web.formats import scale
@@ -53,6 +56,8 @@ def leaderboard() -> ResponseReturnValue:
         session(), selection, asked, limit=size, offset=(page - 1) * size, metrics=_on_the_board(asked)
     )
     shown = with_facts(shown, selection.scope)
+    if "sort" not in request.args and shown and all(row["ranked_by"] == FALLBACK for row in shown):
+        asked = replace(asked, sort=FALLBACK, order=natural_order(FALLBACK))
     costs = costs_of(session(), [row["evaluation_id"] for row in shown])
     incomplete, _ = incomplete_rows(session(), selection, limit=MAX_PER_PAGE, metrics=asked.metrics)
     printed = (
@@ -258,7 +263,8 @@ def metrics_with_values(asked: Ordering, shown: Sequence[Row]) -> tuple[str, ...
     """The columns: those requested by name; otherwise the usual ones that have a value in some row."""
     if any(request.args.getlist("metrics")):
         return asked.metrics
-    known = [name for name in asked.metrics if name == asked.sort or any(row[name] is not None for row in shown)]
+    sorting = asked.sort if "sort" in request.args else None
+    known = [name for name in asked.metrics if name == sorting or any(row[name] is not None for row in shown)]
     return tuple(known) or asked.metrics
 
 
@@ -274,6 +280,7 @@ def table_context(
     return {
         "groups": split_by_group(complete) if grouped else [complete] if complete else [],
         "grouped": grouped,
+        "unread": any((row["missing_answers"] or 0.0) > SAID_FIRST for row in complete),
         "incomplete": incomplete,
         "unranked": _unranked(complete),
         "metrics": metrics,

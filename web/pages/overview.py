@@ -5,10 +5,13 @@ from typing import Any, Final
 
 from flask import Blueprint, render_template, request
 from flask.typing import ResponseReturnValue
+from sqlalchemy import select
 
 from registry.errors import UsageError
+from registry.lookups import stands
 from registry.metrics import METRICS
 from registry.results.leaderboard import (
+    FALLBACK,
     Ordering,
     complete_rows,
     count_groups,
@@ -19,6 +22,7 @@ from registry.results.leaderboard import (
 )
 from registry.results.selectables import Row
 from registry.results.selection import Selection
+from registry.tables import Evaluation, Model, ModelRevision
 from web import parameters
 from web.formats import chosen_questions
 from web.responses import session
@@ -28,16 +32,24 @@ blueprint = Blueprint("overview", __name__)
 
 WAY: Final = ("variants", "protocol", "shots")
 STEPS: Final = 10
+MOST_WAYS: Final = 8
+"""Other ways of asking that are named."""
 MOST: Final = 2000
 """Evaluations on the page at most: fifty models on forty benchmarks."""
 
 
 @blueprint.get("/overview")
 def overview() -> ResponseReturnValue:
-    """Models by benchmarks under one way of asking; by default the most common one that gives the metric a value."""
+    """Models by benchmarks under one way of asking: the most common one, of those with a value if a metric is given.
+
+    Without a metric it is worst accuracy, or accuracy if that way asks in one order.
+    """
     metric = parameters.choice(request.args, "metric", METRICS, "worst_accuracy")
     groups = count_groups(session(), Selection())
-    way = _way(groups, measured_groups(session(), groups, metric))
+    measured = measured_groups(session(), groups, metric)
+    way = _way(groups, measured if "metric" in request.args else [])
+    if "metric" not in request.args and not any(_asked(group) == way for group in measured):
+        metric = FALLBACK
     choices = {key: sorted({str(group[key]) for group in groups}) for key in WAY}
     if way is None:
         return render_template("overview.html", metric=metric, way=None, choices=choices)
@@ -67,6 +79,7 @@ def overview() -> ResponseReturnValue:
         rows=in_order(rows, sorting, lambda row: row["numbers"].get(sorting.sort, row.get(sorting.sort))),
         apart=apart,
         left_out=total - len(found),
+        elsewhere=_elsewhere(groups, way, {row["model"] for row in found}),
     )
 
 
@@ -94,6 +107,34 @@ def _way(groups: list[Row], measured: list[Row]) -> dict[str, Any] | None:
         listed = "; ".join(", ".join(map(str, found)) for found in sorted(counted, key=str)[:20])
         raise UsageError(f"{given}: no evaluation was asked this way; variants, protocol and shots in use: {listed}")
     return None
+
+
+def _asked(group: Row) -> dict[str, Any]:
+    return {key: group[key] for key in WAY}
+
+
+def _elsewhere(groups: list[Row], way: dict[str, Any], shown: set[str]) -> dict[str, Any]:
+    """What the page leaves out: `models` that were asked in other ways alone, and those `ways`, the most common first.
+
+    Each way has its number of `evaluations`.
+    """
+    sealed = (
+        select(Model.name)
+        .join(ModelRevision, ModelRevision.model_id == Model.id)
+        .join(Evaluation, Evaluation.model_revision_id == ModelRevision.id)
+        .where(Evaluation.seal.is_not(None), stands())
+        .distinct()
+    )
+    counted: Counter[tuple[Any, ...]] = Counter()
+    for group in groups:
+        if _asked(group) != way:
+            counted[tuple(group[key] for key in WAY)] += group["evaluations"]
+    ways = sorted(counted.items(), key=lambda item: (-item[1], *map(str, item[0])))
+    return {
+        "models": len(set(session().scalars(sealed)) - shown),
+        "ways": [dict(zip(WAY, found, strict=True)) | {"evaluations": count} for found, count in ways[:MOST_WAYS]],
+        "more": max(0, len(ways) - MOST_WAYS),
+    }
 
 
 def _columns(found: list[Row], metric: str) -> list[Row]:
