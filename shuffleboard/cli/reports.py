@@ -203,8 +203,8 @@ def print_leaderboard(
     shown = {name: label for name, label in shown.items() if not flat or any(row[name] is not None for row in flat)}
     headings = {
         "benchmark": "Benchmark",
-        **({"rank": "Rank"} if any(row["rank"] is not None for row in rows) else {}),
         "model": "Model",
+        **({"rank": "Rank"} if any(row["rank"] is not None for row in rows) else {}),
         "revision": "Rev.",
         "variants": "Variants",
         "asked": "Asked",
