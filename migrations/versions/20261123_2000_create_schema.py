@@ -406,6 +406,7 @@ def upgrade() -> None:
         sa.Column("chance", sa.Double(), nullable=True),
         sa.Column("sampled_for", sa.Text(), nullable=True),
         sa.Column("stopped_for", sa.Text(), nullable=True),
+        sa.Column("repeats", sa.SmallInteger(), nullable=True),
         sa.Column("conflict_of_interest", sa.Text(), nullable=True),
         sa.CheckConstraint(
             "state IN ('queued', 'running', 'paused', 'complete', 'failed', 'cancelled')",
@@ -1076,6 +1077,13 @@ def upgrade() -> None:
         sa.Column("choice_sensitivity", sa.Boolean(), nullable=True),
         sa.Column("choice_sensitivity_normalized", sa.Boolean(), nullable=True),
         sa.Column("distinct_prompts", sa.SmallInteger(), nullable=True),
+        sa.Column("answers", sa.SmallInteger(), nullable=True),
+        sa.Column("repeated_prompts", sa.SmallInteger(), nullable=True),
+        sa.Column("right_in_every_order", sa.Double(), nullable=True),
+        sa.Column("right_twice_same_order", sa.Double(), nullable=True),
+        sa.Column("right_twice_across_orders", sa.Double(), nullable=True),
+        sa.Column("worst_order_low", sa.Double(), nullable=True),
+        sa.Column("worst_order_high", sa.Double(), nullable=True),
         sa.ForeignKeyConstraint(
             ["evaluation_id", "question_id"],
             ["evaluation_question.evaluation_id", "evaluation_question.question_id"],

@@ -19,6 +19,7 @@ from registry.boards.fragility import (
     fewest_orders_of_tiers,
 )
 from registry.metrics import METRICS
+from registry.results.asked import first_answers
 from registry.results.readable import readable
 from registry.tables import Evaluation, Prediction, Variant
 
@@ -55,7 +56,9 @@ def without_orders(
     orders = max(part.shape[1] for own in answers for of_task in own for part in of_task)
     models = [[np.concatenate([_wide(part, orders) for part in of_task]) for of_task in own] for own in answers]
     query = select(Variant.ordinal, Variant.name).where(Variant.variant_set_id == every[0].variant_set_id)
-    names = {row.ordinal: row.name for row in session.execute(query.order_by(Variant.n_options))}
+    times = every[0].repeats or 1
+    ordered = session.execute(query.order_by(Variant.n_options))
+    names = {row.ordinal // times: row.name for row in ordered if row.ordinal % times == 0}
     better = METRICS[metric].better
     return fewest_orders(models, metric, better), fewest_orders_of_tiers(models, metric, better), names
 
@@ -69,12 +72,16 @@ def _answers(session: Session, evaluation_id: int, question_ids: Sequence[int]) 
     """The answers of an evaluation to some questions."""
     readable(session, [evaluation_id])
     query = select(Prediction.question_id, Prediction.variant, Prediction.correct, Prediction.chosen_option).where(
-        Prediction.evaluation_id == evaluation_id, Prediction.own_options, Prediction.question_shown
+        Prediction.evaluation_id == evaluation_id,
+        Prediction.own_options,
+        Prediction.question_shown,
+        first_answers(session, evaluation_id),
     )
     places = {question_id: place for place, question_id in enumerate(question_ids)}
     rows = [row for row in session.execute(query) if row[0] in places]
-    found = np.full((len(places), 1 + max((row[1] for row in rows), default=0)), ABSENT, dtype=np.int16)
+    times = session.get_one(Evaluation, evaluation_id).repeats or 1
+    found = np.full((len(places), 1 + max((row[1] // times for row in rows), default=0)), ABSENT, dtype=np.int16)
     for question_id, variant, correct, option in rows:
         wrong = NO_ANSWER if option is None else 1 + option
-        found[places[question_id], variant] = RIGHT if correct else wrong
+        found[places[question_id], variant // times] = RIGHT if correct else wrong
     return found

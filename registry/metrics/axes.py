@@ -24,7 +24,7 @@ from typing import Final
 from registry.metrics import examples
 from registry.metrics.averaging import OverCells, Value
 from registry.metrics.entry import Example, Metric
-from registry.metrics.outcome import Outcomes, VariantOutcome, shown_variants
+from registry.metrics.outcome import Outcomes, VariantOutcome
 from registry.metrics.papers import nalbandyan
 
 Cell = tuple[int, ...]
@@ -56,7 +56,7 @@ def design_of(questions: Sequence[Outcomes], axis: str) -> Design | None:
     """What the questions tell of an axis; None where it was not varied, or not in every combination with the others."""
     asked: dict[frozenset[tuple[tuple[str, int], ...]], list[dict[tuple[tuple[str, int], ...], VariantOutcome]]] = {}
     for outcomes in questions:
-        of_question = {tuple(sorted(outcome.levels.items())): outcome for outcome in shown_variants(outcomes)}
+        of_question = {tuple(sorted(outcome.levels.items())): outcome for outcome in outcomes if outcome.question_shown}
         if of_question:
             asked.setdefault(frozenset(of_question), []).append(of_question)
     if not asked:

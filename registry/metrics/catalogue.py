@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from registry.metrics import axes, cora, npsq, permutation, pride, probability, runs
+from registry.metrics import axes, cora, npsq, permutation, pride, probability, repeats, runs
 from registry.metrics.entry import Metric
 
 
@@ -24,6 +24,16 @@ FAMILIES: Final = (
         "Accuracies over orders",
         "The same question with its options in other orders: how often is the answer right, and does it stay the same?",
         permutation.METRICS,
+    ),
+    Family(
+        "repeats",
+        "Chance and order",
+        "A model that samples answers the same prompt differently, and loses worst accuracy to that even if the order "
+        "does nothing. Each question is asked in m distinct prompts, prompt j k times, of which x answers are right: "
+        "what is right twice in one order is what chance leaves, what is right in two orders is what chance and order "
+        "leave. Undefined for a question that was asked in fewer than two distinct prompts, or in none of them twice. "
+        "If the original order alone was asked again, what is right in one order is right in the original.",
+        repeats.METRICS,
     ),
     Family(
         "probabilities",
@@ -109,7 +119,7 @@ FIRST: Final = (
 )
 """The metrics of the first schema, in the order of its columns."""
 
-ADDED: Final[tuple[str, ...]] = tuple(metric.name for metric in axes.METRICS)
+ADDED: Final[tuple[str, ...]] = tuple(metric.name for metric in (*axes.METRICS, *repeats.METRICS))
 """Metrics that came later, the oldest first: views gain columns at their end."""
 
 _ENTRIES: Final = {metric.name: metric for family in FAMILIES for metric in family.metrics}

@@ -1,7 +1,7 @@
 """What one prompt came to, as the metrics see it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,25 @@ def prompt_of(outcome: VariantOutcome) -> tuple[tuple[int, ...], str | None]:
 
 def distinct_prompts(outcomes: Outcomes) -> int:
     """How many different prompts show the question."""
-    return len({prompt_of(outcome) for outcome in shown_variants(outcomes)})
+    return len({prompt_of(outcome) for outcome in outcomes if outcome.question_shown})
+
+
+def as_asked(outcomes: Outcomes, repeats: int | None) -> list[VariantOutcome]:
+    """The outcomes of a question with what is known of how they were asked.
+
+    repeats: as the evaluation has it: how many answers `repeat` asks for to each prompt, the remainder of a variant's
+    ordinal; 1 without it, so that a prompt that is shown twice has one answer, copied; None: each was drawn by itself.
+    """
+    if repeats is None:
+        return list(outcomes)
+    found, drawn = [], set()
+    for outcome in sorted(outcomes, key=lambda outcome: outcome.variant):
+        number = outcome.variant % repeats
+        draw = (prompt_of(outcome), number) if outcome.own_options and outcome.question_shown else None
+        found.append(replace(outcome, repeat=number, copied=draw in drawn))
+        if draw is not None:
+            drawn.add(draw)
+    return found
 
 
 def tested(outcomes: Outcomes, variants: Sequence[VariantOutcome]) -> list[VariantOutcome]:

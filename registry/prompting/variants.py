@@ -547,6 +547,15 @@ class VariantSetDefinition:
         return tuple(VARIANT_KINDS[factor.kind].axis for factor in self.factors)
 
     @property
+    def repeats(self) -> int:
+        """How many answers the kind `repeat` asks for to each prompt; 1 without it.
+
+        >>> parse_variants("repeat:k=3*cyclic").repeats, parse_variants("cyclic").repeats
+        (3, 1)
+        """
+        return next((int(factor.parameters["k"]) for factor in self.factors if factor.kind == "repeat"), 1)
+
+    @property
     def version(self) -> int:
         """Version of the kind's function; that of a product's factors is among its parameters."""
         return products.VERSION if products.TIMES in self.kind else VARIANT_KINDS[self.kind].version
@@ -658,6 +667,8 @@ def parse_variants(text: str, *, read_files: bool = False) -> VariantSetDefiniti
         factors.append(last)
     parsed = [_parsed(factor, read_files=read_files) for factor in factors]
     _check_factors(text, parsed, sample)
+    # Last, so that the answers to one prompt follow one another, whatever else is multiplied.
+    parsed.sort(key=lambda factor: factor.kind == "repeat")
     entries = [factor.specification() for factor in parsed]
     if sample is not None:
         entries.append(sample.specification())

@@ -152,6 +152,7 @@ def submit(session: Session, request: EvaluationRequest) -> tuple[Evaluation, bo
         conflict_of_interest=check_statement(request.conflict_of_interest),
         questions=len(planned),
         prompts=0,
+        repeats=definition.repeats,
         **asked_in_part(specification),
     )
     stopping = read_stopping(evaluation)

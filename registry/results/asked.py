@@ -7,14 +7,14 @@ import shlex
 from collections.abc import Mapping
 from typing import Any, Final
 
-from sqlalchemy import Double, case, cast, func, select, type_coerce
+from sqlalchemy import ColumnElement, Double, case, cast, func, select, true, type_coerce
 from sqlalchemy.orm import Session
 
 from registry.digests import specification_digest
 from registry.metrics import METRICS
 from registry.prompting.variants import only_orders
 from registry.results.designs import SAMPLED_METRICS, asked_in_part, decided_with
-from registry.tables import Evaluation, EvaluationQuestion, Question, QuestionScore, VariantSet
+from registry.tables import Evaluation, EvaluationQuestion, Prediction, Question, QuestionScore, VariantSet
 
 ASKED: Final = (
     "distinct_prompts_min",
@@ -41,7 +41,7 @@ def asked(session: Session, evaluation_id: int) -> dict[str, Any]:
             select(
                 func.min(score.distinct_prompts).label("distinct_prompts_min"),
                 func.max(score.distinct_prompts).label("distinct_prompts_max"),
-                func.max(score.shown).label("variants_max"),
+                func.max(score.answers).label("variants_max"),
                 func.min(case((score.variants == score.shown, 1), else_=0)).label("own_only"),
                 type_coerce(func.avg(cast(1.0, Double) / Question.n_options), Double()).label("chance"),
             )
@@ -83,6 +83,12 @@ def asked_digest(specification: Mapping[str, Any], questions: int, of: int) -> s
 def chosen_questions(question_filter: Mapping[str, Any]) -> dict[str, Any]:
     """The part of a specification's filter that chooses questions."""
     return {name: value for name, value in question_filter.items() if name != "stopping"}
+
+
+def first_answers(session: Session, evaluation_id: int) -> ColumnElement[bool]:
+    """Of the predictions of an evaluation, those that the papers' metrics are of: of what `repeat` asks the first."""
+    repeats = session.scalar(select(Evaluation.repeats).where(Evaluation.id == evaluation_id))
+    return Prediction.variant % repeats == 0 if repeats is not None and repeats > 1 else true()
 
 
 def distinct_prompts(row: Mapping[str, Any]) -> dict[str, int | None]:

@@ -13,6 +13,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from registry.lookups import find_sealed
+from registry.results.asked import first_answers
 from registry.results.readable import readable
 from registry.statistics.bootstrap import SEED
 from registry.statistics.original_order import LEVEL, Asked, compare_with_other_orders
@@ -96,6 +97,7 @@ def all_orders(session: Session, evaluation_id: int) -> AllOrders:
         )
         .join(Question, Question.id == Prediction.question_id)
         .where(Prediction.evaluation_id == evaluation_id, Prediction.own_options, Prediction.question_shown)
+        .where(first_answers(session, evaluation_id))
         .order_by(Prediction.question_id, Prediction.variant)
     )
     answers: dict[int, dict[Order, list[Answer]]] = {}

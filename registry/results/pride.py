@@ -11,6 +11,7 @@ from registry.lookups import find_evaluation
 from registry.metrics.outcome import VariantOutcome
 from registry.metrics.pride import ALPHA, Pride, estimation_set, pride
 from registry.results.analyses import store_analysis
+from registry.results.asked import first_answers
 from registry.results.errata import NOTHING, Correction
 from registry.results.readable import readable
 from registry.tables import Evaluation, Prediction, Question, QuestionPride, QuestionScore
@@ -95,6 +96,7 @@ def compute_pride(
             Prediction.question_id.in_(part),
             Prediction.question_shown,
             Prediction.own_options,
+            first_answers(session, evaluation_id),
         )
         for shown in session.execute(own):
             outcomes[shown.question_id].append(_of_row(by_id[shown.question_id], shown))

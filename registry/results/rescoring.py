@@ -16,9 +16,10 @@ from sqlalchemy.orm import Session
 
 from registry.metrics import METRICS, axes, cora, npsq, permutation, probability, runs
 from registry.metrics.averaging import Runs, mean_of_defined
-from registry.metrics.outcome import VariantOutcome
+from registry.metrics.outcome import VariantOutcome, as_asked
 from registry.metrics.pride import ALPHA, estimation_set
 from registry.prompting.variants import QuestionShape, VariantShown, stored_variants, told_apart_by
+from registry.results.asked import first_answers
 from registry.results.cells import OfAxes, stored_axes
 from registry.results.designs import design_of
 from registry.results.errata import Correction
@@ -338,7 +339,7 @@ def _outcomes(session: Session, evaluation: Evaluation, answers: Mapping[int, in
                 )
             )
             session.expunge(row)
-    return found
+    return {question_id: as_asked(outcomes, evaluation.repeats) for question_id, outcomes in found.items()}
 
 
 class RunAnswer(NamedTuple):
@@ -366,6 +367,7 @@ def answers_in_runs(
             (QuestionScore.evaluation_id == p.evaluation_id) & (QuestionScore.question_id == p.question_id),
         )
         .where(p.evaluation_id == evaluation.id, p.own_options, p.question_shown, QuestionScore.distinct_prompts > 1)
+        .where(first_answers(session, evaluation.id))
     )
     for question_id, variant, correct, option, unchanged in session.execute(query):
         if question_id in wanted:

@@ -8,6 +8,7 @@ from registry.lookups import find_evaluation
 from registry.metrics.adversarial import SCORINGS, AdversarialEffect, adversarial_effect
 from registry.metrics.outcome import VariantOutcome
 from registry.prompting.variants import inserted_ordinals
+from registry.results.asked import first_answers
 from registry.results.readable import readable
 from registry.tables import Prediction, Question, QuestionOption
 
@@ -40,7 +41,11 @@ def _outcomes(
 ) -> dict[int, dict[int, VariantOutcome]]:
     """Question id to variant to outcome, of the variants that show the question."""
     readable(session, [evaluation_id])
-    of_evaluation = (Prediction.evaluation_id == evaluation_id, Prediction.question_shown)
+    of_evaluation = (
+        Prediction.evaluation_id == evaluation_id,
+        Prediction.question_shown,
+        first_answers(session, evaluation_id),
+    )
     lengths: dict[int, dict[int, int]] = {}
     texts = select(QuestionOption.question_id, QuestionOption.ordinal, QuestionOption.text).where(
         QuestionOption.question_id.in_(select(Prediction.question_id).where(*of_evaluation))

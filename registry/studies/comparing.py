@@ -12,6 +12,7 @@ from registry.errors import UsageError
 from registry.lookups import find_sealed
 from registry.metrics import METRICS
 from registry.results.analyses import store_analysis
+from registry.results.asked import first_answers
 from registry.results.intervals import (
     FUNCTIONS_OF_TWO_MEANS,
     Array,
@@ -276,7 +277,9 @@ def computed_cora(session: Session, evaluation_id: int) -> tuple[float, dict[str
     readable(session, [evaluation_id])
     query = (
         select(Prediction.question_id, Prediction.variant, Prediction.correct, Prediction.unchanged)
-        .where(Prediction.evaluation_id == evaluation_id, Prediction.question_shown)
+        .where(
+            Prediction.evaluation_id == evaluation_id, Prediction.question_shown, first_answers(session, evaluation_id)
+        )
         .order_by(Prediction.question_id, Prediction.variant)
     )
     hits: dict[int, list[bool]] = {}

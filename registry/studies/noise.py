@@ -227,7 +227,7 @@ def _repeated(session: Session, evaluation_id: int, candidates: Sequence[Members
         select(
             score.evaluation_id,
             func.count().label("common"),
-            func.sum(case((score.shown > score.distinct_prompts, 1), else_=0)).label("repeated"),
+            func.sum(case((score.answers > score.distinct_prompts, 1), else_=0)).label("repeated"),
         )
         .join(asked, (asked.evaluation_id == evaluation_id) & (asked.question_id == score.question_id))
         .where(score.evaluation_id.in_(able))

@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 from registry.errors import UsageError
 from registry.lookups import find_sealed
 from registry.prompting.variants import move_to
+from registry.results.asked import first_answers
 from registry.results.readable import readable
 from registry.studies.axes import Answers, Axis, answers_by_axis
 from registry.tables import Evaluation, Generation, Prediction, Question
@@ -158,6 +159,7 @@ def _answers(session: Session, evaluation_id: int) -> dict[int, list[Any]]:
             & (Generation.variant == Prediction.variant),
         )
         .where(Prediction.evaluation_id == evaluation_id, Prediction.question_shown, Prediction.own_options)
+        .where(first_answers(session, evaluation_id))
         .order_by(Prediction.question_id, Prediction.variant)
     )
     found: dict[int, list[Any]] = {}

@@ -344,6 +344,9 @@ class Evaluation(Base):
     """The metric that a sample of the questions estimates to a stated precision; NULL: all questions are asked."""
     stopped_for: Mapped[str | None] = mapped_column(Text)
     """The metric that each question is asked until it is decided; NULL: questions are asked in every variant."""
+    repeats: Mapped[int | None] = mapped_column(SmallInteger)
+    """Answers that the kind `repeat` asks for to each prompt, variant after variant; 1 without it, so that a
+    prompt that is shown twice has one answer, copied; NULL: the answers were recorded, each drawn by itself."""
     conflict_of_interest: Mapped[str | None] = mapped_column(Text)
     """What its submitter stated: `none`, or what ties them to the model's maker; NULL: nothing was stated."""
 
@@ -650,6 +653,15 @@ class QuestionScore(Base):
     choice_sensitivity: Mapped[bool | None] = mapped_column(Boolean)
     choice_sensitivity_normalized: Mapped[bool | None] = mapped_column(Boolean)
     distinct_prompts: Mapped[int | None] = mapped_column(SmallInteger)
+    answers: Mapped[int | None] = mapped_column(SmallInteger)
+    """Answers to prompts that show the question, with those that `repeat` asks for again."""
+    repeated_prompts: Mapped[int | None] = mapped_column(SmallInteger)
+    """Prompts with its own options that were answered several times, each time drawn by itself."""
+    right_in_every_order: Mapped[float | None] = mapped_column(Double)
+    right_twice_same_order: Mapped[float | None] = mapped_column(Double)
+    right_twice_across_orders: Mapped[float | None] = mapped_column(Double)
+    worst_order_low: Mapped[float | None] = mapped_column(Double)
+    worst_order_high: Mapped[float | None] = mapped_column(Double)
 
 
 class QuestionSeal(Base):

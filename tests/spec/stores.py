@@ -48,7 +48,10 @@ def add_common_rows(engine: Engine) -> None:
 
 
 def store(session: Session, cases: Sequence[Case]) -> int:
-    """An evaluation of its own benchmark version that holds the cases; returns its id."""
+    """An evaluation of its own benchmark version that holds the cases; returns its id.
+
+    All of the cases say the same of repeats.
+    """
     name = f"table {next(_SERIAL)}"
     version = BenchmarkVersion(
         benchmark_id=session.scalars(select(Benchmark.id)).one(),
@@ -74,6 +77,7 @@ def store(session: Session, cases: Sequence[Case]) -> int:
         state="running",
         questions=len(cases),
         prompts=prompts,
+        repeats=cases[0].repeats,
     )
     session.add(evaluation)
     session.flush()

@@ -28,6 +28,7 @@ from typing import Any, Final
 from registry.metrics import METRICS as ALL
 from registry.metrics import Metric, VariantOutcome
 from registry.metrics.averaging import MeanOverQuestions
+from registry.metrics.outcome import as_asked
 
 METRICS: Final[Mapping[str, Metric]] = {name: metric for name, metric in ALL.items() if metric.over_cells is None}
 """What questions and runs come to. What axes do is no view's, and is held against arrays in tests/statistics."""
@@ -66,7 +67,10 @@ class Prompt:
 
 @dataclass(frozen=True)
 class Case:
-    """A question with its prompts. expected: how many variants were asked for; the rest is not submitted."""
+    """A question with its prompts. expected: how many variants were asked for; the rest is not submitted.
+
+    repeats: of the evaluation, as `registry.metrics.outcome.as_asked` has it.
+    """
 
     question: str
     texts: tuple[str, ...]
@@ -76,6 +80,7 @@ class Case:
     subject: str | None = None
     refers_to_options: bool = False
     sorted_numeric: bool = False
+    repeats: int | None = None
 
     @property
     def complete(self) -> bool:
@@ -99,7 +104,7 @@ class Case:
 
     def outcomes(self) -> list[VariantOutcome]:
         """The prompts as the metric functions take them."""
-        return [self._outcome(prompt) for prompt in self.prompts]
+        return as_asked([self._outcome(prompt) for prompt in self.prompts], self.repeats)
 
     def _outcome(self, prompt: Prompt) -> VariantOutcome:
         # Written out here, apart from registry.results.predictions, so that the two are held against each other.

@@ -6,6 +6,7 @@ Every value is held against one found by counting: all ways to take one answer o
 import gzip
 import itertools
 import json
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from random import Random
@@ -16,6 +17,8 @@ import pytest
 from registry.metrics import VariantOutcome, repeats
 from registry.metrics.permutation import average_accuracy, fluctuation_rate, score, worst_accuracy
 from registry.metrics.repeats import across_orders, loss, repeated, same_order
+from tests.spec.random_tables import sample_tables
+from tests.spec.tables import read_table
 
 DATA = Path(__file__).parents[1] / "data"
 NAMES = (
@@ -165,3 +168,103 @@ def test_recorded_repeats_of_the_original_order_tell_chance_from_order(model, sa
     found = [(same_order(one, 11), across_orders(one, 11)) for one in counts if len(one) > 10]
     assert fmean(one for one, _ in found) == pytest.approx(same, abs=0.001)
     assert fmean(other for _, other in found) == pytest.approx(across, abs=0.0015)
+
+
+# The same on both databases
+
+
+def test_repeats_of_orders_by_table(spec):
+    # q1: x = (2, 1); q2: x = (2, 0) of two each; q3 was asked once in each order, q4 in one prompt alone.
+    spec(
+        """
+        question | variant | order | chosen | answer
+        q1       | 0       | 0 1   | 0      | 0
+        q1       | 1       | 1 0   | 0      |
+        q1       | 2       | 0 1   | 0      |
+        q1       | 3       | 1 0   | 1      |
+        q2       | 0       | 0 1   | 0      | 0
+        q2       | 1       | 0 1   | 0      |
+        q2       | 2       | 1 0   | 1      |
+        q2       | 3       | 1 0   | -      |
+        q3       | 0       | 0 1   | 0      | 0
+        q3       | 1       | 1 0   | 0      |
+        q4       | 0       | 0 1   | 0      | 0
+        q4       | 1       | 0 1   | 1      |
+        """,
+        {
+            "right_in_every_order": 0.25,
+            "right_twice_same_order": 0.5,
+            "right_twice_across_orders": 0.25,
+            "order_loss": 0.25,
+            "worst_order_low": 0.25,
+            "worst_order_high": 0.375,
+        },
+        per_question={
+            "q1": dict(zip(NAMES, [0.5, 0.5, 0.5, 0, 0.5, 0.75], strict=True)),
+            "q2": dict(zip(NAMES, [0, 0.5, 0, 0.5, 0, 0], strict=True)),
+            "q3": dict.fromkeys(NAMES),
+            "q4": dict.fromkeys(NAMES),
+        },
+        counts=dict.fromkeys(NAMES, 2),
+    )
+
+
+def test_orders_asked_differently_often_have_no_bracket(spec):
+    spec(
+        """
+        question | variant | order | chosen | answer
+        q1       | 0       | 0 1 2 | 1      | 1
+        q1       | 1       | 0 1 2 | 1      |
+        q1       | 2       | 0 1 2 | 0      |
+        q1       | 3       | 1 2 0 | 1      |
+        q1       | 4       | 1 2 0 | 2      |
+        q1       | 5       | 2 0 1 | 1      |
+        """,
+        per_question={"q1": dict(zip(NAMES, [1 / 3, 1 / 6, 1 / 2, -1 / 3, None, None], strict=True))},
+    )
+
+
+def test_a_prompt_without_an_answer_yet_leaves_the_question_out(spec):
+    spec(
+        """
+        question | variant | order | chosen | answer | expected
+        q1       | 0       | 0 1   | 0      | 0      | 4
+        q1       | 1       | 0 1   | 0      |        |
+        q1       | 2       | 1 0   | 0      |        |
+        """,
+        per_question={"q1": dict.fromkeys(NAMES)},
+    )
+
+
+@pytest.mark.parametrize("repeats", [1, 2, 3])
+def test_what_repeat_asks_again_is_left_out_of_the_papers_metrics_on_every_engine(engines, repeats):
+    tables = [[replace(case, repeats=repeats) for case in table] for table in sample_tables(6, first_seed=repeats)]
+    found = engines._disagreements(tables)
+    assert found[:20] == []
+
+
+def test_the_papers_metrics_do_not_depend_on_how_often_repeat_asks(spec):
+    once, *_ = read_table(
+        """
+        question | variant | order | chosen | answer
+        q1       | 0       | 0 1   | 0      | 0
+        q1       | 1       | 1 0   | 0      |
+        """
+    )
+    again = [
+        replace(prompt, variant=2 * prompt.variant + number, chosen=number)
+        for prompt in once.prompts
+        for number in range(2)
+    ]
+    spec(
+        [replace(once, prompts=tuple(again), expected=4, repeats=2)],
+        {
+            "worst_accuracy": 1,
+            "fluctuation_rate": 0,
+            "score": 1,
+            "mcqa_plus": 1,
+            "accuracy_range": 0,
+            "order_loss": -0.25,
+        }
+        | {"right_in_every_order": 0.25},
+    )

@@ -534,6 +534,7 @@ def _store_evaluation(
         requester=request.requester,
         questions=len(questions),
         prompts=sum(max(1, len(ordinals)) for ordinals in expected.values()),
+        repeats=definition.repeats if definition.repeats > 1 else None,
         state="running",
     )
     session.add(evaluation)

@@ -1,5 +1,7 @@
 """What the views have of metrics: columns made from the entries, for the places that their files leave open."""
 
+# ruff: noqa: S608 - views are made of our own text alone
+
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
@@ -117,11 +119,111 @@ def _shares(column: Callable[[FunctionOfTwoMeans], str]) -> Callable[[], Iterato
     )
 
 
+def _prompt(prediction: str, kind: str) -> str:
+    """What tells the prompts of a question apart, of an alias of prediction."""
+    return f"""cast({prediction}.shown as text)
+                || case
+                    when {kind} = 'relabel' then cast({prediction}.variant as text)
+                    when
+                        {kind} in ('wording', 'noise', 'paraphrase') or {kind} like '%*%'
+                        then coalesce(cast({prediction}.prompt_digest as text), cast({prediction}.variant as text))
+                    when {kind} <> 'answer-moving' and {prediction}.unchanged then '='
+                    else ''
+                end"""
+
+
+_DRAWN: Final = f"""select
+                    own_answer.prompt,
+                    min(own_answer.variant) as variant,
+                    min(2 * own_answer.variant + own_answer.correct) % 2 as correct
+                from (
+                    select
+                        {_prompt("own", "counted.kind")} as prompt,
+                        own.variant,
+                        case when counted.recorded then own.variant else own.variant % counted.times end as draw,
+                        case when own.correct then 1 else 0 end as correct
+                    from prediction as own
+                    where
+                        own.evaluation_id = counted.evaluation_id
+                        and own.question_id = counted.question_id
+                        and own.question_shown
+                        and own.own_options
+                ) as own_answer
+                group by own_answer.prompt, own_answer.draw"""
+"""The answers that were drawn by themselves: of several variants with one draw the lowest. correct: 1 or 0."""
+
+_BY_PROMPT: Final = f"""select drawn.prompt, sum(drawn.correct) as correct, count(*) as times
+            from (
+                {_DRAWN}
+            ) as drawn
+            group by drawn.prompt"""
+
+_ANSWERED: Final = """select {value}
+        from (
+            {source}
+        ) as asked
+        having max(asked.times) > 1"""
+
+_HELD_OUT: Final = f"""select avg(held_out.correct)
+        from (
+            select avg(case when ranked.others = ranked.fewest then ranked.correct * 1.0 end) as correct
+            from (
+                select
+                    placed.repeat,
+                    placed.correct,
+                    placed.others,
+                    min(placed.others) over (partition by placed.repeat) as fewest
+                from (
+                    select
+                        drawn.correct,
+                        row_number() over (partition by drawn.prompt order by drawn.variant) as repeat,
+                        sum(drawn.correct) over (partition by drawn.prompt) - drawn.correct as others
+                    from (
+                        {_DRAWN}
+                    ) as drawn
+                ) as placed
+            ) as ranked
+            group by ranked.repeat
+        ) as held_out"""
+
+_REPEATS: Final[Mapping[str, str]] = {
+    "repeated_prompts": "sum(case when asked.times > 1 then 1 else 0 end)",
+    "right_in_every_order": "case when min(asked.correct) = 0 then 0.0 else "
+    "exp(sum(ln(case when asked.correct = 0 then 1.0 else asked.correct * 1.0 / asked.times end))) end",
+    "right_twice_same_order": "avg(case when asked.times > 1 then "
+    "asked.correct * (asked.correct - 1) * 1.0 / (asked.times * (asked.times - 1)) end)",
+    "right_twice_across_orders": "(sum(asked.correct * 1.0 / asked.times) * sum(asked.correct * 1.0 / asked.times) "
+    "- sum(asked.correct * asked.correct * 1.0 / (asked.times * asked.times))) / (count(*) * (count(*) - 1))",
+    "worst_order_low": "case when min(asked.times) = max(asked.times) then min(asked.correct * 1.0 / asked.times) end",
+}
+"""Column of question_statistics to its value over the prompts: how often each was answered, and how often rightly."""
+
+
+def _repeats() -> Iterator[str]:
+    several = (
+        "counted.own_prompts > 1 and counted.own_answers > counted.own_prompts\n"
+        "        and (counted.recorded or counted.times > 1)"
+    )
+    for name, value in _REPEATS.items():
+        answered = _ANSWERED.format(value=value, source=_BY_PROMPT)
+        yield f"case when {several} then (\n        {answered}\n    ) end as {name}"
+    equally = f"(\n        {_ANSWERED.format(value='min(asked.times) = max(asked.times)', source=_BY_PROMPT)}\n    )"
+    yield f"case when {several} and {equally} then (\n        {_HELD_OUT}\n    ) end as worst_order_high"
+
+
 def _lines(columns: Callable[[], Iterable[str]], indent: int, separator: str = ",") -> Callable[[], str]:
     return lambda: (separator + "\n" + " " * indent).join(columns())
 
 
+_SHOWN: Final = "prediction.question_shown and prediction.variant % coalesce(evaluation.repeats, 1) = 0"
+
 FILLED: Final[Mapping[str, Mapping[str, Callable[[], str]]]] = {
+    "question_statistics": {
+        "shown": lambda: _SHOWN,
+        "own": lambda: f"{_SHOWN} and prediction.own_options",
+        "prompt": lambda: _prompt("prediction", "variant_set.kind"),
+        "repeats": _lines(_repeats, 4),
+    },
     "question_metrics": {"decided": _lines(_decided, 8, " or"), "metrics": _lines(_question_metrics, 4)},
     "scope_metrics": {"means": _lines(_means, 8), "metrics": _lines(_scope_metrics, 4)},
     "run_metrics": {"metrics": _lines(_run_metrics, 4)},

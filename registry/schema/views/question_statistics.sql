@@ -10,6 +10,11 @@
 -- prompt; labels differ between the variants of relabel, and words between those of wording, noise, paraphrase and
 -- products, where the digest of the prompt tells, or where it is not known the variant. Two prompts that differ in their
 -- examples are one.
+-- Of prompts that the kind repeat asks again the first answer counts, but in answers and in the columns from
+-- repeated_prompts on, which are over all answers that were drawn by themselves: where evaluation.repeats is not NULL, two
+-- variants with the same prompt and the same remainder have one answer, copied. These columns are NULL below two distinct
+-- prompts with the question's own options, or where none of them was answered twice; the last two also where prompts
+-- were answered differently often.
 -- Dialect trap: SQLite pushes a condition on evaluation_id into the first subquery of FROM only, never into one behind
 -- LEFT JOIN; hence the aggregate comes first and all else is looked up by primary key.
 -- Reference: registry/metrics/. Spec: tests/spec/.
@@ -19,37 +24,30 @@ with counted as (
         evaluation_question.question_id,
         evaluation_question.n_variants as expected,
         count(prediction.variant) as stored,
-        min(case when prediction.question_shown and prediction.own_options then prediction.variant end) as first_own,
+        min(case when {{ own }} then prediction.variant end) as first_own,
         min(case when prediction.unchanged then prediction.variant end) as original,
-        sum(case when prediction.question_shown and prediction.own_options then 1 else 0 end) as variants,
-        count(case when prediction.question_shown and prediction.own_options then prediction.chosen_option end)
+        sum(case when {{ own }} then 1 else 0 end) as variants,
+        count(case when {{ own }} then prediction.chosen_option end)
             as valid,
-        sum(case when prediction.question_shown and prediction.own_options and prediction.correct then 1 else 0 end)
+        sum(case when {{ own }} and prediction.correct then 1 else 0 end)
             as correct,
-        sum(case when prediction.question_shown then 1 else 0 end) as shown,
-        sum(case when prediction.question_shown and prediction.correct then 1 else 0 end) as shown_correct,
-        count(case when prediction.question_shown and prediction.own_options then prediction.answer_probability end)
+        sum(case when {{ shown }} then 1 else 0 end) as shown,
+        sum(case when prediction.question_shown then 1 else 0 end) as answers,
+        sum(case when prediction.question_shown and prediction.own_options then 1 else 0 end) as own_answers,
+        sum(case when {{ shown }} and prediction.correct then 1 else 0 end) as shown_correct,
+        count(case when {{ own }} then prediction.answer_probability end)
             as probability_variants,
-        sum(case when prediction.question_shown and prediction.own_options then prediction.answer_probability end)
+        sum(case when {{ own }} then prediction.answer_probability end)
             as answer_probability_sum,
-        sum(case when prediction.question_shown and prediction.own_options then prediction.brier_score end)
+        sum(case when {{ own }} then prediction.brier_score end)
             as brier_score_sum,
-        sum(case when prediction.question_shown and prediction.own_options then prediction.entropy end) as entropy_sum,
-        count(
-            distinct case
-                when prediction.question_shown
-                    then
-                        cast(prediction.shown as text)
-                        || case
-                            when variant_set.kind = 'relabel' then cast(prediction.variant as text)
-                            when
-                                variant_set.kind in ('wording', 'noise', 'paraphrase') or variant_set.kind like '%*%'
-                                then coalesce(cast(prediction.prompt_digest as text), cast(prediction.variant as text))
-                            when variant_set.kind <> 'answer-moving' and prediction.unchanged then '='
-                            else ''
-                        end
-            end
-        ) as distinct_prompts
+        sum(case when {{ own }} then prediction.entropy end) as entropy_sum,
+        count(distinct case when prediction.question_shown then {{ prompt }} end) as distinct_prompts,
+        count(distinct case when prediction.question_shown and prediction.own_options then {{ prompt }} end)
+            as own_prompts,
+        variant_set.kind,
+        coalesce(evaluation.repeats, 1) as times,
+        evaluation.repeats is null as recorded
     from evaluation_question
     inner join evaluation on evaluation.id = evaluation_question.evaluation_id
     inner join variant_set on variant_set.id = evaluation.variant_set_id
@@ -57,7 +55,11 @@ with counted as (
         on prediction.evaluation_id = evaluation_question.evaluation_id
         and prediction.question_id = evaluation_question.question_id
     group by
-        evaluation_question.evaluation_id, evaluation_question.question_id, evaluation_question.n_variants
+        evaluation_question.evaluation_id,
+        evaluation_question.question_id,
+        evaluation_question.n_variants,
+        variant_set.kind,
+        evaluation.repeats
 )
 
 select
@@ -78,6 +80,7 @@ select
             and own.question_id = counted.question_id
             and own.question_shown
             and own.own_options
+            and own.variant % counted.times = 0
             and own.chosen_option = first_own.chosen_option
     ) as agreeing,
     (
@@ -90,6 +93,7 @@ select
                 and own.question_id = counted.question_id
                 and own.question_shown
                 and own.own_options
+                and own.variant % counted.times = 0
                 and own.chosen_option is not null
             group by own.chosen_option
         ) as same_answer
@@ -109,7 +113,9 @@ select
     choice.choice_only_accuracy,
     choice.choice_sensitivity,
     choice.choice_sensitivity_normalized,
-    counted.distinct_prompts
+    counted.distinct_prompts,
+    counted.answers,
+    {{ repeats }}
 from counted
 left join prediction as original
     on original.evaluation_id = counted.evaluation_id

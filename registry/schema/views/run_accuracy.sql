@@ -1,6 +1,6 @@
 -- run_accuracy: one row per evaluation, scope and run. A run is one variant ordinal over all questions that have it.
 -- Only complete questions count that were asked in at least two distinct prompts (repeats of one are not orders), and
--- only variants with exactly the question's own options.
+-- only variants with exactly the question's own options; of what the kind repeat asks again the first answer.
 -- None of an evaluation that asked a sample of its questions, or questions in some of their variants only.
 -- unchanged: every question of the run is shown as the benchmark has it. Scopes: see evaluation_question_scope.
 -- Reference: registry/metrics/runs.py. Spec: tests/spec/.
@@ -27,4 +27,5 @@ where
     and question_score.distinct_prompts > 1
     and prediction.question_shown
     and prediction.own_options
+    and prediction.variant % coalesce(evaluation.repeats, 1) = 0
 group by question_score.evaluation_id, evaluation_question_scope.scope, prediction.variant
