@@ -75,6 +75,12 @@ class MetricValues(TypedDict):
     repeats_worst_accuracy: float | None
     repeats_variance: float | None
     repeats_question_variance: float | None
+    right_in_every_order: float | None
+    right_twice_same_order: float | None
+    right_twice_across_orders: float | None
+    order_loss: float | None
+    worst_order_low: float | None
+    worst_order_high: float | None
 
 
 class QuestionMetricValues(TypedDict):
@@ -107,6 +113,12 @@ class QuestionMetricValues(TypedDict):
     choice_sensitivity: float | None
     choice_sensitivity_normalized: float | None
     pride_accuracy: float | None
+    right_in_every_order: float | None
+    right_twice_same_order: float | None
+    right_twice_across_orders: float | None
+    order_loss: float | None
+    worst_order_low: float | None
+    worst_order_high: float | None
 
 
 class LeaderboardColumns(MetricValues):

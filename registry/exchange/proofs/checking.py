@@ -540,7 +540,8 @@ def _read_predictions(
                 leaf = None
             variant_set = one.document["variant_set"]
             lengths = {int(key): len(text.encode()) for key, text in (variant_set.get("inserted") or {}).items()}
-            outcomes = outcomes_of(answers, variant_set, known.answer, {**lengths, **known.lengths})
+            repeats = one.document["evaluation"].get("repeats")
+            outcomes = outcomes_of(answers, variant_set, known.answer, {**lengths, **known.lengths}, repeats)
             one.values.append({key: function(outcomes) for key, function in functions.items()})
         # Rows of a question that stand apart from one another are not as they were written.
         one.leaves[question] = "" if leaf is None or question in one.leaves else leaf

@@ -11,7 +11,7 @@ from registry.boards.definition import canonical_variants
 from registry.metrics import METRICS
 from registry.metrics.averaging import MeanOverQuestions, mean_of_defined
 from registry.metrics.entry import Metric
-from registry.metrics.outcome import VariantOutcome
+from registry.metrics.outcome import VariantOutcome, as_asked
 from registry.prompting.variants import told_apart_by
 from registry.statistics.competition_ranks import ranks
 
@@ -38,10 +38,14 @@ def functions_of(snapshot: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def outcomes_of(
-    rows: Iterable[Mapping[str, Any]], variant_set: Mapping[str, Any], answer: int, lengths: Mapping[int, int]
+    rows: Iterable[Mapping[str, Any]],
+    variant_set: Mapping[str, Any],
+    answer: int,
+    lengths: Mapping[int, int],
+    repeats: int | None,
 ) -> list[VariantOutcome]:
-    """The outcomes of a question's rows. lengths: option to bytes of its text."""
-    return [
+    """The outcomes of a question's rows. lengths: option to bytes of its text. repeats: as for `as_asked`."""
+    outcomes = [
         VariantOutcome(
             variant=row["variant"],
             option=row["chosen_option"],
@@ -60,6 +64,7 @@ def outcomes_of(
         )
         for row in rows
     ]
+    return as_asked(outcomes, repeats)
 
 
 def _tuple(values: Sequence[float] | None) -> tuple[float, ...] | None:
