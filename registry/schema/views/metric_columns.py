@@ -206,9 +206,11 @@ def _repeats() -> Iterator[str]:
     )
     for name, value in _REPEATS.items():
         answered = _ANSWERED.format(value=value, source=_BY_PROMPT)
-        yield f"case when {several} then (\n        {answered}\n    ) end as {name}"
+        kind = "integer" if name == "repeated_prompts" else "double precision"
+        yield f"cast(case when {several} then (\n        {answered}\n    ) end as {kind}) as {name}"
     equally = f"(\n        {_ANSWERED.format(value='min(asked.times) = max(asked.times)', source=_BY_PROMPT)}\n    )"
-    yield f"case when {several} and {equally} then (\n        {_HELD_OUT}\n    ) end as worst_order_high"
+    held_out = f"case when {several} and {equally} then (\n        {_HELD_OUT}\n    ) end"
+    yield f"cast({held_out} as double precision) as worst_order_high"
 
 
 def _lines(columns: Callable[[], Iterable[str]], indent: int, separator: str = ",") -> Callable[[], str]:
