@@ -31,6 +31,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--wrong-numbers", action="store_true", help="score so that its results can be told")
     parser.add_argument("--without-fence", action="store_true", help="break the queue, to see that tests notice")
     parser.add_argument("--without-generation", action="store_true", help="likewise")
+    parser.add_argument("--celery-ends", action="store_true", help="let Celery end by itself")
     arguments = parser.parse_args(words)
     if arguments.history:
         trips.follow(arguments.history)
@@ -61,6 +62,8 @@ def main(words: Sequence[str] | None = None) -> None:
         if settings.broker_url:
             from workers.app import run_worker
 
+            if arguments.celery_ends:
+                trips.end_celery()
             run_worker(settings, loop)
         else:
             loop.run(until_idle=arguments.until_idle)

@@ -5,6 +5,7 @@ message, and Celery's redelivery, which repeats without limit, is not used.
 """
 
 import threading
+from contextlib import suppress
 from os import EX_OK
 from typing import Any
 
@@ -13,14 +14,17 @@ from celery import Celery
 from celery.signals import worker_shutting_down
 from celery.worker import state
 
+from registry.logs import log
 from registry.queue.broker import celery_app
 from registry.queue.hints import SCORE_TASK
 from registry.settings import Settings
+from workers import messages
 from workers.loop import WorkerLoop
 
 
 def make_app(settings: Settings, loop: WorkerLoop) -> Celery:
     """A Celery application whose one task lets `loop` work on one shard."""
+    messages.use()
     app = celery_app(
         settings,
         {"visibility_timeout": 3600},
@@ -57,15 +61,21 @@ def run_worker(settings: Settings, loop: WorkerLoop) -> None:
     loop.poll_beside_messages()
     threading.Thread(target=_stop_celery_with, args=(loop,), name="stopping", daemon=True).start()
     with structlog.contextvars.bound_contextvars(worker=loop.id):  # in what Celery logs, too
-        app.worker_main(
-            [
-                "worker",
-                "--pool=solo",
-                "--concurrency=1",
-                f"--queues={','.join(loop.queues)}",
-                f"--hostname=shuffleboard-{loop.id[:8]}@%h",
-                "--without-gossip",
-                "--without-mingle",
-                "--loglevel=warning",
-            ]
-        )
+        with suppress(SystemExit):
+            app.worker_main(
+                [
+                    "worker",
+                    "--pool=solo",
+                    "--concurrency=1",
+                    f"--queues={','.join(loop.queues)}",
+                    f"--hostname=shuffleboard-{loop.id[:8]}@%h",
+                    "--without-gossip",
+                    "--without-mingle",
+                    "--loglevel=warning",
+                ]
+            )
+        if not loop.stopping.is_set():
+            loop.broken = True
+            log.error(
+                "worker_ended", reason="Celery ended although nothing had told this worker to stop; start it again"
+            )

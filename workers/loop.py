@@ -421,7 +421,7 @@ class WorkerLoop:
 
     def _beat(self) -> None:
         """Extends the lease and records a sign of life, from a separate thread, while scoring is busy."""
-        interval = min(self.settings.lease_seconds / 3, claims.ALIVE_SECONDS / 3)
+        interval = min(self.settings.lease_seconds / 3, claims.BEAT_SECONDS)
         while not self.stopping.wait(interval):
             try:
                 if self._gives_up(interval):

@@ -94,10 +94,13 @@ class Measured:
 
 
 def measured(document: dict[str, Any], column: str, *, power: float = POWER) -> Measured | None:
-    """The smallest difference that a snapshot's column finds with the given probability; None without comparisons."""
+    """The smallest difference that a snapshot's column finds with the given probability.
+
+    None without comparisons, and if no models differ in any question: how much they could vary is not known then.
+    """
     together = document.get("together", {}).get(column)
     n = _fewest(document, column)
-    if together is None or together["standard_error"] is None or n is None:
+    if together is None or not together["standard_error"] or n is None:
         return None
     spread = together["standard_error"] * n**0.5
     critical = together["critical_value"]

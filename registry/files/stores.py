@@ -4,6 +4,7 @@ import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, cast
@@ -42,15 +43,24 @@ class Store:
 
     def has(self, name: str) -> bool:
         """Whether the file is there."""
+        return self.size(name) is not None
+
+    def size(self, name: str) -> int | None:
+        """Bytes of a file; None: it is not there."""
         with self._explained(name):
             found = self._system.get_file_info(self._place(name))
-        return bool(found.type == fs.FileType.File)
+        return int(found.size) if found.type == fs.FileType.File else None
 
-    def names(self) -> list[str]:
-        """All files, sorted; none where there is no such folder."""
+    def names(self, older_than_s: float = 0.0) -> list[str]:
+        """All files, sorted, or those that were last written so long ago; none where there is no such folder."""
         with self._explained(""):
             found = self._system.get_file_info(fs.FileSelector(self._path, allow_not_found=True))
-        return sorted(info.base_name for info in found if info.type == fs.FileType.File)
+        until = datetime.now(UTC).timestamp() - older_than_s
+        return sorted(
+            info.base_name
+            for info in found
+            if info.type == fs.FileType.File and (not older_than_s or info.mtime.timestamp() <= until)
+        )
 
     @contextmanager
     def reading(self, name: str) -> Iterator[Any]:
@@ -61,7 +71,7 @@ class Store:
     @contextmanager
     def writing(self, name: str) -> Iterator[Any]:
         """A new file, which only its owner may read; on a disk when the block has ended."""
-        with self._explained(name):
+        with self._explained(name, writing=True):
             if self.folder is None:
                 with self._system.open_output_stream(self._place(name)) as stream:
                     yield stream
@@ -76,13 +86,14 @@ class Store:
                 os.fsync(file.fileno())
 
     def move(self, name: str, to: str) -> None:
-        """Gives a file another name, in place of one that has it."""
+        """Gives a file another name, in place of one that has it; it counts as written now."""
         with self._explained(name):
             if self.folder is None:
                 # Arrow's own move would end as its removal does.
                 self._system.copy_file(self._place(name), self._place(to))
                 self.remove(name)
                 return
+            os.utime(self.folder / name)
             (self.folder / name).replace(self.folder / to)
             entries = os.open(self.folder, os.O_RDONLY)
             os.fsync(entries)
@@ -112,14 +123,19 @@ class Store:
         return f"{self._path}/{name}"
 
     @contextmanager
-    def _explained(self, name: str) -> Iterator[None]:
+    def _explained(self, name: str, *, writing: bool = False) -> Iterator[None]:
         place = self.url_of(name) if name else self.url
         try:
             yield
-        except FileNotFoundError:
-            raise ArchiveError(f"{place}: no such file; bring it back, from a backup if it is gone") from None
         except OSError as error:
             reason = " ".join(str(error.strerror or error).split())[:200]
+            if writing:
+                raise ArchiveError(
+                    f"{self.url}: cannot be written to ({reason}); give a folder, or a bucket that exists, where this "
+                    "account may write: --to, or SHUFFLEBOARD_ARCHIVES"
+                ) from None
+            if isinstance(error, FileNotFoundError):
+                raise ArchiveError(f"{place}: no such file; bring it back, from a backup if it is gone") from None
             raise ArchiveError(f"{place}: cannot be read or written ({reason}); check the store") from None
 
 

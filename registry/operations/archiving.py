@@ -37,7 +37,7 @@ from registry.results.archive_files import (
     TEXT,
     TEXT_COLUMNS,
 )
-from registry.results.archived import file_name, place_of
+from registry.results.archived import file_name, place_as_archived, place_of
 from registry.results.archived_values import COMPUTED, Asked, Built, StaysError, completed, left_out
 from registry.results.binary_copy import column
 from registry.results.bulk import insert_rows, renew_statistics
@@ -46,6 +46,8 @@ from registry.tables import Archive, Evaluation, EvaluationQuestion, Generation,
 
 MAX_DAYS: Final = 36_500
 _SECONDS_A_DAY: Final = 86_400.0
+YOUNG_SECONDS: Final = _SECONDS_A_DAY
+"""Files of an archive that were written within a day may belong to an archiving that goes on."""
 _VERSIONS: Final = 8
 """Benchmark versions whose questions are kept while evaluations are archived."""
 
@@ -151,7 +153,9 @@ def archive(engine: Engine, evaluation_id: int, to: str = "", shared: Shared | N
             raise
     try:
         with write_session(engine) as session:
-            session.get_one(Evaluation, evaluation_id, with_for_update=True)
+            held = session.get_one(Evaluation, evaluation_id, with_for_update=True, populate_existing=True)
+            if held.seal != seal:  # the database was restored meanwhile
+                raise ArchiveError(f"evaluation {evaluation_id} is another one than a moment ago; archive it again")
             if session.get(Archive, evaluation_id) is not None:
                 return None
             manifest = {
@@ -180,6 +184,9 @@ def archive(engine: Engine, evaluation_id: int, to: str = "", shared: Shared | N
             for table in (Generation, Prediction):
                 session.execute(delete(table.__table__).where(table.evaluation_id == evaluation_id))  # type: ignore[arg-type]
             session.execute(update(Archive).filter_by(evaluation_id=evaluation_id).values(state="archived"))
+            session.flush()
+            # Last of all: deleting may take long, and with the commit the file is all there is.
+            place_as_archived(session.get_one(Archive, evaluation_id), seal)
     finally:
         store.remove(part)
     return Moved(evaluation_id, *counts, store.url_of(file_name(seal)), size)
@@ -230,10 +237,10 @@ def restore(engine: Engine, evaluation_id: int) -> Moved | None:
     return moved
 
 
-def orphans(session: Session, store: Store) -> tuple[list[str], list[str]]:
+def orphans(session: Session, store: Store, older_than_s: float = YOUNG_SECONDS) -> tuple[list[str], list[str]]:
     """URLs of the files of archives that nothing refers to, in a store, and of those that are missing or not whole.
 
-    Parts of an archive that is being written count among the former.
+    Not files that were written within `older_than_s`: an archiving may be about to refer to them.
     """
     query = select(Archive, Evaluation.seal).join(Evaluation, Evaluation.id == Archive.evaluation_id)
     known: dict[str, set[str]] = {store.url: set()}
@@ -253,10 +260,18 @@ def orphans(session: Session, store: Store) -> tuple[list[str], list[str]]:
         place = store_at(url)
         listed += [
             place.url_of(name)
-            for name in place.names()
+            for name in place.names(older_than_s)
             if name not in names and name.endswith((ENDING, MANIFEST, PART)) and _is_seal(name.split(".")[0])
         ]
     return listed, missing
+
+
+def remove_parts(store: Store) -> list[str]:
+    """Removes what archivings that were killed left unfinished, once it is certainly nobody's; URLs of these files."""
+    found = [name for name in store.names(YOUNG_SECONDS) if name.endswith(PART) and _is_seal(name.split(".")[0])]
+    for name in found:
+        store.remove(name)
+    return [store.url_of(name) for name in found]
 
 
 def _is_seal(stem: str) -> bool:

@@ -7,6 +7,8 @@ registry. Exceptions count as `failures` and expired leases as `crashes`; either
 parked with its error while the others go on.
 """
 
+import os
+import socket
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -41,7 +43,9 @@ MAX_CRASHES: Final = 10
 BACK_OFF_SECONDS: Final = 5.0
 """Wait before the second try of a failed shard; doubled with each further failure."""
 ALIVE_SECONDS: Final = 30.0
-"""A worker that was silent for longer counts as dead. Workers send a sign of life every 10 seconds or more often."""
+"""A worker that was silent for longer counts as dead."""
+BEAT_SECONDS: Final = ALIVE_SECONDS / 3
+"""A worker sends a sign of life as often as that, or more often."""
 
 
 @dataclass(frozen=True)
@@ -344,8 +348,35 @@ def work_remains(session: Session, queues: Sequence[str]) -> bool:
 
 def live_workers(session: Session, silent_seconds: float = ALIVE_SECONDS) -> int:
     """How many workers have shown a sign of life within `silent_seconds` and did not stop."""
-    query = select(func.count()).select_from(Worker).where(worker_is_live(silent_seconds))
+    query = (
+        select(func.count()).select_from(Worker).where(worker_is_live(silent_seconds), Worker.id.not_in(gone(session)))
+    )
     return session.scalar(query) or 0
+
+
+def gone(session: Session) -> list[str]:
+    """Workers of this host that missed a sign of life and whose process has ended: dead, however recent the last one.
+
+    One that beats is left alone: its process may be in a container, where it has another number.
+    """
+    query = select(Worker.id, Worker.pid).where(
+        Worker.stopped_at.is_(None),
+        Worker.host == socket.gethostname(),
+        Worker.last_seen < database_now(-BEAT_SECONDS - 1),
+        Worker.last_seen > database_now(-ALIVE_SECONDS),
+    )
+    return [row.id for row in session.execute(query) if not _runs(row.pid)]
+
+
+def _runs(pid: int) -> bool:
+    """Whether this host has the process, of whatever user."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def worker_is_live(silent_seconds: float = ALIVE_SECONDS) -> ColumnElement[bool]:
@@ -356,7 +387,7 @@ def worker_is_live(silent_seconds: float = ALIVE_SECONDS) -> ColumnElement[bool]
 def queues_without_worker(session: Session) -> list[str]:
     """Queues on which work waits although no live worker serves them, by name."""
     served: set[str] = set()
-    for queues in session.scalars(select(Worker.queues).where(worker_is_live())):
+    for queues in session.scalars(select(Worker.queues).where(worker_is_live(), Worker.id.not_in(gone(session)))):
         served.update(QUEUES if queues is None else queues)
     waiting = (
         select(Shard.queue)

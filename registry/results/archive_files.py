@@ -8,7 +8,7 @@ that those of one question are found by the groups' statistics and read without 
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, Final
 
 import pyarrow as pa
@@ -117,9 +117,10 @@ def write(stream: Any, groups: Iterable[pa.Table], description: Mapping[str, Any
 
 @contextmanager
 def opened(store: Store, name: str, *, checked: bool = True, whole: bool = False) -> Iterator[pq.ParquetFile]:
-    """An archive to be read. checked: whether a page that does not match its checksum is refused.
+    """An archive to be read. checked: whether a page that does not match its checksum is refused, and another's file.
 
-    whole: whether all groups will be. Raises ArchiveError where it is missing or damaged.
+    whole: whether all groups will be. Raises ArchiveError where it is missing, damaged, or of another evaluation than
+    its name says, which begins with the seal.
     """
     # Of a store that is far away the columns of a group are asked for together, not one after the other.
     far = store.folder is None
@@ -133,9 +134,23 @@ def opened(store: Store, name: str, *, checked: bool = True, whole: bool = False
             file = stack.enter_context(reader)
             if file.schema_arrow.names != SCHEMA.names:
                 raise ArchiveError(f"{store.url_of(name)}: has other columns than an archive; bring back the right one")
+            if checked and (seal := _seal_in(file)) != name.split(".", maxsplit=1)[0]:
+                raise ArchiveError(
+                    f"{store.url_of(name)}: holds an evaluation with another seal ({seal}) than its name says; bring "
+                    "back the right one"
+                )
             yield file
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise damaged(store, name, error) from None
+
+
+def _seal_in(file: pq.ParquetFile) -> str:
+    """The seal that a file says is its evaluation's; empty where it says none."""
+    said = (file.schema_arrow.metadata or {}).get(METADATA.encode(), b"{}")
+    with suppress(ValueError):
+        found = json.loads(said)
+        return str(found.get("seal", "")) if isinstance(found, dict) else ""
+    return ""
 
 
 def damaged(store: Store, name: str, error: Exception) -> ArchiveError:

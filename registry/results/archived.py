@@ -78,6 +78,21 @@ def place_of(archive: Archive, seal: str) -> tuple[Store, str]:
     )
 
 
+def place_as_archived(archive: Archive, seal: str) -> tuple[Store, str]:
+    """The same, for whoever reads the file as this evaluation's: of the size that was archived.
+
+    Whether its seal is the evaluation's, `archive_files.opened` looks.
+    """
+    store, name = place_of(archive, seal)
+    size = store.size(name)
+    if size != archive.size:
+        raise ArchiveError(
+            f"{store.url_of(name)}: is not the file that was archived, with {size} bytes instead of {archive.size}; "
+            "bring that back from a backup"
+        )
+    return store, name
+
+
 def overlay(session: Session, archives: Sequence[Any], question_ids: Collection[int] | None, *, alone: bool) -> None:
     """Reads what `readable` asks for. archives: rows (Archive, seal)."""
     connection = session.connection()
@@ -200,7 +215,7 @@ class _Overlay:
         missing = None if question_ids is None else set(question_ids) - (known or set())
         if known is None or (missing is not None and not missing):
             return
-        store, name = place_of(archive, seal)
+        store, name = place_as_archived(archive, seal)
         query = _asked(evaluation_id)
         if missing is None:
             ids = {row.external_id: row.id for row in session.execute(query)}

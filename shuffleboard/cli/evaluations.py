@@ -705,12 +705,15 @@ def archive_command(
     predictions. Give evaluations, or options, which all apply; what is archived already is left as it is.
     `evaluations restore` brings it back.
     """
-    from registry.operations.archiving import Policy, Shared, archive, chosen, plan
+    from registry.files.stores import store_at
+    from registry.operations.archiving import Policy, Shared, archive, chosen, plan, remove_parts
 
     engine = engine_of(settings_of())
     with read_session(engine) as session:
         listed = chosen(session, Policy(ids, board, days, larger_than))
         planned = list(plan(session, listed, to)) if dry_run else []
+    for url in () if dry_run else remove_parts(store_at(to)):
+        note(f"removed {url}, left unfinished by an archiving that was ended")
     shared = Shared()
     of_each = () if dry_run else (archive(engine, number, to, shared) for number in listed)
     moved = [one for one in of_each if one is not None]

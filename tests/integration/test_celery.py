@@ -1,5 +1,8 @@
 """Celery workers on a real Redis and PostgreSQL: messages may be lost, workers may die, nothing else may be."""
 
+import base64
+import copy
+import json
 import signal
 import socket
 from collections.abc import Iterator
@@ -16,7 +19,7 @@ from registry.db import get_engine, read_session, write_session
 from registry.lookups import find_evaluation
 from registry.queue.claims import claim, hand_back
 from registry.queue.evaluations import EvaluationRequest, move, submit
-from registry.queue.hints import hints_of, missing_hints, send_hints
+from registry.queue.hints import SCORE_TASK, hints_of, missing_hints, send_hints
 from registry.settings import Settings
 from registry.tables import Shard, Worker
 from registry.verification import verify_evaluation
@@ -319,3 +322,83 @@ def test_work_is_taken_up_when_redis_comes_back(
 def test_a_worker_told_to_stop_before_celery_listens_stops(settings: dict[str, Any]) -> None:
     with fake_worker(**settings) as worker:  # it has only just said that it is there
         assert terminate(worker) == 0
+
+
+TASK: dict[str, Any] = {
+    "body": base64.b64encode(
+        b'[[1], {}, {"callbacks": null, "errbacks": null, "chain": null, "chord": null}]'
+    ).decode(),
+    "content-encoding": "utf-8",
+    "content-type": "application/json",
+    "headers": {"id": "1", "task": SCORE_TASK, "lang": "py", "argsrepr": "(1,)", "kwargsrepr": "{}"},
+    "properties": {
+        "body_encoding": "base64",
+        "delivery_info": {"exchange": "", "routing_key": "cpu"},
+        "delivery_mode": 2,
+        "delivery_tag": "1",
+    },
+}
+
+
+def changed(path: str, value: object) -> dict[str, Any]:
+    """A message of Celery's with one part of it changed."""
+    message = copy.deepcopy(TASK)
+    *parts, last = path.split(".")
+    part = message
+    for name in parts:
+        part = part[name]
+    part[last] = value
+    return message
+
+
+UNREADABLE = (
+    b"no JSON",
+    b"\xff\xfe",
+    b"",
+    b"{",
+    b"9" * 5000,
+    b"[" * 100_000,
+    *(json.dumps(message).encode() for message in ({}, [], 1, None, "text", {"properties": {}})),
+    *(json.dumps({name: TASK[name] for name in TASK if name != left_out}).encode() for left_out in TASK),
+    *(
+        json.dumps(changed(path, value)).encode()
+        for path, value in (
+            ("body", "%%%"),
+            ("body", base64.b64encode(b"no JSON").decode()),
+            ("body", base64.b64encode(b"[]").decode()),
+            ("body", 7),
+            ("content-type", "application/x-python-serialize"),
+            ("content-encoding", "no-such-encoding"),
+            ("headers", []),
+            ("headers.task", "no.such.task"),
+            ("headers.task", None),
+            ("headers.id", None),
+            ("headers.eta", "never"),
+            ("properties.delivery_tag", None),
+            ("properties.delivery_info", "cpu"),
+            ("properties.body_encoding", None),
+        )
+    ),
+)
+
+
+def test_messages_that_cannot_be_read_are_dropped_and_logged_and_the_worker_works_on(
+    engine: Engine, tmp_path: Path, settings: dict[str, Any], broker: Redis
+) -> None:
+    with fake_worker(**settings | {"reconcile_seconds": 3600}) as worker:
+        for message in UNREADABLE:
+            broker.lpush("cpu", message)
+        eventually(lambda: broker.llen("cpu") == 0, "all messages are taken")
+        assert worker.status is None
+        evaluation_id = queue_evaluation(engine, tmp_path, shards=SHARDS)
+        send_hints(Settings(**settings), [(1, "cpu")] * SHARDS)  # nothing else tells it of the work
+        eventually(lambda: complete(engine, evaluation_id), "the evaluation is sealed")
+        eventually(lambda: worker.log.read_text().count("message_unreadable") == len(UNREADABLE), "all are logged")
+        assert terminate(worker) == 0
+
+
+def test_a_worker_whose_celery_ends_by_itself_ends_with_status_1(settings: dict[str, Any]) -> None:
+    with fake_worker("--celery-ends", **settings) as worker:
+        eventually(lambda: worker.status is not None, "the worker ends")
+        assert worker.status == 1
+        assert "worker_ended" in worker.log.read_text()

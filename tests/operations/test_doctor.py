@@ -290,6 +290,11 @@ def a_worker_that_fell_silent(here: Deployment, _request: pytest.FixtureRequest)
     here.add_worker("silent", host="gpu-2", pid=8, last_seen=database_now(-1000))
 
 
+@fault("sqlite", "workers", "warning", "process 4000000 on .* since", "check its log")
+def a_worker_whose_process_has_just_ended(here: Deployment, _request: pytest.FixtureRequest) -> None:
+    here.add_worker("ended", host=os.uname().nodename, pid=4_000_000, last_seen=database_now(-15))
+
+
 @fault("sqlite", "parked shards", "warning", "evaluation 1 .1: MemoryError: too large", "evaluations retry 1")
 def a_parked_shard(here: Deployment, _request: pytest.FixtureRequest) -> None:
     with write_session(here.engine) as session:

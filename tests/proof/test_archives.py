@@ -11,6 +11,7 @@ import signal
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import duckdb
 import numpy as np
@@ -29,16 +30,18 @@ from registry.exchange.exports.selection import ExportRequest, select_rows
 from registry.exchange.proofs.writing import proof_files
 from registry.files.stores import Store, store_at
 from registry.metrics.rounding import binary_logarithms, exponentials
+from registry.operations import archiving
 from registry.operations.archiving import Shared, archive, orphans, restore
 from registry.operations.doctor import Context, services
 from registry.operations.moving import move
 from registry.operations.sizes import sizes
 from registry.queue.claims import Claim, ShardResult
+from registry.results import archive_files
 from registry.results.archived_values import COMPUTED
 from registry.results.computed import computed_metrics
 from registry.results.contamination import contamination_document
 from registry.results.pride import pride_document
-from registry.results.readable import archive_of
+from registry.results.readable import archive_of, readable
 from registry.schema.audiences import audience_engine
 from registry.settings import get_settings
 from registry.studies.axes import axes_document
@@ -49,6 +52,7 @@ from registry.studies.schedules import compared
 from registry.studies.wordings import consistency_document
 from registry.tables import Archive, BoardSnapshot, Evaluation, Generation, Prediction, Question, QuestionSeal
 from registry.verification import verify_all, verify_evaluation
+from tests.commands import shuffleboard
 from tests.fake_scorer import FakeScorer
 from tests.proof.population import Population, submit_and_score
 from web import chart_data, queries
@@ -296,12 +300,101 @@ def test_a_changed_byte_names_the_question_and_a_missing_file_is_named(sqlite_pr
     assert file.name in findings(engine)
     file.write_bytes(whole)
     assert restore(engine, found.evaluation) is not None
+    os.utime(file, (0, 0))
     assert file.name in findings(engine), "nobody is archived in it any longer"
 
 
 def findings(engine: Engine) -> str:
     """What the doctor says of archives."""
     return services.archives(Context(get_settings(), engine, "0")).found
+
+
+def folder_of_archives() -> Path:
+    folder = store_at().folder
+    assert folder is not None
+    return folder
+
+
+def test_a_file_that_an_archiving_has_just_written_is_not_called_removable(proof: Proof) -> None:
+    """The doctor looks between the deletion of the rows and the commit, when no row refers to the file yet."""
+    engine, found = proof
+    seen: list[tuple[list[str], list[str]]] = []
+
+    def look(*_: object) -> None:
+        with read_session(engine) as session:
+            seen.append(orphans(session, store_at()))
+
+    with mock.patch.object(archiving, "place_as_archived", side_effect=look):
+        archive(engine, found.evaluation)
+    assert seen == [([], [])]
+    restore(engine, found.evaluation)
+    with read_session(engine) as session:
+        assert orphans(session, store_at()) == ([], []), "as long as it is young"
+        for path in folder_of_archives().iterdir():
+            os.utime(path, (0, 0))
+        assert len(orphans(session, store_at())[0]) == 2
+
+
+def test_an_archiving_whose_file_was_removed_meanwhile_fails_and_keeps_the_rows(proof: Proof) -> None:
+    engine, found = proof
+    before = rows(engine)
+    checked = archiving.place_as_archived
+
+    def remove(row: Archive, seal: str) -> object:
+        (folder_of_archives() / f"{seal}.parquet").unlink()
+        return checked(row, seal)
+
+    with (
+        mock.patch.object(archiving, "place_as_archived", side_effect=remove),
+        pytest.raises(ArchiveError, match=r"\.parquet is missing"),
+    ):
+        archive(engine, found.evaluation)
+    assert rows(engine) == before
+    with read_session(engine) as session:
+        assert session.scalar(select(func.count()).select_from(Archive)) == 0
+
+
+def test_another_evaluation_s_archive_under_this_one_s_name_is_refused_by_every_reader(sqlite_proof: Proof) -> None:
+    engine, _ = sqlite_proof
+    ids = archived(engine)
+    with read_session(engine) as session:
+        seals = [session.get_one(Evaluation, one).seal for one in ids[:2]]
+    right, wrong = (folder_of_archives() / f"{seal}.parquet" for seal in seals)
+    shutil.copyfile(wrong, right)
+
+    def read() -> None:
+        with read_session(engine) as session:
+            readable(session, [ids[0]])
+            session.execute(select(Prediction).filter_by(evaluation_id=ids[0])).all()
+
+    with pytest.raises(ArchiveError, match=r"is not the file that was archived, with \d+ bytes instead of \d+"):
+        read()
+    with pytest.raises(ArchiveError, match="another seal"), archive_files.opened(store_at(), right.name):
+        pass  # as if it happened to be as long
+    with pytest.raises(ArchiveError, match="is not the file that was archived"):
+        restore(engine, ids[0])
+
+
+def test_what_killed_archivings_left_unfinished_is_removed_by_the_next_once_it_is_a_day_old(
+    sqlite_proof: Proof, tmp_path: Path
+) -> None:
+    engine, found = sqlite_proof
+    old, young, others = (tmp_path / name for name in (f"{'a' * 64}.1.part", f"{'b' * 64}.2.part", "notes.part"))
+    for path in (old, young, others):
+        path.touch()
+    for path in (old, others):
+        os.utime(path, (0, 0))
+    url = engine.url.render_as_string(hide_password=False)
+    said = shuffleboard("evaluations", "archive", found.evaluation, "--to", tmp_path, database_url=url)
+    assert f"removed {old.as_uri()}" in said.stderr
+    assert [path.exists() for path in (old, young, others)] == [False, True, True]
+
+
+@pytest.mark.parametrize("place", ["/proc/nowhere", "/dev/null/archives"])
+def test_an_impossible_folder_is_named_as_such(sqlite_proof: Proof, place: str) -> None:
+    engine, found = sqlite_proof
+    with pytest.raises(ArchiveError, match=rf"file://{place}: cannot be written to .* --to, or SHUFFLEBOARD_ARCHIVES"):
+        archive(engine, found.evaluation, place)
 
 
 @pytest.mark.one_engine
@@ -404,7 +497,7 @@ def kill_at_seeded_points(engine: Engine, evaluation_id: int, points: int) -> No
             known = set() if row is None else {session.get_one(Evaluation, evaluation_id).seal}
             report = verify_evaluation(session, evaluation_id)
             assert report["ok"], report["problems"]
-            unknown, missing = orphans(session, store_at())
+            unknown, missing = orphans(session, store_at(), older_than_s=0)
         assert (row is None) == bool(left), "neither lost nor double"
         assert not missing
         folder = store_at().folder

@@ -66,7 +66,7 @@ def test_predictions_move_into_a_store_are_read_there_and_come_back(
     with read_session(engine) as session:
         report = verify_all(session)
         assert report["ok"], report["problems"]
-        assert orphans(session, store_at()) == ([], [])
+        assert orphans(session, store_at(), older_than_s=0) == ([], [])
         row = session.get_one(Archive, found.evaluation)
         assert (row.location, row.digest) == (
             URL,
@@ -103,7 +103,7 @@ def test_archives_under_a_prefix_have_no_neighbours(
             (place / name).write_bytes(b"anything")
     with read_session(engine) as session:
         assert verify_all(session)["ok"]
-        assert orphans(session, store_at()) == ([f"{prefix}/{name}" for name in names], [])
+        assert orphans(session, store_at(), older_than_s=0) == ([f"{prefix}/{name}" for name in names], [])
         assert session.get_one(Archive, found.evaluation).location == prefix
     for evaluation_id in ids:
         assert restore(engine, evaluation_id) is not None

@@ -1,12 +1,13 @@
 """Boards as pages and as JSON: as they stand, as they stood, and what must not be shown."""
 
+import copy
 import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from sqlalchemy import func, select, text
 
-from registry.boards import history
+from registry.boards import history, planning
 from registry.boards.definition import BoardDefinition, SuiteDefinition
 from registry.boards.snapshots import refresh_boards, snapshot_digest
 from registry.boards.store import import_board, import_suite
@@ -105,6 +106,19 @@ def test_a_snapshot_of_an_older_version_is_shown_as_it_is_and_followed_by_a_new_
     assert "made before ranks were compared" in body(own.client, "/boards/main/scrutiny")
     assert refresh_boards(own.engine) == ["main"]
     assert "pairs of neighbours" in body(own.client, "/boards/main")
+
+
+def test_a_board_of_models_with_equal_answers_has_a_scrutiny_page(own):
+    load(own)
+    with write_session(own.engine) as session:
+        newest = session.scalars(select(BoardSnapshot)).one()
+        document = copy.deepcopy(newest.document)
+        for together in document["together"].values():
+            together["standard_error"] = 0.0
+        session.add(BoardSnapshot(board_id=newest.board_id, digest=snapshot_digest(document), document=document))
+    page = body(own.client, "/boards/main/scrutiny")
+    assert "would be found with a probability" not in page
+    assert planning.measured(document, "accuracy@cyclic") is None
 
 
 def test_sorting_by_another_column_shows_its_ranks(own):

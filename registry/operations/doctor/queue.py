@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import func, select
+from sqlalchemy import and_, func, or_, select
 
 from registry.db import database_now, read_session
 from registry.operations.doctor.findings import Context, Outcome, ok, problem, warning
@@ -33,13 +33,16 @@ def _is_waiting(context: Context) -> bool:
 
 def workers(context: Context) -> Outcome:
     """Who is alive, and who fell silent within a day without signing off."""
-    live = _rows(context, select(Worker.host, Worker.device).where(claims.worker_is_live()).order_by(Worker.host))
+    with read_session(context.engine) as session:
+        ended = claims.gone(session)
+    is_live = and_(claims.worker_is_live(), Worker.id.not_in(ended))
+    live = _rows(context, select(Worker.host, Worker.device).where(is_live).order_by(Worker.host))
     silent = _rows(
         context,
         select(Worker.host, Worker.pid, Worker.last_seen)
         .where(
             Worker.stopped_at.is_(None),
-            Worker.last_seen <= database_now(-claims.ALIVE_SECONDS),
+            or_(Worker.last_seen <= database_now(-claims.ALIVE_SECONDS), Worker.id.in_(ended)),
             Worker.last_seen > database_now(-A_DAY_S),
         )
         .order_by(Worker.last_seen.desc()),

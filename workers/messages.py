@@ -1,0 +1,74 @@
+"""Celery's Redis transport, which loses no worker to a message that cannot be read.
+
+Anybody with access to the broker may have written it. A message is only an entitlement to score one shard, so it is
+dropped and logged, and the reconciler sends another.
+"""
+
+import base64
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from kombu.transport import TRANSPORT_ALIASES, redis
+
+from registry.logs import log
+from registry.queue.hints import SCORE_TASK
+from registry.tables import QUEUES
+
+SHOWN: Final = 100
+"""Characters of an unreadable message that are logged."""
+
+
+class Channel(redis.Channel):  # type: ignore[misc]
+    """Reads messages off the queues; one that is no JSON in UTF-8 is dropped."""
+
+    def _brpop_read(self, **options: Any) -> Any:
+        try:
+            return super()._brpop_read(**options)
+        except (ValueError, RecursionError) as error:
+            _drop(f"{type(error).__name__}: {error}")
+            return True  # something was read
+
+
+class Transport(redis.Transport):  # type: ignore[misc]
+    """Hands messages to their consumers; one on a queue of shards that is not to score a shard is dropped."""
+
+    Channel = Channel
+
+    def _deliver(self, message: Any, queue: str) -> None:
+        if queue in QUEUES and not _is_hint(message):
+            _drop(repr(message))
+        else:
+            super()._deliver(message, queue)
+
+
+def _is_hint(message: Any) -> bool:
+    """Whether a message is one that `registry.queue.hints` sends: Celery takes for granted what is looked at here."""
+    try:
+        properties, headers = message["properties"], message["headers"]
+        arguments, named, options = json.loads(base64.b64decode(message["body"], validate=True))
+        return (
+            (message["content-type"], message["content-encoding"]) == ("application/json", "utf-8")
+            and properties["body_encoding"] == "base64"
+            and isinstance(properties["delivery_tag"], str)
+            and isinstance(properties["delivery_info"], Mapping)
+            and isinstance(headers["id"], str)
+            and headers["task"] == SCORE_TASK
+            and all(headers.get(name) is None for name in ("eta", "expires", "group", "shadow"))
+            and headers.get("timelimit") in (None, [None, None])
+            and [type(argument) for argument in arguments] == [int]
+            and named == {}
+            and all(value is None for value in options.values())
+        )
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
+        return False
+
+
+def _drop(what: str) -> None:
+    log.warning("message_unreadable", message=what[:SHOWN], remedy="find out who else writes to this Redis")
+
+
+def use() -> None:
+    """Makes this the transport of all redis:// and rediss:// connections of this process."""
+    for scheme in ("redis", "rediss"):
+        TRANSPORT_ALIASES[scheme] = f"{__name__}:Transport"
