@@ -28,4 +28,4 @@ def single_sign_on(context: Context) -> Outcome:
     return ok(f"{issuer} answers, with its keys; whether it knows this client is seen when somebody signs in")
 
 
-CHECKS: Final = (Check("single sign-on", single_sign_on),)
+CHECKS: Final = (Check("single sign-on", single_sign_on, far=True),)

@@ -139,8 +139,10 @@ class Store:
             raise ArchiveError(f"{place}: cannot be read or written ({reason}); check the store") from None
 
 
-def store_at(url: str = "", settings: Settings | None = None) -> Store:
+def store_at(url: str = "", settings: Settings | None = None, *, seconds: float = _SECONDS) -> Store:
     """The store at a URL or path; empty: the one that settings name.
+
+    seconds: how long connecting to it, or an answer of it, may take; a shorter time also means fewer tries.
 
     Raises UsageError for a URL that is neither a folder nor in S3, or credentials of which one is missing.
     """
@@ -156,7 +158,7 @@ def store_at(url: str = "", settings: Settings | None = None) -> Store:
         if not parts.netloc:
             raise UsageError(f"{wanted}: names no bucket; give s3://bucket/prefix")
         path = f"{parts.netloc}{parts.path}".rstrip("/")
-        return Store(f"s3://{path}", _s3(*keys, settings.archives_endpoint, settings.archives_region), path)
+        return Store(f"s3://{path}", _s3(*keys, settings.archives_endpoint, settings.archives_region, seconds), path)
     if parts.scheme in ("", "file"):
         folder = Path(unquote(parts.path) if parts.scheme else wanted).expanduser().resolve()
         return Store(folder.as_uri(), fs.LocalFileSystem(), str(folder))
@@ -164,9 +166,11 @@ def store_at(url: str = "", settings: Settings | None = None) -> Store:
 
 
 @lru_cache(maxsize=4)
-def _s3(access_key: str, secret_key: str, endpoint: str, region: str) -> fs.FileSystem:
+def _s3(access_key: str, secret_key: str, endpoint: str, region: str, seconds: float) -> fs.FileSystem:
     server = urlsplit(endpoint)
-    options: dict[str, Any] = {"connect_timeout": _SECONDS, "request_timeout": _SECONDS}
+    options: dict[str, Any] = {"connect_timeout": seconds, "request_timeout": seconds}
+    if seconds < _SECONDS:
+        options["retry_strategy"] = fs.AwsStandardS3RetryStrategy(max_attempts=2)
     if endpoint:
         # Many stores but Amazon's refuse what is sent with a checksum after it, as Amazon's library does by default.
         # What is archived is read back and compared in any case.

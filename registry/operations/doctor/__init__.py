@@ -1,8 +1,11 @@
 """`shuffleboard doctor`: checks a deployment and reports what was found and what to do.
 
-One small function a check; CHECKS lists them all.
+One small function a check; CHECKS lists them all. Those that ask other hosts run next to the others and are given up
+after a few seconds, so that an answer comes soon whatever hangs.
 """
 
+import threading
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from typing import Final
@@ -11,27 +14,31 @@ from redis.exceptions import RedisError
 from sqlalchemy.exc import DBAPIError
 
 from registry.errors import ShuffleboardError
-from registry.operations.doctor import database, host, queue, services
+from registry.operations.doctor import database, host, queue, services, settings
 from registry.operations.doctor.findings import Check, Context, Finding, Limits, Outcome, ok, problem, warning
 
 __all__ = ["CHECKS", "Check", "Context", "Finding", "Limits", "Outcome", "examine", "ok", "problem", "warning"]
 
 CHECKS: Final = (
-    Check("database", database.reachable),
+    Check("settings", settings.names),
+    Check("public address", settings.addresses),
+    Check("files", settings.files),
+    Check("prices", settings.prices),
+    Check("database", database.reachable, far=True),
     Check("schema", database.revision, "database"),
     Check("writing", database.writable, "schema"),
     Check("triggers", database.triggers, "schema"),
     Check("views", database.views, "schema"),
     Check("rights", database.rights, "schema", "postgresql"),
-    Check("readers", database.readers, "schema", "postgresql"),
+    Check("readers", database.readers, "schema", "postgresql", far=True),
     Check("database file", database.sqlite_file, "schema", "sqlite"),
     Check("database space", database.database_space, "database"),
     Check("connections", database.connections, "schema", "postgresql"),
-    Check("replica", database.replica, "schema", "postgresql"),
+    Check("replica", database.replica, "schema", "postgresql", far=True),
     Check("statistics", database.statistics, "schema", "postgresql"),
-    Check("archives", services.archives, "schema"),
-    Check("broker", services.broker),
-    Check("clocks", services.clocks, "database"),
+    Check("archives", services.archives, "schema", far=True),
+    Check("broker", services.broker, far=True),
+    Check("clocks", services.clocks, "database", far=True),
     Check("workers", queue.workers, "schema"),
     Check("queues", queue.queues, "schema"),
     Check("versions", queue.versions, "schema"),
@@ -41,12 +48,18 @@ CHECKS: Final = (
     Check("waiting", queue.waiting, "schema"),
     Check("sealing", queue.sealing, "schema"),
     Check("models", host.models, "schema"),
-    Check("endpoints", services.endpoints, "schema"),
+    Check("endpoints", services.endpoints, "schema", far=True),
     Check("data directory", host.data_directory),
     Check("secret key", host.secret_key),
-    Check("accelerator", host.accelerator),
+    Check("signing key", settings.signing_key),
+    Check("timestamps", services.timestamps, far=True),
+    Check("accelerator", host.accelerator, far=True),
 )
 """Every check of the registry, in this order."""
+
+
+FAR_SECONDS: Final = 7.0
+"""How long all checks that ask others may take together."""
 
 
 def examine(context: Context, checks: Iterable[Check] = CHECKS) -> Iterator[Finding]:
@@ -54,14 +67,44 @@ def examine(context: Context, checks: Iterable[Check] = CHECKS) -> Iterator[Find
 
     A check whose needs are not met is skipped, and says so. Nothing is changed.
     """
+    until = time.monotonic() + FAR_SECONDS
+    of_engine = [check for check in checks if check.dialect in ("", context.engine.dialect.name)]
     in_order = {""}
-    for check in checks:
-        if check.dialect not in ("", context.engine.dialect.name):
-            continue
-        outcome = _look(check, context) if check.needs in in_order else _unmet(check)
+    far: dict[str, _Far] = {}
+    for number, check in enumerate(of_engine):
+        if check.far and check.name not in far and check.needs in in_order:
+            far[check.name] = _Far(check, context)
+        if check.name in far:
+            outcome = far[check.name].outcome(until)
+        else:
+            outcome = _look(check, context) if check.needs in in_order else _unmet(check)
         if check.name in ("database", "schema") and outcome.status == "ok":
             in_order.add(check.name)
+        if check.name in ("database", "schema"):  # what can be asked from here on is asked at once
+            for later in of_engine[number + 1 :]:
+                if later.far and later.needs in in_order and later.name not in far:
+                    far[later.name] = _Far(later, context)
         yield Finding(**asdict(outcome), name=check.name)
+
+
+class _Far:
+    """A check under way in a thread of its own, which nothing waits for once its time is up."""
+
+    def __init__(self, check: Check, context: Context) -> None:
+        self._found: list[Outcome] = []
+        self._thread = threading.Thread(target=lambda: self._found.append(_look(check, context)), daemon=True)
+        self._thread.start()
+
+    def outcome(self, until: float) -> Outcome:
+        """What was found by then."""
+        self._thread.join(max(0.0, until - time.monotonic()))
+        if self._found:
+            return self._found[0]
+        return problem(
+            f"no answer within {FAR_SECONDS:g} s",
+            "what is asked here accepts connections and does not answer, or is behind a firewall that drops packets: "
+            "look at its own log, and at the address in the settings",
+        )
 
 
 def _look(check: Check, context: Context) -> Outcome:
@@ -70,6 +113,8 @@ def _look(check: Check, context: Context) -> Outcome:
     except (DBAPIError, RedisError, ShuffleboardError, OSError) as error:
         reason = " ".join(str(getattr(error, "orig", error)).split())
         return problem(f"could not be checked: {reason}", "give this account permission, or fix what is named here")
+    except Exception as error:  # noqa: BLE001 - one check that breaks must not silence the others
+        return problem(f"could not be checked: {type(error).__name__}: {error}", "report this as a bug")
 
 
 def _unmet(check: Check) -> Outcome:

@@ -10,6 +10,7 @@ from shutil import disk_usage
 from typing import Any, Final
 
 from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
 
 from registry.db import get_engine, is_pooled, read_session
 from registry.errors import DatabaseError
@@ -66,11 +67,55 @@ def reachable(context: Context) -> Outcome:
     try:
         history.current(context.engine)
     except DatabaseError as error:
-        return problem(str(error), "start it, and check URL, password and certificates in SHUFFLEBOARD_DATABASE_URL")
+        return problem(str(error), remedy_of(str(error)))
     if context.engine.dialect.name == "sqlite":
         return ok(f"SQLite {sqlite3.sqlite_version}, {file_of(context)}")
     version, user = rows_of(context, "SELECT current_setting('server_version'), current_user")[0]
     return ok(f"PostgreSQL {version}, {history.shown(context.engine)} as {user}")
+
+
+URL: Final = "SHUFFLEBOARD_DATABASE_URL"
+REMEDIES: Final = {
+    r'role "(?P<name>[^"]*)" does not exist': (
+        f"make the role {{name}} with `shuffleboard db roles`, run as a superuser, or correct the user in {URL}"
+    ),
+    r'database "(?P<name>[^"]*)" does not exist': (
+        f"make it (createdb {{name}}) and run `shuffleboard db upgrade`, or correct the name in {URL}"
+    ),
+    "password authentication failed|no password supplied": (
+        f"correct the password in {URL}, or give the role another one: shuffleboard db roles --prompt"
+    ),
+    "not permitted to log in": "let the role log in: shuffleboard db roles, run as a superuser",
+    "no pg_hba.conf entry": (
+        "add a line for this host, database and role to the server's pg_hba.conf, and reload the server"
+    ),
+    "too many clients|remaining connection slots|too many connections": (
+        "raise max_connections, or use a connection pooler; restart what holds connections for nothing"
+    ),
+    "starting up|shutting down|recovery mode": "wait until the server has started; if it does not, look at its log",
+    "translate host name|resolve host|Name or service not known|getaddrinfo|nodename nor servname": (
+        f"correct the host in {URL}, or this host's name resolution"
+    ),
+    r"certificate|\bSSL\b|\bTLS\b": f"check sslmode, sslrootcert and the server's certificate in {URL}",
+    "timeout|timed out|No route|unreachable": f"check host and port in {URL}, and the firewalls in between",
+    "Connection refused": f"start PostgreSQL, or correct host and port in {URL}",
+    "permission denied": "give the role its rights: shuffleboard db roles, run as a superuser",
+    "not a database|malformed|disk image": (
+        f"put the right file back: restore a backup with `shuffleboard db restore`, or correct {URL}"
+    ),
+    "unable to open database file|readonly database|Is a directory": (
+        f"make file and folder readable and writable for this account, or correct {URL}"
+    ),
+}
+"""What the database's error says, and what to do then; the first that fits."""
+
+
+def remedy_of(error: str) -> str:
+    """What to do about a database that cannot be used, by its own error."""
+    for pattern, remedy in REMEDIES.items():
+        if found := re.search(pattern, error, re.IGNORECASE):
+            return remedy.format(**found.groupdict())
+    return f"start it, and check URL, password and certificates in {URL}"
 
 
 def writable(context: Context) -> Outcome:
@@ -88,12 +133,38 @@ def writable(context: Context) -> Outcome:
             with context.engine.connect() as connection:
                 connection.exec_driver_sql(statement)
                 connection.rollback()
-    except (sqlite3.Error, DatabaseError) as error:
-        return problem(
-            f"cannot be written: {error}",
-            "make file and folder writable for this account; if it is locked, stop the process that holds the lock",
-        )
+    except (sqlite3.Error, DatabaseError, DBAPIError) as error:
+        reason = " ".join(str(getattr(error, "orig", error)).split())
+        return problem(f"cannot be written: {reason}", _remedy_of_writing(context, reason))
+    if context.engine.dialect.name == "sqlite" and (closed := _closed_to_writing(file_of(context))):
+        return problem(closed, f"chmod 600 {file_of(context)}, and make its folder writable for this account")
     return ok("can be written")
+
+
+def _closed_to_writing(file: Path) -> str:
+    """What the modes of a SQLite file and its folder forbid, which root alone would not notice; empty: nothing."""
+    for path in (file, file.parent):
+        mode = stat.S_IMODE(path.stat().st_mode)
+        if not mode & 0o222:
+            return f"cannot be written: mode {mode:o} of {path} lets no account but root"
+    return ""
+
+
+def _remedy_of_writing(context: Context, reason: str) -> str:
+    if "locked" in reason:
+        return "stop the process that holds the lock, or wait for it"
+    if context.engine.dialect.name == "sqlite":
+        return "make file and folder writable for this account, and free space on the disk"
+    if "read-only" in reason:
+        if value_of(context, "SELECT pg_is_in_recovery()"):
+            return (
+                "this is a standby: set SHUFFLEBOARD_DATABASE_URL to the primary, or promote it (SELECT pg_promote())"
+            )
+        return (
+            "somebody set default_transaction_read_only: as a superuser, ALTER DATABASE … RESET "
+            "default_transaction_read_only (also ALTER ROLE, and postgresql.conf), and reconnect"
+        )
+    return remedy_of(reason)
 
 
 def revision(context: Context) -> Outcome:

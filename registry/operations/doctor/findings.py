@@ -73,9 +73,11 @@ class Check:
     """One thing to look at.
 
     needs: what must be in order before it can be looked at. dialect: the only engine on which it means something.
+    far: it asks other hosts or programs, which may take their time, so it is looked at next to the others.
     """
 
     name: str
     look: Callable[[Context], Outcome]
     needs: Literal["", "database", "schema"] = ""
     dialect: Literal["", "sqlite", "postgresql"] = ""
+    far: bool = False

@@ -1,10 +1,12 @@
 """Checks of what stands beside the database: the broker, the clocks, and the servers of models."""
 
+import os
 import socket
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from redis import Redis
@@ -12,12 +14,18 @@ from redis.exceptions import RedisError
 from sqlalchemy import func, select
 
 from registry.db import database_now, read_session
-from registry.errors import ShuffleboardError, UsageError
-from registry.files.stores import store_at
+from registry.errors import ArchiveError, ShuffleboardError, UsageError
+from registry.files.stores import Store, store_at
+from registry.operations.doctor.database import file_system, room
 from registry.operations.doctor.findings import Context, Outcome, ok, problem, warning
 from registry.queue.broker import SOCKET_SECONDS, broker_shown, open_broker
 from registry.revisions.endpoints import find_endpoint, host_of, load_endpoints
 from registry.tables import Archive, Model, ModelRevision
+
+STORE_SECONDS: Final = 2.0
+"""How long a store of archives may take for one answer, tried twice."""
+READ_ONLY: Final = frozenset({"proc", "sysfs", "squashfs", "iso9660"})
+"""File systems that take no files, whoever asks."""
 
 
 def host_now() -> datetime:
@@ -62,10 +70,16 @@ def broker(context: Context) -> Outcome:
 
 
 def archives(context: Context) -> Outcome:
-    """Whether the file of every archived evaluation is there, and no other."""
+    """Whether archives can be written and read, and the file of every archived evaluation is there, and no other."""
     from registry.operations.archiving import orphans
 
-    store = store_at("", context.settings)
+    store = store_at("", context.settings, seconds=STORE_SECONDS)
+    try:
+        store.names()
+    except ArchiveError as error:
+        return problem(str(error), _remedy_of_store(str(error), store))
+    if store.folder is not None and (fault := _folder(context, store.folder)):
+        return fault
     with read_session(context.engine) as session:
         unknown, missing = orphans(session, store)
         number = session.scalar(select(func.count()).select_from(Archive)) or 0
@@ -81,6 +95,59 @@ def archives(context: Context) -> Outcome:
             "database needs them",
         )
     return ok(f"{number} evaluations, in {store.url} unless archived elsewhere" if number else "nothing is archived")
+
+
+def _folder(context: Context, folder: Path) -> Outcome | None:
+    """What keeps a folder, which need not be there yet, from taking archives."""
+    there = next(place for place in (folder, *folder.parents) if place.exists())
+    remedy = "set SHUFFLEBOARD_ARCHIVES to a folder that this account can write to, or make this one so"
+    if not there.is_dir():
+        return problem(f"{folder}: {there} is a file, not a folder", remedy)
+    if not os.access(there, os.W_OK | os.X_OK) or file_system(there) in READ_ONLY:
+        return problem(f"{folder}: cannot be created or written to", remedy)
+    if not context.settings.archives and not folder.exists():
+        return None  # nobody archives here; the data directory's own check looks at its disk
+    found = room(context, there, str(folder))
+    return None if found.status == "ok" else found
+
+
+def _remedy_of_store(error: str, store: Store) -> str:
+    """What to do about what an S3-compatible store answered."""
+    text = error.lower()
+    bucket = urlsplit(store.url).netloc
+    keys = "SHUFFLEBOARD_ARCHIVES_ACCESS_KEY and SHUFFLEBOARD_ARCHIVES_SECRET_KEY"
+    if store.folder is not None:
+        return "set SHUFFLEBOARD_ARCHIVES to a folder that this account can read and write"
+    if "signature" in text:
+        return f"correct the secret key: {keys} do not belong together"
+    if "access key id" in text or "invalidaccesskeyid" in text:
+        return f"correct the access key: the store does not know it ({keys})"
+    if "access_denied" in text or "access denied" in text or "403" in text or "forbidden" in text:
+        return f"correct {keys}, or give this key the right to list, read and write bucket {bucket}"
+    if "no_such_bucket" in text or "does not exist" in text or "not found" in text or "404" in text:
+        return f"make bucket {bucket} in the store, or correct SHUFFLEBOARD_ARCHIVES"
+    if "certificate" in text or "ssl" in text:
+        return "give the host the certificate of the store's authority (AWS_CA_BUNDLE), or correct its address"
+    return "start the store, let this host reach it, or correct SHUFFLEBOARD_ARCHIVES_ENDPOINT"
+
+
+def timestamps(context: Context) -> Outcome:
+    """Whether the authority that timestamps signatures can be reached. No timestamp is asked for."""
+    url = context.settings.timestamp_url
+    if not url:
+        return ok("none is set: signatures are without a timestamp")
+    parts = urlsplit(url)
+    try:
+        socket.create_connection(
+            (str(parts.hostname), parts.port or {"http": 80, "https": 443}[parts.scheme]), SOCKET_SECONDS
+        ).close()
+    except (OSError, ValueError, UnicodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        return problem(
+            f"{url} does not answer ({reason}); signatures of the chain's head are not made",
+            "let this host reach it, or correct or unset SHUFFLEBOARD_TIMESTAMP_URL",
+        )
+    return ok(f"{url} accepts connections")
 
 
 def clocks(context: Context) -> Outcome:

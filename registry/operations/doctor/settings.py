@@ -1,0 +1,109 @@
+"""Checks of the settings themselves: their names, and the files and addresses that they give."""
+
+import os
+import stat
+from collections.abc import Callable, Iterator
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from registry.errors import NotFoundError, ShuffleboardError
+from registry.operations.doctor.findings import Context, Outcome, ok, problem, warning
+from registry.proof.signing import key_path, read_key
+from registry.providers.prices import load_prices
+from registry.settings import ENVIRONMENT, Settings
+
+ALSO: Final = frozenset(
+    f"{ENVIRONMENT}{name}"
+    for name in ("TOKEN", "URL", "BUILD_REVISION", "COMPLETE", "WEB_IMAGE", "WORKER_IMAGE", "WORKER_GPU_IMAGE")
+)
+"""Variables of the Python client, of builds, of shells and of Compose, which are no settings."""
+
+
+def names(_context: Context) -> Outcome:
+    """Whether every variable that looks like a setting is one."""
+    known = {f"{ENVIRONMENT}{field.upper()}" for field in Settings.model_fields}
+    known |= {f"{name}_FILE" for name in known} | ALSO
+    found = sorted(name for name in os.environ if name.upper().startswith(ENVIRONMENT))
+    unknown = [name for name in found if name.upper() not in known and not name.startswith(f"{ENVIRONMENT}TEST_")]
+    if not unknown:
+        return ok(f"{len(found)} are set, and all are known")
+    near = [(name, get_close_matches(name.upper(), sorted(known), 1, 0.7)) for name in unknown]
+    return warning(
+        f"no such setting: {', '.join(unknown)}",
+        "; ".join(f"write {close[0]} instead of {name}" if close else f"unset {name}" for name, close in near),
+    )
+
+
+def addresses(context: Context) -> Outcome:
+    """Whether the addresses that visitors and others are given are complete."""
+    url = context.settings.public_url
+    if not url:
+        return ok("none is set: links in feeds and webhooks have the address of the request")
+    parts = urlsplit(url)
+    example = "such as https://board.example.org"
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        return problem(
+            f"SHUFFLEBOARD_PUBLIC_URL={url} is no URL with a scheme and a host: links in feeds and webhooks lead "
+            "nowhere, and cookies are sent without https",
+            f"write the whole URL, {example}",
+        )
+    if parts.query or parts.fragment:
+        return problem(
+            f"SHUFFLEBOARD_PUBLIC_URL={url} has a query or a fragment, to which no path can be added",
+            f"write the URL without it, {example}",
+        )
+    if parts.scheme == "http" and parts.hostname not in ("localhost", "127.0.0.1", "::1"):
+        return warning(
+            f"SHUFFLEBOARD_PUBLIC_URL={url} is without TLS, so passwords and cookies can be read on the way",
+            "put a reverse proxy with a certificate in front, and set the https:// URL",
+        )
+    return ok(url)
+
+
+def prices(context: Context) -> Outcome:
+    """Whether the file of prices can be read and understood."""
+    try:
+        found = load_prices(context.settings.prices)
+    except ShuffleboardError as error:
+        return problem(str(error), "correct SHUFFLEBOARD_PRICES or its file; without it no provider can be asked")
+    count = sum(map(len, found.prices.values()))
+    return ok(f"{count} prices in {found.currency}, as of {found.as_of}")
+
+
+def signing_key(context: Context) -> Outcome:
+    """Whether the key that signs the chain can be read, by its owner alone."""
+    path = key_path(context.settings)
+    try:
+        read_key(path)
+    except NotFoundError:
+        if context.settings.signing_key is None:
+            return ok("none: the chain's head is not signed")
+        return problem(
+            f"SHUFFLEBOARD_SIGNING_KEY={path}: no such file, so the chain's head is not signed",
+            "put the key back, make a new one with `shuffleboard chain key new`, or unset the variable",
+        )
+    except ShuffleboardError as error:
+        remedy = f"chmod 600 {path}" if "chmod" in str(error) else "put the right key back, from a backup"
+        return problem(f"{error}; the chain's head is not signed", remedy)
+    return ok(f"{path}, mode {stat.S_IMODE(path.stat().st_mode):o}")
+
+
+def files(context: Context) -> Outcome:
+    """Whether the files that settings name for programs are there."""
+    missing = [
+        f"{ENVIRONMENT}{name.upper()}={path}" for name, path, is_right in _named(context.settings) if not is_right(path)
+    ]
+    if missing:
+        return problem(
+            f"no such file: {', '.join(missing)}", "correct the path, put the file there, or unset the variable"
+        )
+    return ok("every file that a setting names is there")
+
+
+def _named(settings: Settings) -> Iterator[tuple[str, Path, Callable[[Path], bool]]]:
+    if settings.harness_python:
+        yield "harness_python", Path(settings.harness_python), lambda path: os.access(path, os.X_OK)
+    if settings.oidc_roles:
+        yield "oidc_roles", Path(settings.oidc_roles).expanduser(), Path.is_file
