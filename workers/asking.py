@@ -152,7 +152,7 @@ class LocalModel:
         speed = WritingSpeed(len(items), int(generation["max_tokens"]))
         found: dict[int, Written] = {}
 
-        def done(place: int, text: Generated) -> None:
+        def done(place: int, text: "Generated") -> None:
             output = Output(
                 text.text, finish="stop" if text.finished else "length", opened=opened[place], forced=text.forced
             )

@@ -392,6 +392,13 @@ def test_a_prompt_that_does_not_fit_with_what_may_follow_is_refused() -> None:
         generate(loaded, [GenerationPrompt("", "x")], GREEDY, budget_tokens=LARGE)
 
 
+def test_a_text_ends_where_the_context_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("workers.engine.generation.LEAST_ROOM", 20)
+    prompts = [GenerationPrompt("a" * (CONTEXT - 30), "x"), GenerationPrompt("a", "y")]
+    ended = generate(tiny(), prompts, GREEDY | {"max_tokens": 40}, budget_tokens=LARGE)
+    assert [(one.tokens, one.finished) for one in ended] == [(30, False), (40, False)]
+
+
 @pytest.mark.parametrize(
     ("kind", "chat", "text", "first"),
     [

@@ -45,6 +45,9 @@ MOST_ROWS: Final = {"cpu": 64, "cuda": 256}
 ROOM_TOKENS: Final = 256
 """A batch begins with room for so many tokens after each prompt."""
 
+LEAST_ROOM: Final = 1024
+"""A model whose context ends before a protocol's limit of tokens must leave at least so many of them after a prompt."""
+
 SHARED_TOKENS: Final = 32
 """A beginning that prompts share is computed once if it is at least so long."""
 
@@ -193,14 +196,17 @@ def generate_counted(
     done: is given each text, with the prompt's place, as soon as it has ended. stepped: is given how many tokens each
     step has written.
     should_stop is asked after each step; a true answer raises InterruptedScoringError.
-    Raises EngineError for a prompt that does not fit into the context with what may follow it, for one without tokens,
-    and for a model whose numbers overflow.
+    A text that may be longer than the model's context allows is cut off there, as at its limit.
+    Raises EngineError for a prompt that leaves the context no room for LEAST_ROOM tokens, or all that may follow; for
+    one without tokens, and for a model whose numbers overflow.
     """
     writer = _Writer(loaded, effective_parameters(loaded, generation), should_stop, kept_special, done, stepped)
     contexts = [_context(loaded.tokenizer, prompt) for prompt in prompts]
     for context in contexts:
         _check_fits(len(context), int(generation["max_tokens"]), loaded.max_length)
-    rows = [_Row(index, prompts[index], context) for index, context in enumerate(contexts)]
+    most = int(generation["max_tokens"])
+    room = [most if loaded.max_length is None else min(most, loaded.max_length - len(one)) for one in contexts]
+    rows = [_Row(index, prompts[index], context, room[index]) for index, context in enumerate(contexts)]
     # Longest first, so that a batch that does not fit in memory shows at once; the same prompts beside one another.
     rows.sort(key=lambda row: (-len(row.context), row.context, row.index))
     return writer.write(rows, budget_tokens), Counted(sum(map(len, contexts)), writer.computed)
@@ -236,7 +242,7 @@ def _context(tokenizer: Any, prompt: GenerationPrompt) -> list[int]:
 def _check_fits(tokens: int, max_tokens: int, limit: int | None) -> None:
     if tokens == 0:
         raise EngineError("a prompt has no tokens to continue; use a protocol with a non-empty prompt")
-    if limit is not None and tokens + max_tokens > limit:
+    if limit is not None and limit - tokens < min(max_tokens, LEAST_ROOM):
         raise EngineError(
             f"a prompt has {tokens} tokens and up to {max_tokens} may follow, but the model's context is {limit}; use "
             "fewer shots, a lower max_tokens or a model with a longer context"
@@ -245,11 +251,12 @@ def _check_fits(tokens: int, max_tokens: int, limit: int | None) -> None:
 
 @dataclass(eq=False)
 class _Row:
-    """A text that is being written. forced: tokens that come next, whatever the model says."""
+    """A text that is being written. most: its tokens. to_come: tokens that are next, whatever the model says."""
 
     index: int
     prompt: GenerationPrompt
     context: list[int]
+    most: int
     written: list[int] = field(default_factory=list)
     to_come: deque[int] = field(default_factory=deque)
     forced: bool = False
@@ -300,7 +307,7 @@ class _Writer:
         most = MOST_ROWS.get(self._loaded.device.type, MOST_ROWS["cpu"])
         while waiting and len(batch) < most:
             row = waiting[0]
-            room = min(ROOM_TOKENS, self._parameters["max_tokens"] - len(row.written))
+            room = min(ROOM_TOKENS, row.most - len(row.written))
             length = max(longest, len(row.all) + room)
             if batch and (len(batch) + 1) * length > budget_tokens:
                 break
@@ -357,7 +364,7 @@ class _Writer:
         if not ended and self._stop(self._text(recent)) is not None:
             # The whole text is decoded only where its end holds a stop sequence, not at each step.
             ended = self._stop(self._text(row.written)) is not None
-        if not ended and len(row.written) < self._parameters["max_tokens"] and not self._cut_off(row):
+        if not ended and len(row.written) < row.most and not self._cut_off(row):
             return False
         shown = row.written[:-1] if row.written[-1] in self._parameters["end_tokens"] else row.written
         text = self._text(shown)
