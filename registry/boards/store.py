@@ -313,10 +313,16 @@ def evaluations_of_entry(
         query = query.where(published(session))
     exact, _ = asked_digests(entry)
 
-    def preference(evaluation: Evaluation) -> tuple[bool, bool, bool]:
-        """In full before in part, decided before sampled, the entry's own questions before the whole benchmark."""
+    def preference(evaluation: Evaluation) -> tuple[bool, ...]:
+        """In full before in part, decided before sampled, the entry's own questions before the whole benchmark.
+
+        Of imported sets, which have one name whatever they hold, several orders before one, and those that asked every
+        order equally often before those that mix repeats of some among them.
+        """
         sampled, stopped = evaluation.sampled_for is not None, evaluation.stopped_for is not None
-        return not (sampled or stopped), stopped, evaluation.asked_digest == exact
+        most, prompts = evaluation.distinct_prompts_max or 0, evaluation.variants_max or 0
+        several, mixed = most > 1, most > 0 and prompts % most > 0
+        return not (sampled or stopped), stopped, several, not mixed, evaluation.asked_digest == exact
 
     found: dict[int, Evaluation] = {}
     for evaluation in session.scalars(query.order_by(Evaluation.id)):

@@ -256,7 +256,7 @@ def _of_axis(axis: _Axis) -> tuple[Metric, ...]:
         metric(
             "fluctuation_rate",
             f"Fluctuation over {axis.levels}",
-            "Questions whose answer changes with {} alone.",
+            "Questions whose answers are not all the same under several levels of {} alone.",
             r"1 - \frac{1}{B} \sum_{b} [ m_{1b} = m_{2b} = \ldots = m_{Ab} ]",
             fluctuation_rate,
             (

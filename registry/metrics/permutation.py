@@ -276,7 +276,7 @@ METRICS: Final = (
         label="Fluctuation rate",
         zero_or_one=True,
         better="lower",
-        summary="Questions whose answer changes with the order of the options.",
+        summary="Questions whose answers, one in each order of the options, are not all the same.",
         formulas=(r"\text{FR} = 1 - \prod_{j=1}^{|R|} [ m_1 = m_j ]",),
         sources=(goliakova("Eq. 1–9, FR"),),
         needs=TWO_ORDERS,

@@ -193,11 +193,13 @@ def asking(row: Mapping[str, Any], variants: str = PROPOSED) -> str:
     return shlex.join(parts)
 
 
-def not_ranked(row: Mapping[str, Any], metric: str) -> dict[str, str] | None:
+def not_ranked(row: Mapping[str, Any], metric: str, unread: str | None = None) -> dict[str, str] | None:
     """Why a complete row of the leaderboard has no rank by a metric that needs two orders: `reason` and `command`.
 
-    None for those that have a rank, and where something else than the orders is missing.
+    unread: why it has none by any metric. None for those that have a rank, and where something else is missing.
     """
+    if unread is not None:
+        return {"reason": unread, "command": asking(row, row["variants"])}
     if row["rank"] is not None or not row["complete"] or not METRICS[metric].needs_two_prompts or not one_order(row):
         return None
     return {"reason": why_undefined(metric, row), "command": asking(row)}

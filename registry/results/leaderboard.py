@@ -17,6 +17,7 @@ from sqlalchemy import (
     ColumnElement,
     FrameClause,
     FrameClauseType,
+    Integer,
     Select,
     and_,
     case,
@@ -55,6 +56,7 @@ from registry.tables import (
     VariantSet,
 )
 from registry.verdicts.facts import NO_VERDICT
+from registry.verdicts.sections import UNREADABLE
 
 UNFINISHED: Final = ("queued", "running", "paused", "failed")
 TEXT_COLUMNS: Final = ("model", "benchmark", "variants", "protocol")
@@ -116,8 +118,22 @@ def group_key(row: Row) -> tuple[Any, ...]:
         row["protocol_id"],
         row["part"] is not None,
         json.dumps(row["part"], sort_keys=True),
-        row["asked_digest"],
+        *_group(row),
     )
+
+
+def _group(row: Row) -> tuple[str, int]:
+    """What the members of a group have in common: what they were asked, and whether prompts were repeated."""
+    return row["asked_digest"], row["repeated"]
+
+
+def _repeated(of: Any) -> ColumnElement[int]:
+    """1 if prompts were asked again, else 0: imported sets of both kinds have one name, and differ by what they hold.
+
+    of: Evaluation, or an alias of it.
+    """
+    asked_again = of.variants_max > of.distinct_prompts_max
+    return case((asked_again, literal_column("1", Integer)), else_=literal_column("0", Integer))
 
 
 def split_by_group(rows: Sequence[Row]) -> list[list[Row]]:
@@ -129,7 +145,7 @@ def split_by_group(rows: Sequence[Row]) -> list[list[Row]]:
 def _superseded() -> Select[Any]:
     """Evaluations hidden behind a replicate: all but the newest sealed one, or the newest where none is sealed.
 
-    A withdrawn one hides none.
+    A withdrawn one hides none, and of imported sets those with repeats and those without never hide one another.
 
     It starts at replicates other than the first, which are few: comparing every evaluation with its siblings costs more
     than the rest of a page.
@@ -146,6 +162,7 @@ def _superseded() -> Select[Any]:
             winner.state != "cancelled",
             stands(winner),
             or_(and_(winner.seal.is_not(None), loser.seal.is_(None)), later_winner),
+            or_(loser.seal.is_(None), _repeated(winner) == _repeated(loser)),
         )
     )
 
@@ -155,6 +172,7 @@ _SEALED: Final = Evaluation.seal.is_not(None)
 _WHOLE: Final = Evaluation.questions >= BenchmarkVersion.questions
 _FILTER: Final = type_coerce(Evaluation.specification, JSON())["questions"]
 _SAME: Final = Evaluation.asked_digest
+_REPEATED: Final = _repeated(Evaluation)
 _PART: Final = case((~_WHOLE, _FILTER), else_=null())
 _NAMES: Final = (
     Benchmark.name.label("benchmark"),
@@ -207,13 +225,14 @@ def count_groups(session: Session, asked: Selection) -> list[Row]:
         counted = (
             _standing(session, func.max(Evaluation.id).label("newest"), func.count().label("evaluations"))
             .where(*conditions)
-            .group_by(_SAME)
+            .group_by(_SAME, _REPEATED)
             .subquery()
         )
         # Of one evaluation of each group: the specifications of all are most of what the table holds.
         query = (
             select(
                 _SAME,
+                _REPEATED.label("repeated"),
                 Evaluation.benchmark_version_id,
                 Evaluation.protocol_id,
                 Evaluation.variant_set_id,
@@ -232,13 +251,13 @@ def measured_groups(session: Session, groups: Iterable[Row], metric: str) -> lis
     """Those of `count_groups` in which some evaluation has a value of the metric over all questions."""
     of = EvaluationMetric
     measured = (
-        _standing(session, _SAME)
+        _standing(session, _SAME, _REPEATED)
         .join(of, of.evaluation_id == Evaluation.id)
         .where(_SEALED, _scope(session, of, "all"), of.metric == metric, of.value.is_not(None))
         .distinct()
     )
-    found = set(session.scalars(measured))
-    return [group for group in groups if group["asked_digest"] in found]
+    found = {tuple(row) for row in session.execute(measured)}
+    return [group for group in groups if _group(group) in found]
 
 
 def filter_choices(session: Session) -> dict[str, list[str]]:
@@ -312,7 +331,7 @@ def _ranked_rows(
         row["rank"] = None if unreadable else ranks.get(evaluation_id)
         row["missing_answers"] = missing.get(evaluation_id)
         row["alone"] = row["rank"] is None and not unreadable and row[row["ranked_by"]] is not None
-        row["not_ranked"] = not_ranked(row, metric)
+        row["not_ranked"] = not_ranked(row, metric, UNREADABLE if unreadable else None)
     return [rows[evaluation_id] for evaluation_id in ids]
 
 
@@ -365,13 +384,13 @@ def _grouped_ids(
         elif passed < last:
             kept.append(group)
         passed += group["evaluations"]
-    query = _members(session, asked, ordering, _SAME)
+    query = _members(session, asked, ordering, _SAME, _REPEATED.label("repeated"))
     if len(kept) < len(found):  # a long list would only mislead the planner
         query = query.where(_SAME.in_([group["asked_digest"] for group in kept]))
-    members: dict[str, list[int]] = {}
+    members: dict[tuple[str, int], list[int]] = {}
     for row in session.execute(query) if kept else ():
-        members.setdefault(row.asked_digest, []).append(row.id)
-    ids = [evaluation_id for group in kept for evaluation_id in members.get(group["asked_digest"], ())]
+        members.setdefault((row.asked_digest, row.repeated), []).append(row.id)
+    ids = [evaluation_id for group in kept for evaluation_id in members.get(_group(group), ())]
     return ids[first - skipped : last - skipped]
 
 
@@ -466,7 +485,7 @@ def _ranks(session: Session, rows: Iterable[Row], metric: str, scope: str) -> di
     ranked = {row["evaluation_id"]: row["asked_digest"] for row in rows}
     member = _measured(session, metric, scope, set(ranked.values())).subquery().c
     rank = 1 + func.count().over(
-        partition_by=member.asked_digest,
+        partition_by=[member.asked_digest, member.repeated],
         order_by=member.value.asc() if METRICS[metric].better == "lower" else member.value.desc(),
         range_=FrameClause(None, RANK_TOLERANCE, FrameClauseType.UNBOUNDED, FrameClauseType.PRECEDING),
     )
@@ -474,8 +493,8 @@ def _ranks(session: Session, rows: Iterable[Row], metric: str, scope: str) -> di
         select(
             member.id,
             rank.label("rank"),
-            func.min(member.model_id).over(partition_by=member.asked_digest).label("first_model"),
-            func.max(member.model_id).over(partition_by=member.asked_digest).label("last_model"),
+            func.min(member.model_id).over(partition_by=[member.asked_digest, member.repeated]).label("first_model"),
+            func.max(member.model_id).over(partition_by=[member.asked_digest, member.repeated]).label("last_model"),
         )
         .subquery()
         .c
@@ -488,7 +507,7 @@ def _measured(session: Session, metric: str, scope: str, groups: Collection[str]
     """The members of these groups that have a value of a metric, in its current definition, with their models."""
     of = EvaluationMetric
     return (
-        _standing(session, Evaluation.id, _SAME, of.value, ModelRevision.model_id)
+        _standing(session, Evaluation.id, _SAME, _REPEATED.label("repeated"), of.value, ModelRevision.model_id)
         .join(ModelRevision, ModelRevision.id == Evaluation.model_revision_id)
         .join(of, of.evaluation_id == Evaluation.id)
         .where(
@@ -536,6 +555,7 @@ def _rows(session: Session, ids: Sequence[int], scope: str, metrics: Sequence[st
         select(
             *_OF_EVALUATION,
             _SAME,
+            _REPEATED.label("repeated"),
             Evaluation.benchmark_version_id,
             Evaluation.protocol_id,
             Evaluation.variant_set_id,
@@ -689,6 +709,7 @@ def asked_the_same(
             Model.name.label("model"),
             Model.parameters,
             _SAME,
+            _REPEATED.label("repeated"),
             of.metric,
             of.value,
             of.n,
@@ -709,17 +730,15 @@ def asked_the_same(
         .order_by(ModelRevision.number, Evaluation.id, of.definition_version)
     )
     # The newest comes last and stays.
-    found: dict[str, dict[str, Row]] = {}
+    found: dict[tuple[str, int], dict[str, Row]] = {}
     for row in rows_of(session, query):
-        members = found.setdefault(row["asked_digest"], {})
+        members = found.setdefault(_group(row), {})
         counts = {key: row.pop(key) for key in ("value", "n", "interval_low", "interval_high")}
         metric = row.pop("metric")
         if members.get(row["model"], {}).get("evaluation_id") != row["evaluation_id"]:
             members[row["model"]] = row | {"counts": {}}
         members[row["model"]]["counts"][metric] = counts
     return {
-        row["evaluation_id"]: [
-            peer for name, peer in found.get(row["asked_digest"], {}).items() if name != row["model"]
-        ]
+        row["evaluation_id"]: [peer for name, peer in found.get(_group(row), {}).items() if name != row["model"]]
         for row in rows
     }

@@ -123,12 +123,14 @@ def of_split(split: Split) -> tuple[Said, ...]:
     return every(SPLIT, split)
 
 
+UNREADABLE: Final = "More than half of its answers are missing"
+
 PLACE: Final[tuple[Case[Facts], ...]] = (
     Case(
         "place-unread",
         "more than half of the answers are missing",
         lambda facts: facts.unreadable,
-        lambda _: "More than half of its answers are missing",
+        lambda _: UNREADABLE,
     ),
     Case(
         "place-unlisted",

@@ -49,7 +49,7 @@ ORDER BY accuracy DESC"""
 @click.option("--port", type=click.IntRange(1, 65535), default=8000, show_default=True, help="Port to serve on.")
 @click.option("--install", default=None, help="Command that installs what workers need, run while the page is served.")
 def demo(recorded: bool, exit_after: bool, host: str, port: int, install: str | None) -> None:
-    """Show what the order of options decides: recorded answers of real models, then one scored while you watch.
+    """Show what the order of options costs: recorded answers of real models, then one scored while you watch.
 
     Imports the answers that ship with the package, prints a board and what it says, and serves it. Then a worker asks
     SmolLM2-135M-Instruct twelve questions, and the page follows. Everything is in one SQLite file; what is there
@@ -109,8 +109,8 @@ def _print_recorded(engine: Engine, story: Story) -> None:
     _say(story.sentence())
     _say(
         f"{len(story.once)} more models were asked {story.sampled} questions of MMLU-Pro once each: from "
-        f"{percent(story.once[best])} ({best}) to {percent(story.once[worst])} ({worst}). How much of that survives "
-        "when the options move, nobody has asked."
+        f"{percent(story.once[best])} ({best}) to {percent(story.once[worst])} ({worst}). How much of that would "
+        "survive reordering has not been tested."
     )
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Any, Final
 
 from sqlalchemy import Engine, func, select, text
@@ -16,15 +17,20 @@ from registry.db import read_session, write_session
 from registry.digests import sha256_file
 from registry.exchange.outputs import ImportRequest, import_columns, import_outputs
 from registry.lookups import stands
+from registry.metrics.repeats import across_orders, same_order
+from registry.results.readable import readable
 from registry.revisions.store import RevisionRequest, add_revision
 from registry.tables import (
     EngineFingerprint,
     Evaluation,
     EvaluationMetric,
+    Prediction,
     Question,
     QuestionScore,
     Shard,
 )
+from registry.verdicts.again import Again, of_again
+from registry.verdicts.facts import Number
 
 FOLDER: Final = Path(__file__).parent
 BOARD: Final = "demo"
@@ -74,19 +80,13 @@ COLUMNS: Final = ("accuracy", "average_accuracy", "worst_accuracy", "fluctuation
 
 @dataclass(frozen=True)
 class Story:
-    """What the demo tells, computed from what is stored. Shares of MedQA's questions, from 0 to 1.
+    """What the demo tells, computed from what is stored.
 
-    as_printed: right in the benchmark's own order; in_every_order: right in that and in all shuffles; every_time: right
-    in all repeats of the same prompt. orders, repeats: evaluations. question: id of one that flips.
-    once: model to accuracy on MMLU-Pro, on so many sampled questions, asked in one order; the best first.
+    again: a model in several orders, and asked the same prompt again. orders, repeats: evaluations. question: id of one
+    that flips. once: model to accuracy on MMLU-Pro, on so many sampled questions, asked in one order; the best first.
     """
 
-    questions: int
-    shuffles: int
-    repetitions: int
-    as_printed: float
-    in_every_order: float
-    every_time: float
+    again: Again
     orders: int
     repeats: int
     question: int
@@ -95,12 +95,7 @@ class Story:
 
     def sentence(self) -> str:
         """All of it in words."""
-        return (
-            f"{MISTRAL} answers {percent(self.as_printed)} of MedQA's {self.questions:,} questions right as printed, "
-            f"and {percent(self.in_every_order)} right under the original order and {self.shuffles} shuffles of the "
-            f"same options. Asked {self.repetitions} times without moving anything, it is right every time on "
-            f"{percent(self.every_time)}: part of the loss is chance, and the rest is the order of the options."
-        )
+        return str(of_again(self.again))
 
 
 def percent(share: float) -> str:
@@ -154,7 +149,6 @@ def told(session: Session) -> Story:
     stored = select(EvaluationMetric.metric, EvaluationMetric.value).filter_by(evaluation_id=orders, scope="all")
     values = {row.metric: row.value for row in session.execute(stored)}
     score = QuestionScore
-    again = session.execute(select(score.stored, score.correct).filter_by(evaluation_id=repeats)).all()
     # The question whose answers are right as printed and in about half of all orders, with as few different prompts.
     flipping = (
         select(Question.id)
@@ -163,7 +157,6 @@ def told(session: Session) -> Story:
         .order_by(func.abs(2 * score.correct - score.stored), score.agreeing, Question.ordinal)
         .limit(1)
     )
-    shuffles = session.scalar(select(func.max(score.others)).filter_by(evaluation_id=orders))
     once = session.execute(
         text(
             "SELECT model, accuracy, questions FROM leaderboard "
@@ -172,12 +165,7 @@ def told(session: Session) -> Story:
         {"benchmark": MMLU_PRO},
     ).all()
     return Story(
-        questions=len(again),
-        shuffles=shuffles or 0,
-        repetitions=max(row.stored for row in again),
-        as_printed=values["accuracy"],
-        in_every_order=values["worst_accuracy"],
-        every_time=sum(row.correct == row.stored for row in again) / len(again),
+        again=_again(session, orders, repeats, values),
         orders=orders,
         repeats=repeats,
         question=session.scalars(flipping).one(),
@@ -186,12 +174,58 @@ def told(session: Session) -> Story:
     )
 
 
+def _again(session: Session, orders: int, repeats: int, values: Mapping[str, float | None]) -> Again:
+    """The orders beside as many repeats of one prompt, over the questions that have both."""
+    import numpy as np
+
+    from registry.statistics.bootstrap import mean_intervals
+
+    asked = {evaluation: _right_by_prompt(session, evaluation) for evaluation in (orders, repeats)}
+    times = max(asked_times for counts in asked[repeats].values() for _, asked_times in counts)
+    pairs = [
+        (same, across)
+        for question, counts in asked[repeats].items()
+        if (same := same_order(counts, times)) is not None
+        and (across := across_orders(asked[orders].get(question, []), times)) is not None
+    ]
+    shown = [len(counts) for counts in asked[orders].values()]
+    same, across = (fmean(pair[place] for pair in pairs) for place in (0, 1))
+    (interval,) = mean_intervals(np.array([[one - other] for one, other in pairs]))
+    low, high = (None, None) if interval is None else (interval.low, interval.high)
+    return Again(
+        model=MISTRAL,
+        benchmark="MedQA",
+        questions=len(asked[repeats]),
+        printed=values["accuracy"] or 0.0,
+        everywhere=values["worst_accuracy"] or 0.0,
+        orders=(min(shown), max(shown)),
+        times=times,
+        same=same,
+        across=across,
+        cost=Number(same - across, len(pairs), low, high),
+    )
+
+
+def _right_by_prompt(session: Session, evaluation: int) -> dict[int, list[tuple[int, int]]]:
+    """Question to how often each of its orders was answered right, and asked."""
+    readable(session, [evaluation])
+    of = Prediction
+    found: dict[int, dict[tuple[int, ...], tuple[int, int]]] = {}
+    for question, shown, correct in session.execute(
+        select(of.question_id, of.shown, of.correct).where(of.evaluation_id == evaluation)
+    ):
+        counts = found.setdefault(question, {})
+        right, asked = counts.get(tuple(shown), (0, 0))
+        counts[tuple(shown)] = (right + bool(correct), asked + 1)
+    return {question: list(counts.values()) for question, counts in found.items()}
+
+
 def _make_boards(engine: Engine, story: Story) -> None:
     make_board(
         engine,
         {"name": BOARD, "variants": ["imported"], "tasks": [{"benchmark": MEDQA}]},
         {
-            "title": "What the order of the options decides",
+            "title": "What the order of the options costs",
             "text": story.sentence(),
             "columns": [f"{metric}@imported" for metric in COLUMNS],
         },
@@ -208,7 +242,7 @@ def _make_boards(engine: Engine, story: Story) -> None:
         {
             "title": "MMLU-Pro, asked once",
             "text": f"Recorded answers to {story.sampled} questions of MMLU-Pro, every 24th by id. Each was asked in "
-            "one order, so that nothing is known of how these scores hold up when the options move.",
+            "one order, so nothing is known about other orders.",
             "columns": ["accuracy@original"],
         },
     )

@@ -34,7 +34,7 @@ def check_links(said: str, home: Path) -> None:
     ]
     url = f"sqlite:///{home / 'shuffleboard.db'}"
     client = create_app(Settings(database_url=url, anonymous_sql=True)).test_client()
-    for link, shown in zip(links[:3], ("What the order of the options decides", "Right in", "29 rows"), strict=True):
+    for link, shown in zip(links[:3], ("What the order of the options costs", "Right in", "29 rows"), strict=True):
         page = client.get(link)
         assert page.status_code == 200
         assert shown in page.text
