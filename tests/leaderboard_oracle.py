@@ -36,7 +36,12 @@ def rows_of_the_view(session: Session) -> list[Row]:
         .order_by(leaderboard.c.evaluation_id)
     )
     # All that the digest is made of stands in the rows by itself.
-    return [row | {"part": part(row["question_filter"]), "asked_digest": ""} for row in rows_of(session, query)]
+    return [
+        row
+        | {"part": part(row["question_filter"]), "asked_digest": ""}
+        | {"repeated": int((row["variants_max"] or 0) > (row["distinct_prompts_max"] or 0))}
+        for row in rows_of(session, query)
+    ]
 
 
 def part(question_filter: Row) -> Row | None:
