@@ -5,10 +5,14 @@
 
 from typing import TYPE_CHECKING, Any
 
+from shuffleboard import checkout
+
 if TYPE_CHECKING:
     from shuffleboard.client import Client
 
 __all__ = ["Client"]
+
+checkout.install()
 
 
 def __getattr__(name: str) -> Any:

@@ -1,8 +1,10 @@
 """The wheel, as pip installs it: beside other people's packages, without the checkout."""
 
+import ast
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -82,6 +84,43 @@ def test_the_wheel_has_the_same_bytes_wherever_and_whenever_it_is_built(
         (wheel,) = WheelBuilder(str(folder)).build(directory=str(tmp_path / folder.name), versions=["standard"])
         digests.add(hashlib.sha256(Path(wheel).read_bytes()).hexdigest())
     assert len(digests) == 1
+
+
+def imports_of(page: Path) -> list[str]:
+    """The imports in a page's blocks of Python, as it writes them."""
+    found = []
+    for block in re.findall(r"^```python[^\n]*\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE):
+        nodes = [node for node in ast.walk(ast.parse(block)) if isinstance(node, (ast.Import, ast.ImportFrom))]
+        found += [
+            line for node in nodes if (line := ast.unparse(node)).split()[1].startswith(("shuffleboard", *PACKAGES))
+        ]
+    return found
+
+
+def test_the_documentation_imports_what_the_wheel_has(installed: Path, tmp_path: Path) -> None:
+    # The guides for those who change the code are followed in a checkout.
+    pages = [
+        page
+        for page in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md"))
+        if "decisions" not in page.parts and not page.name.startswith("add-a-")
+    ]
+    imports = sorted({line for page in pages for line in imports_of(page)})
+    assert len(imports) > 3
+    outcome = run([installed], "-c", "\n".join(imports), home=tmp_path)
+    assert outcome.returncode == 0, outcome.stderr
+
+
+def test_the_names_of_the_wheel_lead_to_the_same_modules_in_a_checkout() -> None:
+    import shuffleboard.registry.errors
+    from shuffleboard.registry.metrics.cora import consistency_index
+
+    import registry.errors
+    import registry.metrics.cora
+
+    assert shuffleboard.registry.errors.UsageError is registry.errors.UsageError
+    assert consistency_index is registry.metrics.cora.consistency_index
+    assert registry.errors.__spec__ is not None
+    assert registry.errors.__spec__.name == "registry.errors"
 
 
 ORDERS = [
