@@ -158,7 +158,13 @@ def _end() -> None:
 def _environment() -> dict[str, str]:
     kept = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
     # One thread: a process that is forked while others run hangs. One arena: each maps 64 MiB that it never fills.
-    return kept | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "1"}
+    # Arrow's own pool reserves a gibibyte that it never fills.
+    return kept | {
+        "OPENBLAS_NUM_THREADS": "1",
+        "OMP_NUM_THREADS": "1",
+        "MALLOC_ARENA_MAX": "1",
+        "ARROW_DEFAULT_MEMORY_POOL": "system",
+    }
 
 
 # The server itself, and the processes that it forks

@@ -90,8 +90,8 @@ class Settings(BaseSettings):
         default=1 << 30,
         ge=1 << 20,
         description=(
-            "What an imported file may come to when it is unpacked, in bytes; a benchmark, which is held in memory, a "
-            "quarter of it."
+            "What an imported file may come to when it is unpacked, in bytes; a benchmark or a JSON document, which is "
+            "held in memory, a quarter of it."
         ),
     )
     lease_seconds: float = Field(

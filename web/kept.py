@@ -87,8 +87,8 @@ ENDPOINTS: Final = frozenset(
 """What depends on its address and the database alone: not on the clock, a file, a query, or who asks."""
 
 
-WITHOUT_ADDRESS: Final = frozenset(name for name in ENDPOINTS if name.endswith("_preview"))
-"""Of these, what names no address of this website: it is the same whatever the request calls the host."""
+PREVIEWS: Final = frozenset(name for name in ENDPOINTS if name.endswith("_preview"))
+"""Of these, what is the same whatever the request calls the host, adds to the path, or prefers."""
 ENTRY: Final = 2048
 """Bytes that an entry takes beside its body, its key and its headers."""
 
@@ -210,8 +210,9 @@ def _key() -> tuple[str, ...] | None:
     if request.method not in ("GET", "HEAD") or request.endpoint not in ENDPOINTS or viewer().signed_in:
         return None
     # What the endpoint answers is of one kind, whatever the request accepts.
-    base = "" if request.endpoint in WITHOUT_ADDRESS else addresses.base()
-    return (viewer().audience, base, request.full_path, frame.theme())
+    if request.endpoint in PREVIEWS:
+        return (viewer().audience, request.path)
+    return (viewer().audience, addresses.base(), request.full_path, frame.theme())
 
 
 def _state() -> str:

@@ -27,7 +27,8 @@ def read_document(path: Path, name: str | None = None, *, constants: bool = Fals
     allowance = Allowance(name, kept=True)
     try:
         with path.open("rb") as stream:
-            allowance.take(os.fstat(stream.fileno()).st_size)
+            # Read, it is held as bytes and as text.
+            allowance.take(2 * os.fstat(stream.fileno()).st_size)
             # One copy at a time: the bytes go as soon as there is a text.
             text = stream.read(allowance.limit).decode("utf-8-sig")
     except FileNotFoundError:

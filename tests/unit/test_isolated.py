@@ -22,7 +22,14 @@ def test_a_process_has_nothing_of_our_environment_but_what_the_order_names(monke
     assert found["order"] == ["ä", 1, None]
     assert found["process"] != os.getpid()
     assert found["environment"]["SHUFFLEBOARD_HOME"] == "/there"
-    known = {"OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MALLOC_ARENA_MAX", "SHUFFLEBOARD_HOME", "LC_CTYPE"}
+    known = {
+        "OPENBLAS_NUM_THREADS",
+        "OMP_NUM_THREADS",
+        "MALLOC_ARENA_MAX",
+        "SHUFFLEBOARD_HOME",
+        "LC_CTYPE",
+        "ARROW_DEFAULT_MEMORY_POOL",
+    }
     assert found["environment"].keys() <= known | set(isolated._PASSED_ON)
 
 

@@ -1,0 +1,424 @@
+"""Every importer, with an honest document for it: what hostile values are put into."""
+
+import csv
+import io
+import json
+import shutil
+import zipfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from sqlalchemy import Engine
+
+from registry.benchmarks import import_benchmark, read_benchmark
+from registry.benchmarks.contract import content_digest
+from registry.benchmarks.recipes.recipe import read_recipe
+from registry.benchmarks.recipes.rows import read_rows
+from registry.boards.definition import read_board_file, read_suite_file
+from registry.db import write_session
+from registry.exchange.outputs import ImportRequest, import_outputs, log_file, log_questions
+from registry.prompting.paraphrases import read_paraphrases
+from registry.prompting.protocols.custom import read_protocol_file
+from registry.proof.errata import import_errata, read_errata
+from registry.results.errata import FORMAT
+from registry.revisions.store import RevisionRequest, add_revision
+from shuffleboard.cli.apply import read_manifest
+from tests.outputs.conftest import DATA
+from tests.outputs.logs import HELM, INSPECT, QUESTIONS, inspect_document
+
+BENCHMARK: Final = "csqa"
+MODEL: Final = "m"
+Write = Callable[[Path, str], Path]
+"""Writes the text of a document into a folder; returns what is imported."""
+
+
+@dataclass(frozen=True)
+class Importer:
+    """document: an honest one, or a line of one. write: the file of its text. read: what imports the file."""
+
+    document: Any
+    write: Write
+    read: Callable[[Engine, Path], Any]
+
+
+def fill(engine: Engine, folder: Path) -> None:
+    """A benchmark of five questions, and an external model."""
+    path = folder / "questions.jsonl"
+    path.write_text("".join(json.dumps(one) + "\n" for one in QUESTIONS), encoding="utf-8")
+    with write_session(engine) as session:
+        import_benchmark(session, read_benchmark(path), name=BENCHMARK)
+        add_revision(session, MODEL, RevisionRequest("external"))
+
+
+# How files are written
+
+
+def _file(name: str) -> Write:
+    def write(folder: Path, text: str) -> Path:
+        (folder / name).write_text(text, encoding="utf-8", errors="surrogatepass")
+        return folder / name
+
+    return write
+
+
+def _lines(name: str, others: list[Any]) -> Write:
+    """The document is the first line, followed by honest ones."""
+
+    def write(folder: Path, text: str) -> Path:
+        lines = [text, *map(json.dumps, others)]
+        return _file(name)(folder, "".join(line + "\n" for line in lines))
+
+    return write
+
+
+def _beside(source: Path, name: str) -> Write:
+    """The document is a file of a run's folder."""
+
+    def write(folder: Path, text: str) -> Path:
+        made = folder / source.name
+        shutil.copytree(source, made, dirs_exist_ok=True)
+        (made / name).write_text(text, encoding="utf-8")
+        return made
+
+    return write
+
+
+def _entry(name: str, entries: Mapping[str, Any]) -> Write:
+    """The document is an entry of an archive."""
+
+    def write(folder: Path, text: str) -> Path:
+        path = folder / "log.eval"
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            for other, document in entries.items():
+                archive.writestr(other, text if other == name else json.dumps(document))
+        return path
+
+    return write
+
+
+def _results_of(program: str, predictions: Path, name: str) -> Write:
+    """The document is the file of results that stands beside predictions."""
+
+    def write(folder: Path, text: str) -> Path:
+        made = folder / program
+        shutil.copytree(DATA / program, made, dirs_exist_ok=True)
+        (made / name).write_text(text, encoding="utf-8")
+        return made / predictions
+
+    return write
+
+
+def _cells(heading: list[str]) -> Write:
+    """The document is an object of cells."""
+
+    def write(folder: Path, text: str) -> Path:
+        try:
+            row = json.loads(text)
+        except (ValueError, RecursionError):
+            row = text
+        cells = [row.get(name, "") for name in heading] if isinstance(row, dict) else [text]
+        table = io.StringIO()
+        writer = csv.writer(table)
+        writer.writerow(heading)
+        writer.writerow([cell if isinstance(cell, str) else json.dumps(cell) for cell in cells])
+        return _file("table.csv")(folder, table.getvalue())
+
+    return write
+
+
+# What imports them
+
+
+def _outputs(engine: Engine, path: Path, **asked: Any) -> Any:
+    return import_outputs(engine, ImportRequest(path, MODEL, BENCHMARK, **({"variants": "imported"} | asked)))
+
+
+def _benchmark(engine: Engine, path: Path) -> Any:
+    content = read_benchmark(path)
+    with write_session(engine) as session:
+        return import_benchmark(session, content, name="hostile")[1]
+
+
+def _questions_of_log(engine: Engine, path: Path) -> Any:
+    log = log_file(path)
+    assert log is not None
+    content = read_benchmark(log, documents=log_questions(log))
+    with write_session(engine) as session:
+        return import_benchmark(session, content, name="hostile")[1]
+
+
+def _errata(engine: Engine, path: Path) -> Any:
+    with write_session(engine) as session:
+        text = path.read_text(encoding="utf-8")
+        return import_errata(session, BENCHMARK, read_errata(text, path.name), source=path.name)[1]
+
+
+def _rows(_engine: Engine, path: Path) -> Any:
+    return len(list(read_rows(path)))
+
+
+def _contract_line(number: int) -> dict[str, Any]:
+    return {
+        "question_id": QUESTIONS[number]["id"],
+        "variant": 0,
+        "order": [4, 3, 2, 1, 0],
+        "position": 1,
+        "option": 3,
+        "probabilities": [0.1, 0.5, 0.2, 0.1, 0.1],
+        "logprobs": [-3.0, -1.0, -2.0, -3.0, -3.0],
+        "logprobs_without_question": [-3.0, -1.0, -2.0, -3.0, -3.0],
+        "text": "The second.",
+    }
+
+
+def _cat_line(number: int) -> dict[str, Any]:
+    return {
+        "question_id": QUESTIONS[number]["id"],
+        "variant_type": "standard_MC",
+        "variant_index": 0,
+        "options": QUESTIONS[number]["options"],
+        "correct": QUESTIONS[number]["answer"],
+        "chosen": 1,
+        "model_choice": "B",
+        "raw": "B",
+    }
+
+
+def _harness_line(number: int) -> dict[str, Any]:
+    scored = [[["-3.5", "False"]], [["-1.5", "True"]], [["-9.0", "False"]], [["-4.0", "False"]], [["-5.0", "False"]]]
+    return {
+        "doc_id": number,
+        "doc": {key: QUESTIONS[number][key] for key in ("id", "question", "options")},
+        "target": "0",
+        "resps": scored,
+        "filtered_resps": ["(-3.5, False)", "(-1.5, True)", ["-9.0", "False"], [-4.0, False], -5.0],
+    }
+
+
+def _score_line(number: int) -> dict[str, Any]:
+    doc = {"prompt_id": number, **{key: QUESTIONS[0][key] for key in ("id", "question", "options")}}
+    return {"doc_id": 0, "doc": doc, "target": "", "resps": [["The best answer is B."]]}
+
+
+def _eee_line(number: int) -> dict[str, Any]:
+    asked = QUESTIONS[number]
+    return {
+        "schema_version": "0.3.0",
+        "evaluation_id": "e",
+        "sample_id": asked["id"],
+        "evaluation_result_id": "accuracy",
+        "interaction_type": "single_turn",
+        "error": None,
+        "input": {
+            "raw": asked["question"],
+            "reference": [asked["options"][asked["answer"]]],
+            "choices": asked["options"],
+        },
+        "output": {"raw": [asked["options"][asked["answer"]]]},
+        "answer_attribution": [{"extracted_value": asked["options"][asked["answer"]], "is_terminal": True}],
+        "evaluation": {"score": 1.0, "is_correct": True},
+        "metadata": {
+            "variant": "0",
+            "epoch": "1",
+            "order": "[0, 1, 2, 3, 4]",
+            "label_probabilities": "[0.2, 0.2, 0.2, 0.2, 0.2]",
+        },
+    }
+
+
+def _inspect() -> dict[str, Any]:
+    log = inspect_document("plain.eval")
+    return log | {"samples": [_small(sample) for sample in log["samples"]]}
+
+
+def _small(sample: dict[str, Any]) -> dict[str, Any]:
+    """What of a sample is read."""
+    keys = ("id", "epoch", "input", "choices", "target", "output", "scores", "metadata", "error")
+    return {key: sample[key] for key in keys if key in sample}
+
+
+def _inspect_header() -> dict[str, Any]:
+    return {key: value for key, value in _inspect().items() if key != "samples"}
+
+
+def _inspect_entries() -> dict[str, Any]:
+    log = _inspect()
+    samples = {f"samples/{number}_epoch_1.json": sample for number, sample in enumerate(log["samples"])}
+    return {"header.json": _inspect_header(), **samples}
+
+
+def _content_digest() -> str:
+    keys = ("id", "subject", "context", "question", "options", "answer")
+    return content_digest([[question.get(key) for key in keys] for question in QUESTIONS], [])
+
+
+def _json(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+_LETTERS: Final = Path("predictions/smollm2/csqa_letters.json")
+_WRITTEN: Final = Path("predictions/smollm2/csqa_written.json")
+_DETAILS: Final = next(path for path in sorted((DATA / "lighteval").rglob("details_csqa_letters*.parquet")))
+_LIGHTEVAL_RESULTS: Final = next(path for path in sorted((DATA / "lighteval" / "results").rglob("*.json")))
+_OPENCOMPASS_RESULTS: Final = Path("results/smollm2/csqa_written.json")
+_HEADING: Final = ["id", "subject", "question", "options", "answer", "note"]
+_LETTERS_HEADING: Final = ["question_id", "m"]
+
+
+def _opencompass() -> Any:
+    return _json(DATA / "opencompass" / _LETTERS)
+
+
+def _opencompass_prediction(folder: Path, text: str) -> Path:
+    return _results_of("opencompass", _LETTERS, str(_LETTERS))(folder, text)
+
+
+IMPORTERS: Final[dict[str, Importer]] = {
+    "the outputs contract": Importer(
+        _contract_line(0), _lines("o.jsonl", [_contract_line(number) for number in range(1, 5)]), _outputs
+    ),
+    "IBM/cat": Importer(_cat_line(0), _lines("o.jsonl", [_cat_line(number) for number in range(1, 5)]), _outputs),
+    "lm-evaluation-harness": Importer(
+        _harness_line(0), _lines("o.jsonl", [_harness_line(number) for number in range(1, 5)]), _outputs
+    ),
+    "SCORE": Importer(_score_line(0), _lines("o.jsonl", [_score_line(number) for number in range(1, 4)]), _outputs),
+    "Every Eval Ever": Importer(
+        _eee_line(0), _lines("o.jsonl", [_eee_line(number) for number in range(1, 5)]), _outputs
+    ),
+    "a table of letters": Importer({"question_id": QUESTIONS[0]["id"], "m": "A"}, _cells(_LETTERS_HEADING), _outputs),
+    "HELM's state": Importer(
+        _json(HELM / "joint" / "scenario_state.json"), _beside(HELM / "joint", "scenario_state.json"), _outputs
+    ),
+    "HELM's separate state": Importer(
+        _json(HELM / "separate" / "scenario_state.json"),
+        _beside(HELM / "separate", "scenario_state.json"),
+        _outputs,
+    ),
+    "HELM's instances": Importer(
+        _json(HELM / "joint" / "per_instance_stats.json"), _beside(HELM / "joint", "per_instance_stats.json"), _outputs
+    ),
+    "HELM's statistics": Importer(
+        _json(HELM / "joint" / "stats.json"), _beside(HELM / "joint", "stats.json"), _outputs
+    ),
+    "HELM's specification": Importer({"name": "csqa"}, _beside(HELM / "joint", "run_spec.json"), _outputs),
+    "HELM's questions": Importer(
+        _json(HELM / "joint" / "scenario_state.json"),
+        _beside(HELM / "joint", "scenario_state.json"),
+        _questions_of_log,
+    ),
+    "Inspect's document": Importer(_inspect(), _file("log.json"), _outputs),
+    "Inspect's shuffled document": Importer(_json(INSPECT / "shuffled_dataset.json"), _file("log.json"), _outputs),
+    "Inspect's header": Importer(_inspect_header(), _entry("header.json", _inspect_entries()), _outputs),
+    "Inspect's sample": Importer(
+        _inspect()["samples"][0], _entry("samples/0_epoch_1.json", _inspect_entries()), _outputs
+    ),
+    "Inspect's questions": Importer(_inspect(), _file("log.json"), _questions_of_log),
+    "OpenCompass's predictions": Importer(_opencompass(), _opencompass_prediction, _outputs),
+    "OpenCompass's results": Importer(
+        _json(DATA / "opencompass" / _OPENCOMPASS_RESULTS),
+        _results_of("opencompass", _WRITTEN, str(_OPENCOMPASS_RESULTS)),
+        _outputs,
+    ),
+    "lighteval's results": Importer(
+        _json(_LIGHTEVAL_RESULTS),
+        _results_of(
+            "lighteval",
+            _DETAILS.relative_to(DATA / "lighteval"),
+            str(_LIGHTEVAL_RESULTS.relative_to(DATA / "lighteval")),
+        ),
+        _outputs,
+    ),
+    "a benchmark": Importer(
+        QUESTIONS[0] | {"context": "c", "cluster": "1", "split": "test", "note": {"a": [1, "b"]}},
+        _lines("b.jsonl", []),
+        _benchmark,
+    ),
+    "a benchmark's table": Importer(
+        {"id": "q", "subject": "s", "question": "q?", "options": ["a", "b"], "answer": 1, "note": "n"},
+        _cells(_HEADING),
+        _benchmark,
+    ),
+    "errata": Importer(
+        {
+            "format": FORMAT,
+            "errata": [
+                {
+                    "question": QUESTIONS[0]["id"],
+                    "status": "disputed",
+                    "note": "n",
+                    "answer": None,
+                    "actor": "a",
+                    "at": "2026-11-21T13:00:00+00:00",
+                }
+            ],
+            "content_digest": _content_digest(),
+        },
+        _file("errata.json"),
+        _errata,
+    ),
+    "records of a data set": Importer([{"id": 1, "question": "q?"}], _file("rows.json"), _rows),
+    "paraphrases": Importer(
+        {"id": "q0", "texts": ["a?", "b?"]}, _lines("p.jsonl", []), lambda _, path: read_paraphrases(path)
+    ),
+    "a protocol in JSON": Importer(
+        {
+            "name": "mine",
+            "base": "match-dash",
+            "generation": {"temperature": 0.5, "max_tokens": 3, "stop": ["x"]},
+            "instruction": "Answer.",
+        },
+        _file("p.json"),
+        lambda _, path: read_protocol_file(path),
+    ),
+}
+
+
+# Definitions in TOML
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A definition as it is written, one key a line, and what reads its file."""
+
+    text: str
+    read: Callable[[Path], Any]
+
+    @property
+    def keys(self) -> list[str]:
+        """The keys that have a value on their line."""
+        return [line.partition(" = ")[0] for line in self.text.splitlines() if " = " in line]
+
+    def with_value(self, key: str, value: str) -> str:
+        """The text with another value for a key."""
+        lines = self.text.splitlines()
+        return "\n".join(f"{key} = {value}" if line.startswith(f"{key} = ") else line for line in lines) + "\n"
+
+
+DEFINITIONS: Final[dict[str, Definition]] = {
+    "a suite": Definition(
+        'name = "hostile"\ntitle = "A suite"\ntext = "What it is for."\n[[tasks]]\nname = "t"\n'
+        'benchmarks = ["csqa"]\nvariants = ["cyclic"]\nprotocols = ["symbols"]\nshots = 0\n',
+        read_suite_file,
+    ),
+    "a board": Definition(
+        'name = "hostile"\ntitle = "A board"\nsuite = "robustness-core"\ncolumns = ["accuracy@cyclic"]\n'
+        'benchmarks = ["csqa"]\nsort = "accuracy@cyclic"\n',
+        read_board_file,
+    ),
+    "a protocol": Definition(
+        'name = "hostile"\nbase = "match-dash"\ninstruction = "Answer."\n[generation]\ntemperature = 0.5\n'
+        'max_tokens = 3\nstop = ["x"]\n',
+        read_protocol_file,
+    ),
+    "a description of a registry": Definition(
+        '[[models]]\nname = "n"\nkind = "external"\nurl = "https://example.org/"\n', read_manifest
+    ),
+    "a recipe": Definition(
+        'title = "A recipe"\nrepository = "owner/name"\nlicence = "MIT"\ncitation = "c"\n[questions]\nfiles = "data/*.jsonl"\n'
+        'split = "test"\ncount = 5\n[columns]\nid = "{row}"\nsubject = "s"\nquestion = "{question}"\n'
+        'options = "options"\nanswer = { index = "answer" }\n',
+        read_recipe,
+    ),
+}
