@@ -19,7 +19,7 @@ SHOWN: Final = 100
 """Characters of an unreadable message that are logged."""
 
 
-class Channel(redis.Channel):  # type: ignore[misc]
+class Channel(redis.Channel):
     """Reads messages off the queues; one that is no JSON in UTF-8 is dropped."""
 
     def _brpop_read(self, **options: Any) -> Any:
@@ -30,7 +30,7 @@ class Channel(redis.Channel):  # type: ignore[misc]
             return True  # something was read
 
 
-class Transport(redis.Transport):  # type: ignore[misc]
+class Transport(redis.Transport):
     """Hands messages to their consumers; one on a queue of shards that is not to score a shard is dropped."""
 
     Channel = Channel

@@ -235,8 +235,8 @@ def _assumed(format_: str, checked: Checked) -> str:
     Letters and texts may come from any prompt, and log-probabilities of labels from one like that of `symbols`.
     """
     if format_ == CONTRACT or (checked.scored and not checked.written):
-        return SYMBOLS["format"]
-    return RECORDED["format"]
+        return str(SYMBOLS["format"])
+    return str(RECORDED["format"])
 
 
 def _require_ready(session: Session, model: str) -> None:
