@@ -1131,9 +1131,8 @@ class BoardValue(TypedDict):
     that its interval allows among the ranked models.
 
     `rank_interval` and `tier` are of this model for itself, `all_rank_interval` and `all_tier` of all models at once.
-    Snapshots of version 2 and older lack what holds at once. Where questions belong together, `clusters` are how many
-    independent groups they are, `cluster_interval` and the ranks are over resampled clusters, and `design_effect` is
-    how many times the variance that makes.
+    Where questions belong together, `clusters` are how many independent groups they are, `cluster_interval` and the
+    ranks are over resampled clusters, and `design_effect` is how many times the variance that makes.
     """
 
     value: float | None
@@ -1146,8 +1145,8 @@ class BoardValue(TypedDict):
     rank: int | None
     rank_interval: RankInterval | None
     tier: int | None
-    all_rank_interval: NotRequired[RankInterval | None]
-    all_tier: NotRequired[int | None]
+    all_rank_interval: RankInterval | None
+    all_tier: int | None
     above: NotRequired[BoardNeighbour | None]
     estimated: NotRequired[BoardEstimate]
 

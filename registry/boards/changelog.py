@@ -210,11 +210,11 @@ def _redefined(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterable[
         parts += [f"benchmarks added: {', '.join(sorted(now - asked))}"] if now - asked else []
         parts += [f"benchmarks removed: {', '.join(sorted(asked - now))}"] if asked - now else []
         yield Event("redefined", "; ".join(parts) + ".")
-    old_versions = {column["name"]: column.get("definition_version", 1) for column in before["columns"]}
+    old_versions = {column["name"]: column["definition_version"] for column in before["columns"]}
     newer = [
         column["name"]
         for column in after["columns"]
-        if old_versions.get(column["name"], column.get("definition_version", 1)) != column.get("definition_version", 1)
+        if old_versions.get(column["name"], column["definition_version"]) != column["definition_version"]
     ]
     if newer:
         yield Event("recomputed", f"A metric is defined anew, and was recomputed: {', '.join(newer)}.")

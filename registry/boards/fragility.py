@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from registry.metrics import METRICS
-from registry.metrics.averaging import FunctionOfTwoMeans
+from registry.metrics.averaging import FunctionOfTwoMeans, over_tasks
 from registry.statistics.bootstrap import MINIMUM_QUESTIONS, RANK_RESAMPLES, SEED, resampled_means
 from registry.statistics.competition_ranks import RANK_TOLERANCE, ranks
 from registry.statistics.paired import Paired, paired
@@ -290,12 +290,12 @@ def otherwise(
     if len(tasks) > 1:
         for place, task in enumerate(tasks):
             rest = [own[:place] + own[place + 1 :] for own in means]
-            choices.append((f"without {task}", [_macro(own, function) for own in rest]))
+            choices.append((f"without {task}", [over_tasks(function, own) for own in rest]))
         choices.append(("every question counts alike", [_micro(values, function) for values in models]))
     if any(task.flagged.any() for values in models for task in values):
         unflagged = [_means([_unflagged(task) for task in values]) for values in models]
-        choices.append(("without flagged questions", [_macro(own, function) for own in unflagged]))
-    stated = _ranks([_macro(own, function) for own in means], better)
+        choices.append(("without flagged questions", [over_tasks(function, own) for own in unflagged]))
+    stated = _ranks([over_tasks(function, own) for own in means], better)
     found = []
     for name, values in choices:
         new = _ranks(values, better)
@@ -315,7 +315,7 @@ def fewest_questions(models: Sequence[Sequence[TaskValues]], better: str) -> Rem
     or where all questions but one of a task would have to go.
     """
     sign = 1.0 if better == "higher" else -1.0
-    values = [_macro(_means(own), None) for own in models]
+    values = [over_tasks(None, _means(own)) for own in models]
     order = sorted((-sign * value, place) for place, value in enumerate(values) if value is not None)
     if len(order) < 2:
         return None
@@ -363,15 +363,6 @@ def _unflagged(task: TaskValues) -> TaskValues:
 def _means(values: Sequence[TaskValues]) -> list[Means]:
     """Of each task the means of its base metrics."""
     return [tuple(_mean(base) for base in task.base) for task in values]
-
-
-def _macro(means: Sequence[Means], function: FunctionOfTwoMeans | None) -> float | None:
-    """The unweighted mean over tasks, as boards have it; None where a task has no value."""
-    if function is None:
-        return _average([own[0] for own in means])
-    if function.share_of_first:
-        return _of_two(function, _average([own[0] for own in means]), _average([own[1] for own in means]))
-    return _average([_of_two(function, *own) for own in means])
 
 
 def _micro(values: Sequence[TaskValues], function: FunctionOfTwoMeans | None) -> float | None:

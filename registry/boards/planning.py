@@ -98,7 +98,7 @@ def measured(document: dict[str, Any], column: str, *, power: float = POWER) -> 
 
     None without comparisons, and if no models differ in any question: how much they could vary is not known then.
     """
-    together = document.get("together", {}).get(column)
+    together = document["together"].get(column)
     n = _fewest(document, column)
     if together is None or not together["standard_error"] or n is None:
         return None

@@ -161,7 +161,7 @@ def board_table(document: dict[str, Any]) -> tuple[list[dict[str, Any]], list[st
         }
         for name, value in row["values"].items():
             interval, rank_interval = value["interval"] or (None, None), value["rank_interval"] or (None, None)
-            everywhere = value.get("all_rank_interval") or (None, None)
+            everywhere = value["all_rank_interval"] or (None, None)
             flat |= {
                 name: value["value"],
                 f"{name} low": interval[0],
@@ -172,7 +172,7 @@ def board_table(document: dict[str, Any]) -> tuple[list[dict[str, Any]], list[st
                 f"{name} tier": value["tier"],
                 f"{name} all rank low": everywhere[0],
                 f"{name} all rank high": everywhere[1],
-                f"{name} all tier": value.get("all_tier"),
+                f"{name} all tier": value["all_tier"],
             }
         rows.append(flat)
     columns = ["model", "revision", "complete"] + (["cost"] if document["currency"] else [])

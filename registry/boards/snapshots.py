@@ -1,6 +1,5 @@
 """Making snapshots: a board at one moment, kept forever. `registry.boards.reading` shows them."""
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime
 from decimal import Decimal
@@ -18,6 +17,7 @@ from registry.lookups import published
 from registry.metrics import METRICS
 from registry.proof import chain
 from registry.results.errata import AS_PUBLISHED, newest_errata
+from registry.results.leaderboard import doubts
 from registry.revisions.store import model_identity
 from registry.statistics.bootstrap import CONFIDENCE, RANK_RESAMPLES, SEED
 from registry.tables import (
@@ -28,12 +28,11 @@ from registry.tables import (
     EvaluationSource,
     Model,
     ModelRevision,
-    Shard,
     Withdrawal,
 )
 
-SNAPSHOT_VERSION: Final = 5
-"""3: ranks and tiers of all models at once. 4: without each model, without orders. 5: what was asked in part."""
+SNAPSHOT_VERSION: Final = 1
+"""Rises when a snapshot says more than before, so that every board gets a new one."""
 _DECIMALS: Final = 12
 """Values are kept to so many decimals in a snapshot: databases sum in different orders and differ beyond that."""
 
@@ -66,12 +65,12 @@ def _is_behind(session: Session, board: Board) -> bool:
     newest = _newest(session, board.id)
     if newest is None or _counted(newest.document) != _evaluations(session, board):
         return True
-    if newest.document.get("snapshot_version", 1) < SNAPSHOT_VERSION:
+    if newest.document["snapshot_version"] < SNAPSHOT_VERSION:
         return True
     if newest.document.get("errata") != _errata(session, board).get("errata"):
         return True
     return any(
-        METRICS[column["metric"]].definition_version > column.get("definition_version", 1)
+        METRICS[column["metric"]].definition_version > column["definition_version"]
         for column in newest.document["columns"]
     )
 
@@ -82,7 +81,7 @@ def _differs(newest: dict[str, Any], document: dict[str, Any]) -> bool:
         _counted(newest) < _counted(document)
         or newest.get("errata") != document.get("errata")
         or newest["columns"] != document["columns"]
-        or newest.get("snapshot_version", 1) < document["snapshot_version"]
+        or newest["snapshot_version"] < document["snapshot_version"]
     )
 
 
@@ -92,7 +91,7 @@ def _newest(session: Session, board_id: int) -> BoardSnapshot | None:
 
 def _counted(document: dict[str, Any]) -> int:
     """What `_evaluations` came to when a snapshot was made."""
-    counted: int = document["sealed_evaluations"] + document.get("withdrawals", 0)
+    counted: int = document["sealed_evaluations"] + document["withdrawals"]
     return counted
 
 
@@ -133,7 +132,8 @@ def snapshot_document(session: Session, board: Board) -> dict[str, Any]:
     definition = board_definition(board)
     sealed, withdrawals = _sealed_and_withdrawn(session, board)
     standings = board_standings(session, board)
-    flags = _flags(session, standings.rows)
+    answered = {item.id for row in standings.rows for item in row.evaluations if item is not None}
+    flags = doubts(session, answered)
     contamination = {}
     if definition.contamination:
         newest = _newest(session, board.id)
@@ -205,29 +205,6 @@ def _errata(session: Session, board: Board) -> dict[str, Any]:
     }
 
 
-def _flags(session: Session, rows: Sequence[BoardRow]) -> dict[int, dict[str, bool]]:
-    """Evaluation to what a reader should know of it: scored by several engines, copies of what was withdrawn."""
-    ids = [item.id for row in rows for item in row.evaluations if item is not None]
-    mixed = set(
-        session.scalars(
-            select(Shard.evaluation_id)
-            .where(Shard.evaluation_id.in_(ids))
-            .group_by(Shard.evaluation_id)
-            .having(func.count(Shard.engine_fingerprint_id.distinct()) > 1)
-        )
-    )
-    source = aliased(Evaluation)
-    copied = set(
-        session.scalars(
-            select(EvaluationSource.evaluation_id)
-            .join(source, source.seal == EvaluationSource.seal)
-            .join(Withdrawal, Withdrawal.evaluation_id == source.id)
-            .where(EvaluationSource.evaluation_id.in_(ids))
-        )
-    )
-    return {item: {"mixed_engines": item in mixed, "copies_withdrawn": item in copied} for item in ids}
-
-
 def _row(row: BoardRow, flags: dict[int, dict[str, bool]]) -> dict[str, Any]:
     revision = row.revision
     return {
@@ -263,7 +240,6 @@ def _standing(standing: Standing) -> dict[str, Any]:
         "all_rank_interval": None if standing.all_rank_low is None else [standing.all_rank_low, standing.all_rank_high],
         "all_tier": standing.all_tier,
         "above": None if standing.above is None else _above(standing.above),
-        # Only where it is: documents from before estimates stood on boards stay as they are.
         **({} if standing.estimated is None else {"estimated": asdict(standing.estimated)}),
     }
 
@@ -392,13 +368,12 @@ def standing_rows(session: Session, snapshot: BoardSnapshot) -> list[dict[str, A
             "tier": value["tier"],
             "all_rank_low": everywhere[0],
             "all_rank_high": everywhere[1],
-            "all_tier": value.get("all_tier"),
+            "all_tier": value["all_tier"],
         }
         for row in document["rows"]
         for column in document["columns"]
         for value in [row["values"][column["name"]]]
-        # Snapshots of version 2 and older have none.
-        for everywhere in [value.get("all_rank_interval") or (None, None)]
+        for everywhere in [value["all_rank_interval"] or (None, None)]
     ]
 
 

@@ -27,7 +27,7 @@ from registry.boards.orders import without_orders
 from registry.boards.store import board_definition, column_entries, evaluations_of_entry
 from registry.lookups import replicates_of
 from registry.metrics import METRICS
-from registry.metrics.averaging import Runs
+from registry.metrics.averaging import Runs, over_tasks
 from registry.metrics.catalogue import QUESTION_METRICS
 from registry.queue.evaluations import select_questions
 from registry.results.cells import Asked, axis_metrics
@@ -506,11 +506,9 @@ def _macro(metric: str, tasks: Sequence[_TaskStanding]) -> Standing:
         return Standing(None, n, next((task.unknown for task in tasks if task.unknown), None))
     function = FUNCTIONS_OF_TWO_MEANS.get(metric)
     if function is not None and function.share_of_first:
-        first = math.fsum(task.means[0] or 0.0 for task in tasks) / len(tasks)
-        second = math.fsum(task.means[1] or 0.0 for task in tasks) / len(tasks)
-        value = function.value(first, second)
+        value = over_tasks(function, [task.means for task in tasks])
     else:
-        value = math.fsum(values) / len(values)
+        value = over_tasks(None, [(value,) for value in values])
     if any(task.estimated is not None for task in tasks):
         return _macro_estimate(value, n, tasks)
     alone = _macro_samples(metric, [task.samples for task in tasks])

@@ -383,7 +383,7 @@ def _require_sealed(
     """
     query = select(QuestionSeal.question_id, QuestionSeal.leaf).filter_by(evaluation_id=evaluation.id)
     sealed = dict(session.execute(query).all())
-    found = question_leaves(session, evaluation.id, evaluation.seal_version, records, tables)
+    found = question_leaves(session, evaluation.id, records, tables)
     computed: dict[int, Leaf] = {leaf.question_id: leaf for leaf in found}
     wrong = [leaf.external_id for leaf in computed.values() if sealed.get(leaf.question_id) != leaf.leaf]
     if wrong or sealed.keys() - computed.keys():

@@ -16,7 +16,7 @@ from decimal import Context, Decimal
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import Select, and_, null, select
+from sqlalchemy import Select, and_, select
 from sqlalchemy.orm import Session
 
 from registry.digests import specification_digest
@@ -41,8 +41,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 SEAL_VERSION: Final = 3
-"""What a new seal covers. Seals of version 1 leave out what a model wrote; those of version 2 the questions' texts
-and where copies came from. They are checked by the rules of their version."""
+"""What a seal covers, as its manifest says it. There is one; it is kept so that archives keep their seals."""
 
 POINTERS: Final = frozenset({"evaluation_id", "question_id", "reused_from_evaluation_id"})
 """Database ids: another registry has others. A copied result names its source by the source's seal."""
@@ -51,21 +50,18 @@ LEAF_COLUMNS: Final = tuple(sorted(set(Prediction.__table__.columns.keys()) - PO
 """The columns of a prediction that its question's leaf digest covers, by name."""
 
 GENERATION_COLUMNS: Final = ("extracted", "finished", "text", "tokens")
-"""Those of what a model wrote; in a leaf digest named `generation.<column>`, from version 2 of the seal on."""
+"""Those of what a model wrote; in a leaf digest named `generation.<column>`."""
 
 QUESTION_COLUMNS: Final = tuple(sorted(set(Question.__table__.columns.keys()) - {"id", "benchmark_version_id"}))
-"""Those of a question, in a leaf digest from version 3 of the seal on, with its options."""
+"""Those of a question, in a leaf digest with its options."""
 
 EVALUATION_COLUMNS: Final = ("prompts", "questions", "replicate")
-"""Those of an evaluation that stand in the manifest from version 3 of the seal on, beside its specification."""
+"""Those of an evaluation that stand in the manifest, beside its specification."""
 
 SHARD_COLUMNS: Final = tuple(
     sorted(set(Shard.__table__.columns.keys()) - {"id", "evaluation_id", "worker_id", "engine_fingerprint_id"})
 )
-"""Those of a shard that stand in the manifest from version 3 of the seal on, beside its worker and its engine."""
-
-_OLD_POINTERS: Final = frozenset({"reused_from_variant", "reused_from_seal"})
-"""Columns of a prediction that seals before version 3 leave out."""
+"""Those of a shard that stand in the manifest, beside its worker and its engine."""
 
 _EXACT: Final = Context(prec=2000)
 _DOUBLE: Final[Callable[[float], bytes]] = struct.Struct(">d").pack
@@ -107,8 +103,7 @@ def _record(letter: bytes, names: Iterable[bytes], values: Iterable[Any]) -> byt
 def leaf_digest(rows: Iterable[Sequence[Any]], header: bytes = b"") -> str:
     """SHA-256 over one question's predictions, by variant ordinal.
 
-    Each row holds the values of LEAF_COLUMNS and, from version 2 of the seal on, of GENERATION_COLUMNS. header: from
-    version 3 on, the question itself.
+    Each row holds the values of LEAF_COLUMNS and of GENERATION_COLUMNS. header: the question itself.
     """
     digest = hashlib.sha256(header)
     for row in rows:
@@ -176,31 +171,26 @@ QuestionRecords = dict[int, tuple[str, Any]]
 def question_leaves(
     session: Session,
     evaluation_id: int,
-    seal_version: int = SEAL_VERSION,
     records: QuestionRecords | None = None,
     tables: "Iterable[pa.Table] | None" = None,
 ) -> Iterator[Leaf]:
-    """The leaf of every question; from version 3 of the seal on also of the few-shot examples, first.
+    """The leaf of every question that is asked, after those of the few-shot examples.
 
-    Up to version 2 only questions with predictions have one.
     records: questions that are known already, to which those that are read are added. tables: the predictions, as
     archives have them (`archive_files.SCHEMA`), in whole questions; None: they are read from where they are.
     """
-    headers: dict[int, tuple[str, bytes]] = {}
-    if seal_version > 2:
-        yield from _few_shot_leaves(session, evaluation_id)
-        headers = _headers(session, evaluation_id, {} if records is None else records)
+    yield from _few_shot_leaves(session, evaluation_id)
+    headers = _headers(session, evaluation_id, {} if records is None else records)
     archive = None if tables is not None else archive_of(session, evaluation_id)
     if archive is not None:
         from registry.results.archived import archived_tables
 
-        columns = [column for _, column in _columns(seal_version)]
-        tables = archived_tables(session, evaluation_id, archive, columns)
+        tables = archived_tables(session, evaluation_id, archive, [column for _, column in _COLUMNS])
     if tables is not None:
-        yield from _leaves_of_tables(session, evaluation_id, seal_version, tables, headers)
+        yield from _leaves_of_tables(session, evaluation_id, tables, headers)
     else:
         # Closed before whoever asked goes back to a savepoint, which would leave a cursor that cannot be closed.
-        with session.execute(_predictions(evaluation_id, seal_version)) as streamed:
+        with session.execute(_predictions(evaluation_id)) as streamed:
             for question_id, group in groupby(streamed, key=lambda row: row[0]):
                 rows = list(group)
                 external_id, header = headers.pop(question_id, (rows[0][1], b""))
@@ -212,7 +202,6 @@ def question_leaves(
 def _leaves_of_tables(
     session: Session,
     evaluation_id: int,
-    seal_version: int,
     tables: "Iterable[pa.Table]",
     headers: dict[int, tuple[str, bytes]],
 ) -> Iterator[Leaf]:
@@ -230,35 +219,35 @@ def _leaves_of_tables(
         return headers.pop(ids.get(external_id, 0), ("", b""))[1]
 
     for table in tables:
-        for external_id, leaf, prompts in leaf_tables.leaves(table, _columns(seal_version), header):
+        for external_id, leaf, prompts in leaf_tables.leaves(table, _COLUMNS, header):
             if external_id in ids:
                 yield Leaf(ids[external_id], external_id, leaf, prompts)
 
 
-def _columns(seal_version: int) -> list[tuple[bytes, str]]:
-    """What a leaf covers of a prediction: its name in a record, encoded, and the column of an archive."""
-    listed = [*LEAF_COLUMNS, *(f"generation_{name}" for name in GENERATION_COLUMNS if seal_version > 1)]
-    named = zip(_NAMES, listed, strict=False)
-    return [(name, column) for name, column in named if seal_version > 2 or column not in _OLD_POINTERS]
+_COLUMNS: Final = list(
+    zip(_NAMES, (*LEAF_COLUMNS, *(f"generation_{name}" for name in GENERATION_COLUMNS)), strict=True)
+)
+"""What a leaf covers of a prediction: its name in a record, encoded, and the column of an archive."""
 
 
-def leaves(session: Session, evaluation_id: int, seal_version: int = SEAL_VERSION) -> Iterator[tuple[str, str]]:
+def leaves(session: Session, evaluation_id: int) -> Iterator[tuple[str, str]]:
     """(external question id, leaf digest) of every question that is asked, streamed."""
-    for leaf in question_leaves(session, evaluation_id, seal_version):
+    for leaf in question_leaves(session, evaluation_id):
         if not leaf.few_shot:
             yield leaf.external_id, leaf.leaf
 
 
-def _predictions(evaluation_id: int, seal_version: int) -> Select[Any]:
+def _predictions(evaluation_id: int) -> Select[Any]:
     """Question id, external id, and the columns that a leaf covers, by question and variant."""
-    columns = [
-        # SELECT NULL keeps the columns in their places.
-        getattr(Prediction, name) if seal_version > 2 or name not in _OLD_POINTERS else null()
-        for name in LEAF_COLUMNS
-    ]
-    query = select(Question.id, Question.external_id, *columns).join(Question, Question.id == Prediction.question_id)
-    if seal_version > 1:
-        query = query.add_columns(*(getattr(Generation, name) for name in GENERATION_COLUMNS)).outerjoin(
+    query = (
+        select(
+            Question.id,
+            Question.external_id,
+            *(getattr(Prediction, name) for name in LEAF_COLUMNS),
+            *(getattr(Generation, name) for name in GENERATION_COLUMNS),
+        )
+        .join(Question, Question.id == Prediction.question_id)
+        .outerjoin(
             Generation,
             and_(
                 Generation.evaluation_id == Prediction.evaluation_id,
@@ -266,7 +255,9 @@ def _predictions(evaluation_id: int, seal_version: int) -> Select[Any]:
                 Generation.variant == Prediction.variant,
             ),
         )
-    query = query.where(Prediction.evaluation_id == evaluation_id).order_by(Prediction.question_id, Prediction.variant)
+        .where(Prediction.evaluation_id == evaluation_id)
+        .order_by(Prediction.question_id, Prediction.variant)
+    )
     return query.execution_options(yield_per=5000)
 
 
@@ -349,10 +340,7 @@ def _shards(session: Session, evaluation_id: int) -> Iterator[Any]:
 
 
 def shard_provenance(session: Session, evaluation_id: int) -> list[dict[str, Any]]:
-    """Who scored each shard, when, on what and at which attempt; floats as text, no database ids.
-
-    Seals up to version 2 cover exactly this of a shard.
-    """
+    """Who scored each shard, when, on what and at which attempt; floats as text, no database ids."""
     return [
         {
             "shard": shard.ordinal,
@@ -377,7 +365,7 @@ def shard_provenance(session: Session, evaluation_id: int) -> list[dict[str, Any
 
 
 def _sealed_shards(session: Session, evaluation_id: int) -> list[dict[str, Any]]:
-    """All that is stored of the shards, as seals cover it from version 3 on."""
+    """All that is stored of the shards, as seals cover it."""
     return [
         {
             **_facts(shard, SHARD_COLUMNS),
@@ -404,13 +392,6 @@ def manifest(session: Session, evaluation: Evaluation, leaves_of: Iterable[Leaf]
     """What the seal is taken over. leaves_of: of `question_leaves`."""
     listed = list(leaves_of)
     questions = {leaf.external_id: leaf.leaf for leaf in listed if not leaf.few_shot}
-    if evaluation.seal_version < 3:
-        return {
-            "seal_version": evaluation.seal_version,
-            "specification": evaluation.specification,
-            "questions": questions,
-            "shards": shard_provenance(session, evaluation.id),
-        }
     facts, shards = _facts(evaluation, EVALUATION_COLUMNS), _sealed_shards(session, evaluation.id)
     few_shot = {leaf.external_id: leaf.leaf for leaf in listed if leaf.few_shot}
     return _manifest(evaluation.seal_version, evaluation.specification, facts, shards, questions, few_shot)
@@ -432,7 +413,7 @@ def _manifest(
 def exported_manifest(
     document: Mapping[str, Any], questions: Mapping[str, str], few_shot: Mapping[str, str]
 ) -> dict[str, Any]:
-    """What a seal of version 3 is taken over, of an archive's document of the evaluation and of leaves.
+    """What a seal is taken over, of an archive's document of the evaluation and of leaves.
 
     questions, few_shot: external id to leaf.
     """
@@ -461,7 +442,7 @@ def _of_document(values: Mapping[str, Any], columns: Iterable[str]) -> dict[str,
 
 def compute_seal(session: Session, evaluation: Evaluation) -> str:
     """The seal of what the database holds now."""
-    leaves_of = question_leaves(session, evaluation.id, evaluation.seal_version)
+    leaves_of = question_leaves(session, evaluation.id)
     return specification_digest(manifest(session, evaluation, leaves_of))
 
 

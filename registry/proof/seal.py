@@ -160,20 +160,13 @@ def keep_leaves(session: Session, evaluation_id: int, leaves_of: Iterable[Leaf])
 
 def copied_from(session: Session, evaluation_id: int) -> dict[str, int]:
     """Seal of another evaluation to how many predictions were copied from it."""
-    counted: dict[str, int] = {}
     readable(session, [evaluation_id])
     query = (
-        select(Prediction.reused_from_seal, Evaluation.seal, func.count())
-        .outerjoin(Evaluation, Evaluation.id == Prediction.reused_from_evaluation_id)
-        .where(Prediction.evaluation_id == evaluation_id, Prediction.reused_from_variant.is_not(None))
-        .group_by(Prediction.reused_from_seal, Evaluation.seal)
+        select(Prediction.reused_from_seal, func.count())
+        .where(Prediction.evaluation_id == evaluation_id, Prediction.reused_from_seal.is_not(None))
+        .group_by(Prediction.reused_from_seal)
     )
-    for seal_of_source, seal_by_number, predictions in session.execute(query):
-        # Copies from before seals were kept with them have the number alone.
-        source = seal_of_source or seal_by_number
-        if source is not None:
-            counted[source] = counted.get(source, 0) + predictions
-    return counted
+    return {seal: predictions for seal, predictions in session.execute(query) if seal is not None}
 
 
 def metric_rows(

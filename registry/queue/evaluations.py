@@ -341,7 +341,6 @@ def question_filter(
 ) -> dict[str, Any]:
     """Which questions of a benchmark are asked, as it stands in a specification."""
     document: dict[str, Any] = {"limit": limit, "subjects": sorted(subjects) or None}
-    # Only where it is given: specifications from before the filter existed keep their digests.
     return document | ({"options": options} if options is not None else {})
 
 

@@ -12,8 +12,7 @@ from registry.tables import Evaluation
 
 METHOD: Final = "repeated confidence interval"
 VERSION: Final = 2
-"""Of the rules by which order, batches, looks and decisions follow from a design. In version 1 a sample could leave a
-single question."""
+"""Of the rules by which order, batches, looks and decisions follow from a design."""
 
 SAMPLED_METRICS: Final = tuple(
     name

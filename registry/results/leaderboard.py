@@ -572,7 +572,7 @@ def _rows(session: Session, ids: Sequence[int], scope: str, metrics: Sequence[st
         .join(VariantSet, VariantSet.id == Evaluation.variant_set_id)
         .where(among(Evaluation.id, ids))
     )
-    flags = _flags(session, ids)
+    flags = doubts(session, ids)
     rows = {
         row["evaluation_id"]: _of_part(row) | dict.fromkeys(metrics) | {"counts": {}} | flags[row["evaluation_id"]]
         for row in rows_of(session, query)
@@ -595,7 +595,7 @@ def _rows(session: Session, ids: Sequence[int], scope: str, metrics: Sequence[st
     return rows
 
 
-def _flags(session: Session, ids: Sequence[int]) -> dict[int, Row]:
+def doubts(session: Session, ids: Collection[int]) -> dict[int, Row]:
     """What a reader should know of an evaluation: scored by several engines; copies of what was withdrawn since."""
     mixed = (
         select(Shard.evaluation_id)

@@ -122,18 +122,14 @@ def draw(
     most: int | None,
     seed: int,
     bounds: tuple[float, ...] = (),
-    version: int = VERSION,
 ) -> tuple[dict[str, Any], Sample]:
-    """A design as a specification holds it, and the sample that it draws. known: of `history`.
-
-    version: of the rules.
-    """
+    """A design as a specification holds it, and the sample that it draws. known: of `history`."""
     frame = _frame(questions, known, precision, confidence)
     names = [question.external_id for question in questions]
     order = survey.drawn_order(frame, names, seed)
     batch = survey.batch_of(len(questions), precision, confidence)
     document = {
-        "version": version,
+        "version": VERSION,
         "method": METHOD,
         "seed": seed,
         "questions": len(questions),
@@ -142,7 +138,7 @@ def draw(
         "batch": batch,
         "order": sha256_text("\n".join(names[place] for place in order)),
     }
-    ends = survey.batch_ends(len(questions), batch, most, survey.LEAST_REST if version > 1 else 0)
+    ends = survey.batch_ends(len(questions), batch, most)
     ids = tuple(question.id for question in questions)
     return document, Sample(metric, precision, confidence, frame, ids, tuple(order), tuple(ends), bounds)
 
@@ -197,7 +193,6 @@ def _drawn_again(session: Session, evaluation: Evaluation, asked: dict[str, Any]
         most=asked["max_questions"],
         seed=design["seed"],
         bounds=bounds_of(asked),
-        version=design["version"],
     )
     if again != design:
         different = ", ".join(sorted(key for key in again if again[key] != design.get(key)))

@@ -206,14 +206,14 @@ def batch_of(questions: int, precision: float, confidence: float) -> int:
     return max(1, -(-most_needed(questions, precision, confidence) // 50))
 
 
-def batch_ends(questions: int, batch: int, most: int | None = None, least_rest: int = LEAST_REST) -> list[int]:
+def batch_ends(questions: int, batch: int, most: int | None = None) -> list[int]:
     """How many questions have been asked after each batch: MINIMUM_SAMPLE at least, all or `most` at most.
 
-    least_rest: a batch that would leave fewer questions takes them too.
+    A batch that would leave fewer than LEAST_REST questions takes them too.
     """
     end = questions if most is None else min(questions, most)
     first = min(end, batch * -(-MINIMUM_SAMPLE // batch))
-    return [*(asked for asked in range(first, end, batch) if questions - asked >= least_rest), end]
+    return [*(asked for asked in range(first, end, batch) if questions - asked >= LEAST_REST), end]
 
 
 def smallest_share(questions: int, precision: float, confidence: float) -> float:

@@ -327,7 +327,7 @@ class Evaluation(Base):
     sealed_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
     seal: Mapped[str | None] = mapped_column(Digest)
     """Digest of everything that was scored; NULL: not complete."""
-    seal_version: Mapped[int] = mapped_column(SmallInteger, default=3, server_default="1")
+    seal_version: Mapped[int] = mapped_column(SmallInteger, default=3, server_default="3")
     """What the seal covers: see `SEAL_VERSION`."""
     # How its questions were asked: see `registry.results.asked`. Written when it is sealed.
     distinct_prompts_min: Mapped[int | None] = mapped_column(SmallInteger)

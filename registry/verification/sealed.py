@@ -36,7 +36,7 @@ def check_archive(session: Session, evaluation: Evaluation, found: Findings) -> 
 
 def check_leaves(session: Session, evaluation: Evaluation, found: Findings) -> None:
     """Names the questions whose rows have changed, and checks the seal over all of it."""
-    listed = list(question_leaves(session, evaluation.id, evaluation.seal_version))
+    listed = list(question_leaves(session, evaluation.id))
     computed: dict[int, Leaf] = {leaf.question_id: leaf for leaf in listed}
     seal = specification_digest(manifest(session, evaluation, listed))
     stored: dict[int, tuple[str, str | None, str]] = {
@@ -101,7 +101,7 @@ def check_copies(session: Session, evaluation: Evaluation, found: Findings) -> N
         row.question_id
         for row in session.execute(pairs)
         if (row.reused_from_evaluation_id is not None and row.seal_by_number is None)
-        or (evaluation.seal_version > 2 and row.reused_from_seal is None)
+        or row.reused_from_seal is None
         or (
             row.reused_from_evaluation_id is not None
             and row.reused_from_seal is not None

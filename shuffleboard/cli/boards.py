@@ -432,7 +432,7 @@ def print_board(document: dict[str, Any]) -> None:
     others = [name for name in reversed(names) if name != document["sort"]]
     drop = ("sealed", "revision", "tier", "all", *priced, *others, document["sort"])
     print_table(rows, headings, "no model has a sealed evaluation of this board yet", drop=drop)
-    together = document.get("together", {}).get(document["sort"])
+    together = document["together"].get(document["sort"])
     if together is not None and together["neighbours"]:
         note(f"{document['sort']}: {of_neighbours(together)}")
     for name, chance in document["chance"].items():
@@ -456,8 +456,8 @@ def _rank(value: dict[str, Any]) -> Detailed | int | None:
 
 
 def _all_at_once(value: dict[str, Any]) -> Detailed | None:
-    """The ranks and the tier that hold for all models at once; None without a rank interval, and in old snapshots."""
-    if value.get("all_rank_interval") is None:
+    """The ranks and the tier that hold for all models at once; None without a rank interval."""
+    if value["all_rank_interval"] is None:
         return None
     low, high = value["all_rank_interval"]
     return Detailed(f"{low}–{high}", f"(tier {value['all_tier']})")

@@ -24,6 +24,7 @@ from registry.metrics import METRICS
 from registry.prompting.protocols import protocol_definition, store_protocol
 from registry.prompting.variants import QuestionShape, VariantShown, parse_variants
 from registry.queue.evaluations import build_specification, store_variant_set, store_variants
+from registry.results.asked import asked_digest
 from registry.results.bulk import insert_predictions
 from registry.results.predictions import prediction_row
 from registry.results.scores import write_question_scores
@@ -142,6 +143,7 @@ def _evaluations(
                 {
                     "specification": document,
                     "specification_digest": specification_digest(document),
+                    "asked_digest": asked_digest(document, version.questions, version.questions),
                     "replicate": 0,
                     "model_revision_id": revision.id,
                     "benchmark_version_id": version.id,

@@ -91,23 +91,6 @@ def test_a_board_says_how_sure_it_is(own):
     assert "no board" in body(own.client, "/boards/nothing/scrutiny", 404)
 
 
-def test_a_snapshot_of_an_older_version_is_shown_as_it_is_and_followed_by_a_new_one(own):
-    load(own)
-    with write_session(own.engine) as session:
-        newest = session.scalars(select(BoardSnapshot)).one()
-        document = newest.document | {"snapshot_version": 2}
-        del document["together"]
-        for row in document["rows"]:
-            for value in row["values"].values():
-                for key in ("all_rank_interval", "all_tier", "above"):
-                    del value[key]
-        session.add(BoardSnapshot(board_id=newest.board_id, digest=snapshot_digest(document), document=document))
-    assert "pairs of neighbours" not in body(own.client, "/boards/main")
-    assert "made before ranks were compared" in body(own.client, "/boards/main/scrutiny")
-    assert refresh_boards(own.engine) == ["main"]
-    assert "pairs of neighbours" in body(own.client, "/boards/main")
-
-
 def test_a_board_of_models_with_equal_answers_has_a_scrutiny_page(own):
     load(own)
     with write_session(own.engine) as session:

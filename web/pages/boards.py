@@ -119,7 +119,7 @@ def _page(snapshot: BoardSnapshot, *, current: bool) -> ResponseReturnValue:
         most_on_a_page=MAX_PER_PAGE,
         sorting=sorting,
         sort=sort,
-        together=document.get("together", {}).get(sort),
+        together=document["together"].get(sort),
         current=current,
         as_of=request.args.get("as_of", ""),
         waiting=in_progress(session(), snapshot.board) if current else [],

@@ -43,7 +43,7 @@ def scrutiny(name: str) -> ResponseReturnValue:
         column=column,
         metric=parse_column(column).metric,
         labels={item["name"]: METRICS[item["metric"]].label for item in document["columns"]},
-        together=document.get("together", {}).get(column),
+        together=document["together"].get(column),
         fragile=document.get("fragile", {}).get(column),
         **found,
     )
@@ -55,7 +55,7 @@ def _of_column(snapshot: BoardSnapshot, document: Row, column: str) -> Row:
     from registry.boards import planning
     from registry.statistics.bootstrap import MINIMUM_QUESTIONS
 
-    together = document.get("together", {}).get(column)
+    together = document["together"].get(column)
     ranked = [row for row in document["rows"] if row["values"][column]["rank"] is not None]
     ranked.sort(key=lambda row: row["values"][column]["rank"])
     critical = together["critical_value"] if together else None

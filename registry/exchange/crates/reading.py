@@ -158,8 +158,12 @@ def _document(folder: Path) -> dict[str, Any]:
     facts = document["evaluation"]
     if specification_digest(document["specification"]) != facts.get("specification_digest"):
         _reject(layout.EVALUATION, "its specification does not match its digest")
-    if not 1 <= facts.get("seal_version", 0) <= SEAL_VERSION:
-        _reject(layout.EVALUATION, f"its seal has version {facts.get('seal_version')}; upgrade this registry's code")
+    if facts.get("seal_version") != SEAL_VERSION:
+        _reject(
+            layout.EVALUATION,
+            f"its seal has version {facts.get('seal_version')}, and this code knows {SEAL_VERSION}; use the version of "
+            "the code that made it",
+        )
     return document
 
 
@@ -405,7 +409,7 @@ class _Import:
     # Comparing with the crate
 
     def _check_seal(self, evaluation: Evaluation) -> list[Leaf]:
-        leaves = list(question_leaves(self.session, evaluation.id, evaluation.seal_version))
+        leaves = list(question_leaves(self.session, evaluation.id))
         if specification_digest(manifest(self.session, evaluation, leaves)) == self.document["seal"]:
             return leaves
         rows = parquet_rows(self.folder / layout.LEAVES, kept=True)

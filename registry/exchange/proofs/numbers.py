@@ -3,13 +3,12 @@
 Values and ranks are. What a bootstrap draws, or what rests on more than the rows that are there, is said not to be.
 """
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from registry.boards.definition import canonical_variants
 from registry.metrics import METRICS
-from registry.metrics.averaging import MeanOverQuestions, mean_of_defined
+from registry.metrics.averaging import MeanOverQuestions, mean_of_defined, over_tasks
 from registry.metrics.entry import Metric
 from registry.metrics.outcome import VariantOutcome, as_asked
 from registry.prompting.variants import told_apart_by
@@ -110,7 +109,7 @@ def _why_not(column: Mapping[str, Any], metric: Metric | None) -> str | None:
         return "this version of the program does not know its metric"
     if column.get("errata") is not None:
         return "it is taken under errata"
-    if metric.definition_version != column.get("definition_version", 1):
+    if metric.definition_version != column["definition_version"]:
         return "its metric was defined otherwise then"
     return None if base_of(metric) else "its metric is taken over all questions together"
 
@@ -145,17 +144,7 @@ def _value(
         count += len(both)
     if not means or any(mean is None for of_task in means for mean in of_task):
         return None, count
-    return _over_tasks(metric, means), count
-
-
-def _over_tasks(metric: Metric, means: Sequence[Sequence[Any]]) -> float | None:
-    two = metric.of_two_means
-    if two is None:
-        return math.fsum(of_task[0] for of_task in means) / len(means)
-    if two.share_of_first:
-        return two.value(*(math.fsum(of_task[place] for of_task in means) / len(means) for place in (0, 1)))
-    found = [two.value(*of_task) for of_task in means]
-    return None if None in found else math.fsum(value for value in found if value is not None) / len(found)
+    return over_tasks(metric.of_two_means, means), count
 
 
 def _check_ranks(snapshot: Mapping[str, Any], column: Mapping[str, Any], metric: Metric) -> list[str]:
