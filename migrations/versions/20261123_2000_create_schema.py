@@ -398,7 +398,7 @@ def upgrade() -> None:
         sa.Column("started_at", sa.DateTime(timezone=True).with_variant(sa.Text(), "sqlite"), nullable=True),
         sa.Column("sealed_at", sa.DateTime(timezone=True).with_variant(sa.Text(), "sqlite"), nullable=True),
         sa.Column("seal", sa.LargeBinary(32), nullable=True),
-        sa.Column("seal_version", sa.SmallInteger(), nullable=False),
+        sa.Column("seal_version", sa.SmallInteger(), server_default="3", nullable=False),
         sa.Column("distinct_prompts_min", sa.SmallInteger(), nullable=True),
         sa.Column("distinct_prompts_max", sa.SmallInteger(), nullable=True),
         sa.Column("variants_max", sa.SmallInteger(), nullable=True),
