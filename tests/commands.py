@@ -53,7 +53,7 @@ def shuffleboard(
 
 
 def shuffleboard_process(
-    *arguments: object, status: int = 0, timeout_s: float = TIMEOUT_S, **settings: object
+    *arguments: object, status: int | None = 0, timeout_s: float = TIMEOUT_S, **settings: object
 ) -> subprocess.CompletedProcess[str]:
     """The same in a process of its own, for tests of what only a process has."""
     command = [sys.executable, "-m", "shuffleboard.cli", *map(str, arguments)]
@@ -81,9 +81,11 @@ def _written(stream: io.TextIOWrapper) -> str:
     return stream.read()
 
 
-def _checked(outcome: subprocess.CompletedProcess[str], status: int) -> subprocess.CompletedProcess[str]:
+def _checked(outcome: subprocess.CompletedProcess[str], status: int | None) -> subprocess.CompletedProcess[str]:
     command = " ".join(map(str, outcome.args))
-    assert outcome.returncode == status, f"{command}: {outcome.returncode}\n{outcome.stdout}\n{outcome.stderr}"
+    assert status is None or outcome.returncode == status, (
+        f"{command}: {outcome.returncode}\n{outcome.stdout}\n{outcome.stderr}"
+    )
     return outcome
 
 

@@ -1,11 +1,14 @@
 """The leaderboard on the web: pages and JSON over the registry's SQL views, accounts and submissions."""
 
 import hashlib
+import io
 from pathlib import Path
 from typing import Any, Final
 
-from flask import Flask, url_for
+from flask import Flask, Response, send_file, url_for
+from werkzeug.exceptions import NotFound
 from werkzeug.routing import IntegerConverter
+from werkzeug.security import safe_join
 
 from registry.db import get_engine
 from registry.settings import Settings, get_settings
@@ -80,12 +83,32 @@ class _Id(IntegerConverter):
     regex = r"[0-9]{1,18}"
 
 
+class _Website(Flask):
+    """Static files are read whole: a file that is sent piece by piece stays open when its client goes away."""
+
+    def send_static_file(self, filename: str) -> Response:
+        """The file, from memory; all of ours are small."""
+        folder = str(self.static_folder)
+        name = safe_join(folder, filename)
+        path = None if name is None else Path(name)
+        if path is None or not path.is_file():
+            raise NotFound
+        found, content = path.stat(), path.read_bytes()
+        return send_file(
+            io.BytesIO(content),
+            download_name=path.name,
+            etag=f"{found.st_mtime_ns}-{found.st_size}",
+            last_modified=found.st_mtime,
+            max_age=self.get_send_file_max_age(filename),
+        )
+
+
 def create_app(settings: Settings | None = None, *, database_url: str | None = None, keep_pages: bool = True) -> Flask:
     """The WSGI application, over `database_url` or the database of the settings. Connects at the first request.
 
     keep_pages: whether a page that was made once is served again while nothing was written.
     """
-    app = Flask(__name__, static_folder="static", template_folder="templates")
+    app = _Website(__name__, static_folder="static", template_folder="templates")
     settings = settings or get_settings()
     if database_url is not None:
         settings = settings.model_copy(update={"database_url": database_url})

@@ -7,12 +7,16 @@ import socket
 import subprocess
 import sys
 import urllib.request
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from http import HTTPStatus
+from pathlib import Path
 
 import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
+from werkzeug.test import EnvironBuilder
 
+import web
 from registry.db import get_engine, write_session
 from registry.errors import UsageError
 from shuffleboard.cli.serve import listen
@@ -140,3 +144,32 @@ def _answer(address, sent):
     with socket.create_connection((address[1], int(address[2])), timeout=60) as client:
         client.sendall(sent.encode())
         return client.recv(1000)
+
+
+STATIC = Path(web.__file__).parent / "static"
+
+
+def open_files() -> set[str]:
+    """The files that this process has open."""
+    found = set()
+    for link in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):  # the list's own
+            found.add(str(link.readlink()))
+    return found
+
+
+@pytest.mark.parametrize("name", sorted(path.relative_to(STATIC).as_posix() for path in STATIC.rglob("*.*")))
+def test_a_static_file_is_whole_and_none_stays_open_when_its_reader_goes_away(name: str) -> None:
+    app = create_app(database_url="sqlite://")
+    content, client = (STATIC / name).read_bytes(), app.test_client()
+    answer = client.get(f"/static/{name}")
+    assert (answer.status_code, answer.data) == (HTTPStatus.OK, content)
+    same = client.get(f"/static/{name}", headers={"If-None-Match": answer.headers["ETag"]})
+    assert (same.status_code, same.data) == (HTTPStatus.NOT_MODIFIED, b"")
+    part = client.get(f"/static/{name}", headers={"Range": "bytes=1-3"})
+    assert (part.status_code, part.data) == (HTTPStatus.PARTIAL_CONTENT, content[1:4])
+    for method in ("GET", "HEAD"):
+        kept = app(EnvironBuilder(f"/static/{name}", method=method).get_environ(), lambda *_: lambda _: None)
+        assert str(STATIC / name) not in open_files()
+        assert kept is not None
+    assert client.get("/static/../pages/health.py").status_code == HTTPStatus.NOT_FOUND
