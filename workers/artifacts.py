@@ -2,6 +2,8 @@
 
 import json
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -11,6 +13,7 @@ from registry.errors import ModelError
 from registry.files.hub import Source, cached_folder, download
 from registry.lookups import is_hub_name
 from registry.names import split_reference
+from registry.queue.progress import say_doing
 from registry.revisions.store import ModelFiles, RevisionRequest, check_adapter, check_location, is_local, request_of
 from registry.settings import Settings, get_settings
 from registry.tables import ModelRevision
@@ -295,6 +298,27 @@ def _changed(revision: ModelRevision, location: str | None, digest: str, registe
     )
 
 
+@contextmanager
+def _converting(name: str) -> Iterator[None]:
+    """Says how many of a GGUF file's tensors are converted, to whoever waits; the library shows a bar of its own."""
+    from transformers import modeling_gguf_pytorch_utils as library
+
+    say_doing(f"converting {name}, once")
+
+    def counted(tensors: Any, **_: Any) -> Iterator[Any]:
+        for done, tensor in enumerate(tensors):
+            say_doing(f"converting {name}, once: {done} of {len(tensors)} tensors")
+            yield tensor
+
+    shown = getattr(library, "tqdm", None)
+    library.tqdm = counted
+    try:
+        yield
+    finally:
+        library.tqdm = shown
+        say_doing("")
+
+
 def convert_gguf(source: Path, folder: Path) -> None:
     """Writes a GGUF file's model, dequantised to float32, and its tokenizer as safetensors into `folder`.
 
@@ -310,9 +334,10 @@ def convert_gguf(source: Path, folder: Path) -> None:
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
         target = Path(scratch) / "model"
         try:
-            model: Any = AutoModelForCausalLM.from_pretrained(
-                source.parent, gguf_file=source.name, dtype=torch.float32, local_files_only=True
-            )
+            with _converting(source.name):
+                model: Any = AutoModelForCausalLM.from_pretrained(
+                    source.parent, gguf_file=source.name, dtype=torch.float32, local_files_only=True
+                )
             tokenizer = AutoTokenizer.from_pretrained(source.parent, gguf_file=source.name, local_files_only=True)
         except (OSError, ValueError, KeyError, NotImplementedError) as error:
             reason = " ".join(str(error).split())[:200]

@@ -2,7 +2,13 @@
 
 
 class EngineError(Exception):
-    """A model that cannot be loaded or a prompt that cannot be scored; the message says which and why."""
+    """A model that cannot be loaded or a prompt that cannot be scored; the message says which and why.
+
+    final: whether trying again is of no use. of_all: whether nothing else of the evaluation need be tried either.
+    """
+
+    final = False
+    of_all = False
 
 
 class InterruptedScoringError(Exception):

@@ -24,7 +24,7 @@ from registry.revisions.store import request_of
 from registry.settings import Settings
 from registry.tables import ModelRevision, Worker
 from workers.artifacts import inspect_files
-from workers.errors import InterruptedScoringError
+from workers.errors import EngineError, InterruptedScoringError
 from workers.memory import TokenBudgets, release_memory
 from workers.progress import Stillness
 from workers.scorer import Scorer
@@ -291,7 +291,10 @@ class WorkerLoop:
             self._hand_back(shard_claim)
             raise
         except Exception as error:  # noqa: BLE001 - any error of a model is recorded on its shard, and the rest goes on
-            self._record_failure(shard_claim, f"{type(error).__name__}: {error}"[:2000])
+            final = isinstance(error, EngineError) and error.final
+            message = str(error) if final else f"{type(error).__name__}: {error}"
+            of_all = isinstance(error, EngineError) and error.of_all
+            self._record_failure(shard_claim, message[:2000], final=final, of_all=of_all)
             return
         try:
             stored = self._store(shard_claim, result)
@@ -321,8 +324,10 @@ class WorkerLoop:
             lambda session: claims.finish(session, shard_claim, result) or claims.is_finished(session, shard_claim)
         )
 
-    def _record_failure(self, shard_claim: claims.Claim, message: str) -> None:
-        self._insist(lambda session: claims.fail(session, shard_claim, message))
+    def _record_failure(
+        self, shard_claim: claims.Claim, message: str, *, final: bool = False, of_all: bool = False
+    ) -> None:
+        self._insist(lambda session: claims.fail(session, shard_claim, message, final=final, of_all=of_all))
         log.warning("shard_failed", error=message)
 
     def _hand_back(self, shard_claim: claims.Claim, wait_s: float = 0.0) -> None:

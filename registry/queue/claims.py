@@ -202,12 +202,15 @@ def fingerprint_id(session: Session, document: dict[str, object]) -> int:
     return session.scalars(select(EngineFingerprint.id).where(EngineFingerprint.digest == digest)).one()
 
 
-def fail(session: Session, shard_claim: Claim, error: str) -> bool:
-    """Counts a failure: queued again after a wait, or parked with its error at the cap. False: the claim was lost."""
+def fail(session: Session, shard_claim: Claim, error: str, *, final: bool = False, of_all: bool = False) -> bool:
+    """Counts a failure: queued again after a wait, or parked with its error at the cap. False: the claim was lost.
+
+    final: it is parked at once, since trying again is of no use. of_all: so is what is still queued of the evaluation.
+    """
     failures = session.scalar(select(Shard.failures).where(is_of(shard_claim)))
     if failures is None:
         return False
-    parked = failures + 1 >= MAX_FAILURES
+    parked = final or failures + 1 >= MAX_FAILURES
     held = _update_held(
         session,
         shard_claim,
@@ -217,6 +220,9 @@ def fail(session: Session, shard_claim: Claim, error: str) -> bool:
         lease_until=None,
         not_before=database_now(BACK_OFF_SECONDS * 2**failures),
     )
+    if held and of_all:
+        rest = update(Shard).where(Shard.evaluation_id == shard_claim.evaluation_id, Shard.state == "queued")
+        session.execute(rest.values(state="failed", error=error))
     settle(session, shard_claim.evaluation_id)
     return held
 

@@ -9,6 +9,8 @@ from typing import Any, Final
 Show = Callable[[Hashable, str, int, int | None, str], None]
 """Called with a task's key, what it is, how much is done, of how much (None while that is not known), and a note."""
 
+NARROW: Final = 100
+"""Columns of a terminal below which a progress bar is short."""
 LINE_SECONDS: Final = 5.0
 """Between two lines about one task; its first and its last are always written."""
 
@@ -26,17 +28,21 @@ def progress_display(unit: Callable[[Hashable], str]) -> Iterator[Show]:
 @contextmanager
 def _bars(unit: Callable[[Hashable], str]) -> Iterator[Show]:
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.table import Column
 
+    console = Console(stderr=True)
+    narrow = console.width < NARROW
+    # Nothing wraps, and the note alone gives way: in 80 columns the bar stays.
+    whole = {"no_wrap": True, "overflow": "ellipsis"}
     columns = (
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=20),
-        TextColumn("{task.fields[counted]}"),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[note]}"),
+        TextColumn("{task.description}", table_column=Column(max_width=26 if narrow else 50, **whole)),
+        BarColumn(bar_width=12 if narrow else 20, table_column=Column(min_width=12 if narrow else 20)),
+        TextColumn("{task.fields[counted]}", table_column=Column(**whole)),
+        *(() if narrow else (TimeElapsedColumn(),)),
+        TextColumn("{task.fields[note]}", table_column=Column(ratio=1, **whole)),
     )
-    with Progress(*columns, console=Console(stderr=True)) as bars:
+    with Progress(*columns, console=console, expand=True) as bars:
         tasks: dict[Hashable, Any] = {}
 
         def show(key: Hashable, what: str, done: int, total: int | None, note: str) -> None:

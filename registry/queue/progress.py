@@ -1,10 +1,12 @@
 """Progress of evaluations: prompts done, measured rates, time left, tokens saved."""
 
+import os
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from sqlalchemy import BigInteger, Double, Engine, Text, and_, column, distinct, func, or_, select, table
@@ -253,9 +255,10 @@ def wait_for(engine: Engine, ids: list[int], helper: "subprocess.Popen[bytes] | 
             with read_session(engine) as session:
                 found = progress_of_several(session, ids)
                 states = [found[evaluation_id] for evaluation_id in ids]
-                labels = labels or {progress.evaluation_id: _label(session, progress) for progress in states}
+                labels = labels or _labels(session, states)
+            doing = _doing(helper)
             for progress in states:
-                note = _note(progress, helped=helper is not None)
+                note = _note(progress, helped=helper is not None, doing=doing)
                 key = progress.evaluation_id
                 show(key, labels[key], progress.prompts_done, progress.prompts, note)
             if ended or all(progress.finished for progress in states):
@@ -263,8 +266,32 @@ def wait_for(engine: Engine, ids: list[int], helper: "subprocess.Popen[bytes] | 
             time.sleep(POLL_SECONDS)
 
 
-def _note(progress: Progress, *, helped: bool) -> str:
-    """What stands behind a progress bar: state, rate, time left, tokens saved."""
+DOING: Final = "SHUFFLEBOARD_DOING"
+"""The environment variable by which a worker is told the file in which it says what it does before it scores."""
+
+
+def say_doing(text: str) -> None:
+    """Says what this worker does before it scores, to whoever started it and waits; empty: it scores."""
+    path = os.environ.get(DOING)
+    if path:
+        with suppress(OSError):  # whoever waits may be gone, with its file
+            Path(path).write_text(text, encoding="utf-8")
+
+
+def _doing(helper: "subprocess.Popen[bytes] | None") -> str:
+    """What a helper says that it does."""
+    path = getattr(helper, "doing", None)
+    if path is None:
+        return ""
+    with suppress(OSError):
+        return Path(path).read_text(encoding="utf-8")
+    return ""
+
+
+def _note(progress: Progress, *, helped: bool, doing: str = "") -> str:
+    """What stands behind a progress bar: what its worker does, state, rate, time left, tokens saved."""
+    if doing and progress.state == "running" and not progress.finished:
+        return doing
     if progress.no_worker and not helped and not progress.finished:
         return "no live worker"
     parts = [] if progress.state == "running" else [progress.state]
@@ -288,9 +315,21 @@ def duration(seconds: float) -> str:
     return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
 
 
-def _label(session: Session, progress: Progress) -> str:
-    evaluation = find_evaluation(session, progress.evaluation_id)
-    return f"{evaluation.model_revision.model.name} on {evaluation.benchmark_version.benchmark.name}"
+def _labels(session: Session, states: Sequence[Progress]) -> dict[int, str]:
+    """Evaluation to what it is called: its model and benchmark; among several its number, and in what they differ."""
+    parts = {}
+    for progress in states:
+        evaluation = find_evaluation(session, progress.evaluation_id)
+        parts[progress.evaluation_id] = (
+            evaluation.model_revision.model.name,
+            evaluation.benchmark_version.benchmark.name,
+            evaluation.protocol.name,
+            evaluation.variant_set.name,
+        )
+    if len(parts) == 1:
+        return {number: f"{model} on {benchmark}" for number, (model, benchmark, *_) in parts.items()}
+    differing = [place for place in range(4) if len({one[place] for one in parts.values()}) > 1] or [0, 1]
+    return {number: f"{number} {' '.join(one[place] for place in differing)}" for number, one in parts.items()}
 
 
 @contextmanager

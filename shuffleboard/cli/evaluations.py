@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -20,7 +21,7 @@ from registry.providers.budgets import set_budget
 from registry.queue.claims import live_workers
 from registry.queue.estimate import Plan, Tokenise, estimates, ways
 from registry.queue.evaluations import move, submit_rest
-from registry.queue.progress import Progress, import_progress, progress_of, progress_of_several, wait_for
+from registry.queue.progress import DOING, Progress, import_progress, progress_of, progress_of_several, wait_for
 from registry.queue.sampling import PrecisionRequest
 from registry.results.costs import cost_document
 from registry.results.designs import STOPPABLE
@@ -229,14 +230,15 @@ def submit_command(
         if budget is not None:
             for evaluation_id in ids:
                 set_budget(session, "evaluation", str(evaluation_id), budget)
-        told = [(evaluation.id, evaluation.prompts, new) for evaluation, new in found]
-    for evaluation_id, prompts, new in told:
-        note(
-            f"evaluation {evaluation_id}: {prompts} prompts queued"
-            if new
-            else f"evaluation {evaluation_id} already has this specification"
-            + ("" if several else "; --replicate scores it again")
-        )
+        told = [(evaluation.id, evaluation.prompts, new, evaluation.state) for evaluation, new in found]
+    for evaluation_id, prompts, new, state in told:
+        known = f"evaluation {evaluation_id} already has this specification"
+        if new:
+            note(f"evaluation {evaluation_id}: {prompts} prompts queued")
+        elif state in REMEDIES:
+            note(f"{known} and is {state}{REMEDIES[state].format(evaluation_id)}")
+        else:
+            note(known + ("" if several else "; --replicate scores it again"))
     if wait:
         wait_until_complete(engine, settings, ids)
     if asked["suite"] and asked["limit"]:
@@ -324,22 +326,65 @@ def wait_until_complete(engine: Engine, settings: Settings, ids: list[int]) -> N
         note(f"{NO_WORKER}; waiting")
     try:
         states = wait_for(engine, ids, helper)
+    except KeyboardInterrupt:
+        _say_what_is_kept(engine, ids, alone=helper is not None or not workers)
+        sys.exit(INTERRUPTED)
     finally:
         if helper is not None:
-            helper.terminate()
-            helper.wait()
+            helper.end()
     for progress in states:
         if not progress.complete:
             reason = f": {progress.error}" if progress.error else ""
             if not progress.finished:
                 reason = "; its worker exited, see its messages above"
-            raise QueueError(f"evaluation {progress.evaluation_id} is {progress.state}{reason}")
+            state = progress.state if progress.finished else "not complete"
+            remedy = REMEDIES.get(progress.state, "").format(progress.evaluation_id)
+            raise QueueError(f"evaluation {progress.evaluation_id} is {state}{reason}{remedy}")
 
 
-def start_worker() -> "subprocess.Popen[bytes]":
+INTERRUPTED: Final = 130
+"""The exit status of what Ctrl-C ended, as shells have it."""
+REMEDIES: Final = {
+    "cancelled": "; shuffleboard evaluations retry {} queues it again",
+    "failed": "; once that is put right: shuffleboard evaluations retry {}",
+    "paused": "; shuffleboard evaluations resume {} goes on",
+}
+"""What to do about an evaluation that ended without being complete, by its state."""
+
+
+def _say_what_is_kept(engine: Engine, ids: Sequence[int], *, alone: bool) -> None:
+    """After Ctrl-C: how much is stored, and the command that goes on. alone: nobody else scores it."""
+    states = _progress(engine, ids)
+    done, total = sum(one.prompts_done for one in states), sum(one.prompts for one in states)
+    note(f"Interrupted. {done:,} of {total:,} prompts are stored, and the rest stays queued.")
+    if alone:
+        note("To go on: shuffleboard worker --until-idle")
+    else:
+        note(f"A worker goes on with it. To watch: shuffleboard evaluations show {ids[0]} --watch")
+    note(f"To give it up: shuffleboard evaluations cancel {ids[0]}")
+
+
+def start_worker() -> "Helper":
     """A worker process for as long as there is work; quiet, since the progress bar already shows what it does."""
-    quiet = {**os.environ, "SHUFFLEBOARD_LOG_LEVEL": os.environ.get("SHUFFLEBOARD_LOG_LEVEL", "warning")}
-    return subprocess.Popen([sys.executable, "-m", "shuffleboard.cli", "worker", "--until-idle"], env=quiet)
+    quiet = {**os.environ, "SHUFFLEBOARD_LOG_LEVEL": os.environ.get("SHUFFLEBOARD_LOG_LEVEL", "error")}
+    handle, doing = tempfile.mkstemp(prefix="shuffleboard-doing-")
+    os.close(handle)
+    command = [sys.executable, "-m", "shuffleboard.cli", "worker", "--until-idle"]
+    return Helper(command, doing, env=quiet | {DOING: doing})
+
+
+class Helper(subprocess.Popen[bytes]):
+    """A worker of one's own, which says in the file `doing` what it does before it scores."""
+
+    def __init__(self, command: Sequence[str], doing: str, *, env: dict[str, str]) -> None:
+        self.doing = doing
+        super().__init__(command, env=env)
+
+    def end(self) -> None:
+        """Ends it and removes its file."""
+        self.terminate()
+        self.wait()
+        Path(self.doing).unlink(missing_ok=True)
 
 
 def _progress(engine: Engine, ids: Sequence[int]) -> list[Progress]:
@@ -522,7 +567,8 @@ def list_command(state: str | None, limit: int | None, as_json: bool, **filters:
         "prompts": "Prompts",
     }
     more = {"benchmark_version": "Version", "no_worker": "No worker"}
-    print_table(rows, headings, empty, more=more, drop=("replicate", "revision", "shots", "prompts", "prompts_done"))
+    shown = [row | {"state": "waiting" if row["no_worker"] else row["state"]} for row in rows]
+    print_table(shown, headings, empty, more=more, drop=("replicate", "revision", "shots", "prompts", "prompts_done"))
     waiting = [str(row["evaluation"]) for row in rows if row["no_worker"]]
     if waiting:
         note(f"{NO_WORKER}; evaluation {', '.join(waiting)} waits")
@@ -547,7 +593,10 @@ def show_command(evaluation_id: int, watch: bool, as_json: bool) -> None:
         return
     for key, value in about.items():
         click.echo(f"{key:18} {value}")
-    for key, value in progress.document().items():
+    stated = progress.document()
+    if progress.no_worker:
+        stated["state"] = "waiting for a worker"
+    for key, value in stated.items():
         if key != "waits":
             click.echo(f"{key.replace('_', ' '):18} {'–' if value is None else value}")
     for wait in progress.waits:

@@ -51,12 +51,16 @@ class _TryAgainError(Exception):
 class RefusedError(EngineError):
     """A server answered, and asking again would not help: the request, the key or the address is wrong.
 
-    code: what an error in OpenAI's form is called; None where it is in another.
+    code: what an error in OpenAI's form is called; None where it is in another. of_all: whether whatever else is asked
+    of the model would be refused too, as with a wrong key or address.
     """
 
-    def __init__(self, message: str, code: object = None) -> None:
+    final = True
+
+    def __init__(self, message: str, code: object = None, *, of_all: bool = False) -> None:
         super().__init__(message)
         self.code = code
+        self.of_all = of_all
 
 
 @dataclass(frozen=True)
@@ -379,7 +383,8 @@ class EndpointClient:
                 "; lower SHUFFLEBOARD_ENDPOINT_TOP_LOGPROBS, or top_logprobs of the endpoint, or let the server list "
                 "more (vLLM: --max-logprobs)"
             )
-        return RefusedError(f"{host_of(url)}: answers {status} ({reason}){remedy}", _code(body))
+        of_all = status in _REFUSED or status == httpx2.codes.NOT_FOUND
+        return RefusedError(f"{host_of(url)}: answers {status} ({reason}){remedy}", _code(body), of_all=of_all)
 
     def _later(self, reason: str, url: str, wait_s: float | None) -> Exception:
         longest = self._settings.endpoint_wait_seconds
