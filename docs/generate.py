@@ -225,6 +225,7 @@ def pages() -> dict[Path, str]:
     return {
         DOCS / "command-line.md": "\n".join(_command_line()) + "\n",
         DOCS / "metrics.md": "\n".join(_metrics()) + "\n",
+        DOCS / "verdicts.md": "\n".join(_verdicts()) + "\n",
         DOCS / "settings.md": "\n".join(_settings()) + "\n",
         VARIANTS_PAGE: _with_shipped(_with_kinds(_with_examples(VARIANTS_PAGE.read_text(encoding="utf-8")))),
         API_PAGE: _with_routes(API_PAGE.read_text(encoding="utf-8")),
@@ -656,6 +657,30 @@ def _rows(text: str) -> Iterator[list[str]]:
 
 
 # The views
+
+
+def _verdicts() -> Iterator[str]:
+    """The table of cases: what may be said, and when."""
+    yield "# Verdicts"
+    yield ""
+    yield "Every sentence that pages, the terminal, pictures and published sites say about results stands in"
+    yield "`registry/verdicts/`, with the condition under which it is true. A test makes evaluations at random and"
+    yield "checks each sentence against the answers."
+    yield ""
+    yield "The order of the cases is: how much could be read, then guessing, then what was tested, then what repeats"
+    yield "alone explain, then what was varied, and how sure it is. If answers are sampled, or nobody knows whether"
+    yield "they were, and no prompt was repeated, no sentence attributes a loss to the order. To measure what the order"
+    yield "costs, ask each prompt again with the kind [`repeat`](variants-and-protocols.md)."
+    for title, rule, table in import_module("registry.verdicts.table").TABLES:
+        yield ""
+        yield f"## {title}"
+        yield ""
+        yield f"{rule}:"
+        yield ""
+        yield "| Case | Said when |"
+        yield "|---|---|"
+        for case in table:
+            yield f"| `{case.name}` | {case.when} |"
 
 
 def _views() -> Iterator[str]:

@@ -286,7 +286,7 @@ def _asked(row: Row) -> str:
     part = chosen_questions(row["specification"]["questions"])
     of = f"{plural(row['questions'], 'question')} of {row['benchmark']}{f' ({part})' if part else ''}"
     how = asked_how(row) or plural(row["prompts"], "prompt")
-    how = how if how.startswith("asked") else f"each in {how}"
+    how = how if how.startswith("asked") or "repeats" in how else f"each in {how}"
     return f"{of}, {how} ({row['variants']}); {row['protocol']}, {row['shots']}-shot; {count(row['prompts'])} prompts."
 
 

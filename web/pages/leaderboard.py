@@ -294,7 +294,7 @@ def _unranked(rows: Sequence[Row]) -> list[list[Row]]:
     found: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
         if row["not_ranked"]:
-            found.setdefault((*group_key(row), asked_how(row)), []).append(row)
+            found.setdefault((*group_key(row), asked_how(row), row["not_ranked"]["reason"]), []).append(row)
     return list(found.values())
 
 
