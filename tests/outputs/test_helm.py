@@ -212,6 +212,10 @@ def _text_for_instance(document: dict[str, Any]) -> None:
     _requests(document)[1]["instance"] = "q1"
 
 
+def _endless_pattern(document: dict[str, Any]) -> None:
+    document["adapter_spec"]["output_mapping_pattern"] = "(A+)+$"
+
+
 def _not_a_number(document: dict[str, Any]) -> None:
     _requests(document)[0]["result"]["completions"][0]["logprob"] = math.nan
 
@@ -238,6 +242,7 @@ REFUSED = [
     (_no_answer, r"request 0: 0 of the 5 references are tagged correct"),
     (_list_of_text, r"document: request_states \"none\" is not a list; the log is damaged"),
     (_text_for_instance, r"request 1: instance \"q1\" is not an object; the log is damaged"),
+    (_endless_pattern, r"request 0: output_mapping_pattern .* may take for ever"),
     (_not_a_number, r"request 0: logprob NaN is not a finite number"),
     (_mapping, r"request 0: output_mapping .* does not name the references in their order"),
     (_twice, r"request 5: question 001b0f\w* is also in the file under another id"),

@@ -5,6 +5,7 @@
 order `standard_MC`, `standard_MC_shuffled`, then by name; a variant's ordinal counts on through the types kept.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from registry.exchange.outputs.record import (
 KEYS = frozenset({"question_id", "variant_type", "variant_index", "options", "chosen"})
 FIRST = ("standard_MC", "standard_MC_shuffled")
 NOTA = "none of the above"
+_INDEX = re.compile("[0-9]{1,5}")
 
 
 def parse_selection(text: str | None) -> tuple[tuple[str, int | None], ...]:
@@ -34,7 +36,7 @@ def parse_selection(text: str | None) -> tuple[tuple[str, int | None], ...]:
     selection: list[tuple[str, int | None]] = []
     for item in text.split(","):
         type_, colon, index = item.partition(":")
-        if not type_ or (colon and not index.isdigit()):
+        if not type_ or (colon and not _INDEX.fullmatch(index)):
             raise UsageError(f"--select {item!r}: give a variant type, or a type and an index such as standard_MC:0")
         selection.append((type_, int(index) if colon else None))
     return tuple(selection)

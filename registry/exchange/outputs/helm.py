@@ -43,6 +43,10 @@ CORRECT: Final = "correct"
 EQUAL_OPTIONS: Final = "HELM compares texts, and two options have the answer's text"
 TIE: Final = "HELM shares the point between equally likely options; here the first counts"
 
+_MOST_REPEATS: Final = 2
+_REPEATED_GROUP: Final = re.compile(r"(?<!\\)\)[*+{]")
+_REPEATS: Final = re.compile(r"[*+]|,\}")
+
 Stats = dict[tuple[str, int], dict[str, float]]
 """(instance id, training trial) to the means of its statistics."""
 
@@ -232,6 +236,15 @@ def _joint(
 def _extracted(place: Place, pattern: Any, text: str) -> str:
     if not pattern:
         return text
+    if (
+        not isinstance(pattern, str)
+        or _REPEATED_GROUP.search(pattern)
+        or len(_REPEATS.findall(pattern)) > _MOST_REPEATS
+    ):
+        place.reject(
+            f"output_mapping_pattern {shown(pattern)} may take for ever: it repeats a group, or has more than "
+            f"{_MOST_REPEATS} repeats without end; give the answers as JSON Lines"
+        )
     try:
         match = re.search(pattern, text)
     except (re.error, TypeError) as error:
