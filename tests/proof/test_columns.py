@@ -74,6 +74,7 @@ NOT_SEALED: Final = {
     "budget", "rate_limit",  # what may be spent and asked from now on
     "draft", "provider_batch", "provider_call",  # how answers were got, which may cost; the answers themselves are sealed
     "worker",  # lives on; its id, host and device stand in the seal
+    "registry_generation",  # which claims are of before a restore
     "embargo", "board_deprecation", "schedule", "schedule_run",  # who sees, uses or repeats what is sealed
     "suite", "board", "board_entry",  # named by their digests, which snapshots hold
     "published_result", "subject_category",  # come with the code
