@@ -402,14 +402,14 @@ def test_a_broken_deployment_is_named_with_its_remedy_in_under_ten_seconds(
     get_engine(url).dispose()
     here = Broken(url, home, request)
     plant(here)
-    settings = {"home": home, "database_url": url} | here.settings
+    settings: dict[str, Any] = {"home": home, "database_url": url} | here.settings
     if "database_url_file" in settings or settings["home"] == "/dev/null":
         del settings["database_url"]
     begun = time.monotonic()
     said = shuffleboard_process("doctor", "--json", *here.options, status=None, **settings)
     took = time.monotonic() - begun
     assert "Traceback" not in said.stderr
-    named = "" if not said.stdout else json.loads(said.stdout)
+    named: Any = json.loads(said.stdout or "null")
     if named:
         faults = {one["name"]: one for one in named["checks"] if one["status"] != "ok"}
         assert faults.keys() & set(check.split("|")), faults
