@@ -1574,8 +1574,8 @@ class Contamination(TypedDict):
 
     `p_value` is exact for all measures together, one-sided; `outlier` whether it is at most `level`, as it is for at
     most that share of models that never saw the benchmark. Both are null, and `why` says why, where the orders that
-    were asked cannot tell, or where the published order is regular itself (`regularities`). `flagged` questions are left
-    out because of their options, `other` ones because of the orders they were asked in.
+    were asked cannot tell, or where the published order is regular itself (`regularities`). `flagged` questions are
+    left out because of their options, `other` ones because of the orders they were asked in.
     """
 
     evaluation: int

@@ -56,6 +56,8 @@ def contamination_document(session: Session, evaluation_id: int) -> dict[str, An
     asked = all_orders(session, evaluation.id)
     regularities = published_order(session, evaluation.benchmark_version_id)
     regular = [name for name, of in regularities.items() if of is not None and of.p_value <= REGULAR]
+    if not asked.questions:
+        regular = []  # first of all the right orders are needed
     found = None if regular else compare_with_other_orders(asked.questions)
     p_value = None if found is None else found.p_value
     return {
