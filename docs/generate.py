@@ -112,6 +112,7 @@ SETTING_GROUPS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
             "endpoints",
             "prices",
             "endpoint_top_logprobs",
+            "keep_thoughts",
             "markers",
             "endpoint_in_flight",
             "endpoint_in_flight_limit",

@@ -123,6 +123,12 @@ class Settings(BaseSettings):
         default="",
         description="TOML file of prices that stand before those of the list that ships; empty: none.",
     )
+    keep_thoughts: bool = Field(
+        default=True,
+        description=(
+            "Whether the thoughts of models are stored; false: only their digests and lengths, beside the answers."
+        ),
+    )
     markers: str = Field(
         default="",
         description=(

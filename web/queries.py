@@ -43,12 +43,14 @@ from registry.results.selectables import (
     question_metrics,
     rows_of,
 )
+from registry.results.texts import thought_of
 from registry.tables import (
     Benchmark,
     BenchmarkVersion,
     Embargo,
     Evaluation,
     EvaluationQuestion,
+    Generation,
     Model,
     ModelRevision,
     Prediction,
@@ -396,6 +398,16 @@ def predictions(session: Session, evaluation_id: int, question_id: int) -> list[
     c = prediction_detail.c
     query = select(prediction_detail).where(c.evaluation_id == evaluation_id, c.question_id == question_id)
     return rows_of(session, query.order_by(c.variant))
+
+
+def thoughts(session: Session, evaluation_id: int, question_id: int) -> dict[int, str]:
+    """Variant to the thought that was kept before its answer; `predictions` was asked before."""
+    query = select(Generation.variant, Generation.thought).where(
+        Generation.evaluation_id == evaluation_id,
+        Generation.question_id == question_id,
+        Generation.thought.is_not(None),
+    )
+    return {row.variant: thought_of(row.thought) or "" for row in session.execute(query)}
 
 
 def predictions_after(session: Session, evaluation_id: int, after: tuple[int, int] | None, *, limit: int) -> list[Row]:

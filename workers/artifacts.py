@@ -311,11 +311,11 @@ def _converting(name: str) -> Iterator[None]:
             yield tensor
 
     shown = getattr(library, "tqdm", None)
-    vars(library)["tqdm"] = counted
+    library.tqdm = counted
     try:
         yield
     finally:
-        vars(library)["tqdm"] = shown
+        library.tqdm = shown
         say_doing("")
 
 

@@ -19,6 +19,7 @@ from registry.queue.claims import Claim, ShardResult
 from registry.queue.reuse import Reused, reusable
 from registry.queue.shards import rows_of, shard_prompts
 from registry.results.prompts import ShardPrompt
+from registry.results.texts import text_columns
 from registry.revisions.endpoints import provider_of
 from registry.settings import get_settings
 from registry.tables import Evaluation, ModelRevision
@@ -190,7 +191,8 @@ class TransformersScorer:
             }
         return ShardResult(
             rows=[
-                item.stated_row(reading.position, reading.rule) for item, reading in zip(prompts, readings, strict=True)
+                item.stated_row(reading.position, reading.rule, reading.state)
+                for item, reading in zip(prompts, readings, strict=True)
             ],
             fingerprint=fingerprint,
             tokens_naive=naive,
@@ -201,10 +203,13 @@ class TransformersScorer:
                     "evaluation_id": item.evaluation_id,
                     "question_id": item.question_id,
                     "variant": item.variant.ordinal,
-                    "text": text.output.text,
-                    "extracted": reading.text,
-                    "tokens": text.tokens,
-                    "finished": text.output.finish != "length",
+                    **text_columns(
+                        text.output,
+                        reading,
+                        tokens=text.tokens,
+                        thought_tokens=text.thought_tokens,
+                        seconds=text.seconds,
+                    ),
                 }
                 for item, text, reading in zip(prompts, written, readings, strict=True)
             ],

@@ -939,6 +939,7 @@ def upgrade() -> None:
         sa.Column("correct", sa.Boolean(), nullable=False),
         sa.Column("tied", sa.Boolean(), nullable=False),
         sa.Column("extraction_rule", sa.Text(), nullable=True),
+        sa.Column("state", sa.Text(), nullable=True),
         sa.Column("label_logprobs", sa.ARRAY(sa.Double()).with_variant(sa.Text(), "sqlite"), nullable=True),
         sa.Column("label_probabilities", sa.ARRAY(sa.Double()).with_variant(sa.Text(), "sqlite"), nullable=True),
         sa.Column("label_mass", sa.Double(), nullable=True),
@@ -962,6 +963,7 @@ def upgrade() -> None:
         sa.CheckConstraint(
             "npsq_correct > '-Infinity' AND npsq_correct <= 1", name=op.f("ck_prediction_npsq_correct")
         ).ddl_if(dialect="postgresql"),
+        sa.CheckConstraint("state IN ('unfinished', 'empty', 'refused')", name=op.f("ck_prediction_state")),
         sa.CheckConstraint("(chosen_position IS NULL) = (chosen_option IS NULL)", name=op.f("ck_prediction_chosen")),
         sa.CheckConstraint(
             "0 <= ALL (label_probabilities) AND 1 >= ALL (label_probabilities)",
@@ -974,6 +976,7 @@ def upgrade() -> None:
         sa.CheckConstraint("chosen_position IS NOT NULL OR NOT correct", name=op.f("ck_prediction_correct")),
         sa.CheckConstraint("entropy >= 0 AND entropy <= 1", name=op.f("ck_prediction_entropy")),
         sa.CheckConstraint("label_mass >= 0 AND label_mass <= 1.000001", name=op.f("ck_prediction_label_mass")),
+        sa.CheckConstraint("state IS NULL OR chosen_position IS NULL", name=op.f("ck_prediction_unanswered")),
         sa.ForeignKeyConstraint(
             ["evaluation_id", "question_id"],
             ["evaluation_question.evaluation_id", "evaluation_question.question_id"],
@@ -1100,6 +1103,14 @@ def upgrade() -> None:
         sa.Column("extracted", sa.Text(), nullable=True),
         sa.Column("tokens", sa.Integer(), nullable=True),
         sa.Column("finished", sa.Boolean(), nullable=True),
+        sa.Column("seconds", sa.Double(), nullable=True),
+        sa.Column("forced", sa.Boolean(), nullable=True),
+        sa.Column("thought", sa.LargeBinary(), nullable=True),
+        sa.Column("thought_digest", sa.LargeBinary(32), nullable=True),
+        sa.Column("thought_characters", sa.Integer(), nullable=True),
+        sa.Column("thought_tokens", sa.Integer(), nullable=True),
+        sa.Column("thought_apart", sa.Boolean(), nullable=True),
+        sa.Column("thought_opened", sa.Boolean(), nullable=True),
         sa.ForeignKeyConstraint(
             ["evaluation_id", "question_id", "variant"],
             ["prediction.evaluation_id", "prediction.question_id", "prediction.variant"],

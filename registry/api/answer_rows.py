@@ -186,6 +186,7 @@ class PredictionColumns(TypedDict):
     chosen_option: Annotated[int | None, Field(description="The option answered.")]
     correct: Annotated[bool, Field(description="Whether the answer is right; no valid answer is wrong.")]
     tied: Annotated[bool, Field(description="Whether several positions shared the highest score; the lowest was taken.")]
+    state: Annotated[str, Field(description="answered; unread: no rule found an answer, or none was recorded; unfinished: the thought did not end, or the limit was reached before an answer; empty: nothing was written; refused: the provider's filter.")]
     extraction_rule: Annotated[str | None, Field(description="Which rule found the answer in generated text.")]
     label_logprobs: Annotated[list[float] | None, Field(description="Log-probability of each position's label over the whole vocabulary.")]
     label_probabilities: Annotated[list[float] | None, Field(description="The same as probabilities that sum to 1 over the labels shown.")]
@@ -201,10 +202,17 @@ class PredictionColumns(TypedDict):
     choice_only_accuracy: Annotated[bool | None, Field(description="Whether choosing without the question is right.")]
     choice_sensitivity: Annotated[bool | None, Field(description="Whether the options outweigh the question between the two leading ones.")]
     choice_sensitivity_normalized: Annotated[bool | None, Field(description="The same by log-probability per byte of the option.")]
-    generation: Annotated[str | None, Field(description="Text that the model wrote.")]
+    generation: Annotated[str | None, Field(description="Text that the model wrote, without a thought before it.")]
     extracted: Annotated[str | None, Field(description="The answer that was found in it.")]
-    generation_tokens: Annotated[int | None, Field(description="Tokens that the model wrote.")]
+    generation_tokens: Annotated[int | None, Field(description="Tokens that the model wrote, thought and answer.")]
     generation_finished: Annotated[bool | None, Field(description="Whether the model or a stop sequence ended the text, and not the limit on tokens.")]
+    generation_seconds: Annotated[float | None, Field(description="From when the prompt was asked to its last token.")]
+    generation_forced: Annotated[bool | None, Field(description="True if the thought was closed at its limit and the answer asked for.")]
+    thought_characters: Annotated[int | None, Field(description="Length of the thought, markers left out.")]
+    thought_tokens: Annotated[int | None, Field(description="Tokens of the thought, with the marker that ends it.")]
+    thought_digest: Annotated[str | None, Field(description="SHA-256 of the thought, with the markers around it.")]
+    thought_apart: Annotated[bool | None, Field(description="Whether the server or provider handed the thought over apart.")]
+    thought_opened: Annotated[bool | None, Field(description="True if the model's template had opened the thought.")]
 
 
 class PublishedColumns(TypedDict):

@@ -49,8 +49,11 @@ POINTERS: Final = frozenset({"evaluation_id", "question_id", "reused_from_evalua
 LEAF_COLUMNS: Final = tuple(sorted(set(Prediction.__table__.columns.keys()) - POINTERS))
 """The columns of a prediction that its question's leaf digest covers, by name."""
 
-GENERATION_COLUMNS: Final = ("extracted", "finished", "text", "tokens")
-"""Those of what a model wrote; in a leaf digest named `generation.<column>`."""
+GENERATION_COLUMNS: Final = tuple(
+    sorted(set(Generation.__table__.columns.keys()) - {"evaluation_id", "question_id", "variant", "thought"})
+)
+"""Those of what a model wrote, of its thought the digest, so that thoughts can be deleted; in a leaf digest named
+`generation.<column>`."""
 
 QUESTION_COLUMNS: Final = tuple(sorted(set(Question.__table__.columns.keys()) - {"id", "benchmark_version_id"}))
 """Those of a question, in a leaf digest with its options."""

@@ -14,7 +14,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from sqlalchemy import BigInteger, Boolean, Column, Double, Integer, SmallInteger, Text
+from sqlalchemy import BigInteger, Boolean, Column, Double, Integer, LargeBinary, SmallInteger, Text
 from sqlalchemy.types import TypeEngine
 
 from registry.db import Digest, DoubleArray, SmallIntArray
@@ -46,6 +46,7 @@ _ARROW: Final[tuple[tuple[type[TypeEngine[Any]], pa.DataType], ...]] = (
     (BigInteger, pa.int64()),
     (Integer, pa.int32()),
     (Text, pa.string()),
+    (LargeBinary, pa.binary()),
 )
 
 

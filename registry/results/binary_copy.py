@@ -143,6 +143,9 @@ def _decoded(data: Bytes, places: Places, sizes: Places, known: NDArray[np.bool_
     if pa.types.is_string(kind):
         content, ends = _strings(data, places, sizes)
         found = binaries(content, ends).cast(pa.large_string()).cast(kind)
+    elif pa.types.is_binary(kind):
+        content, ends = _strings(data, places, sizes)
+        found = binaries(content, ends).cast(kind)
     elif pa.types.is_fixed_size_binary(kind):
         content = _taken(data, places, kind.byte_width)
         found = pa.Array.from_buffers(kind, len(places), [None, pa.py_buffer(content)])

@@ -8,7 +8,19 @@ from math import isfinite
 from operator import itemgetter
 from typing import Any, Final
 
-from sqlalchemy import BigInteger, Boolean, Connection, Dialect, Double, Integer, SmallInteger, Table, Text, text
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Connection,
+    Dialect,
+    Double,
+    Integer,
+    LargeBinary,
+    SmallInteger,
+    Table,
+    Text,
+    text,
+)
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 from sqlalchemy.types import TypeDecorator
@@ -170,6 +182,7 @@ _ENCODERS: Final[dict[type, Callable[[Any], bytes]]] = {
     Boolean: _BOOLEANS.__getitem__,
     Text: lambda value: _bytes(value.encode()),
     Digest: lambda value: _bytes(bytes.fromhex(value)),
+    LargeBinary: _bytes,
     DoubleArray: partial(_numbers, 701, "d"),
     SmallIntArray: partial(_numbers, 21, "h"),
 }

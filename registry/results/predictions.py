@@ -8,6 +8,7 @@ from typing import Any, Final
 from registry.metrics.npsq import choice_scores, highest, per_byte
 from registry.metrics.probability import brier, normalised_entropy, renormalise
 from registry.prompting.variants import VariantShown
+from registry.tables import UNANSWERED_STATES
 
 MASS_SLACK: Final = 1.000001
 """Probabilities that sum to more than this were no shares of one whole, so their sum is no mass on the labels."""
@@ -28,6 +29,7 @@ def prediction_row(
     position: int | None = None,
     answered: bool = False,
     extraction_rule: str | None = None,
+    state: str | None = None,
 ) -> dict[str, Any]:
     """The columns of one prediction. Sequences run by position.
 
@@ -36,7 +38,8 @@ def prediction_row(
     both are given. logprobs_without_question: log P(x|C).
     answered: the answer is stated, by `position` (None: no valid answer); else it is the highest of weights or
     logprobs, the lowest position on a tie.
-    extraction_rule: what found a stated answer in a text.
+    extraction_rule: what found a stated answer in a text. state: of the output (`registry.prompting.reading`); None
+    where nothing is known but whether there is an answer.
     """
     order = variant.order
     right = order.index(answer) if answer in order else None
@@ -61,6 +64,7 @@ def prediction_row(
         "correct": chosen == answer,
         "tied": tied,
         "extraction_rule": extraction_rule,
+        "state": stored_state(state),
         "label_logprobs": None if logprobs is None else list(logprobs),
         "label_probabilities": probabilities,
         "label_mass": mass_of(weights, logprobs),
@@ -77,6 +81,11 @@ def prediction_row(
         if logprobs_without_question is not None:
             row |= _with_counterpart(logprobs, logprobs_without_question, lengths, right)
     return row
+
+
+def stored_state(state: str | None) -> str | None:
+    """A state as the table has it: what follows from whether there is an answer is left out."""
+    return state if state in UNANSWERED_STATES else None
 
 
 def _with_counterpart(

@@ -38,7 +38,9 @@ class ShardPrompt:
             logprobs_without_question=without_question,
         )
 
-    def stated_row(self, position: int | None, extraction_rule: str | None = None) -> dict[str, object]:
+    def stated_row(
+        self, position: int | None, extraction_rule: str | None = None, state: str | None = None
+    ) -> dict[str, object]:
         """The prediction that an answer without probabilities amounts to; position None: there is no valid answer."""
         return prediction_row(
             evaluation_id=self.evaluation_id,
@@ -51,6 +53,7 @@ class ShardPrompt:
             position=position,
             answered=True,
             extraction_rule=extraction_rule,
+            state=state,
         )
 
 

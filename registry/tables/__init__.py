@@ -17,6 +17,7 @@ from sqlalchemy import (
     ForeignKeyConstraint,
     Index,
     Integer,
+    LargeBinary,
     SmallInteger,
     String,
     Text,
@@ -34,6 +35,7 @@ from registry.tables.checks import one_of
 VISIBILITIES = ("public", "members", "hidden")
 MODEL_KINDS = ("huggingface", "gguf", "openai", "external")
 REVISION_STATES = ("registered", "ready", "failed")
+UNANSWERED_STATES = ("unfinished", "empty", "refused")
 EVALUATION_STATES = ("queued", "running", "paused", "complete", "failed", "cancelled")
 SHARD_STATES = ("queued", "leased", "done", "failed", "cancelled")
 WITHDRAWAL_KINDS = ("withdrawn", "superseded")
@@ -494,6 +496,8 @@ class Prediction(Base):
         ),
         CheckConstraint("(chosen_position IS NULL) = (chosen_option IS NULL)", name="chosen"),
         CheckConstraint("chosen_position IS NOT NULL OR NOT correct", name="correct"),
+        CheckConstraint("state IS NULL OR chosen_position IS NULL", name="unanswered"),
+        one_of("state", UNANSWERED_STATES),
         _between("answer_probability", 0, 1),
         _between("brier_score", 0, 2),
         _between("entropy", 0, 1),
@@ -536,6 +540,8 @@ class Prediction(Base):
     """Others were as probable; the first position was taken."""
     extraction_rule: Mapped[str | None] = mapped_column(Text)
     """The rule that found the answer in what was written."""
+    state: Mapped[str | None] = mapped_column(Text)
+    """`unfinished`, `empty` or `refused`; NULL: `answered` where there is an answer, otherwise `unread`."""
     label_logprobs: Mapped[list[float] | None] = mapped_column(DoubleArray)
     label_probabilities: Mapped[list[float] | None] = mapped_column(DoubleArray)
     """Renormalised over the labels shown."""
@@ -561,10 +567,16 @@ class Prediction(Base):
 
 
 class Generation(Base):
-    """Text that a model wrote for one prompt.
+    """Text that a model wrote for one prompt: its answer, and beside it its thought.
 
     `extracted`: the answer that was found in it. `finished`: whether the model ended the text, or a stop sequence did,
     and not the limit on tokens. All but the text are NULL where the text was imported.
+
+    `thought`: compressed (see registry.results.texts), NULL where there is none or thoughts are not kept; then digest
+    and length still say what it was. A thought that stood in the text holds its markers, so that thought and text
+    together are what the model wrote; one that was handed over apart (`thought_apart`) is what was handed over.
+    `thought_opened`: the template had opened it. `thought_tokens`: of `tokens`. `forced`: the thought was closed at its
+    limit and the answer asked for. `seconds`: from when the prompt was asked to its last token.
     """
 
     __tablename__ = "generation"
@@ -582,6 +594,15 @@ class Generation(Base):
     extracted: Mapped[str | None] = mapped_column(Text)
     tokens: Mapped[int | None] = mapped_column(Integer)
     finished: Mapped[bool | None] = mapped_column(Boolean)
+    seconds: Mapped[float | None] = mapped_column(Double)
+    forced: Mapped[bool | None] = mapped_column(Boolean)
+    thought: Mapped[bytes | None] = mapped_column(LargeBinary)
+    thought_digest: Mapped[str | None] = mapped_column(Digest)
+    """SHA-256 of the thought's text."""
+    thought_characters: Mapped[int | None] = mapped_column(Integer)
+    thought_tokens: Mapped[int | None] = mapped_column(Integer)
+    thought_apart: Mapped[bool | None] = mapped_column(Boolean)
+    thought_opened: Mapped[bool | None] = mapped_column(Boolean)
 
 
 class Archive(Base):

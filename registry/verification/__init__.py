@@ -37,7 +37,7 @@ from registry.verification.place import (
     newest_snapshots,
     snapshot_problems,
 )
-from registry.verification.sealed import check_archive, check_copies, check_leaves
+from registry.verification.sealed import check_archive, check_copies, check_leaves, check_thoughts
 from registry.verification.stored import attempt, check_pages, check_stored
 
 __all__ = ["OUTSIDE", "TOLERANCE", "Findings", "alike", "verify_all", "verify_evaluation"]
@@ -102,6 +102,7 @@ def _check_sealed(session: Session, evaluation: Evaluation, found: Findings) -> 
     checked("benchmark", check_content, session, evaluation, found)
     checked("engine", check_fingerprints, session, evaluation, found)
     checked("seal", check_leaves, session, evaluation, found)
+    checked("thoughts", check_thoughts, session, evaluation, found)
     checked("copies", check_copies, session, evaluation, found)
     checked("question_score", check_scores, session, evaluation.id, found)
     if found.questions:

@@ -9,7 +9,8 @@ from registry.proof.manifest import Leaf, manifest, question_leaves
 from registry.proof.seal import copied_from
 from registry.results.archived import place_of
 from registry.results.readable import readable
-from registry.tables import Archive, Evaluation, EvaluationSource, Prediction, Question, QuestionSeal
+from registry.results.texts import digest_of
+from registry.tables import Archive, Evaluation, EvaluationSource, Generation, Prediction, Question, QuestionSeal
 from registry.verification.findings import Findings, names_of
 
 
@@ -32,6 +33,22 @@ def check_archive(session: Session, evaluation: Evaluation, found: Findings) -> 
         found.add(f"archive: {error}; nothing else was recomputed")
         return False
     return True
+
+
+def check_thoughts(session: Session, evaluation: Evaluation, found: Findings) -> None:
+    """Names the questions with a thought that is not the one whose digest was sealed; deleted ones are not missed."""
+    query = (
+        select(Question.external_id, Generation.thought, Generation.thought_digest)
+        .join(Question, Question.id == Generation.question_id)
+        .where(Generation.evaluation_id == evaluation.id, Generation.thought.is_not(None))
+        .execution_options(yield_per=500)
+    )
+    changed = [
+        row.external_id
+        for row in session.execute(query)
+        if row.thought_digest is None or digest_of(row.thought) != row.thought_digest
+    ]
+    found.of_questions(changed, "a thought is not what was sealed")
 
 
 def check_leaves(session: Session, evaluation: Evaluation, found: Findings) -> None:

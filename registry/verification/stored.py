@@ -5,7 +5,7 @@ import struct
 from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeVar
 
-from sqlalchemy import Boolean, Column, Double, Integer, text
+from sqlalchemy import Boolean, Column, Double, Integer, LargeBinary, text
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.orm import Session
 
@@ -73,6 +73,7 @@ _OF_TYPE: Final[tuple[tuple[type[Any] | tuple[type[Any], ...], str, str], ...]] 
     (Boolean, "true or false", "typeof({0}) = 'integer' AND {0} IN (0, 1)"),
     (Double, "a number", "typeof({0}) IN ('real', 'integer')"),
     (Integer, "a whole number", "typeof({0}) = 'integer'"),
+    (LargeBinary, "bytes", "typeof({0}) = 'blob'"),
 )
 """A column's type to what it holds, and whether a value of SQLite, which keeps any type in any column, is that."""
 _TEXT: Final = ("text", "typeof({0}) = 'text'")

@@ -10,15 +10,19 @@ from typing import Any
 
 import pytest
 from sqlalchemy import select, update
+from sqlalchemy import text as sqlalchemy_text
 
 from registry.db import get_engine, read_session, write_session
 from registry.errors import ProtocolError, UsageError
-from registry.prompting.protocols import import_protocol
+from registry.prompting.protocols import import_protocol, protocol_definition
 from registry.prompting.protocols.custom import custom_definition
+from registry.prompting.reading import read
+from registry.proof.manifest import GENERATION_COLUMNS
 from registry.proof.provenance import provenance_document
 from registry.queue.claims import claim
 from registry.queue.evaluations import EvaluationRequest, submit
 from registry.queue.thinking import Shown
+from registry.results.texts import stored_output, thought_of
 from registry.revisions.store import RevisionRequest, add_revision
 from registry.settings import Settings
 from registry.tables import Evaluation, Generation, ModelRevision, Prediction, Shard, Worker
@@ -32,6 +36,7 @@ from workers.errors import EngineError
 from workers.loop import WorkerLoop
 from workers.scorer import TransformersScorer
 
+FINAL = protocol_definition("final-answer")
 CHAT = custom_definition({"name": "select-chat", "base": "select-letter", "chat_template": True}, "here")
 SCORED_CHAT = custom_definition({"name": "symbols-chat", "base": "symbols", "chat_template": True}, "here")
 
@@ -158,6 +163,49 @@ def test_what_is_written_is_read_and_stored_with_the_rule_that_found_the_answer(
     assert (cut.text, cut.extracted, cut.finished) == ("I cannot say\N{REPLACEMENT CHARACTER}", None, False)
 
 
+def thinking(asked: Asked) -> Answer:
+    """Answers with thoughts that name another option; the second does not end."""
+    if "number 1" in asked.document["messages"][-1]["content"]:
+        return talking("Answer: B", "Perhaps the answer is A.")
+    return talking("<think>The answer is A, or", None, "length")
+
+
+def talking(content: str, reasoning: str | None, finish: str = "stop") -> Answer:
+    message = {"role": "assistant", "content": content, "reasoning_content": reasoning}
+    usage = {"prompt_tokens": 20, "completion_tokens": 9}
+    return Answer({"choices": [{"message": message, "finish_reason": finish}], "usage": usage})
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_thoughts_are_stored_beside_their_answers_and_sealed_by_their_digests(
+    opened: Open, kept: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHUFFLEBOARD_KEEP_THOUGHTS", str(kept))
+    registry = opened(thinking)
+    evaluation_id = registry.ask("final-answer")
+    (answered, text), (unfinished, cut) = registry.stored(evaluation_id)
+    assert text is not None
+    assert cut is not None
+    assert (answered.chosen_position, answered.extraction_rule, answered.state) == (1, "answer-line", None)
+    assert (unfinished.chosen_position, unfinished.extraction_rule, unfinished.state) == (None, None, "unfinished")
+    assert (text.text, text.thought_apart, text.thought_characters) == ("Answer: B", True, 24)
+    assert (cut.text, cut.thought_apart, cut.finished) == ("", False, False)
+    assert text.seconds is not None
+    thoughts = [thought_of(row.thought) for row in (text, cut)]
+    assert thoughts == (["Perhaps the answer is A.", "<think>The answer is A, or"] if kept else [None, None])
+    # What is read again is what was read.
+    for prediction, row in ((answered, text), (unfinished, cut)):
+        again = read(FINAL, stored_output(row, prediction.state or "answered"), "ABCD", ("a", "b", "c", "d"))
+        assert (again.position, again.state) == (prediction.chosen_position, prediction.state or "answered")
+    assert {"thought_digest", "thought_tokens", "seconds", "forced"} <= set(GENERATION_COLUMNS)
+    with read_session(registry.engine) as session:
+        assert verify_evaluation(session, evaluation_id)["problems"] == []
+        detail = session.execute(
+            sqlalchemy_text("SELECT state, thought_characters, generation_seconds FROM prediction_detail ORDER BY 1")
+        ).all()
+    assert [(row.state, row.thought_characters) for row in detail] == [("answered", 24), ("unfinished", 19)]
+
+
 def test_a_replicate_draws_anew_and_the_same_prompt_the_same(opened: Open) -> None:
     registry = opened(lambda _: writing("The answer is A"))
     registry.ask("select-letter")
@@ -230,9 +278,8 @@ def test_a_worker_that_dies_loses_only_what_was_in_flight(opened: Open, monkeypa
     assert len(set(asked)) == 8  # the one in flight was asked again, and nothing else
     with read_session(registry.engine) as session:
         assert session.get_one(Evaluation, evaluation_id).state == "complete"
-        texts = session.scalars(select(Generation.text).where(Generation.evaluation_id == evaluation_id)).all()
-        assert len(texts) == 8
-        assert {text.partition("The")[0] for text in texts} == {"<think>Hm.</think>"}
+        thoughts = session.scalars(select(Generation.thought).where(Generation.evaluation_id == evaluation_id)).all()
+        assert [thought_of(thought) for thought in thoughts] == ["<think>Hm.</think>"] * 8
         assert session.scalars(select(Draft)).all() == []
 
 

@@ -74,7 +74,6 @@ NOT_SEALED: Final = {
     "budget", "rate_limit",  # what may be spent and asked from now on
     "draft", "provider_batch", "provider_call",  # how answers were got, which may cost; the answers themselves are sealed
     "worker",  # lives on; its id, host and device stand in the seal
-    "registry_generation",  # which claims are of before a restore
     "embargo", "board_deprecation", "schedule", "schedule_run",  # who sees, uses or repeats what is sealed
     "suite", "board", "board_entry",  # named by their digests, which snapshots hold
     "published_result", "subject_category",  # come with the code
@@ -107,6 +106,7 @@ def changed(column: Column[Any], value: Any) -> Any:
             float: 0.25,
             str: "changed",
             bool: True,
+            bytes: b"changed",
             datetime: datetime.fromisoformat("2000-01-01T00:00Z"),
         }
         kind = type(column.type).__name__
@@ -127,6 +127,8 @@ def changed(column: Column[Any], value: Any) -> Any:
         return value + 0.001
     if isinstance(value, datetime):
         return value + timedelta(seconds=1)
+    if isinstance(value, bytes):
+        return value + b"changed"
     if isinstance(value, list):
         return [value[0] + 1, *value[1:]] if isinstance(value[0], int) else [value[0] - 0.001, *value[1:]]
     if isinstance(value, dict):

@@ -25,7 +25,7 @@ def test_each_line_gives_position_state_rule_thought_and_answer_without_a_databa
         {"text": None, "options": OPTIONS, "reasoning": "A", "finish": None, "opened": None},
     )
     home = tmp_path / "home"
-    answered = {"position": 1, "state": "answered", "rule": "answer-line", "thought_characters": 5}
+    answered = {"position": 1, "state": "answered", "rule": "answer-line", "thought_characters": 6}
     nothing = {"position": None, "rule": None, "answer": ""}
     assert shuffleboard_json("protocols", "read", "final-answer", path, home=home) == {
         "readings": [
@@ -41,7 +41,7 @@ def test_each_line_gives_position_state_rule_thought_and_answer_without_a_databa
     ("line", "message"),
     [
         ({"text": "A"}, "options null: give a list of 2 to 100 texts"),
-        ({"text": "A", "options": ["x"]}, "give a list of 2 to 100 texts"),
+        ({"text": "A", "options": ["x"]}, 'options ["x"]: give a list'),
         ({"text": "A", "options": ["x", 1]}, "option 1 is not text"),
         ({"text": "A", "options": ["x"] * 27}, "27 options, but protocol final-answer has 26 labels"),
         ({"options": OPTIONS}, "text is missing"),
@@ -65,7 +65,7 @@ def test_a_bad_line_is_named_and_nothing_is_printed(tmp_path: Path, line: Any, m
 
 def test_a_protocol_that_scores_reads_no_text(tmp_path: Path) -> None:
     path = outputs(tmp_path, {"text": "A", "options": OPTIONS})
-    failed = shuffleboard("protocols", "read", "symbols", path, status=1)
+    failed = shuffleboard("protocols", "read", "symbols", path, status=2)
     assert "symbols scores options, so it has no text to read" in failed.stderr
 
 

@@ -41,6 +41,7 @@ def evaluation_question(evaluation_id: str, question_id: str) -> ResponseReturnV
         question=question,
         expected=expected,
         predictions=predictions,
+        thoughts=queries.thoughts(session(), row["evaluation_id"], question["question_id"]),
         shown=[_as_shown(prediction, question["options"], row["inserted"]) for prediction in page],
         own=own,
         matrix=_matrix(predictions, question, row["inserted"]),

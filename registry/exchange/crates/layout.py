@@ -72,6 +72,8 @@ def _arrow(kind: Any) -> pa.DataType:
         return pa.bool_()
     if isinstance(kind, Double):
         return pa.float64()
+    if kind.python_type is bytes:
+        return pa.binary()
     return pa.string() if kind.python_type is str else pa.int64()
 
 

@@ -54,6 +54,7 @@ def read_contract(path: Path, questions: Mapping[str, KnownQuestion]) -> Iterato
                 high=0.0,
             ),
             optional_text(place, line.get("text")),
+            reasoning=optional_text(place, line.get("reasoning")),
         )
         if not answered and recorded.weights is None and recorded.logprobs is None:
             place.reject("no answer: give position (null for no valid answer), option, probabilities or logprobs")

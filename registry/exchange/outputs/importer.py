@@ -54,6 +54,7 @@ from registry.results.asked import asked_digest
 from registry.results.bulk import insert_predictions, insert_rows, renew_statistics
 from registry.results.predictions import prediction_row
 from registry.results.scores import write_question_scores
+from registry.results.texts import imported_text
 from registry.revisions.store import RevisionRequest, add_revision
 from registry.tables import Evaluation, EvaluationQuestion, Generation, Model, Question, QuestionOption, Shard
 
@@ -641,7 +642,10 @@ def _store_rows(
         ]
         insert_predictions(session, rows)
         texts = [
-            {**{key: row[key] for key in ("evaluation_id", "question_id", "variant")}, "text": item.text}
+            {
+                **{key: row[key] for key in ("evaluation_id", "question_id", "variant")},
+                **imported_text(item.text, item.reasoning),
+            }
             for row, item in zip(rows, batch, strict=True)
             if item.text is not None
         ]

@@ -60,6 +60,8 @@ class Recorded:
     text: str | None = None
     stated: float | None = None
     excuse: str | None = None
+    reasoning: str | None = None
+    """A thought that was handed over apart from the text."""
 
 
 def find_question(place: Place, questions: Mapping[str, KnownQuestion], question_id: Any) -> KnownQuestion:

@@ -35,6 +35,7 @@ from registry.proof.manifest import (
     question_hash,
 )
 from registry.proof.statements import Signed, is_digest, read_signed
+from registry.results.predictions import stored_state
 from registry.untrusted import decode
 
 PROOF: Final = "proof"
@@ -46,10 +47,12 @@ _LISTED: Final = 10
 _MOST_VARIANTS: Final = 400_000
 """Rows of a question: more than all orders of nine options."""
 _GENERATION: Final = {
-    "extracted": "extracted",
+    **{name: name for name in GENERATION_COLUMNS},
     "finished": "generation_finished",
     "text": "generation",
     "tokens": "generation_tokens",
+    "seconds": "generation_seconds",
+    "forced": "generation_forced",
 }
 """Column of what a model wrote to its name in a site's table of predictions."""
 _COPIED: Final = ("reused_from_seal", "reused_from_variant")
@@ -525,6 +528,7 @@ def _read_predictions(
         place = (row["evaluation_id"], row["external_id"], row["variant"])
         values = {key: row[key] for key in LEAF_COLUMNS if key not in _COPIED}
         values |= dict(zip(_COPIED, copies.get(place, (None, None)), strict=True))
+        values["state"] = stored_state(row["state"])
         return values | {f"generation.{key}": row[column] for key, column in _GENERATION.items()}
 
     rows = _rows(_inside(root, name), "external_id", found, kept=False)

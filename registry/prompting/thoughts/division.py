@@ -2,7 +2,7 @@
 
 import re
 from bisect import bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from registry.prompting.thoughts.markers import Found, Markers
@@ -33,12 +33,15 @@ class Divided:
     """An output in two parts, without markers and without blanks around them.
 
     thought: None where there is none. answer: None where the thought did not end. marked: the answer stood in markers
-    of its own (`<answer>`), so that what stood beside it is not part of it.
+    of its own (`<answer>`), so that what stood beside it is not part of it. cut: where the text goes on after its
+    thought and the marker that ended it; 0 where no thought stands in the text, its length where the thought did not
+    end.
     """
 
     thought: str | None
     answer: str | None
     marked: bool = False
+    cut: int = field(default=0, compare=False)
 
 
 def divide(output: Output, markers: Markers) -> Divided:
@@ -54,7 +57,7 @@ def divide(output: Output, markers: Markers) -> Divided:
     start = len(text) - len(text.lstrip())
     open_still, cut = _last_end(found, start, opened=opened, markers=markers)
     if open_still:
-        return Divided(_joined(apart, _thought(text, found, start, len(text), markers)), None)
+        return Divided(_joined(apart, _thought(text, found, start, len(text), markers)), None, cut=len(text))
     if cut is None:
         if not apart:
             return Divided(None, markers.without_turn_ends(text))
@@ -65,7 +68,7 @@ def divide(output: Output, markers: Markers) -> Divided:
         answer, marked = _closed(text, cut, found), False
     else:
         answer, marked = _inside(text, cut.end, found, markers)
-    return Divided(_joined(apart, thought), markers.without_turn_ends(answer), marked)
+    return Divided(_joined(apart, thought), markers.without_turn_ends(answer), marked, cut.end)
 
 
 def _counted(text: str, found: list[Found], *, cut_off: bool) -> list[Found]:

@@ -17,6 +17,9 @@ select
     question_option.text as chosen_option_text,
     prediction.correct,
     prediction.tied,
+    coalesce(
+        prediction.state, case when prediction.chosen_position is null then 'unread' else 'answered' end
+    ) as state,
     prediction.extraction_rule,
     prediction.label_logprobs,
     prediction.label_probabilities,
@@ -35,7 +38,14 @@ select
     generation.text as generation,
     generation.extracted,
     generation.tokens as generation_tokens,
-    generation.finished as generation_finished
+    generation.finished as generation_finished,
+    generation.seconds as generation_seconds,
+    generation.forced as generation_forced,
+    generation.thought_characters,
+    generation.thought_tokens,
+    generation.thought_digest,
+    generation.thought_apart,
+    generation.thought_opened
 from prediction
 inner join evaluation on evaluation.id = prediction.evaluation_id
 inner join question on question.id = prediction.question_id

@@ -1,0 +1,116 @@
+"""What a model wrote, as it is stored: the answer as text, and beside it the thought, compressed.
+
+A thought that stood in the text is cut off with its markers, so that thought and text together are what the model
+wrote, to the character. One that was handed over apart is stored as it was handed over.
+"""
+
+import zlib
+from typing import Any, Final, Protocol
+
+from registry.digests import sha256_text
+from registry.prompting.reading import Reading
+from registry.prompting.thoughts import Finish, Output, divide, known_markers
+from registry.settings import get_settings
+
+_LEVEL: Final = 6
+MAX_THOUGHT: Final = 64 << 20
+"""Bytes of a thought that is unpacked: more than a million tokens."""
+
+
+class StoredText(Protocol):
+    """A row of the table `generation`, or of a query that has these columns."""
+
+    text: str
+    finished: bool | None
+    forced: bool | None
+    thought: bytes | None
+    thought_characters: int | None
+    thought_apart: bool | None
+    thought_opened: bool | None
+
+
+def text_columns(
+    output: Output,
+    reading: Reading,
+    *,
+    tokens: int | None = None,
+    thought_tokens: int | None = None,
+    seconds: float | None = None,
+) -> dict[str, Any]:
+    """The columns of `generation` of one output, its keys left out.
+
+    The thought itself is left out if SHUFFLEBOARD_KEEP_THOUGHTS is false; its digest and length are always kept.
+    """
+    apart = bool(output.reasoning and output.reasoning.strip())
+    cut = 0 if apart else reading.divided.cut
+    thought = output.reasoning if apart else output.text[:cut]
+    columns: dict[str, Any] = {
+        "text": storable(output.text[cut:]),
+        "extracted": None if reading.text is None else storable(reading.text),
+        "tokens": tokens,
+        "finished": output.finish != "length",
+        "seconds": seconds,
+        "forced": output.forced or None,
+        "thought": None,
+        "thought_digest": None,
+        "thought_characters": None,
+        "thought_tokens": thought_tokens,
+        "thought_apart": None,
+        "thought_opened": output.opened or None,
+    }
+    if thought:
+        columns["thought_digest"] = sha256_text(thought)
+        columns["thought_characters"] = len(reading.divided.thought or "")
+        columns["thought_apart"] = apart
+        if get_settings().keep_thoughts:
+            columns["thought"] = zlib.compress(thought.encode("utf-8", "surrogatepass"), _LEVEL)
+    return columns
+
+
+def imported_text(text: str, reasoning: str | None = None) -> dict[str, Any]:
+    """The columns of an output that somebody else recorded: why it ended and what it cost is not known."""
+    output = Output(text, reasoning)
+    columns = text_columns(output, Reading("unread", divide(output, known_markers())))
+    return columns | {"finished": None}
+
+
+def storable(text: str) -> str:
+    """The text without NUL, which PostgreSQL's text cannot hold."""
+    return text.replace("\x00", "\N{REPLACEMENT CHARACTER}")
+
+
+def thought_of(packed: bytes | None) -> str | None:
+    """The text of a stored thought; None where none is kept. Raises ValueError for one that is damaged."""
+    if packed is None:
+        return None
+    unpacking = zlib.decompressobj()
+    try:
+        content = unpacking.decompress(packed, MAX_THOUGHT)
+    except zlib.error as error:
+        message = f"a stored thought is damaged ({error}); see what is affected with: shuffleboard verify"
+        raise ValueError(message) from None
+    return content.decode("utf-8", "surrogatepass")
+
+
+def digest_of(packed: bytes) -> str | None:
+    """The digest of a stored thought; None for one that is damaged."""
+    try:
+        thought = thought_of(packed)
+    except ValueError:
+        return None
+    return None if thought is None else sha256_text(thought)
+
+
+def stored_output(row: StoredText, state: str) -> Output:
+    """What the model wrote, from its row and its prediction's state.
+
+    If the thought was not kept, the text is read as an answer, or as a thought that did not end.
+    """
+    finish: Finish = "refused" if state == "refused" else "length" if row.finished is False else "stop"
+    thought, forced = thought_of(row.thought), bool(row.forced)
+    if thought is None:
+        unended = state == "unfinished" and not row.text and bool(row.thought_characters)
+        return Output(row.text, finish=finish, opened=unended, forced=forced)
+    if row.thought_apart:
+        return Output(row.text, thought, finish, forced=forced)
+    return Output(thought + row.text, finish=finish, opened=bool(row.thought_opened), forced=forced)
