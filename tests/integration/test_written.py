@@ -32,6 +32,7 @@ from tests import provider_worker
 from tests.forks import FORKS
 from tests.population import add_benchmark, add_model, question
 from tests.scripted_server import Answer, Asked, ScriptedServer, events, scripted_server, streamed
+from workers.artifacts import inspect_files
 from workers.errors import EngineError
 from workers.loop import WorkerLoop
 from workers.scorer import TransformersScorer
@@ -393,3 +394,25 @@ def test_a_model_without_a_chat_template_is_not_asked_for_a_conversation(opened:
         with pytest.raises(ProtocolError, match="model plain revision 1 has no chat template; use a protocol without"):
             submit(session, EvaluationRequest("plain", "bench", "original", "select-chat"))
         assert session.scalars(select(Evaluation)).all() == []
+
+
+def test_a_model_on_this_machine_reads_a_prompt_once_for_all_its_repeats(opened: Open, tiny_folder: Path) -> None:
+    registry = opened(lambda _: writing(""))
+    short = {"name": "short", "base": "select-letter", "generation": {"sampling": "given", "max_tokens": 6}}
+    request = RevisionRequest("huggingface", str(tiny_folder), dtype="float32").checked()
+    with write_session(registry.engine) as session:
+        import_protocol(session, custom_definition(short, "here"))
+        add_revision(session, "here", request, files=inspect_files(request, registry.settings))
+        asked = EvaluationRequest("here", "bench", "cyclic*repeat:k=4", "short", limit=1)
+        evaluation_id = submit(session, asked)[0].id
+    registry.work()
+    with read_session(registry.engine) as session:
+        shard = session.scalars(select(Shard).where(Shard.evaluation_id == evaluation_id)).one()
+        assert session.get_one(Evaluation, evaluation_id).state == "complete", shard.error
+        texts = session.scalars(select(Generation).where(Generation.evaluation_id == evaluation_id)).all()
+        written = sum(text.tokens or 0 for text in texts)
+        assert len(texts) == 16
+        assert shard.tokens_naive is not None
+        assert shard.tokens_computed is not None
+        assert 4 * (shard.tokens_computed - written) <= shard.tokens_naive - written
+        assert session.scalars(select(Draft)).all() == []
