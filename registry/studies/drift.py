@@ -15,9 +15,7 @@ from registry.errors import UsageError
 from registry.lookups import find_sealed
 from registry.metrics import METRICS
 from registry.proof.provenance import compare_provenance, provenance_document
-from registry.results.intervals import question_values
 from registry.results.readable import readable
-from registry.studies.comparing import common_questions, metric_differences
 from registry.tables import Evaluation, EvaluationMetric, Generation, Prediction, Question
 
 DECADES: Final = tuple(range(-9, 0))
@@ -180,6 +178,9 @@ def _texts_differ(session: Session, one_id: int, other_id: int) -> int:
 
 def _metrics(session: Session, one_id: int, other_id: int) -> list[dict[str, Any]]:
     """Both values of every metric that either has, over all questions, in its newest definition."""
+    from registry.results.intervals import question_values  # and numpy, which pages do without
+    from registry.studies.comparing import common_questions, metric_differences
+
     ids = common_questions(session, one_id, other_id)
     differences = metric_differences(*(question_values(session, number, ids) for number in (other_id, one_id)))
     rows = session.execute(

@@ -36,6 +36,7 @@ OUTSIDE: Final[dict[str, dict[str, str]]] = {
         "id": "its number here",
         "state": "a sealed evaluation was scored, whatever became of its model",
         "error": "goes with the state",
+        "thinking": "what a server said of itself when the model was added; what was asked stands in the protocol",
     },
     "analysis": {"id": "its number here", "computed_at": "analyses are added later; when says nothing of what"},
     "evaluation_metric": {

@@ -20,7 +20,8 @@ _OF_TABLES: Final = {
     "evaluation_question": "SELECT evaluation_id, question_id, expected AS n_variants FROM question_metrics",
     "evaluation": "SELECT evaluation_id AS id, hash(model, revision) AS model_revision_id, "
     "hash(content_digest) AS benchmark_version_id, hash(protocol_digest) AS protocol_id, "
-    "hash(variants) AS variant_set_id, seal, sampled_for, stopped_for "
+    "hash(variants) AS variant_set_id, seal, sampled_for, stopped_for, CASE WHEN contains(variants, 'repeat') THEN "
+    "coalesce(try_cast(regexp_extract(variants, 'repeat:k=([0-9]+)', 1) AS INTEGER), 2) ELSE 1 END AS repeats "
     "FROM evaluations LEFT JOIN (SELECT evaluation_id, sampled_for, stopped_for FROM leaderboard) "
     "USING (evaluation_id)",
     "model_revision": "SELECT DISTINCT hash(model, revision) AS id, model AS model_id FROM evaluations",
