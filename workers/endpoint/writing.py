@@ -207,9 +207,15 @@ class Writing:
         """With the tokens of its thought, where the server can count them."""
         if written.thought_tokens is not None:
             return written
-        thought = divide(written.output, self._markers).thought
+        divided = divide(written.output, self._markers)
+        thought = divided.thought
         if thought is None:
             return replace(written, thought_tokens=0)
+        if not written.output.reasoning:  # with the marker that ends it, as engines here count
+            if divided.answer is None and written.tokens is not None:
+                return replace(written, thought_tokens=written.tokens)
+            text = written.output.text
+            thought = text[: text.rfind(divided.answer)] if divided.answer else text
         name = "content" if self._server.software == LLAMA_CPP else "prompt"
         counted = None
         if self._server.software in (VLLM, SGLANG, LLAMA_CPP):
