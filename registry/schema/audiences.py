@@ -163,6 +163,7 @@ CLOSED: Final = frozenset(
         "notice",
         "provider_batch",
         "rate_limit",
+        "registry_generation",
         "role",
         "saved_query",
         "submission",

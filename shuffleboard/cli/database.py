@@ -59,10 +59,11 @@ def check_command(as_json: bool) -> None:
 
 
 def _state(engine: Engine) -> dict[str, Any]:
-    from registry.operations.migrate import pending
+    at, waiting = current(engine), []
+    if at != head():
+        from registry.operations.migrate import pending  # and Alembic
 
-    at = current(engine)
-    waiting = [{"revision": revision, "title": title} for revision, title in pending(at)]
+        waiting = [{"revision": revision, "title": title} for revision, title in pending(at)]
     return {"revision": at, "head": head(), "pending": waiting, "views": not_todays(engine)}
 
 

@@ -42,6 +42,7 @@ EXAMPLES: Final = {
     "protocols import": "protocols import match-dash-short.toml",
     "protocols list": "protocols list",
     "protocols prompt": "protocols prompt hybrid --benchmark my-benchmark --variants cyclic --variant 1",
+    "protocols read": "protocols read final-answer outputs.jsonl",
     "protocols show": "protocols show match-dash --shots 5",
     "evaluations": "evaluations list --state running",
     "evaluations archive": "evaluations archive --older-than 90 --larger-than 100000 --dry-run",

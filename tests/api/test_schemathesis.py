@@ -68,7 +68,8 @@ def _opened(sqlite_registry: Site, folder: Path) -> Iterator[Any]:
         source.backup(copy)
     url = f"sqlite:///{folder / 'written.db'}"
     engine = get_engine(url)
-    options = Settings(home=folder, rate_limits=False)
+    # Who may use the SQL page without an account may save no query: the document has one scope for both.
+    options = Settings(home=folder, rate_limits=False, anonymous_sql=False)
     with write_session(engine) as session:
         for role in ROLES:
             create_account(session, role, role)

@@ -185,7 +185,7 @@ def test_power_is_planned_for_a_board_and_for_any_number_of_questions(filled: Re
         (("boards", "show", "nothing"), 1, "no board 'nothing'"),
         (("boards", "import", "/nowhere.toml"), 1, "/nowhere.toml: cannot be read"),
         (("suites", "show", "nothing"), 1, "no suite 'nothing'; known: belebele-4"),
-        (("evaluations", "submit", "--model", "m"), 2, "give one --benchmark and --variants, or --suite, or --board"),
+        (("evaluations", "submit", "--model", "m"), 2, "--benchmark is missing: give one, or --suite"),
         (("evaluations", "submit", "--model", "m", "--suite", "x", "--shots", "5"), 2, "leave out --shots"),
         (("evaluations", "submit", "--model", "m", "--board", "x", "--benchmark", "b"), 2, "leave out --benchmark"),
         (

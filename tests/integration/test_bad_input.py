@@ -477,11 +477,6 @@ BAD_COMMANDS: dict[str, tuple[Callable[[Path], tuple[object, ...]], int, tuple[s
         1,
         ("no benchmark 'mmlu'",),
     ),
-    "an evaluation without variants": (
-        lambda _: SUBMIT,
-        2,
-        ("--variants",),
-    ),
     "the metrics of an evaluation that is not there": (
         lambda _: ("metrics", "7", "--json"),
         1,

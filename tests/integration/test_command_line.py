@@ -89,7 +89,9 @@ def test_the_whole_path_with_a_worker_of_its_own(
 
     (from_csv,) = csv.DictReader(io.StringIO(shuffleboard("leaderboard", "--csv").stdout))
     nested = [key for key, value in row.items() if isinstance(value, dict)]
-    assert [key for key in row if key not in (*nested, "prompts", "not_ranked", "cost")] == [*from_csv]
+    assert [
+        key for key in row if key not in (*nested, "prompts", "not_ranked", "ranked_by", "missing_answers", "cost")
+    ] == [*from_csv]
     assert float(from_csv["average_accuracy"]) == row["average_accuracy"]
     assert "Tiny" in shuffleboard("leaderboard").stdout
 

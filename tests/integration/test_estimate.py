@@ -233,7 +233,6 @@ def test_the_command_says_what_it_knows_and_why_not_more(sqlite_database: str, a
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        pytest.param(("--benchmark", "bench"), "give one --benchmark and --variants", id="no variants"),
         pytest.param(("--board", "main", "--limit", "3"), "leave out --limit", id="a board and a limit"),
     ],
 )

@@ -43,6 +43,7 @@ from registry.tables.accounts import (
     Webhook,
     WebhookDelivery,
 )
+from registry.tables.drafts import Draft
 from registry.tables.providers import Budget, ProviderBatch, ProviderCall, RateLimit
 from tests.migration.next_revision import drafted, next_schema
 from tests.proof.population import populate
@@ -144,6 +145,13 @@ def _add_money(session, evaluation_id: int) -> None:  # type: ignore[no-untyped-
             Budget(kind="account", subject="ann", amount=12.5, spent=0.1, held=0.0),
             ProviderCall(evaluation_id=evaluation_id, question_id=asked.question_id, variant=0, **call),
             ProviderBatch(evaluation_id=evaluation_id, shard_id=asked.shard_id, **batch),
+            Draft(
+                evaluation_id=evaluation_id,
+                question_id=asked.question_id,
+                variant=0,
+                fingerprint="ab" * 32,
+                written={"text": "ä"},
+            ),
         ]
     )
 

@@ -58,7 +58,7 @@ def contents(engine: Engine) -> Contents:
     inspector = inspect(engine)
     found: Contents = {}
     with engine.execution_options(read_only=True).connect() as connection:
-        for table in set(inspector.get_table_names()) - KEPT_BY_UPGRADES:
+        for table in set(inspector.get_table_names()) - KEPT_BY_UPGRADES - {"registry_generation"}:
             key = inspector.get_pk_constraint(table)["constrained_columns"]
             rows = connection.execute(text(f"SELECT * FROM {table}")).mappings()
             found[table] = {tuple(row[name] for name in key): dict(row) for row in rows}
