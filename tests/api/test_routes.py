@@ -159,11 +159,13 @@ TABLE = {
     ("GET", "/snapshots/<digest>"): "read",
     ("GET", "/sql"): "sql",
     ("POST", "/sql"): "sql",
-    ("GET", "/sql.<any(csv, json):kind>"): "sql",
-    ("POST", "/sql.<any(csv, json):kind>"): "sql",
+    ("GET", "/sql.<any(csv, json, parquet):kind>"): "sql",
+    ("POST", "/sql.<any(csv, json, parquet):kind>"): "sql",
     ("GET", "/sql/<slug>"): "sql",
     ("POST", "/sql/<slug>/delete"): "sql",
     ("POST", "/sql/saved"): "sql",
+    ("GET", "/sql/turns/<ticket>"): "sql",
+    ("POST", "/sql/turns/<ticket>/cancel"): "sql",
     ("GET", "/static/<path:filename>"): "open",
     ("GET", "/submissions"): "maintain",
     ("GET", "/submissions/<submission_id>"): "submit",
@@ -202,7 +204,7 @@ def tokens(engine: Engine) -> dict[str, dict[str, str]]:
 
 @pytest.fixture
 def app(engine: Engine, tmp_path: Path) -> Flask:
-    settings = Settings(home=tmp_path, rate_limits=False)
+    settings = Settings(home=tmp_path, rate_limits=False, anonymous_sql=False)
     return create_app(settings, database_url=engine.url.render_as_string(hide_password=False))
 
 

@@ -160,7 +160,10 @@ def command_of(words: list[str]) -> click.Context:
     """The command that these words of a command line name, with its options read."""
     command: click.Command = cli
     context: click.Context | None = None
-    while isinstance(command, click.Group):
+    # A group that runs by itself, such as `worker`, may be given options alone.
+    while isinstance(command, click.Group) and not (
+        command.invoke_without_command and (not words or words[0].startswith("-"))
+    ):
         name, *words = words
         context = click.Context(command, info_name=name, parent=context)
         found = command.get_command(context, name)

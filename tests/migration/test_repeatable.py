@@ -33,10 +33,15 @@ def tomorrow(database: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
     for module in (views, repeatable.audiences):
         monkeypatch.setattr(module, "view_sql", changed)
-    repeatable.digests.cache_clear()
+    _forget()
     yield
     monkeypatch.undo()
+    _forget()
+
+
+def _forget() -> None:
     repeatable.digests.cache_clear()
+    repeatable.audiences.sqlite_statements.cache_clear()
 
 
 def columns(engine: Engine, view: str = CHANGED) -> set[str]:

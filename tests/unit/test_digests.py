@@ -179,7 +179,7 @@ def test_leaves_of_tables_are_those_of_rows() -> None:
             return rng.random() < 0.5
         if kind == pa.string():
             return "é\n\0" * rng.randint(0, 3)
-        return rng.randbytes(32) if kind == pa.binary(32) else rng.randint(-30_000, 30_000)
+        return rng.randbytes(32) if kind in (pa.binary(32), pa.binary()) else rng.randint(-30_000, 30_000)
 
     columns = {field.name: [made_up(field.type) for _ in range(90)] for field in archive_files.SCHEMA}
     columns |= {"question": [f"q{row // 7:02}" for row in range(90)], "variant": [row % 7 for row in range(90)]}

@@ -41,7 +41,12 @@ def marked(lasting_sqlite, tmp_path_factory):
     for role in ("submitter", "maintainer"):
         add_account(engine, role, role)
     with write_session(engine) as session:
-        suite = {"name": "asked-once", "protocols": ["recorded"], "variants": ["original"], "tasks": [{"benchmark": ANSWERED}]}
+        suite = {
+            "name": "asked-once",
+            "protocols": ["recorded"],
+            "variants": ["original"],
+            "tasks": [{"benchmark": ANSWERED}],
+        }
         import_suite(session, SuiteDefinition.model_validate(suite))
         import_board(session, BOTH)
         question = session.scalars(select(Question.id).where(Question.external_id == "q0", ~Question.few_shot)).one()
