@@ -301,8 +301,9 @@ def _changed(revision: ModelRevision, location: str | None, digest: str, registe
 @contextmanager
 def _converting(name: str) -> Iterator[None]:
     """Says how many of a GGUF file's tensors are converted, to whoever waits; the library shows a bar of its own."""
-    from transformers import modeling_gguf_pytorch_utils as library
+    from transformers import modeling_gguf_pytorch_utils
 
+    library: Any = modeling_gguf_pytorch_utils  # its bar is not among what it offers
     say_doing(f"converting {name}, once")
 
     def counted(tensors: Any, **_: Any) -> Iterator[Any]:

@@ -34,7 +34,7 @@ def _bars(unit: Callable[[Hashable], str]) -> Iterator[Show]:
     console = Console(stderr=True)
     narrow = console.width < NARROW
     # Nothing wraps, and the note alone gives way: in 80 columns the bar stays.
-    whole = {"no_wrap": True, "overflow": "ellipsis"}
+    whole: dict[str, Any] = {"no_wrap": True, "overflow": "ellipsis"}
     columns = (
         TextColumn("{task.description}", table_column=Column(max_width=26 if narrow else 50, **whole)),
         BarColumn(bar_width=12 if narrow else 20, table_column=Column(min_width=12 if narrow else 20)),
