@@ -57,7 +57,7 @@ BENCHMARKS: Final = {"mmlu-sample": "mmlu.jsonl", "csqa-sample": "csqa.jsonl"}
 ASKED: Final = (
     ("cyclic", "symbols", tuple(MODELS), tuple(BENCHMARKS)),
     ("answer-moving", "symbols", ("reader", "half-reader", "first-place"), ("mmlu-sample",)),
-    ("answer-moving", "cloze", ("reader", "half-reader", "first-place"), ("mmlu-sample",)),
+    ("answer-moving", "hybrid", ("reader", "half-reader", "first-place"), ("mmlu-sample",)),
     ("shuffle", "symbols", ("half-reader",), ("mmlu-sample",)),
     ("adversarial", "symbols", ("half-reader",), ("csqa-sample",)),
 )

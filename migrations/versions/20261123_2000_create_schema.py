@@ -407,6 +407,7 @@ def upgrade() -> None:
         sa.Column("sampled_for", sa.Text(), nullable=True),
         sa.Column("stopped_for", sa.Text(), nullable=True),
         sa.Column("repeats", sa.SmallInteger(), nullable=True),
+        sa.Column("lists_options", sa.Boolean(), server_default=sa.text("(true)"), nullable=False),
         sa.Column("conflict_of_interest", sa.Text(), nullable=True),
         sa.CheckConstraint(
             "state IN ('queued', 'running', 'paused', 'complete', 'failed', 'cancelled')",

@@ -186,6 +186,7 @@ class HowAsked(TypedDict):
     chance: float | None
     sampled_for: Annotated[str | None, Field(description="The metric that a sample of the questions estimates.")]
     stopped_for: Annotated[str | None, Field(description="The metric that each question is asked until it is decided.")]
+    lists_options: Annotated[bool, Field(description="Whether prompts list the options; else they show no order.")]
 
 
 class EvaluationHeader(HowAsked):

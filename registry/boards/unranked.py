@@ -51,7 +51,14 @@ def unranked(session: Session, snapshot: BoardSnapshot) -> list[dict[str, Any]]:
                 where = f"; {asked_how(asked)} of {entry['benchmark']} ({entry['variants']})"
                 reason = why_undefined(column["metric"], asked).partition(";")[0] + where
                 proposed = entry["variants"] if kept else PROPOSED
-                found.append(_named(who, column["name"], reason, [asking(who | entry, proposed)]))
+                found.append(
+                    _named(
+                        who,
+                        column["name"],
+                        reason,
+                        [asking(who | entry | {"lists_options": asked["lists_options"]}, proposed)],
+                    )
+                )
             elif row["values"][column["name"]]["value"] is None:
                 unknown = row["values"][column["name"]].get("unknown")
                 reason = "Undefined on part of the suite" if unknown is None else f"Not rescored: {unknown}"

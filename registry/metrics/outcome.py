@@ -21,6 +21,7 @@ class VariantOutcome:
     levels: axis of the variants to the level that the prompt has on it.
     repeat: how often the kind `repeat` had asked the same prompt of the question before. What papers define takes the
     first answer alone, so that asking more often does not change what it means.
+    listed: the prompt lists the options, so that the model saw their order.
     copied: another variant shows the same prompt, and the draw that answered that one answered this one, too.
     """
 
@@ -39,6 +40,7 @@ class VariantOutcome:
     question: str = ""
     levels: Mapping[str, int] = field(default_factory=dict)
     repeat: int = 0
+    listed: bool = True
     copied: bool = False
 
     @property
@@ -79,8 +81,11 @@ def every_answer(outcomes: Outcomes) -> list[VariantOutcome]:
 
 
 def prompt_of(outcome: VariantOutcome) -> tuple[tuple[int, ...], str | None]:
-    """What tells the prompts of one question apart: another order, inserted option, label or wording makes another."""
-    return outcome.order, outcome.labels
+    """What tells the prompts of one question apart: another order, inserted option, label or wording makes another.
+
+    A prompt that lists no options is the same in every order of them.
+    """
+    return outcome.order if outcome.listed else (), outcome.labels
 
 
 def distinct_prompts(outcomes: Outcomes) -> int:

@@ -489,11 +489,19 @@ def repeats(kind: str) -> bool:
     return "repeat" in kind.split(products.TIMES)
 
 
-def told_apart_by(kind: str, ordinal: int, *, unchanged: bool, prompt_digest: str | None) -> str | None:
+def told_apart_by(
+    kind: str, ordinal: int, *, unchanged: bool, prompt_digest: str | None, listed: bool = True
+) -> str | None:
     """What tells prompts of one question apart that show the same options in the same order; equal for the same prompt.
 
     As the view question_statistics has it. prompt_digest: None where recorded answers came without their prompts.
+    listed: whether the protocol lists the options; without a list only words tell prompts apart.
+
+    >>> told_apart_by("cyclic", 0, unchanged=True, prompt_digest=None, listed=False) is None
+    True
     """
+    if not listed and not any(varied in kind for varied in ("wording", "noise", "paraphrase")):
+        return None
     if kind == "relabel":
         return str(ordinal)
     if kind in ("wording", "noise", "paraphrase") or products.TIMES in kind:

@@ -19,7 +19,7 @@ from registry.queue.hints import hint_at
 from registry.queue.planning import SHARD_PROMPTS, plan_questions, plan_shards, require_sample, store_shards
 from registry.queue.thinking import shown_by_server, shown_by_template, why_not_honoured
 from registry.results.asked import asked_digest
-from registry.results.designs import asked_in_part
+from registry.results.designs import as_specified
 from registry.results.prompts import prompts_of
 from registry.results.stopped import read_stopping
 from registry.revisions.endpoints import endpoint_of, provider_of
@@ -118,7 +118,7 @@ def submit(session: Session, request: EvaluationRequest) -> tuple[Evaluation, bo
             raise UsageError("--precision and --stop-when-decided cannot be combined yet; use one of them")
         filter_json |= {"precision": sampling.asked_for(request.precision, planned)}
     if request.stop_when_decided is not None:
-        filter_json |= {"stopping": rounds.asked_for(request.stop_when_decided, definition, questions)}
+        filter_json |= {"stopping": rounds.asked_for(request.stop_when_decided, definition, questions, protocol_json)}
     specification = build_specification(revision, version, protocol_json, definition, engine, filter_json)
     if request.precision is not None or request.stop_when_decided is not None:
         known = sampling.find_same(session, specification, revision)
@@ -153,7 +153,7 @@ def submit(session: Session, request: EvaluationRequest) -> tuple[Evaluation, bo
         questions=len(planned),
         prompts=0,
         repeats=definition.repeats,
-        **asked_in_part(specification),
+        **as_specified(specification),
     )
     stopping = read_stopping(evaluation)
     if stopping is not None:

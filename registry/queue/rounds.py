@@ -5,7 +5,7 @@ queues the next one, or leaves nothing to do. What is decided depends on the des
 (`registry.results.stopped`), so nothing else is stored and `verify` can decide again.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +14,7 @@ from sqlalchemy.orm import Session
 
 from registry.digests import specification_digest
 from registry.errors import QueueError, UsageError
+from registry.prompting.protocols.answering import lists_options
 from registry.prompting.variants import QuestionShape, VariantSetDefinition, repeats
 from registry.queue.hints import hint_at
 from registry.queue.planning import PlannedQuestion, plan_shards, store_shards
@@ -23,11 +24,13 @@ from registry.results.stopped import Stopping, design_stopping, open_questions, 
 from registry.tables import Evaluation, ModelRevision, Question, QuestionScore, Shard, VariantSet
 
 
-def asked_for(metric: str, definition: VariantSetDefinition, questions: Sequence[Question]) -> dict[str, Any]:
+def asked_for(
+    metric: str, definition: VariantSetDefinition, questions: Sequence[Question], protocol: Mapping[str, Any]
+) -> dict[str, Any]:
     """What a specification holds of it, still without the design.
 
-    Raises UsageError for a metric that some variants never decide, and for variants that are not orders of a question's
-    own options.
+    Raises UsageError for a metric that some variants never decide, for variants that are not orders of a question's own
+    options, and for a protocol that does not list them.
     """
     if metric not in STOPPABLE:
         raise UsageError(
@@ -38,6 +41,11 @@ def asked_for(metric: str, definition: VariantSetDefinition, questions: Sequence
         raise UsageError(
             f"variants {definition.name}: {metric} is decided by one answer in each order; leave out repeat, or ask "
             "every question in full"
+        )
+    if not lists_options(protocol):
+        raise UsageError(
+            f"protocol {protocol['name']}: {metric} is decided by two or more orders of the options, which it does not "
+            "list; use --protocol hybrid, or ask in every variant"
         )
     one_of_each = {question.n_options: question for question in questions}
     for options, question in sorted(one_of_each.items()):

@@ -24,6 +24,7 @@ ASKED: Final = (
     "chance",
     "sampled_for",
     "stopped_for",
+    "lists_options",
 )
 """The columns of `evaluation` that say how it was asked."""
 
@@ -33,7 +34,8 @@ def asked(session: Session, evaluation_id: int) -> dict[str, Any]:
 
     distinct_prompts_min, distinct_prompts_max: different prompts that show a question. variants_max: the most prompts
     that show one. orders_only: no prompt alters options, labels or words. chance: accuracy of guessing, the mean of
-    1 / number of options. Each is None where nothing is stored. sampled_for, stopped_for: as the specification has it.
+    1 / number of options. Each is None where nothing is stored. sampled_for, stopped_for, lists_options: as the
+    specification has it.
     """
     score = QuestionScore
     row = (
@@ -57,15 +59,15 @@ def asked(session: Session, evaluation_id: int) -> dict[str, Any]:
         .mappings()
         .one()
     )
-    kind, specification = session.execute(
-        select(VariantSet.kind, Evaluation.specification)
+    kind, specification, listed = session.execute(
+        select(VariantSet.kind, Evaluation.specification, Evaluation.lists_options)
         .join(Evaluation, Evaluation.variant_set_id == VariantSet.id)
         .where(Evaluation.id == evaluation_id)
     ).one()
     found = dict(row)
     own_only = found.pop("own_only")
     orders_only = None if own_only is None else bool(own_only) and only_orders(kind or "")
-    return found | {"orders_only": orders_only} | asked_in_part(specification)
+    return found | {"orders_only": orders_only, "lists_options": listed} | asked_in_part(specification)
 
 
 def asked_digest(specification: Mapping[str, Any], questions: int, of: int) -> str:
@@ -106,6 +108,8 @@ def asked_how(row: Mapping[str, Any]) -> str | None:
     'asked in one order'
     >>> asked_how(orders | {"distinct_prompts_min": 1, "distinct_prompts_max": 1, "variants_max": 11})
     '11 repeats of one prompt'
+    >>> asked_how(orders | {"distinct_prompts_min": 1, "distinct_prompts_max": 1, "lists_options": False})
+    'asked without listing the options'
     >>> asked_how(orders | {"distinct_prompts_min": 1, "stopped_for": "worst_accuracy"})
     'up to 4 orders, until worst accuracy is decided'
     """
@@ -113,6 +117,8 @@ def asked_how(row: Mapping[str, Any]) -> str | None:
     if low is None or high is None:
         return None
     unit = "orders" if row["orders_only"] else "variants"
+    if high == 1 and row.get("lists_options") is False:
+        return "asked without listing the options"
     if (metric := row.get("stopped_for")) is not None:
         return f"up to {high} {unit}, until {METRICS[metric].label.lower()} is decided"
     if high == 0:
@@ -126,7 +132,8 @@ def asked_how(row: Mapping[str, Any]) -> str | None:
 def one_order(row: Mapping[str, Any]) -> bool:
     """Whether no question was to be asked in two distinct prompts; False where nothing is stored yet."""
     most = row.get("distinct_prompts_max")
-    return most is not None and most <= 1 and row.get("stopped_for") is None
+    whole = row.get("stopped_for") is None or row.get("lists_options") is False
+    return most is not None and most <= 1 and whole
 
 
 def why_undefined(metric: str, row: Mapping[str, Any]) -> str:
@@ -164,11 +171,14 @@ def asking(row: Mapping[str, Any], variants: str = PROPOSED) -> str:
     """The command that asks a model a benchmark in these variants, in the same way otherwise.
 
     row: `model`, `revision`, `kind` of the revision, `benchmark`, `protocol` and `shots`, and `question_filter` where
-    only some questions are asked. What other programs asked is imported.
+    only some questions are asked. What other programs asked is imported. A protocol that lists no options shows no
+    orders: `hybrid` scores the same texts, after a list.
 
     >>> row = {"model": "m", "revision": 2, "kind": "gguf", "benchmark": "arc", "protocol": "symbols", "shots": 5}
     >>> asking(row)
     'shuffleboard evaluations submit --model m@2 --benchmark arc --variants cyclic --shots 5'
+    >>> asking(row | {"protocol": "cloze", "lists_options": False, "shots": 0})
+    'shuffleboard evaluations submit --model m@2 --benchmark arc --variants cyclic --protocol hybrid'
     >>> asking(row | {"kind": "external", "shots": 0})
     'shuffleboard evaluations import FILE --model m --benchmark arc --variants cyclic'
     """
@@ -176,8 +186,9 @@ def asking(row: Mapping[str, Any], variants: str = PROPOSED) -> str:
     parts = ["shuffleboard", "evaluations", *(("import", "FILE") if imported else ("submit",))]
     parts += ["--model", row["model"] if imported else f"{row['model']}@{row['revision']}"]
     parts += ["--benchmark", row["benchmark"], "--variants", variants]
-    if row["protocol"] != "symbols":
-        parts += ["--protocol", row["protocol"]]
+    protocol = "hybrid" if row.get("lists_options") is False else row["protocol"]
+    if protocol != "symbols":
+        parts += ["--protocol", protocol]
     if row["shots"]:
         parts += ["--shots", str(row["shots"])]
     kept = {} if imported else row.get("question_filter") or {}

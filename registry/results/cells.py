@@ -197,17 +197,19 @@ def axis_metrics(session: Session, asked: Sequence[Asked], *, resamples: int = R
         return NO_AXES
     enough = len(grid.question_ids) >= MINIMUM_QUESTIONS
     found = decompose(grid.correct, grid.options, resamples=resamples if enough else 0, seed=seed)
-    return _of_axes(grid, found)
+    listed = all(session.get_one(Evaluation, number).lists_options for one in asked for number in one.evaluations)
+    return _of_axes(grid, found, listed=listed)
 
 
-def _of_axes(grid: Grid, found: Decomposition) -> OfAxes:
+def _of_axes(grid: Grid, found: Decomposition, *, listed: bool) -> OfAxes:
+    """The metrics of the axes that a model saw varied: listed: whether prompts list the options, and so their order."""
     effects: dict[str, AxisEffect] = dict(zip(grid.axes, found.effects, strict=True))
     values: dict[str, Value] = {}
     intervals: dict[str, Interval | None] = {}
     samples: dict[str, NDArray[np.float64]] = {}
     for name, metric in METRICS.items():
         of = metric.over_cells
-        if of is None or of.axis not in effects:
+        if of is None or of.axis not in effects or (of.axis == "order" and not listed):
             continue
         attribute, factor = STATED[of.kind]
         estimate: Estimate = getattr(effects[of.axis], attribute)

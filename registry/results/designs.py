@@ -7,6 +7,7 @@ from registry.metrics import METRICS
 from registry.metrics.averaging import MeanOverQuestions
 from registry.metrics.axes import AXES
 from registry.metrics.catalogue import QUESTION_METRICS
+from registry.prompting.protocols.answering import lists_options
 from registry.prompting.variants import VARIANT_KINDS, stored_variants
 from registry.tables import Evaluation
 
@@ -75,6 +76,11 @@ def varied_axes(evaluation: Evaluation) -> frozenset[str]:
         return frozenset()
     kinds = [factor.kind for factor in stored_variants(evaluation.variant_set).factors]
     return frozenset(VARIANT_KINDS[kind].axis for kind in kinds if kind != "original") & frozenset(AXES)
+
+
+def as_specified(specification: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns of a new evaluation that repeat, for views to read, what its specification says."""
+    return {"lists_options": lists_options(specification["protocol"]), **asked_in_part(specification)}
 
 
 def asked_in_part(specification: Mapping[str, Any]) -> dict[str, str | None]:

@@ -132,7 +132,7 @@ def _repeated(of: Any) -> ColumnElement[int]:
 
     of: Evaluation, or an alias of it.
     """
-    asked_again = of.variants_max > of.distinct_prompts_max
+    asked_again = and_(of.variants_max > of.distinct_prompts_max, of.lists_options)
     return case((asked_again, literal_column("1", Integer)), else_=literal_column("0", Integer))
 
 

@@ -319,7 +319,13 @@ def _outcomes(session: Session, evaluation: Evaluation, answers: Mapping[int, in
             lengths.setdefault(question_id, dict(inserted))[ordinal] = len(text.encode())
         query = select(Prediction).where(Prediction.evaluation_id == evaluation.id, Prediction.question_id.in_(part))
         for row in session.scalars(query.order_by(Prediction.question_id, Prediction.variant)):
-            labels = told_apart_by(kind, row.variant, unchanged=row.unchanged, prompt_digest=row.prompt_digest)
+            labels = told_apart_by(
+                kind,
+                row.variant,
+                unchanged=row.unchanged,
+                prompt_digest=row.prompt_digest,
+                listed=evaluation.lists_options,
+            )
             found.setdefault(row.question_id, []).append(
                 VariantOutcome(
                     variant=row.variant,
@@ -336,6 +342,7 @@ def _outcomes(session: Session, evaluation: Evaluation, answers: Mapping[int, in
                     question_shown=row.question_shown,
                     own_options=row.own_options,
                     labels=labels,
+                    listed=evaluation.lists_options,
                 )
             )
             session.expunge(row)

@@ -9,6 +9,7 @@ from sqlalchemy import (
     ColumnElement,
     and_,
     func,
+    or_,
     select,
 )
 from sqlalchemy.orm import Session
@@ -29,8 +30,8 @@ from registry.tables import (
 
 _ONE_PROMPT: Final = Evaluation.distinct_prompts_max == 1
 ASKED_HOW: Final = {
-    "one-order": and_(_ONE_PROMPT, func.coalesce(Evaluation.variants_max, 1) <= 1),
-    "repeats": and_(_ONE_PROMPT, Evaluation.variants_max > 1),
+    "one-order": and_(_ONE_PROMPT, or_(func.coalesce(Evaluation.variants_max, 1) <= 1, ~Evaluation.lists_options)),
+    "repeats": and_(_ONE_PROMPT, Evaluation.variants_max > 1, Evaluation.lists_options),
     "several-orders": Evaluation.distinct_prompts_max > 1,
 }
 """How often a question was asked, at most: once; several times by the same prompt; in different prompts."""

@@ -349,6 +349,8 @@ class Evaluation(Base):
     repeats: Mapped[int | None] = mapped_column(SmallInteger)
     """Answers that the kind `repeat` asks for to each prompt, variant after variant; 1 without it, so that a
     prompt that is shown twice has one answer, copied; NULL: the answers were recorded, each drawn by itself."""
+    lists_options: Mapped[bool] = mapped_column(Boolean, default=True, server_default=text("true"))
+    """Whether prompts list the options; without a list, every order of them shows the same prompt."""
     conflict_of_interest: Mapped[str | None] = mapped_column(Text)
     """What its submitter stated: `none`, or what ties them to the model's maker; NULL: nothing was stated."""
 

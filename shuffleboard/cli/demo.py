@@ -114,17 +114,25 @@ def _print_recorded(engine: Engine, story: Story) -> None:
     )
 
 
-def _shares(values: Mapping[str, Any]) -> tuple[float, float]:
+def _shares(values: Mapping[str, Any]) -> tuple[float | None, float | None]:
     """Accuracy and worst accuracy of a board's row."""
     return values["accuracy@imported"]["value"], values["worst_accuracy@imported"]["value"]
 
 
-def _print_shares(key: str, heading: str, rows: Sequence[tuple[str, float, float]]) -> None:
-    """A small table, which fits any terminal: the board has the rest."""
+def _print_shares(key: str, heading: str, rows: Sequence[tuple[str, float | None, float | None]]) -> None:
+    """A small table, which fits any terminal: the board has the rest. A dash for what is undefined."""
     headings = {key: heading, "accuracy": METRICS["accuracy"].label, "worst": METRICS["worst_accuracy"].label}
-    shown = [{key: name, "accuracy": percent(accuracy), "worst": percent(worst)} for name, accuracy, worst in rows]
+    shown = [{key: name, "accuracy": _share(accuracy), "worst": _share(worst)} for name, accuracy, worst in rows]
     click.echo()
     print_table(shown, headings, "")
+
+
+def _share(value: float | None) -> str:
+    return "–" if value is None else percent(value)
+
+
+def _share(value: float | None) -> str:
+    return "–" if value is None else percent(value)
 
 
 def _say(sentences: str) -> None:
@@ -159,8 +167,9 @@ def _queue_live(engine: Engine, settings: Settings) -> list[int]:
         {
             "title": "Naming a letter, or saying the answer",
             "text": "Twelve questions that a child can answer, in every rotation of their options.",
-            "columns": [f"worst_accuracy@cyclic/{protocol}" for protocol in LIVE_PROTOCOLS],
-            "sort": "worst_accuracy@cyclic/cloze",
+            # Without a list of options there is no order of them.
+            "columns": ["worst_accuracy@cyclic/symbols", "worst_accuracy@cyclic/hybrid", "accuracy@cyclic/cloze"],
+            "sort": "worst_accuracy@cyclic/hybrid",
         },
     )
     refresh_boards(engine)
@@ -191,8 +200,9 @@ def _run_live(engine: Engine, settings: Settings, ids: list[int], install: str |
     letters, texts = values["symbols"], values["cloze"]
     _say(
         f"{LIVE_MODEL}, asked just now: {percent(letters.accuracy)} of twelve everyday questions are right by letter, "
-        f"but {percent(letters.worst_accuracy)} in every rotation of the options. Asked without a list of options "
-        f"(cloze), {percent(texts.worst_accuracy)} are: it knows more than it can point to."
+        f"and {percent(letters.worst_accuracy)} in every rotation of the options. Asked without a list of options "
+        f"(cloze), {percent(texts.accuracy)} are right. That prompt is the same in every order, so it has no worst "
+        "accuracy. Twelve questions are an example, not a measurement."
     )
 
 

@@ -50,7 +50,7 @@ def add_common_rows(engine: Engine) -> None:
 def store(session: Session, cases: Sequence[Case]) -> int:
     """An evaluation of its own benchmark version that holds the cases; returns its id.
 
-    All of the cases say the same of repeats.
+    All of the cases say the same of repeats, and of whether options are listed.
     """
     name = f"table {next(_SERIAL)}"
     version = BenchmarkVersion(
@@ -78,6 +78,7 @@ def store(session: Session, cases: Sequence[Case]) -> int:
         questions=len(cases),
         prompts=prompts,
         repeats=cases[0].repeats,
+        lists_options=cases[0].listed,
     )
     session.add(evaluation)
     session.flush()

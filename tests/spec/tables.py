@@ -69,7 +69,7 @@ class Prompt:
 class Case:
     """A question with its prompts. expected: how many variants were asked for; the rest is not submitted.
 
-    repeats: of the evaluation, as `registry.metrics.outcome.as_asked` has it.
+    repeats: of the evaluation, as `registry.metrics.outcome.as_asked` has it. listed: the prompts list the options.
     """
 
     question: str
@@ -81,6 +81,7 @@ class Case:
     refers_to_options: bool = False
     sorted_numeric: bool = False
     repeats: int | None = None
+    listed: bool = True
 
     @property
     def complete(self) -> bool:
@@ -134,6 +135,7 @@ class Case:
             own_options=sorted(prompt.order) == list(identity),
             labels=prompt.labels,
             question=self.question,
+            listed=self.listed,
         )
 
 

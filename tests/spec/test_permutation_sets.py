@@ -3,9 +3,11 @@
 m₁ is the option chosen under the first order of the set R, a the right one.
 """
 
+from dataclasses import replace
+
 import pytest
 
-from tests.spec.tables import METRICS, hits
+from tests.spec.tables import METRICS, hits, read_table
 
 EXAMPLE_E = """
     question | variant | order   | chosen | answer
@@ -110,6 +112,21 @@ def test_repeats_of_one_prompt_are_no_orders(spec):
         """,
         UNTESTED | {"accuracy": 1.0, "prob_mass": 1.9 / 3},
     )
+
+
+def test_orders_of_options_that_are_not_listed_are_one_prompt(spec):
+    # A protocol such as cloze scores the options without showing them: it shows the same prompt in every order.
+    cases = read_table(
+        """
+        question | variant | order | chosen | answer
+        q1       | 0       | 0 1 2 | 1      | 1
+        q1       | 1       | 1 2 0 | 1      |
+        q1       | 2       | 2 0 1 | 0      |
+        q1       | 3       | 1 2 0 | 2      |
+        """
+    )
+    chance = dict.fromkeys(("right_in_every_order", "order_loss", "worst_order_low", "worst_order_high"))
+    spec([replace(case, listed=False) for case in cases], UNTESTED | chance | {"accuracy": 1.0})
 
 
 def test_where_orders_and_repeats_mix_every_variant_counts(spec):

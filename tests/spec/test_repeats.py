@@ -257,6 +257,17 @@ def test_what_repeat_asks_again_is_left_out_of_the_papers_metrics_on_every_engin
     assert engines.disagreements(tables) == []
 
 
+def test_options_that_are_not_listed_have_no_orders_on_every_engine(engines):
+    tables = [[unlisted(case) for case in table] for table in sample_tables(6, first_seed=7)]
+    assert engines.disagreements(tables) == []
+
+
+def unlisted(case: Case) -> Case:
+    """The case under a protocol that does not list its options, and so has no labels for them."""
+    prompts = tuple(replace(prompt, labels=None) for prompt in case.prompts)
+    return replace(case, prompts=prompts, listed=False)
+
+
 def test_the_papers_metrics_do_not_depend_on_how_often_repeat_asks(spec):
     once, *_ = read_table(
         """

@@ -161,6 +161,11 @@ def test_a_protocol_that_lists_no_options_has_tested_nothing_about_order(site):
     assert "The options were not listed, so the model saw no positions." in said
     board = words(site.client.get("/?chart=order").text)
     assert re.search(r"No point for [^:]*cloze[^:]*: Its protocol does not list the options", board)
+    (row,) = [row for row in site.client.get("/api/v1/leaderboard").json["rows"] if row["model"] == "cloze"]
+    assert (row["accuracy"], row["asked"]) == (0.5, "asked without listing the options")
+    assert [row[name] for name in ("worst_accuracy", "fluctuation_rate", "score", "order_loss")] == [None] * 4
+    done = shuffleboard("metrics", str(site.seeded.evaluations["cloze"]), database_url=str(site.engine.url))
+    assert "asked without listing the options" in done.stdout
 
 
 def test_letters_alone_do_not_say_that_nothing_was_sampled(site):

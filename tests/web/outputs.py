@@ -31,7 +31,7 @@ from tests.population import write_lines
 from tests.web.seed import question_ids
 
 MODELS = ("leaning", "steady")
-PROTOCOLS = ("symbols", "cloze")
+PROTOCOLS = ("symbols", "hybrid")
 QUESTIONS: list[dict[str, Any]] = [
     {
         "id": f"m{number}",

@@ -130,7 +130,7 @@ def test_a_chart_that_arrives_without_a_reload_is_drawn_as_well(chromium, drawn_
         opened.locator("[data-key=next]").click()
         opened.wait_for_url("**page=2**")
         expect(opened.locator("figure[data-chart=drawn]")).to_have_count(1)
-        expect(opened.locator(".chart svg").get_by_text("steady · cloze").first).to_be_visible()
+        expect(opened.locator(".chart svg").get_by_text("steady · hybrid").first).to_be_visible()
         assert opened.evaluate("window.stayed")
 
 

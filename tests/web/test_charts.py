@@ -43,7 +43,7 @@ def address(drawn, pattern):
     return pattern.format(
         adversarial=evaluations["leaning", "adversarial", "symbols"],
         cyclic=evaluations["leaning", "cyclic", "symbols"],
-        moved=evaluations["leaning", "answer-moving", "cloze"],
+        moved=evaluations["leaning", "answer-moving", "hybrid"],
         steady=evaluations["steady", "cyclic", "symbols"],
         question=drawn.outputs.questions["m4"],
         parted=drawn.outputs.parted,
@@ -204,7 +204,7 @@ def failing_only_at(lines):
     return found
 
 
-@pytest.mark.parametrize(("kind", "protocol"), [("cyclic", "symbols"), ("answer-moving", "cloze")])
+@pytest.mark.parametrize(("kind", "protocol"), [("cyclic", "symbols"), ("answer-moving", "hybrid")])
 def test_answers_by_position_are_counted_from_the_lines(drawn, kind, protocol):
     lines = drawn.outputs.lines["leaning", kind, protocol]
     page = drawn.client.get(f"/evaluations/{drawn.outputs.evaluations['leaning', kind, protocol]}").text
@@ -384,10 +384,10 @@ def test_the_overview_shows_the_way_with_the_most_evaluations_unless_told(drawn)
     assert "under adversarial, symbols, 0-shot" in drawn.client.get("/overview").text
     # Adversarial orders leave no fluctuation rate: a way that has numbers goes before one that has evaluations.
     fluctuation = drawn.client.get("/overview?metric=fluctuation_rate").text
-    assert "under answer-moving:examples=moved, cloze, 0-shot" in fluctuation
+    assert "under answer-moving:examples=moved, hybrid, 0-shot" in fluctuation
     assert "under cyclic, symbols, 0-shot" in drawn.client.get("/overview?variants=cyclic").text
-    cloze = drawn.client.get("/overview?protocol=cloze").text
-    assert "under answer-moving:examples=moved, cloze, 0-shot" in cloze
+    hybrid = drawn.client.get("/overview?protocol=hybrid").text
+    assert "under answer-moving:examples=moved, hybrid, 0-shot" in hybrid
     refused = drawn.client.get("/overview?variants=full")
     assert refused.status_code == 400
     assert "variants, protocol and shots in use: adversarial, symbols, 0" in refused.text

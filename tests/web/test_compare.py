@@ -151,7 +151,7 @@ def test_the_choice_begins_with_what_several_models_were_asked_in_the_same_way(d
     ways = re.findall(
         r"/compare\?benchmark=(\w+)&amp;version=\w+&amp;variants=([\w:=-]+|[^&]+)&amp;protocol=(\w+)", page
     )
-    assert {(benchmark, protocol) for benchmark, _, protocol in ways} == {("mixed", "symbols"), ("mixed", "cloze")}
+    assert {(benchmark, protocol) for benchmark, _, protocol in ways} == {("mixed", "symbols"), ("mixed", "hybrid")}
     assert "parted" not in page  # asked of one model alone
     assert "veiled" not in page
     # A model that is chosen already narrows the ways to its own, and stays chosen.

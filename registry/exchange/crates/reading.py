@@ -32,6 +32,7 @@ from registry.queue.claims import fingerprint_id
 from registry.results.analyses import store_analysis
 from registry.results.asked import asked_digest
 from registry.results.bulk import insert_predictions, renew_statistics
+from registry.results.designs import as_specified
 from registry.results.pride import write_question_pride
 from registry.results.scores import write_question_scores
 from registry.revisions.store import model_identity
@@ -202,9 +203,11 @@ class _Import:
         revision = self._model_revision()
         protocol = store_protocol(self.session, self.specification["protocol"])
         variant_set = self._variant_set()
-        facts = _columns(Evaluation, self.document["evaluation"], "sealed_at", "asked_digest")
+        said = as_specified(self.specification)
+        facts = _columns(Evaluation, self.document["evaluation"], "sealed_at", "asked_digest", *said)
         evaluation = Evaluation(
             **facts,
+            **said,
             specification=self.specification,
             asked_digest=asked_digest(self.specification, facts["questions"], version.questions),
             model_revision=revision,

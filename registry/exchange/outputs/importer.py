@@ -52,6 +52,7 @@ from registry.queue.claims import fingerprint_id
 from registry.queue.evaluations import build_specification, store_variant_set, store_variants
 from registry.results.asked import asked_digest
 from registry.results.bulk import insert_predictions, insert_rows, renew_statistics
+from registry.results.designs import as_specified
 from registry.results.predictions import prediction_row
 from registry.results.scores import write_question_scores
 from registry.results.texts import imported_text
@@ -536,6 +537,7 @@ def _store_evaluation(
         questions=len(questions),
         prompts=sum(max(1, len(ordinals)) for ordinals in expected.values()),
         repeats=definition.repeats if definition.repeats > 1 else None,
+        **as_specified(specification),
         state="running",
     )
     session.add(evaluation)

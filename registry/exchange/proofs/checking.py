@@ -23,6 +23,7 @@ from registry.exchange.proofs.numbers import Values, check_numbers, functions_of
 from registry.exchange.proofs.writing import BOARD, CHAIN, COPIES, EVALUATIONS, LEAVES
 from registry.files.documents import read_document
 from registry.files.parquet import damaged_values, parquet_rows
+from registry.prompting.protocols.answering import lists_options
 from registry.proof.chain import check_links
 from registry.proof.manifest import (
     GENERATION_COLUMNS,
@@ -545,7 +546,10 @@ def _read_predictions(
             variant_set = one.document["variant_set"]
             lengths = {int(key): len(text.encode()) for key, text in (variant_set.get("inserted") or {}).items()}
             repeats = one.document["evaluation"].get("repeats")
-            outcomes = outcomes_of(answers, variant_set, known.answer, {**lengths, **known.lengths}, repeats)
+            listed = lists_options(one.document["specification"]["protocol"])
+            outcomes = outcomes_of(
+                answers, variant_set, known.answer, {**lengths, **known.lengths}, repeats, listed=listed
+            )
             one.values.append({key: function(outcomes) for key, function in functions.items()})
         # Rows of a question that stand apart from one another are not as they were written.
         one.leaves[question] = "" if leaf is None or question in one.leaves else leaf

@@ -42,8 +42,13 @@ def outcomes_of(
     answer: int,
     lengths: Mapping[int, int],
     repeats: int | None,
+    *,
+    listed: bool,
 ) -> list[VariantOutcome]:
-    """The outcomes of a question's rows. lengths: option to bytes of its text. repeats: as for `as_asked`."""
+    """The outcomes of a question's rows. lengths: option to bytes of its text. repeats: as for `as_asked`.
+
+    listed: whether the protocol lists the options.
+    """
     outcomes = [
         VariantOutcome(
             variant=row["variant"],
@@ -58,8 +63,13 @@ def outcomes_of(
             question_shown=row["question_shown"],
             own_options=row["own_options"],
             labels=told_apart_by(
-                variant_set["kind"], row["variant"], unchanged=row["unchanged"], prompt_digest=row["prompt_digest"]
+                variant_set["kind"],
+                row["variant"],
+                unchanged=row["unchanged"],
+                prompt_digest=row["prompt_digest"],
+                listed=listed,
             ),
+            listed=listed,
         )
         for row in rows
     ]

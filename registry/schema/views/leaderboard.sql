@@ -59,7 +59,8 @@ select
     evaluation.chance{{ added_metrics }},
     evaluation.sampled_for,
     evaluation.stopped_for,
-    evaluation.conflict_of_interest
+    evaluation.conflict_of_interest,
+    evaluation.lists_options
 from evaluation
 inner join model_revision on model_revision.id = evaluation.model_revision_id
 inner join model on model.id = model_revision.model_id

@@ -119,10 +119,14 @@ def _shares(column: Callable[[FunctionOfTwoMeans], str]) -> Callable[[], Iterato
     )
 
 
-def _prompt(prediction: str, kind: str) -> str:
-    """What tells the prompts of a question apart, of an alias of prediction."""
-    return f"""cast({prediction}.shown as text)
+def _prompt(prediction: str, kind: str, listed: str) -> str:
+    """What tells the prompts of a question apart, of an alias of prediction. listed: whether they list the options."""
+    return f"""case when {listed} then cast({prediction}.shown as text) else '' end
                 || case
+                    when
+                        not {listed}
+                        and {kind} not like '%noise%' and {kind} not like '%paraphrase%' and {kind} not like '%wording%'
+                        then ''
                     when {kind} = 'relabel' then cast({prediction}.variant as text)
                     when
                         {kind} in ('wording', 'noise', 'paraphrase') or {kind} like '%*%'
@@ -138,7 +142,7 @@ _DRAWN: Final = f"""select
                     min(2 * own_answer.variant + own_answer.correct) % 2 as correct
                 from (
                     select
-                        {_prompt("own", "counted.kind")} as prompt,
+                        {_prompt("own", "counted.kind", "counted.lists_options")} as prompt,
                         own.variant,
                         case when counted.recorded then own.variant else own.variant % counted.times end as draw,
                         case when own.correct then 1 else 0 end as correct
@@ -223,7 +227,7 @@ FILLED: Final[Mapping[str, Mapping[str, Callable[[], str]]]] = {
     "question_statistics": {
         "shown": lambda: _SHOWN,
         "own": lambda: f"{_SHOWN} and prediction.own_options",
-        "prompt": lambda: _prompt("prediction", "variant_set.kind"),
+        "prompt": lambda: _prompt("prediction", "variant_set.kind", "evaluation.lists_options"),
         "repeats": _lines(_repeats, 4),
     },
     "question_metrics": {"decided": _lines(_decided, 8, " or"), "metrics": _lines(_question_metrics, 4)},

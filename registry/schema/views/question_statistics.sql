@@ -9,7 +9,7 @@
 -- distinct_prompts: different prompts that show the question. The same order, inserted options and labels make the same
 -- prompt; labels differ between the variants of relabel, and words between those of wording, noise, paraphrase and
 -- products, where the digest of the prompt tells, or where it is not known the variant. Two prompts that differ in their
--- examples are one.
+-- examples are one; where the protocol lists no options (evaluation.lists_options), so are all orders and choices of them.
 -- Of prompts that the kind repeat asks again the first answer counts, but in answers and in the columns from
 -- repeated_prompts on, which are over all answers that were drawn by themselves: where evaluation.repeats is not NULL, two
 -- variants with the same prompt and the same remainder have one answer, copied. These columns are NULL below two distinct
@@ -47,7 +47,8 @@ with counted as (
             as own_prompts,
         variant_set.kind,
         coalesce(evaluation.repeats, 1) as times,
-        evaluation.repeats is null as recorded
+        evaluation.repeats is null as recorded,
+        evaluation.lists_options
     from evaluation_question
     inner join evaluation on evaluation.id = evaluation_question.evaluation_id
     inner join variant_set on variant_set.id = evaluation.variant_set_id
@@ -59,7 +60,8 @@ with counted as (
         evaluation_question.question_id,
         evaluation_question.n_variants,
         variant_set.kind,
-        evaluation.repeats
+        evaluation.repeats,
+        evaluation.lists_options
 )
 
 select
