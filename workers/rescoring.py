@@ -55,8 +55,8 @@ def score_again(
 ) -> tuple[dict[Key, dict[str, Any]], dict[str, Any]]:
     """What the prompts of (question, variant) come to now, and the fingerprint of what scored them.
 
-    By key: answer, log-probabilities, probabilities, text. fingerprint: of what scored them the first time; the same of
-    the engines is taken, on the device that is here.
+    By key: answer, log-probabilities, probabilities, text, digest of the thought. fingerprint: of what scored them the
+    first time; the same of the engines is taken, on the device that is here.
     Raises ModelError when the model's files are not the ones that were scored.
     """
     asked = fingerprint.get("engine")
@@ -74,12 +74,14 @@ def score_again(
             )
     finally:
         scorer.unload()
-    texts = {(row["question_id"], row["variant"]): row["text"] for row in result.generations}
+    texts = {(row["question_id"], row["variant"]): row for row in result.generations}
     names = ("chosen_option", "label_logprobs", "label_probabilities")
     found: dict[Key, dict[str, Any]] = {}
     for item, row in zip(prompts, result.rows, strict=True):
         key = (item.question_id, item.variant.ordinal)
-        found[key] = {name: row.get(name) for name in names} | {"text": texts.get(key)}
+        written = texts.get(key, {})
+        found[key] = {name: row.get(name) for name in names}
+        found[key] |= {name: written.get(name) for name in ("text", "thought_digest")}
     return found, result.fingerprint
 
 

@@ -47,7 +47,9 @@ def upgrade() -> None:
         sa.Column("at", sa.DateTime(timezone=True).with_variant(sa.Text(), "sqlite"), nullable=False),
         sa.Column("previous", sa.LargeBinary(32), nullable=False),
         sa.Column("digest", sa.LargeBinary(32), nullable=False),
-        sa.CheckConstraint("kind IN ('seal', 'withdrawal', 'snapshot', 'errata')", name=op.f("ck_chain_link_kind")),
+        sa.CheckConstraint(
+            "kind IN ('seal', 'withdrawal', 'snapshot', 'errata', 'reading')", name=op.f("ck_chain_link_kind")
+        ),
         sa.CheckConstraint("position >= 1", name=op.f("ck_chain_link_position")),
         sa.PrimaryKeyConstraint("position", name=op.f("pk_chain_link")),
         sa.UniqueConstraint("digest", name=op.f("uq_chain_link_digest")),

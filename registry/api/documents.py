@@ -325,7 +325,7 @@ class PlaceInChain(TypedDict):
 class Link(PlaceInChain):
     """A link of the chain: `digest` is taken over all else, and through `previous` over every link before."""
 
-    kind: Annotated[str, Field(json_schema_extra={"enum": ["seal", "withdrawal", "snapshot"]})]
+    kind: Annotated[str, Field(json_schema_extra={"enum": ["seal", "withdrawal", "snapshot", "errata", "reading"]})]
     subject: Annotated[Digest, Field(description="The seal, the snapshot's digest, or that of a withdrawal.")]
 
 

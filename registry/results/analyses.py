@@ -1,6 +1,6 @@
 """Analyses: what is computed of a sealed evaluation beside its metrics, kept with parameters and seed."""
 
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
@@ -12,8 +12,8 @@ from registry.tables import Analysis
 
 def store_analysis(
     session: Session, evaluation_id: int, kind: str, parameters: dict[str, Any], result: dict[str, Any]
-) -> None:
-    """Keeps a result; the same analysis with the same parameters is kept once."""
+) -> bool:
+    """Keeps a result, and returns whether it is new; the same analysis with the same parameters is kept once."""
     digest = specification_digest(parameters)
     one_at_a_time(session, f"analysis {evaluation_id}")
     known = session.scalars(
@@ -29,6 +29,21 @@ def store_analysis(
                 result=result,
             )
         )
+    return known is None
+
+
+READING: Final = "reading"
+"""The kind of analysis, and of link in the chain, that a second reading of stored outputs is kept as."""
+
+
+def kept_readings(session: Session, evaluation_id: int) -> list[dict[str, Any]]:
+    """Every second reading of an evaluation, oldest first: `protocol`, and the result less what differs by prompt."""
+    rows = session.scalars(select(Analysis).filter_by(evaluation_id=evaluation_id, kind=READING).order_by(Analysis.id))
+    return [
+        {"protocol": row.parameters["protocol"], "computed_at": row.computed_at}
+        | {name: value for name, value in row.result.items() if name != "differing"}
+        for row in rows
+    ]
 
 
 def analyses_of(session: Session, evaluation_id: int) -> list[dict[str, Any]]:

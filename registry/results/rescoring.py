@@ -153,7 +153,7 @@ def corrected_values(
     values = {name: column.copy() for name, column in published.items()}
     unknown = unknown_metrics(session, evaluation, Correction(left_out, answers))
     places = {question_id: place for place, question_id in enumerate(question_ids)}
-    for question_id, outcomes in _outcomes(session, evaluation, answers).items():
+    for question_id, outcomes in stored_outcomes(session, evaluation, answers).items():
         place = places[question_id]
         for name, column in values.items():
             function = METRICS[name].per_question
@@ -303,8 +303,16 @@ def _imported(session: Session, evaluation: Evaluation, question: Question) -> s
 # Answers
 
 
-def _outcomes(session: Session, evaluation: Evaluation, answers: Mapping[int, int]) -> dict[int, list[VariantOutcome]]:
-    """Question to the outcomes of its prompts under another key."""
+def stored_outcomes(
+    session: Session,
+    evaluation: Evaluation,
+    answers: Mapping[int, int],
+    read_again: Mapping[tuple[int, int], int | None] | None = None,
+) -> dict[int, list[VariantOutcome]]:
+    """Question to the outcomes of its prompts. answers: the right option of each question that is wanted.
+
+    read_again: (question, variant) to the option that another reading of its text finds.
+    """
     ids, found = sorted(answers), dict[int, list[VariantOutcome]]()
     kind = evaluation.variant_set.kind
     inserted = {int(option): len(text.encode()) for option, text in evaluation.variant_set.inserted.items()}
@@ -329,7 +337,7 @@ def _outcomes(session: Session, evaluation: Evaluation, answers: Mapping[int, in
             found.setdefault(row.question_id, []).append(
                 VariantOutcome(
                     variant=row.variant,
-                    option=row.chosen_option,
+                    option=row.chosen_option if read_again is None else read_again[row.question_id, row.variant],
                     answer=answers[row.question_id],
                     order=tuple(row.shown),
                     probabilities=None if row.label_probabilities is None else tuple(row.label_probabilities),

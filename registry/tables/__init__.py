@@ -40,7 +40,7 @@ EVALUATION_STATES = ("queued", "running", "paused", "complete", "failed", "cance
 SHARD_STATES = ("queued", "leased", "done", "failed", "cancelled")
 WITHDRAWAL_KINDS = ("withdrawn", "superseded")
 ARCHIVE_STATES = ("archiving", "archived", "restoring")
-LINK_KINDS = ("seal", "withdrawal", "snapshot", "errata")
+LINK_KINDS = ("seal", "withdrawal", "snapshot", "errata", "reading")
 ERRATUM_STATUSES = ("disputed", "wrong-key", "corrected-key")
 QUEUES = ("cpu", "gpu", "match")
 
@@ -782,7 +782,7 @@ class Erratum(Base):
 
 
 class ChainLink(Base):
-    """A seal, withdrawal, snapshot or errata in the order in which this registry made them. Append-only.
+    """A seal, withdrawal, snapshot, errata or reading in the order in which this registry made them. Append-only.
 
     `subject`: the digest of what the link is about. `labels`: of a seal, the digest of who asked for the evaluation and
     what this registry calls its model and benchmark, which the seal leaves out. `digest` covers all columns, and

@@ -13,7 +13,9 @@ from registry.errors import NotFoundError, ShuffleboardError
 from registry.metrics import METRICS
 from registry.metrics.pride import ALPHA, PrideAnswer
 from registry.prompting.variants import stored_variants
+from registry.proof import chain
 from registry.proof.seal import interval_columns
+from registry.results.analyses import READING
 from registry.results.asked import asked
 from registry.results.computed import computed_metrics, is_stored
 from registry.results.designs import design_of
@@ -25,6 +27,7 @@ from registry.results.readable import archive_of, readable
 from registry.results.sampled import sampled
 from registry.results.stopped import is_decided, read_stopping
 from registry.studies.comparing import CORA, computed_cora
+from registry.studies.rereading import reading_digest, reread
 from registry.tables import (
     Analysis,
     Evaluation,
@@ -313,14 +316,23 @@ def check_analyses(session: Session, evaluation_id: int, found: Findings) -> Non
         ),
         CORA: lambda _: computed_cora(session, evaluation_id)[1:],
     }
+    seal = session.scalar(select(Evaluation.seal).where(Evaluation.id == evaluation_id))
     rows = session.scalars(select(Analysis).filter_by(evaluation_id=evaluation_id).order_by(Analysis.id)).all()
     for row in rows:
-        if row.kind not in computed:
+        if row.kind != READING and row.kind not in computed:
             found.add(f"analysis {row.kind}: unknown kind of analysis")
             continue
         if specification_digest(row.parameters) != row.parameters_digest:
             found.add(f"analysis {row.kind}: its parameters do not match their digest")
             continue
-        parameters, result = computed[row.kind](row.parameters)
+        if row.kind == READING:
+            digest = reading_digest(seal, row.parameters, row.result)
+            if not chain.is_linked(session, READING, digest)[0]:
+                found.add(f"analysis reading by {row.parameters['protocol']}: the chain does not contain it")
+            parameters, result = reread(
+                session, evaluation_id, row.parameters["definition"], lambda _text, _options: 0, row.result
+            )
+        else:
+            parameters, result = computed[row.kind](row.parameters)
         if not alike(row.parameters, parameters) or not alike(row.result, result):
             found.add(f"analysis {row.kind}: recomputing it gives another result")

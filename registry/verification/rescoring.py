@@ -96,7 +96,7 @@ def _sample(session: Session, evaluation: Evaluation, prompts: int, seed: int) -
 def _stored(session: Session, evaluation_id: int, sample: Sequence[Key]) -> dict[Key, dict[str, Any]]:
     readable(session, [evaluation_id], {question_id for question_id, _ in sample})
     query = (
-        select(Prediction, Question.external_id, Generation.text)
+        select(Prediction, Question.external_id, Generation.text, Generation.thought_digest)
         .join(Question, Question.id == Prediction.question_id)
         .outerjoin(
             Generation,
@@ -116,6 +116,7 @@ def _stored(session: Session, evaluation_id: int, sample: Sequence[Key]) -> dict
             "label_logprobs": row.Prediction.label_logprobs,
             "label_probabilities": row.Prediction.label_probabilities,
             "text": row.text,
+            "thought_digest": row.thought_digest,
         }
         for row in session.execute(query)
     }
@@ -153,8 +154,7 @@ def _compared(
         change = largest_change(before["label_probabilities"], after["label_probabilities"])
         if change is not None:
             largest = change if largest is None else max(largest, change)
-        if (before["label_logprobs"], before["text"]) != (after["label_logprobs"], after["text"]):
-            unequal += 1
+        unequal += any(before[name] != after[name] for name in ("label_logprobs", "text", "thought_digest"))
         flipped = before["chosen_option"] != after["chosen_option"]
         if flipped:
             flips.append(

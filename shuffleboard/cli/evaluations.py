@@ -53,6 +53,7 @@ CRATE_METADATA: Final = "ro-crate-metadata.json"
         "metrics": "shuffleboard.cli.reports:metrics",
         "provenance": "shuffleboard.cli.proof:provenance",
         "drift": "shuffleboard.cli.proof:drift",
+        "reread": "shuffleboard.cli.rereading:reread_command",
     },
 )
 def evaluations() -> None:

@@ -201,7 +201,7 @@ def read_command(name: str, file: Path, as_json: bool) -> None:
     is a thought that a server handed over apart. `opened` says that the model's template opened the thought.
     """  # noqa: D301
     definition = _definition_to_read_by(name)
-    matcher = _Matcher(definition)
+    matcher = Matcher(definition)
     # Every line is checked before the first one is printed, so that stdout has one whole document or nothing.
     counts = Counter(reading["state"] for reading in readings_of(definition, file, lambda _text, _options: 0))
     readings = readings_of(definition, file, matcher.position)
@@ -224,7 +224,7 @@ def _definition_to_read_by(name: str) -> dict[str, Any]:
         return find_definition(session, name)
 
 
-class _Matcher:
+class Matcher:
     """What answers in their own words mean; the embedder is loaded for the first of them."""
 
     def __init__(self, definition: Mapping[str, Any]) -> None:
@@ -240,6 +240,7 @@ class _Matcher:
         return SentenceMatcher(self._matching["embedder"], self._matching["similarity"])
 
     def position(self, text: str, options: Sequence[str]) -> int:
+        """The position of the option that a text means."""
         return self._embedder.match([text], [options])[0].position
 
 

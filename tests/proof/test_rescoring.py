@@ -18,7 +18,7 @@ from registry.revisions.store import RevisionRequest, add_revision
 from registry.schema.triggers import trigger_names
 from registry.settings import Settings
 from registry.tables import Question
-from registry.verification.rescoring import TOLERANCE, rescore_evaluation
+from registry.verification.rescoring import TOLERANCE, _compared, rescore_evaluation
 from tests.bench.test_bench_gpu import tokenizer
 from tests.engine.tiny import COMMON
 from tests.population import add_benchmark, question
@@ -83,6 +83,14 @@ def test_texts_written_again_are_the_same(scored: Scored) -> None:
     engine, home, evaluations = scored
     report = rescore_evaluation(engine, Settings(home=home), evaluations["first-letter"], 4, seed=0, rescorer=rescoring)
     assert (report["ok"], report["largest_difference"], report["unequal"], report["flips"]) == (True, None, 0, [])
+
+
+def test_another_thought_before_the_same_answer_is_not_the_same_text() -> None:
+    before = {"external_id": "q0", "chosen_option": 1, "label_logprobs": None, "label_probabilities": None}
+    written = [before | {"text": "Answer: B", "thought_digest": digest * 64} for digest in "ab"]
+    for exact, problems in ((True, 1), (False, 0)):
+        report = _compared([(1, 0)], {(1, 0): written[0]}, {(1, 0): written[1]}, exact=exact, tolerance=TOLERANCE)
+        assert (report["unequal"], len(report["problems"])) == (1, problems)
 
 
 def test_the_command_line_says_how_far_the_numbers_are(scored: Scored) -> None:

@@ -13,6 +13,7 @@ from registry.errors import ArchiveError
 from registry.lookups import find_evaluation
 from registry.metrics import METRICS
 from registry.metrics.catalogue import FAMILIES
+from registry.results.analyses import kept_readings
 from registry.results.asked import asked_how, one_order
 from registry.results.costs import cost_document
 from registry.results.errata import (
@@ -103,6 +104,7 @@ def evaluation(evaluation_id: str) -> ResponseReturnValue:
         asked=_asked(row),
         headlines=_headlines(over_all, row["sampled_for"] or row["stopped_for"]),
         under_errata=_under_errata(row, scopes) if row["complete"] else None,
+        readings=kept_readings(session(), row["evaluation_id"]) if row["complete"] else [],
         families=_families(by_scope),
         opened=parameters.choice(request.args, "open", ("all", *(family.key for family in FAMILIES)), ""),
         sample=sample_document(session(), row["evaluation_id"]),

@@ -29,13 +29,14 @@ from registry.proof.manifest import SEAL_VERSION, Leaf, manifest, question_leave
 from registry.proof.seal import complete
 from registry.proof.withdrawals import withdrawal_digest
 from registry.queue.claims import fingerprint_id
-from registry.results.analyses import store_analysis
+from registry.results.analyses import READING, store_analysis
 from registry.results.asked import asked_digest
 from registry.results.bulk import insert_predictions, renew_statistics
 from registry.results.designs import as_specified
 from registry.results.pride import write_question_pride
 from registry.results.scores import write_question_scores
 from registry.revisions.store import model_identity
+from registry.studies.rereading import store_reading
 from registry.tables import (
     Benchmark,
     BenchmarkVersion,
@@ -442,7 +443,10 @@ class _Import:
     def _said_of_it(self, evaluation: Evaluation) -> None:
         """Analyses and withdrawals in the crate."""
         for item in self.document["analyses"]:
-            store_analysis(self.session, evaluation.id, item["kind"], item["parameters"], item["result"])
+            if item["kind"] == READING:
+                store_reading(self.session, evaluation, item["parameters"], item["result"])
+            else:
+                store_analysis(self.session, evaluation.id, item["kind"], item["parameters"], item["result"])
         for item in self.document["withdrawals"]:
             row = Withdrawal(**_columns(Withdrawal, item), evaluation_id=evaluation.id)
             self.session.add(row)
