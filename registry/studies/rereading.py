@@ -215,7 +215,7 @@ def _parts(session: Session, evaluation_id: int) -> Iterator[list[int]]:
         yield list(ids[start : start + _CHUNK])
 
 
-def _texts(evaluation_id: int, ids: Sequence[int]) -> Select[Any]:
+def _texts(evaluation_id: int, ids: Sequence[int]) -> Select[*tuple[Any, ...]]:
     of, text = Prediction, Generation
     same = (text.evaluation_id == of.evaluation_id, text.question_id == of.question_id, text.variant == of.variant)
     return (
@@ -288,12 +288,12 @@ def _read(rules: _Rules, question: Question, variant: VariantShown | None, row: 
     if variant is not None and variant.noise is not None:
         own = list(variant.noise.options(tuple(own), question.answer))
     options = tuple(own[option] if option >= 0 else inserted[str(option)] for option in row.shown)
-    answers: tuple[str, ...] | None = options
+    answers = options
     if definition["answer"] == "label":
         asked = evaluation.protocol.definition
         plain = variant or VariantShown(row.variant, "", tuple(row.shown))
-        answers = labels_shown(asked, plain, len(options), question.external_id)
-        if answers is None or len(set(answers)) < len(answers):
+        answers = labels_shown(asked, plain, len(options), question.external_id) or ()
+        if not answers or len(set(answers)) < len(answers):
             raise ProtocolError(
                 f"evaluation {evaluation.id} was asked by {asked['name']}, which shows no labels that an answer could "
                 f"name, and {definition['name']} reads labels; use final-answer-text or match-dash"
