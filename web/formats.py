@@ -15,7 +15,7 @@ from registry.results.chance import CORRECTED
 from registry.results.designs import sampled_label, stopped_label
 from registry.results.selectables import Row
 from registry.verdicts.comparisons import of_neighbours
-from registry.verdicts.facts import Facts, no_better_than_guessing
+from registry.verdicts.facts import GUESSING, Facts, no_better_than_guessing
 
 DASH: Final = "–"
 UNIT: Final = "\u202f%"
@@ -237,7 +237,7 @@ def brief_cell(metric: str, row: Row, url: str) -> Markup:
     of_all = "" if found["n"] >= row["questions"] else f"{found['n']}/{row['questions']}"
     said = of_all
     if guesses(metric, row, found):
-        said = "no better than guessing"
+        said = GUESSING
     bounds = scaled_value or found
     low, high = bounds["interval_low"], bounds["interval_high"]
     interval = (
@@ -317,6 +317,7 @@ GLOBALS: Final = {
     "one_order": one_order,
     "range_bar": range_bar,
     "tested_in": tested_in,
+    "GUESSING": GUESSING,
     "guesses": guesses,
     "neighbours": of_neighbours,
     "no_better_than_guessing": no_better_than_guessing,

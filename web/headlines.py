@@ -18,6 +18,7 @@ from registry.results.leaderboard import Ordering, complete_rows, incomplete_row
 from registry.results.selectables import Row, evaluation_metrics, rows_of
 from registry.results.selection import Selection
 from registry.tables import Withdrawal
+from registry.verdicts.comparisons import First, of_first
 from web.formats import metric_text, plural, scale
 from web.parameters import DEFAULT_METRICS
 
@@ -87,7 +88,8 @@ def board_card(document: Row) -> Card:
     else:
         first, found = ranked[0]
         value = plus_minus(metric, found["value"], *(found["interval"] or (None, None)))
-        said = f"{first} is first of {plural(len(complete), 'model')} by {label.lower()} ({how}): {value}."
+        alone = found["rank"] == 1 and sum(other["rank"] == 1 for _, other in ranked) == 1
+        said = of_first(First(first, f"{label.lower()} ({how})", value, len(complete), alone)).text
     return Card(
         document["title"] or document["board"],
         f"{label} ({how}), {plural(len(complete), 'model')}, as of {day}",

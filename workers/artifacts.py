@@ -312,11 +312,11 @@ def _converting(name: str) -> Iterator[None]:
             yield tensor
 
     shown = getattr(library, "tqdm", None)
-    library.tqdm = counted
+    vars(library)["tqdm"] = counted
     try:
         yield
     finally:
-        library.tqdm = shown
+        vars(library)["tqdm"] = shown
         say_doing("")
 
 

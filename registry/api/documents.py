@@ -1561,13 +1561,22 @@ class OrderMeasure(TypedDict):
     p_value: float | None
 
 
+class Regularity(TypedDict):
+    """Whether the options of a benchmark stand in order: the share of questions in which, and in any order."""
+
+    questions: int
+    sorted: float
+    expected: float
+    p_value: float
+
+
 class Contamination(TypedDict):
     """Whether the published order is an outlier among the orders that were asked: evidence, never a verdict.
 
     `p_value` is exact for all measures together, one-sided; `outlier` whether it is at most `level`, as it is for at
     most that share of models that never saw the benchmark. Both are null, and `why` says why, where the orders that
-    were asked cannot tell. `flagged` questions are left out because of their options, `other` ones because of the
-    orders they were asked in.
+    were asked cannot tell, or where the published order is regular itself (`regularities`). `flagged` questions are
+    left out because of their options, `other` ones because of the orders they were asked in.
     """
 
     evaluation: int
@@ -1578,6 +1587,7 @@ class Contamination(TypedDict):
     seed: int
     p_value: float | None
     outlier: bool | None
+    regularities: dict[str, Regularity | None]
     why: str | None
     measures: Annotated[dict[str, OrderMeasure], Field(description="`accuracy` and, where known, `key_logprob`.")]
 

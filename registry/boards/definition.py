@@ -259,6 +259,10 @@ class SubmissionRules(_Strict):
     anonymous: bool = False
 
 
+SORTED: Final = ("right_in_every_order", "order_loss", "worst_accuracy")
+"""Metrics that a board is sorted by if it has a column of one: first those that chance is taken out of."""
+
+
 class BoardDefinition(_Strict):
     """A board file. suite: `NAME` or `NAME@VERSION`; sort: the column that models are listed by.
 
@@ -340,11 +344,11 @@ class BoardDefinition(_Strict):
 
     @property
     def sort_column(self) -> str:
-        """Name of the column that models are listed by: `sort`, else worst accuracy, else the first."""
+        """Name of the column that models are listed by: `sort`, else what SORTED names first, else the first."""
         if self.sort is not None:
             return self.sort
         names = [column.name for column in self.parsed_columns]
-        return next((name for name in names if name.startswith("worst_accuracy@")), names[0])
+        return next((name for metric in SORTED for name in names if name.startswith(f"{metric}@")), names[0])
 
 
 Definition = TypeVar("Definition", SuiteDefinition, BoardDefinition)

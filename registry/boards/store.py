@@ -148,10 +148,21 @@ ORDERS: Final = ("full", "cyclic", "shuffle", "random2", "randomL", "answer-movi
 """Kinds of variants that only move the options, so that the answer should stay the same."""
 
 
+def _usual_metrics(variants: str) -> tuple[str, ...]:
+    """The metrics that a board of nobody has of evaluations under these variants."""
+    definition = parse_variants(variants)
+    if not all(factor.kind in ORDERS or factor.kind == "repeat" for factor in definition.factors):
+        return ("accuracy",)
+    if definition.repeats > 1 and len(definition.factors) > 1:
+        return ("accuracy", "right_in_every_order", "order_loss")
+    return ("accuracy", "worst_accuracy", "fluctuation_rate") if definition.repeats == 1 else ("accuracy",)
+
+
 def board_of_suite(session: Session, suite: Suite) -> Board | None:
     """The board of a suite that nobody wrote a board for, under the suite's name; None where there is one on it.
 
-    Its columns are accuracy, and worst accuracy and fluctuation rate where options only move. None, too, where the
+    Its columns are accuracy, and worst accuracy and fluctuation rate where options only move; where each order is asked
+    several times, what is right in every order and the order loss, which chance is taken out of. None, too, where the
     suite is for any benchmarks or asks no two tasks alike.
     """
     definition = suite_definition(suite)
@@ -165,8 +176,7 @@ def board_of_suite(session: Session, suite: Suite) -> Board | None:
     columns = [
         Column(metric, variants, protocol if len(protocols) > 1 else None).name
         for variants, protocol in sorted(set.intersection(*ways))
-        for metric in ("accuracy", "worst_accuracy", "fluctuation_rate")
-        if metric == "accuracy" or parse_variants(variants).kind in ORDERS
+        for metric in _usual_metrics(variants)
     ]
     if not columns:
         return None

@@ -37,6 +37,14 @@ class Store:
         """Where it is on this host's disk; None: nowhere."""
         return Path(self._path) if isinstance(self._system, fs.LocalFileSystem) else None
 
+    def has_bucket(self) -> bool:
+        """Whether there is the bucket that it is in; True of a folder on a disk, which is made when it is needed."""
+        if self.folder is not None:
+            return True
+        with self._explained(""):
+            found = self._system.get_file_info(self._path.split("/", maxsplit=1)[0])
+        return bool(found.type != fs.FileType.NotFound)
+
     def url_of(self, name: str) -> str:
         """The URL of a file."""
         return f"{self.url}/{name}"

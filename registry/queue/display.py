@@ -33,14 +33,17 @@ def _bars(unit: Callable[[Hashable], str]) -> Iterator[Show]:
 
     console = Console(stderr=True)
     narrow = console.width < NARROW
+
     # Nothing wraps, and the note alone gives way: in 80 columns the bar stays.
-    whole: dict[str, Any] = {"no_wrap": True, "overflow": "ellipsis"}
+    def whole(max_width: int | None = None, ratio: int | None = None) -> Column:
+        return Column(no_wrap=True, overflow="ellipsis", max_width=max_width, ratio=ratio)
+
     columns = (
-        TextColumn("{task.description}", table_column=Column(max_width=26 if narrow else 50, **whole)),
+        TextColumn("{task.description}", table_column=whole(26 if narrow else 50)),
         BarColumn(bar_width=12 if narrow else 20, table_column=Column(min_width=12 if narrow else 20)),
-        TextColumn("{task.fields[counted]}", table_column=Column(**whole)),
+        TextColumn("{task.fields[counted]}", table_column=whole()),
         *(() if narrow else (TimeElapsedColumn(),)),
-        TextColumn("{task.fields[note]}", table_column=Column(ratio=1, **whole)),
+        TextColumn("{task.fields[note]}", table_column=whole(ratio=1)),
     )
     with Progress(*columns, console=console, expand=True) as bars:
         tasks: dict[Hashable, Any] = {}

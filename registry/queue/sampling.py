@@ -73,8 +73,13 @@ def asked_for(request: PrecisionRequest, planned: Sequence[PlannedQuestion]) -> 
         )
     if not 0.5 <= request.confidence <= 0.999:
         raise UsageError(f"confidence {request.confidence:g}: give a number from 0.5 to 0.999, such as 0.95")
-    if request.max_questions is not None and not 1 <= request.max_questions <= MAX_INTEGER:
-        raise UsageError(f"max-questions {request.max_questions}: give a number from 1 to {MAX_INTEGER}")
+    from registry.statistics.bootstrap import MINIMUM_QUESTIONS  # and numpy, which beat does without
+
+    if request.max_questions is not None and not MINIMUM_QUESTIONS <= request.max_questions <= MAX_INTEGER:
+        raise UsageError(
+            f"max-questions {request.max_questions}: give a number from {MINIMUM_QUESTIONS} to {MAX_INTEGER}; fewer "
+            "questions have no interval"
+        )
     if request.metric not in SAMPLED_METRICS:
         raise UsageError(
             f"metric {request.metric}: a precision can be stated for means over questions from 0 to 1: "

@@ -4,6 +4,7 @@ Of the answers that an evaluation has anyway; the test is `registry.statistics.o
 """
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
@@ -17,7 +18,8 @@ from registry.results.asked import first_answers
 from registry.results.readable import readable
 from registry.statistics.bootstrap import SEED
 from registry.statistics.original_order import LEVEL, Asked, compare_with_other_orders
-from registry.tables import Prediction, Question
+from registry.statistics.published_order import Regularity, regularity
+from registry.tables import Prediction, Question, QuestionOption
 
 Order = tuple[int, ...]
 Answer = tuple[float, float | None]
@@ -46,11 +48,17 @@ def contamination_document(session: Session, evaluation_id: int) -> dict[str, An
     """Whether the published order is an outlier in an evaluation's answers, as JSON.
 
     `p_value` is exact for all measures together; `outlier` whether it is at most `level`. Both are None, and `why` says
-    why, where the orders that were asked cannot tell. Raises NotFoundError, and QueueError where it is not sealed.
+    why, where the orders that were asked cannot tell, or where the published order of the benchmark is regular itself:
+    any model that likes a position and, say, long options would be an outlier. `regularities`: what was tested of that
+    order. Raises NotFoundError, and QueueError where it is not sealed.
     """
     evaluation = find_sealed(session, evaluation_id)
     asked = all_orders(session, evaluation.id)
-    found = compare_with_other_orders(asked.questions)
+    regularities = published_order(session, evaluation.benchmark_version_id)
+    regular = [name for name, of in regularities.items() if of is not None and of.p_value <= REGULAR]
+    if not asked.questions:
+        regular = []  # first of all the right orders are needed
+    found = None if regular else compare_with_other_orders(asked.questions)
     p_value = None if found is None else found.p_value
     return {
         "evaluation": evaluation.id,
@@ -61,7 +69,12 @@ def contamination_document(session: Session, evaluation_id: int) -> dict[str, An
         "seed": SEED,
         "p_value": p_value,
         "outlier": None if p_value is None else p_value <= LEVEL,
-        "why": _why(asked, drawn=found is not None) if p_value is None else None,
+        "why": None
+        if p_value is not None
+        else _why_regular(regular, regularities)
+        if regular
+        else _why(asked, drawn=found is not None),
+        "regularities": {name: None if of is None else asdict(of) for name, of in regularities.items()},
         "measures": {
             name: {"label": label, **asdict(measure)}
             for (name, label), measure in zip(MEASURES.items(), found.measures, strict=False)
@@ -69,6 +82,49 @@ def contamination_document(session: Session, evaluation_id: int) -> dict[str, An
         if found is not None
         else {},
     }
+
+
+REGULAR: Final = 0.01
+"""A published order that is so improbable among all orders is regular, and says nothing of any model."""
+ORDERED_BY: Final = {"length": "length", "alphabet": "alphabet", "number": "number"}
+"""What the options of a published order may stand by."""
+_NUMBER: Final = re.compile(r"[^\d+-]*([+-]?\d+(?:\.\d+)?)")
+
+
+def published_order(session: Session, benchmark_version_id: int) -> dict[str, Regularity | None]:
+    """Whether the options of a benchmark's questions stand by their length, alphabet or numbers; None: not testable.
+
+    Of all its questions whose options neither refer to each other nor are sorted numbers: the others are left out of
+    the test of an evaluation, too.
+    """
+    query = (
+        select(QuestionOption.question_id, QuestionOption.text)
+        .join(Question, Question.id == QuestionOption.question_id)
+        .where(Question.benchmark_version_id == benchmark_version_id, ~Question.few_shot)
+        .where(~Question.refers_to_options, ~Question.sorted_numeric)
+        .order_by(QuestionOption.question_id, QuestionOption.ordinal)
+    )
+    texts: dict[int, list[str]] = {}
+    for question_id, text in session.execute(query):
+        texts.setdefault(question_id, []).append(text)
+    numbers = [[_NUMBER.match(text.replace(",", "")) for text in options] for options in texts.values()]
+    return {
+        "length": regularity([[len(text) for text in options] for options in texts.values()]),
+        "alphabet": regularity([[text.casefold() for text in options] for options in texts.values()]),
+        "number": regularity([[float(one[1]) for one in found if one] for found in numbers if all(found)]),
+    }
+
+
+def _why_regular(regular: Sequence[str], regularities: Mapping[str, Regularity | None]) -> str:
+    of = regularities[regular[0]]
+    share = (
+        "" if of is None else f" in {100 * of.sorted:.1f} % of the questions ({100 * of.expected:.1f} % in any order)"
+    )
+    by = " and by ".join(ORDERED_BY[name] for name in regular)
+    return (
+        f"the published order is regular itself: options stand by {by}, sorted{share}; a "
+        "model that never saw it may do better in it"
+    )
 
 
 def _why(asked: AllOrders, *, drawn: bool) -> str:

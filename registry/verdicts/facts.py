@@ -10,6 +10,8 @@ SAID_FIRST: Final = 0.05
 """Above this share of missing answers, the share is the first thing said (METRICS.md, rule 11)."""
 NO_VERDICT: Final = 0.5
 """Above this share there is no verdict, no rank and no place in a chart."""
+GUESSING: Final = "no better than guessing"
+"""What stands below an accuracy of which `no_better_than_guessing` holds."""
 TAIL: Final = 0.025
 """On either side of an interval of 95 %."""
 

@@ -104,7 +104,10 @@ _ASKED = (
         "--confidence", type=float, default=None, help="How sure the interval is to hold the value.  [default: 0.95]"
     ),
     click.option(
-        "--max-questions", type=int, default=None, help="With --precision: stop there, however wide the interval is."
+        "--max-questions",
+        type=int,
+        default=None,
+        help="With --precision: stop there, from 30 on, however wide the interval is.",
     ),
     click.option(
         "--better-than",

@@ -172,6 +172,8 @@ def test_each_provider_is_asked_once_and_its_answers_are_told_apart(opened: Open
         assert {call.served_model for call in calls} == {f"{MODEL}-2026-05-13"}
     if kind != "bedrock":
         assert {call.reasoning_tokens for call in calls} == {THOUGHT_TOKENS}
+    if kind == "google":
+        assert "B?" in {call.reasoning for call in calls}
     with read_session(registry.engine) as session:
         rows = session.execute(
             select(Prediction.chosen_option, Generation.finished, ProviderCall.outcome)

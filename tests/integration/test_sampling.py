@@ -174,7 +174,7 @@ def test_the_answers_of_other_models_narrow_it_and_the_same_request_stays_one_ev
         (PrecisionRequest(0.0), "precision 0: give half the length of the interval"),
         (PrecisionRequest(float("nan")), "precision nan: give half the length"),
         (PrecisionRequest(0.02, confidence=95), "confidence 95: give a number from 0.5"),
-        (PrecisionRequest(0.02, max_questions=0), "max-questions 0: give a number from 1"),
+        (PrecisionRequest(0.02, max_questions=20), "max-questions 20: give a number from 30"),
         (PrecisionRequest(0.02, metric="cora"), "metric cora: a precision can be stated for means"),
         (PrecisionRequest(0.02, metric="worst_accuracy"), "needs each question in two orders"),
     ],

@@ -3,10 +3,12 @@
 import re
 from fractions import Fraction
 from math import comb
+from pathlib import Path
 from statistics import fmean
 
 import pytest
 
+import web
 from registry.verdicts import cases, comparisons, models, sections
 from registry.verdicts.cases import Said, verdict
 from registry.verdicts.facts import Facts
@@ -274,3 +276,18 @@ def test_every_case_has_a_name_of_its_own_and_says_when_it_holds():
     assert len(named) == len(set(named))
     assert len(named) > 50
     assert all(case.when for table in tables for case in table)
+
+
+SENTENCES = re.compile(
+    r"does not hold in|holds in every|no better than guessing|prefers [A-Z]|is better by|costs? it|"
+    r"is known about other orders|can(not)? be distinguished"
+)
+
+
+def test_templates_have_no_verdicts_of_their_own():
+    folder = Path(web.__file__).parent / "templates"
+    assert not [
+        f"{path.name}: {found[0]}"
+        for path in sorted(folder.glob("*.html"))
+        if (found := SENTENCES.search(path.read_text(encoding="utf-8")))
+    ]

@@ -1,6 +1,7 @@
 """Signs of contamination: what is said of an evaluation and of a board, on pages, in the API and by the command."""
 
 import math
+from random import Random
 
 import pytest
 
@@ -15,10 +16,12 @@ from tests.outputs.conftest import Registry, four_options
 from tests.web.test_pages import text_of
 from web import create_app
 
+WORDS = Random(5).sample([a * length for a in "abcdefghijklmnopqrstuvwxyz" for length in range(2, 9)], 160)
 QUESTIONS = [
-    question | ({"options": ["1", "2", "3", "4"]} if number == 39 else {})
+    question | {"options": ["1", "2", "3", "4"] if number == 39 else WORDS[4 * number : 4 * number + 4]}
     for number, question in enumerate(four_options(40))
 ]
+"""Options in no order, but for the last question's."""
 COLUMN = "accuracy@cyclic"
 
 
@@ -104,3 +107,17 @@ def test_a_board_states_it_only_where_its_file_asks_for_it(asked):
     page = text_of(client.get("/boards/stating/scrutiny"))
     assert "1 of 2 evaluations" in page
     assert "clears nobody" in page
+
+
+def test_nothing_is_said_of_a_benchmark_whose_published_order_is_regular(lasting_sqlite, tmp_path):
+    registry = Registry(lasting_sqlite(), tmp_path)
+    registry.benchmark("b", [question | {"options": sorted(question["options"])} for question in QUESTIONS])
+    registry.model("saw")
+    file = registry.file("saw.jsonl", list(answers("cyclic", seen=True)))
+    number = import_outputs(registry.engine, ImportRequest(file, "saw", "b", "cyclic"))
+    document = (
+        create_app(database_url=registry.url).test_client().get(f"/api/v1/evaluations/{number}/contamination").json
+    )
+    assert (document["outlier"], document["p_value"]) == (None, None)
+    assert "stand by alphabet, sorted in 100.0 % of the questions (8.3 % in any order)" in document["why"]
+    assert document["regularities"]["alphabet"]["sorted"] == 1

@@ -58,7 +58,7 @@ CHECKS: Final = (
 """Every check of the registry, in this order."""
 
 
-FAR_SECONDS: Final = 7.0
+FAR_SECONDS: Final = 5.0
 """How long all checks that ask others may take together."""
 
 

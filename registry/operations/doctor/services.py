@@ -75,6 +75,8 @@ def archives(context: Context) -> Outcome:
 
     store = store_at("", context.settings, seconds=STORE_SECONDS)
     try:
+        if not store.has_bucket():
+            return problem(f"{store.url}: no such bucket", _remedy_of_store("not found", store))
         store.names()
     except ArchiveError as error:
         return problem(str(error), _remedy_of_store(str(error), store))

@@ -1,0 +1,58 @@
+"""Whether the order in which a benchmark was published is as good as random."""
+
+import doctest
+import gzip
+import json
+from itertools import permutations
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from registry.statistics import published_order
+from registry.statistics.published_order import regularity
+
+DATA = Path(__file__).parents[1] / "data"
+
+
+def test_the_examples_are_right():
+    assert doctest.testmod(published_order).failed == 0
+
+
+def test_medqa_stands_by_alphabet_and_by_length():
+    with gzip.open(DATA / "medqa_usmle5.jsonl.gz", "rt", encoding="utf-8") as file:
+        options = [json.loads(line)["options"] for line in file]
+    by_alphabet = regularity([[text.casefold() for text in texts] for texts in options])
+    assert by_alphabet.p_value < 1e-9
+    assert by_alphabet.sorted == pytest.approx(0.19, abs=0.005)
+    assert by_alphabet.expected == pytest.approx(2 / 120)
+    assert regularity([[len(text) for text in texts] for texts in options]).p_value < 0.001
+
+
+def test_what_any_order_would_give_is_that_of_all_orders():
+    values = [3, 1, 2, 1]
+    every = list(permutations(values))
+    in_order = sum(list(order) in (sorted(values), sorted(values, reverse=True)) for order in every)
+    assert regularity([values] * 30).expected == pytest.approx(in_order / len(every))
+
+
+def test_an_order_drawn_at_random_is_regular_in_about_one_percent():
+    random = Random(1)
+    found = 0
+    for _ in range(400):
+        questions = [random.sample(range(20), 4) for _ in range(100)]
+        found += regularity(questions).p_value <= 0.01
+    assert found <= 12
+
+
+@pytest.mark.parametrize("share", [0.3, 0.4])
+def test_a_benchmark_sorted_in_part_is_found_whichever_way(share):
+    random = Random(2)
+    found = 0
+    for _ in range(50):
+        questions = [random.sample(range(20), 4) for _ in range(200)]
+        for question in questions:
+            if random.random() < share:
+                question.sort(reverse=random.random() < 0.5)
+        found += regularity(questions).p_value <= 0.01
+    assert found >= 49
