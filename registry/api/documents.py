@@ -23,6 +23,15 @@ Interval = Annotated[list[float], Field(min_length=2, max_length=2, description=
 RankInterval = Annotated[list[int], Field(min_length=2, max_length=2, description="Lowest and highest rank, 95 %.")]
 
 
+class Page(TypedDict):
+    """Where a page stands in its list of `total` items; next: the address of the page behind it, null on the last."""
+
+    total: int
+    page: int
+    per_page: int
+    next: str | None
+
+
 class Problem(TypedDict):
     """An error, after RFC 9457. `detail` names the thing, its value and what to do."""
 
@@ -162,14 +171,10 @@ class LeaderboardRow(LeaderboardColumns):
     cost: Annotated[float | None, Field(description="What a provider charged, as far as it is known.")]
 
 
-class Leaderboard(TypedDict):
+class Leaderboard(Page):
     """A page of the leaderboard: complete evaluations first, in the order asked for."""
 
     rows: list[LeaderboardRow]
-    total: int
-    page: int
-    per_page: int
-    next: str | None
     scope: str
     ranked_by: str
     sort: str
@@ -217,14 +222,10 @@ class ListedEvaluation(EvaluationHeader):
     progress: Progress
 
 
-class EvaluationList(TypedDict):
+class EvaluationList(Page):
     """A page of evaluations, newest first."""
 
     items: list[ListedEvaluation]
-    total: int
-    page: int
-    per_page: int
-    next: str | None
 
 
 class ModelIdentity(TypedDict):
@@ -342,17 +343,13 @@ class Signature(TypedDict):
     timestamp: Annotated[str | None, Field(description="An authority's answer (RFC 3161); null: none was asked.")]
 
 
-class SignaturePage(TypedDict):
+class SignaturePage(Page):
     """Signatures of the chain's head, the newest first."""
 
     items: list[Signature]
-    total: int
-    page: int
-    per_page: int
-    next: str | None
 
 
-class ChainPage(TypedDict):
+class ChainPage(Page):
     """A page of the chain, the newest link first. head: the digest of the last link, which stands for all.
 
     signature: the newest; null where nothing was signed.
@@ -361,10 +358,6 @@ class ChainPage(TypedDict):
     head: Digest | None
     signature: Signature | None
     items: list[Link]
-    total: int
-    page: int
-    per_page: int
-    next: str | None
 
 
 class ProvenanceDifference(TypedDict):
@@ -636,14 +629,10 @@ class EvaluationQuestion(QuestionResult):
     text: str
 
 
-class EvaluationQuestions(TypedDict):
+class EvaluationQuestions(Page):
     """A page of an evaluation's questions, in the benchmark's order. `counts`: how many each filter keeps."""
 
     items: list[EvaluationQuestion]
-    total: int
-    page: int
-    per_page: int
-    next: str | None
     counts: dict[str, int]
 
 
@@ -695,15 +684,11 @@ class QuestionOutcome(EvaluationHeader):
     outcome: QuestionResult
 
 
-class QuestionDocument(TypedDict):
+class QuestionDocument(Page):
     """A question and its outcome in every evaluation that asks it, newest first."""
 
     question: Question
     items: list[QuestionOutcome]
-    total: int
-    page: int
-    per_page: int
-    next: str | None
 
 
 # What is registered
@@ -857,7 +842,7 @@ class WayOfAsking(TypedDict):
     models: int
 
 
-class ItemList(TypedDict):
+class ItemList(Page):
     """The questions of a benchmark version, those with a reason for a second look first. Null below models_needed."""
 
     benchmark: str
@@ -870,10 +855,6 @@ class ItemList(TypedDict):
     reliability: Reliability | None
     queue: Annotated[int, Field(description="How many of the first items have a reason for a second look.")]
     items: list[Item]
-    total: int
-    page: int
-    per_page: int
-    next: str | None
 
 
 class Erratum(TypedDict):
@@ -930,14 +911,10 @@ class PublishedResult(PublishedColumns):
     """A number that a paper prints, as printed. `registry_metric`: ours of the same meaning, or null."""
 
 
-class PublishedList(TypedDict):
+class PublishedList(Page):
     """A page of printed numbers, in the order of their tables."""
 
     items: list[PublishedResult]
-    total: int
-    page: int
-    per_page: int
-    next: str | None
 
 
 # The queue
@@ -971,7 +948,7 @@ class LiveWorker(TypedDict):
     last_seen: Time
 
 
-class Queue(TypedDict):
+class Queue(Page):
     """A page of unfinished evaluations, newest first, and who works."""
 
     overall: Overall
@@ -981,10 +958,6 @@ class Queue(TypedDict):
         dict[str, dict[str, int]], Field(description="Package to version to workers, where they differ.")
     ]
     items: list[ListedEvaluation]
-    total: int
-    page: int
-    per_page: int
-    next: str | None
 
 
 # Suites and boards
@@ -1814,14 +1787,10 @@ class Submission(TypedDict):
     problem: str | None
 
 
-class SubmissionList(TypedDict):
+class SubmissionList(Page):
     """A page of submissions: those that wait for a decision first, then the newest."""
 
     items: list[Submission]
-    total: int
-    page: int
-    per_page: int
-    next: str | None
 
 
 class SubmissionEstimate(TypedDict):
@@ -1975,11 +1944,7 @@ class AuditEvent(TypedDict):
     details: dict[str, Any] | None
 
 
-class AuditList(TypedDict):
+class AuditList(Page):
     """A page of the audit trail, newest first."""
 
     items: list[AuditEvent]
-    total: int
-    page: int
-    per_page: int
-    next: str | None

@@ -14,7 +14,6 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from sqlalchemy import Engine, and_, delete, func, select, update
 from sqlalchemy.orm import Session
 
@@ -38,8 +37,6 @@ from registry.results.archive_files import (
     TEXT_COLUMNS,
 )
 from registry.results.archived import file_name, place_as_archived, place_of
-from registry.results.archived_values import COMPUTED, Asked, Built, StaysError, completed, left_out
-from registry.results.binary_copy import column
 from registry.results.bulk import insert_rows, renew_statistics
 from registry.schema.documented import columns_of
 from registry.tables import Archive, Evaluation, EvaluationQuestion, Generation, Prediction, Question, QuestionSeal
@@ -116,7 +113,6 @@ class Shared:
     """What several evaluations that are archived one after the other have in common, so that it is built once."""
 
     def __init__(self) -> None:
-        self.built = Built()
         self._records: dict[int, QuestionRecords] = {}
 
     def records(self, benchmark_version_id: int) -> QuestionRecords:
@@ -130,9 +126,8 @@ def archive(engine: Engine, evaluation_id: int, to: str = "", shared: Shared | N
     """Moves an evaluation's predictions and texts into a file; None where they are in one already.
 
     to: a folder or s3://bucket/prefix; empty: the one that settings name. shared: of the evaluations that were archived
-    before. Raises QueueError for one that is not
-    sealed, SealError where its rows are not what was sealed, ArchiveError where the file cannot be written or does not
-    hold what it was given; then everything is as it was.
+    before. Raises QueueError for one that is not sealed, SealError where its rows are not what was sealed, ArchiveError
+    where the file cannot be written or does not hold what it was given; then everything is as it was.
     """
     store, shared = store_at(to), shared or Shared()
     with read_session(engine) as session:
@@ -143,9 +138,10 @@ def archive(engine: Engine, evaluation_id: int, to: str = "", shared: Shared | N
         assert seal is not None
         part = f"{seal}.{uuid.uuid4().hex[:8]}{PART}"
         try:
-            asked = Asked(session.connection(), evaluation_id, shared.built)
-            counts, description = _written(session, evaluation, asked, (store, part))
-            read = (completed(asked, table) for table in archive_files.groups(store, part))
+            description = _description(evaluation)
+            with store.writing(part) as stream:
+                counts = archive_files.write(stream, _tables(session, evaluation_id), description)
+            read = archive_files.groups(store, part)
             _require_sealed(session, evaluation, read, shared.records(evaluation.benchmark_version_id))
             digest, size = store.digest(part)
         except BaseException:
@@ -192,22 +188,6 @@ def archive(engine: Engine, evaluation_id: int, to: str = "", shared: Shared | N
     return Moved(evaluation_id, *counts, store.url_of(file_name(seal)), size)
 
 
-def _written(
-    session: Session, evaluation: Evaluation, asked: Asked, to: tuple[Store, str]
-) -> tuple[tuple[int, int], dict[str, Any]]:
-    """Writes an evaluation's file without what can be computed; returns how much it holds, and what describes it."""
-    store, part = to
-    computed = list(COMPUTED)
-    while True:
-        description = _description(evaluation) | {"computed": computed}
-        try:
-            with store.writing(part) as stream:
-                groups = (left_out(asked, table, computed) for table in _tables(session, evaluation.id))
-                return archive_files.write(stream, groups, description), description
-        except StaysError as error:
-            computed.remove(str(error))
-
-
 def restore(engine: Engine, evaluation_id: int) -> Moved | None:
     """Brings an evaluation's predictions and texts back into their tables; None where they are there.
 
@@ -228,9 +208,9 @@ def restore(engine: Engine, evaluation_id: int) -> Moved | None:
             )
         row.state = "restoring"
         session.flush()
-        asked, ids = Asked(session.connection(), evaluation_id), _ids(session, evaluation_id)
+        ids = _ids(session, evaluation_id)
         for group in archive_files.groups(store, name):
-            _insert(session, evaluation_id, ids, completed(asked, group))
+            _insert(session, evaluation_id, ids, group)
         renew_statistics(session, moved.predictions)
         _require_sealed(session, evaluation, _tables(session, evaluation_id), {})
         session.delete(row)
@@ -351,27 +331,19 @@ def _table(session: Session, evaluation_id: int, names: Sequence[str], ids: Sequ
 
 def _insert(session: Session, evaluation_id: int, ids: Mapping[str, int], table: pa.Table) -> None:
     """Brings rows of an archive back into the database's tables. ids: external id to number of a question."""
-    asked = column(table, QUESTION).dictionary_encode()
-    listed = pa.array([ids[external_id] for external_id in asked.dictionary.to_pylist()], pa.int64())
-    keys = {
-        "evaluation_id": pa.array(np.full(len(table), evaluation_id)),
-        "question_id": listed.take(asked.indices),
-        "variant": column(table, "variant"),
-    }
-    texts = {name: column(table, f"{TEXT}{name}") for name in TEXT_COLUMNS}
-    written = pc.is_valid(texts["text"])
-    of_tables = {
-        Prediction: keys | {name: column(table, name) for name in PREDICTION_COLUMNS},
-        Generation: {name: values.filter(written) for name, values in (keys | texts).items()},
-    }
-    for of, columns in of_tables.items():
-        if not len(columns["variant"]):
-            continue
-        if session.get_bind().dialect.name == "postgresql":
-            binary_copy.write(session.connection(), of.__tablename__, columns)
-        else:
-            rows = archive_files.values_of(pa.table(columns), list(columns))
-            insert_rows(session, of, [dict(zip(columns, row, strict=True)) for row in rows])
+    keys = [
+        {"evaluation_id": evaluation_id, "question_id": ids[external_id], "variant": variant}
+        for external_id, variant in archive_files.values_of(table, [QUESTION, "variant"])
+    ]
+    predictions = archive_files.values_of(table, PREDICTION_COLUMNS)
+    insert_rows(
+        session,
+        Prediction,
+        [key | dict(zip(PREDICTION_COLUMNS, row, strict=True)) for key, row in zip(keys, predictions, strict=True)],
+    )
+    texts = archive_files.values_of(table, [f"{TEXT}{name}" for name in TEXT_COLUMNS])
+    written = [key | dict(zip(TEXT_COLUMNS, row, strict=True)) for key, row in zip(keys, texts, strict=True)]
+    insert_rows(session, Generation, [row for row in written if row["text"] is not None])
 
 
 def _require_sealed(

@@ -186,9 +186,9 @@ def question_leaves(
     headers = _headers(session, evaluation_id, {} if records is None else records)
     archive = None if tables is not None else archive_of(session, evaluation_id)
     if archive is not None:
-        from registry.results.archived import archived_tables
+        from registry.results.archive_files import salvaged
 
-        tables = archived_tables(session, evaluation_id, archive, [column for _, column in _COLUMNS])
+        tables = salvaged(*archive)
     if tables is not None:
         yield from _leaves_of_tables(session, evaluation_id, tables, headers)
     else:

@@ -2,8 +2,8 @@
 
 One row for each prediction, sorted by `question` (its external id) and `variant`, with the columns of the table
 `prediction` and, named `generation_…`, what the model wrote. Nothing in it but `reused_from_evaluation_id` is a number
-of this registry. What can be computed again is left out (see `archived_values`). Row groups hold whole questions, so
-that those of one question are found by the groups' statistics and read without the rest. Every page has a checksum.
+of this registry. Row groups hold whole questions, so that those of one question are found by the groups' statistics and
+read without the rest. Every page has a checksum.
 """
 
 import json

@@ -10,8 +10,8 @@ A transaction keeps at most KEPT rows: the evaluations that were named first are
 
 import re
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import closing, suppress
-from dataclasses import dataclass, field
+from contextlib import closing
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, Literal
 from weakref import WeakKeyDictionary
@@ -27,7 +27,6 @@ from registry.errors import ArchiveError
 from registry.files.stores import Store, store_at
 from registry.results import archive_files
 from registry.results.archive_files import ENDING, PREDICTION_COLUMNS, QUESTION, SCHEMA, TEXT, TEXT_COLUMNS
-from registry.results.archived_values import COMPUTED, Asked, completed
 from registry.schema.views import VIEWS, view_sql
 from registry.tables import Archive, EvaluationQuestion, Generation, Prediction, Question
 
@@ -137,22 +136,6 @@ def view_over_archives(name: str, dialect: str) -> str:
 _overlays: Final[WeakKeyDictionary[Connection, "_Overlay"]] = WeakKeyDictionary()
 
 
-def archived_tables(
-    session: Session, evaluation_id: int, place: tuple[Store, str], columns: Sequence[str]
-) -> Iterator[pa.Table]:
-    """What of an archive can be read, with all values of these columns, in tables of whole questions.
-
-    For what must name the questions that are not what they were; all others use `readable`.
-    """
-    asked = Asked(session.connection(), evaluation_id)
-    for group in archive_files.salvaged(*place):
-        table = group
-        # Where a column cannot be computed, its questions are not what was sealed.
-        with suppress(ArchiveError):
-            table = completed(asked, group, columns)
-        yield table
-
-
 def _asked(evaluation_id: int) -> Select[str, int]:
     return (
         select(Question.external_id, Question.id)
@@ -163,10 +146,9 @@ def _asked(evaluation_id: int) -> Select[str, int]:
 
 @dataclass
 class _Part:
-    """Some rows of an archive. completed: columns that have all values; written: SQLite has them in its tables."""
+    """Some rows of an archive. written: SQLite has them in its tables."""
 
     table: pa.Table
-    completed: set[str] = field(default_factory=set)
     written: bool = False
 
 
@@ -251,12 +233,10 @@ class _Overlay:
                 )
 
     def _complete(self, connection: Connection, words: set[str]) -> None:
-        """Reads and computes the columns among these words, where that was not done, and gives the rows to SQLite."""
-        columns = words.intersection(COMPUTED)
+        """Reads the columns among these words, where that was not done, and gives the rows to SQLite."""
         named = {of_file for names in _FILE_COLUMNS.values() for name, of_file in names.items() if name in words}
         for evaluation_id, (store, name, begun) in self._files.items():
-            # What is computed is computed from others.
-            wanted = [one for one in SCHEMA.names if (columns or one in named) and one not in begun]
+            wanted = [one for one in SCHEMA.names if one in named and one not in begun]
             if wanted:
                 for part, more in zip(
                     self._rows[evaluation_id], archive_files.groups(store, name, wanted), strict=True
@@ -264,14 +244,6 @@ class _Overlay:
                     for one in wanted:
                         part.table = part.table.append_column(SCHEMA.field(one), more.column(one))
                 begun.update(wanted)
-        for evaluation_id, parts in self._rows.items():
-            asked = Asked(connection, evaluation_id)
-            for part in parts:
-                missing = columns - part.completed
-                if missing:
-                    part.table = completed(asked, part.table, missing)
-                    part.completed |= missing
-                    part.written = False
         if self._dialect == "sqlite":
             if not self._made:
                 self._make_tables(connection)

@@ -1,11 +1,10 @@
-"""Rows of PostgreSQL's binary COPY as Arrow tables and back, column by column rather than value by value.
+"""Rows of PostgreSQL's binary COPY as Arrow tables, column by column rather than value by value.
 
 A row is the number of its columns, then each as its length (−1: NULL) and its bytes, big-endian. An array of one
 dimension is, after its length: dimensions, whether it has NULLs, type of its items, number of items, first index, and
 each item again with its length.
 """
 
-import struct
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -20,25 +19,17 @@ from registry.results.bulk import sqlalchemy_errors
 
 SIGNATURE: Final = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 END: Final = b"\xff\xff"
-_NULL: Final = b"\xff\xff\xff\xff"
-_SENT: Final = 1 << 20
-"""Bytes handed to the driver at once."""
 
 Bytes = NDArray[np.uint8]
 Places = NDArray[np.int64]
 
-NUMBERS: Final[Mapping[pa.DataType, tuple[str, int]]] = {
-    pa.int16(): ("i2", 21),
-    pa.int32(): ("i4", 23),
-    pa.int64(): ("i8", 20),
-    pa.float64(): ("f8", 701),
-}
-"""Arrow type to NumPy's without the byte order, and to PostgreSQL's number for it."""
+NUMBERS: Final[Mapping[pa.DataType, str]] = {pa.int16(): "i2", pa.int32(): "i4", pa.int64(): "i8", pa.float64(): "f8"}
+"""Arrow type to NumPy's without the byte order."""
 
 
 def big_endian(values: pa.Array, letter: bytes = b"") -> Bytes:
     """Each number as its bytes after the letter, (numbers, bytes); what stands for a missing one does not matter."""
-    kind = NUMBERS[values.type][0]
+    kind = NUMBERS[values.type]
     numbers = np.frombuffer(values.buffers()[1], f"<{kind}", len(values) + values.offset)[values.offset :]
     raw = numbers.astype(f">{kind}").view(np.uint8).reshape(len(values), int(kind[1]))
     if not letter:
@@ -157,7 +148,7 @@ def _decoded(data: Bytes, places: Places, sizes: Places, known: NDArray[np.bool_
 
 
 def _numbers(data: Bytes, places: Places, kind: pa.DataType) -> pa.Array:
-    letter = NUMBERS[kind][0]
+    letter = NUMBERS[kind]
     raw = _taken(data, places, int(letter[1]))
     return pa.array(raw.view(f">{letter}").reshape(-1).astype(f"<{letter}"), kind)
 
@@ -169,7 +160,7 @@ def _lists(data: Bytes, places: Places, known: NDArray[np.bool_], kind: pa.DataT
     counts = np.zeros(len(places), np.int64)
     filled = _integers(data, places) > 0
     counts[filled] = _integers(data, places[filled] + 12)
-    size = 4 + int(NUMBERS[kind.value_type][0][1])
+    size = 4 + int(NUMBERS[kind.value_type][1])
     ends = np.concatenate([[0], np.cumsum(counts)])
     within = np.arange(ends[-1]) - np.repeat(ends[:-1], counts)
     items = _numbers(data, np.repeat(places + 24, counts) + within * size, kind.value_type)
@@ -182,28 +173,6 @@ def _spread(known: NDArray[np.bool_]) -> pa.Array:
     return pa.array(np.cumsum(known) - 1, pa.int64(), mask=~known)
 
 
-# To PostgreSQL
-
-
-def write(connection: Connection, name: str, columns: Mapping[str, pa.Array]) -> None:
-    """Adds rows to a table of the database. columns: by name, all of one length."""
-    listed = ", ".join(columns)
-    statement = f"COPY {name} ({listed}) FROM STDIN (FORMAT BINARY)"
-    content = memoryview(_joined_rows(list(columns.values())))
-    driver = connection.connection.cursor()
-    with sqlalchemy_errors(connection, statement), driver.copy(statement) as copy:
-        copy.write(SIGNATURE)
-        for start in range(0, len(content), _SENT):
-            copy.write(content[start : start + _SENT])
-        copy.write(END)
-
-
-def _joined_rows(columns: Sequence[pa.Array]) -> Any:
-    count = np.broadcast_to(np.frombuffer(struct.pack(">h", len(columns)), np.uint8), (len(columns[0]), 2))
-    missing = pa.scalar(_NULL, pa.large_binary())
-    return contiguous(joined([binaries(count), *(pc.fill_null(_encoded(values), missing) for values in columns)]))
-
-
 def contiguous(strings: pa.Array) -> Any:
     """All of an array's byte strings, one after the other."""
     offsets = ends_of(strings)
@@ -214,38 +183,3 @@ def ends_of(strings: pa.Array) -> NDArray[np.int64]:
     """Where each byte string begins in its buffer and the last ends, (strings + 1,)."""
     found: NDArray[np.int64] = np.frombuffer(strings.buffers()[1], np.int64)
     return found[strings.offset : strings.offset + len(strings) + 1]
-
-
-def _encoded(values: pa.Array) -> pa.Array:
-    """Each value after its length; NULL stays."""
-    kind, known = values.type, pc.is_valid(values)
-    if pa.types.is_list(kind):
-        counts, items = lengths_of(values), items_of(values)
-        width, oid = int(NUMBERS[kind.value_type][0][1]), NUMBERS[kind.value_type][1]
-        head = np.zeros((len(values), 24), np.uint8)
-        empty = counts == 0
-        size = np.where(empty, 12, 20 + counts * (4 + width))
-        for place, numbers in enumerate((size, ~empty, 0 * size, oid + 0 * size, counts, 1 + 0 * size)):
-            head[:, 4 * place : 4 * place + 4] = _four(numbers)
-        # An array without items has neither their number nor a first index.
-        heads = binaries(
-            head.reshape(-1)[np.repeat(~empty, 24) | np.tile(np.arange(24) < 16, len(values))],
-            np.concatenate([[0], np.cumsum(np.where(empty, 16, 24))]),
-            known,
-        )
-        content = big_endian(items, struct.pack(">i", width)).reshape(-1)
-        ends = np.concatenate([[0], np.cumsum(counts * (4 + width))])
-        return joined([heads, binaries(content, ends)], missing="emit_null")
-    if kind in NUMBERS:
-        return binaries(big_endian(values, struct.pack(">i", int(NUMBERS[kind][0][1]))), known=known)
-    if pa.types.is_boolean(kind):
-        flags = np.asarray(pc.fill_null(values, False), np.uint8)[:, None]
-        return binaries(np.hstack([_four(np.ones(len(values))), flags]), known=known)
-    content = values.cast(pa.large_binary())
-    sizes = np.asarray(pc.fill_null(pc.binary_length(content), 0), np.int64)
-    return joined([binaries(_four(sizes), known=known), content], missing="emit_null")
-
-
-def _four(numbers: NDArray[Any]) -> Bytes:
-    """Integers as 4 bytes each, (numbers, 4)."""
-    return numbers.astype(">i4").view(np.uint8).reshape(-1, 4)

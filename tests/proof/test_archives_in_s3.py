@@ -116,7 +116,7 @@ def test_what_a_store_refuses_is_said_and_nothing_is_lost(
 ) -> None:
     engine, found = sqlite_proof
     before = rows(engine)
-    with pytest.raises(ArchiveError, match=r"s3://nowhere/archives/\w+.*cannot be read or written \(.*(?i:bucket)"):
+    with pytest.raises(ArchiveError, match=r"s3://nowhere/archives: cannot be written to \(.*(?i:bucket)"):
         archive(engine, found.evaluation, "s3://nowhere/archives")
     (tmp_path / "another").write_text("another")
     monkeypatch.setenv("SHUFFLEBOARD_ARCHIVES_SECRET_KEY_FILE", str(tmp_path / "another"))
