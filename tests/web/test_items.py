@@ -1,6 +1,7 @@
 """What is said of a benchmark's questions: its page, the API and the command, and for too few models nothing."""
 
 import json
+import sys
 
 import pytest
 
@@ -74,6 +75,24 @@ def test_of_very_many_models_some_are_read(asked, monkeypatch):
         source = item_source(session, find_version(session, ANSWERED))
     assert len(source.evaluations) == 5
     assert source.way["models"] == 10
+
+
+def test_no_row_of_answers_is_searched_for_attributes(asked):
+    # Of 26 models on 12,032 questions it was two million times, five seconds of six.
+    searched = []
+
+    def called(frame, event, _argument):
+        if event == "call" and frame.f_code.co_name == "_key_not_found":
+            searched.append(frame.f_code.co_filename)
+
+    with read_session(asked[0]) as session:
+        source = item_source(session, find_version(session, ANSWERED))
+        sys.setprofile(called)
+        try:
+            item_document(session, source)
+        finally:
+            sys.setprofile(None)
+    assert searched == []
 
 
 def in_all_orders(registry, model, questions):
