@@ -300,7 +300,10 @@ def _changed(revision: ModelRevision, location: str | None, digest: str, registe
 
 @contextmanager
 def _converting(name: str) -> Iterator[None]:
-    """Says how many of a GGUF file's tensors are converted, to whoever waits; the library shows a bar of its own."""
+    """Says how many of a GGUF file's tensors are converted, to whoever waits; the library shows a bar of its own.
+
+    The count comes first: a narrow terminal cuts off the end.
+    """
     from transformers import modeling_gguf_pytorch_utils
 
     library: Any = modeling_gguf_pytorch_utils  # its bar is not among what it offers
@@ -308,7 +311,7 @@ def _converting(name: str) -> Iterator[None]:
 
     def counted(tensors: Any, **_: Any) -> Iterator[Any]:
         for done, tensor in enumerate(tensors):
-            say_doing(f"converting {name}, once: {done} of {len(tensors)} tensors")
+            say_doing(f"{done} of {len(tensors)} tensors converted, once ({name})")
             yield tensor
 
     shown = getattr(library, "tqdm", None)

@@ -323,11 +323,13 @@ def wait_until_complete(engine: Engine, settings: Settings, ids: list[int]) -> N
     with read_session(engine) as session:
         workers = live_workers(session)
     helper = None
-    if not workers and not settings.broker_url and not all(p.complete for p in _progress(engine, ids)):
-        note("no worker is running: starting one for this work")
-        helper = start_worker()
-    elif not workers and not all(p.complete for p in _progress(engine, ids)):
-        note(f"{NO_WORKER}; waiting")
+    # One that failed, was cancelled or is paused needs a command first, and no worker.
+    if not workers and not all(progress.finished for progress in _progress(engine, ids)):
+        if settings.broker_url:
+            note(f"{NO_WORKER}; waiting")
+        else:
+            note("no worker is running: starting one for this work")
+            helper = start_worker()
     try:
         states = wait_for(engine, ids, helper)
     except KeyboardInterrupt:

@@ -2,7 +2,9 @@
 
 import io
 import re
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -16,6 +18,7 @@ from shuffleboard.cli import evaluations as module
 from tests.commands import shuffleboard
 from tests.outputs.conftest import Registry, four_options
 from tests.population import add_model
+from workers import artifacts
 
 pytestmark = pytest.mark.one_engine
 
@@ -39,7 +42,9 @@ def test_runs_that_differ_in_one_thing_are_told_apart_by_it(queued: Registry) ->
         assert _labels(session, states[:1]) == {1: "m on b"}
 
 
-def test_a_bar_stays_a_bar_on_one_line_of_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+def bar_of(what: str, done: int, total: int, note: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The last line that a terminal of 80 columns shows; every line fits."""
+
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
             return True
@@ -49,21 +54,50 @@ def test_a_bar_stays_a_bar_on_one_line_of_80_columns(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("TERM", "xterm")
     with progress_display(lambda _: "prompts") as show:
-        show(1, "1 Meta-Llama-3.1-70B-Instruct symbols", 1234, 16000, "running, 12.3 prompts/s, 3 h 12 min left")
+        show(1, what, done, total, note)
     plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.getvalue())
-    lines = [line.rstrip() for line in re.split(r"[\r\n]+", plain) if "Meta-Llama" in line]
+    lines = [line.rstrip() for line in re.split(r"[\r\n]+", plain) if what[:12] in line]
     assert lines
     assert all(len(line) <= 80 for line in lines)
-    assert "1,234 of 16,000 prompts" in lines[-1]
     assert lines[-1].count("━") + lines[-1].count("╸") >= 10
+    return lines[-1]
 
 
-def test_what_was_cancelled_is_submitted_again_by_retry_and_says_so(queued: Registry) -> None:
+def test_a_bar_stays_a_bar_on_one_line_of_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    note = "running, 12.3 prompts/s, 3 h 12 min left"
+    line = bar_of("1 Meta-Llama-3.1-70B-Instruct symbols", 1234, 16000, note, monkeypatch)
+    assert "1,234 of 16,000 prompts" in line
+
+
+def test_how_much_of_a_file_is_converted_is_shown_in_80_columns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = tmp_path / "doing"
+    monkeypatch.setenv(DOING, str(told))
+    monkeypatch.setitem(
+        sys.modules, "transformers", SimpleNamespace(modeling_gguf_pytorch_utils=SimpleNamespace(tqdm=None))
+    )
+    with artifacts._converting("SmolLM2-135M-Instruct-Q4_K_M.gguf"):
+        tensors = sys.modules["transformers"].modeling_gguf_pytorch_utils.tqdm(range(272))
+        for _ in range(272):
+            next(tensors)
+        note = told.read_text()
+    assert note == "271 of 272 tensors converted, once (SmolLM2-135M-Instruct-Q4_K_M.gguf)"
+    assert "271 of 272 tensors" in bar_of("SmolLM2-135M-Instruct on mmlu-sample", 0, 16000, note, monkeypatch)
+
+
+def test_what_was_cancelled_is_submitted_again_by_retry_and_says_so(
+    queued: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with write_session(queued.engine) as session:
         move(session, 1, "cancel")
     asked = ("evaluations", "submit", "--model", "m", "--benchmark", "b")
     said = shuffleboard(*asked, database_url=queued.url).stderr
     assert "is cancelled; shuffleboard evaluations retry 1 queues it again" in said
+    # Nor is a worker started that would find nothing.
+    monkeypatch.setattr(module, "start_worker", lambda: pytest.fail("a worker was started"))
+    said = shuffleboard(*asked, "--wait", status=1, database_url=queued.url).stderr
+    assert said.splitlines()[-1].endswith("evaluation 1 is cancelled; shuffleboard evaluations retry 1 queues it again")
 
 
 def test_an_evaluation_without_a_worker_is_not_said_to_run(queued: Registry) -> None:
@@ -100,7 +134,7 @@ def test_a_refusal_that_is_final_is_one_message_after_one_try(queued: Registry) 
 def test_a_worker_says_what_it_does_before_it_scores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told = tmp_path / "doing"
     monkeypatch.setenv(DOING, str(told))
-    say_doing("converting m.gguf, once: 3 of 270 tensors")
-    assert told.read_text() == "converting m.gguf, once: 3 of 270 tensors"
+    say_doing("3 of 270 tensors converted, once (m.gguf)")
+    assert told.read_text() == "3 of 270 tensors converted, once (m.gguf)"
     monkeypatch.setenv(DOING, str(tmp_path / "nowhere" / "doing"))
     say_doing("nobody waits any more")
