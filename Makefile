@@ -91,9 +91,13 @@ $(VLLM)/.installed: tests/servers/requirements.txt tests/servers/prepare.py
 test-servers: setup $(VLLM)/.installed ## Ask a real vLLM and a real llama.cpp server, and compare: 4 GB, minutes (ARGS=...)
 	$(BIN)/python -m tests.servers $(ARGS)
 
-docs: setup ## Write the generated pages of docs/ again and build the site into build/site
+# With the demo's board under it: whoever hosts the site hosts a board to click through.
+docs: setup ## Write the generated pages of docs/ again and build the site, with the demo's board, into build/site
 	$(BIN)/python docs/generate.py
-	$(BIN)/python -m sphinx -q -E -W --keep-going docs build/site
+	SHUFFLEBOARD_DOCS_DEMO=1 $(BIN)/python -m sphinx -q -E -W --keep-going docs build/site
+	rm -rf build/docs-demo
+	SHUFFLEBOARD_HOME=build/docs-demo $(BIN)/shuffleboard demo --recorded --exit >build/docs-demo.log
+	SHUFFLEBOARD_HOME=build/docs-demo $(BIN)/shuffleboard publish demo --to build/site/demo
 
 migration: setup ## Draft a migration: what changed of the tables (MESSAGE="Add ...")
 	$(BIN)/python -m migrations.draft "$(MESSAGE)"
@@ -128,11 +132,12 @@ bench-gpu: setup ## Score prompts on a GPU by the trie and in plain batches (ARG
 screenshots: setup services ## Take the pictures of docs/images again
 	$(BIN)/python -m docs.screenshots
 
-check: setup ## Lint, formatting, types, imports
+check: setup ## Lint, formatting, types, imports, English
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m tests.prose
 
 format: setup ## Format the code and repair what the linter can
 	$(BIN)/ruff format .

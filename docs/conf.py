@@ -28,6 +28,9 @@ logging.getLogger("alembic").setLevel(logging.WARNING)  # Sphinx would show what
 REPOSITORY: Final = os.environ.get("SHUFFLEBOARD_REPOSITORY_URL", "").rstrip("/")
 """Where the repository's files are shown, such as https://git.example.org/shuffleboard/blob/main; empty: nowhere."""
 
+DEMO: Final = bool(os.environ.get("SHUFFLEBOARD_DOCS_DEMO"))
+"""Whether a published board of the demo lies under demo/ of the site: `make docs` puts it there."""
+
 project = "Shuffleboard"
 html_title = "Shuffleboard"
 language = "en"
@@ -116,6 +119,10 @@ def _toctree(option: str, entries: Iterable[str]) -> str:
     return "\n".join(("", "```{toctree}", ":hidden:", option, "", *entries, "```", ""))
 
 
+RECORDS: Final = ("decisions", "evidence", "papers")
+"""Folders of dated records: pages of the site that its menu does not list."""
+
+
 def read_page(app: Sphinx, docname: str, source: list[str]) -> None:
     """Gives a page the text that the site shows of it."""
     if docname == "contributing":  # docs/contributing.md only says where it is
@@ -126,8 +133,13 @@ def read_page(app: Sphinx, docname: str, source: list[str]) -> None:
         source[0] = led(source[0], (DOCS / docname).parent, docname)
     if docname == "index":
         source[0] += menu(source[0])
+        if DEMO:
+            link = '<p><a href="demo/index.html">Click through the demo\'s board</a> before you install anything.</p>'
+            source[0] = source[0].replace("\n\n| You want", f"\n\n{link}\n\n| You want", 1)
     elif docname.endswith("/README"):
         source[0] += submenu(source[0])
+    if docname in {f"{folder}/README" for folder in RECORDS}:
+        source[0] = f"---\norphan: true\n---\n\n{source[0]}"
 
 
 # Formulas and diagrams
@@ -151,6 +163,27 @@ def _mathml(node: nodes.Element, display: str) -> str:
     return str(mathml(node.astext(), display))
 
 
+def write_for_programs(app: Sphinx, failed: Exception | None) -> None:
+    """Puts each page as Markdown beside its HTML, and llms.txt, which lists them, at the top of the site."""
+    if failed is not None:
+        return
+    out = Path(app.outdir)
+    for docname in sorted(app.env.found_docs):
+        page = ROOT / "CONTRIBUTING.md" if docname == "contributing" else DOCS / f"{docname}.md"
+        text = led(page.read_text(encoding="utf-8"), page.parent, docname)
+        (out / f"{docname}.md").write_text(text, encoding="utf-8")
+    (out / "llms.txt").write_text(llms((DOCS / "index.md").read_text(encoding="utf-8")), encoding="utf-8")
+
+
+def llms(index: str) -> str:
+    """The front page as llmstxt.org describes it: a title, a summary, and lists of links to Markdown."""
+    summary = index.split("\n\n")[1].replace("\n", " ")
+    parts = re.split(r"^## (.+)$", index, flags=re.MULTILINE)
+    lists = zip(parts[1::2], parts[2::2], strict=True)
+    entries = (f"## {heading}\n\n" + "\n".join(re.findall(r"^- .+$", part, re.MULTILINE)) for heading, part in lists)
+    return "\n\n".join(["# Shuffleboard", f"> {summary}", *entries]) + "\n"
+
+
 def add_diagrams(app: Sphinx, _page: str, _template: str, context: dict[str, Any], _tree: object) -> None:
     """Gives a page with diagrams the scripts that draw them; no other page has to load them."""
     if "highlight-mermaid" in context.get("body", ""):
@@ -165,4 +198,5 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_html_math_renderer("mathml", (inline_formula, None), (formula, None))
     app.connect("source-read", read_page)
     app.connect("html-page-context", add_diagrams)
+    app.connect("build-finished", write_for_programs)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

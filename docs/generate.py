@@ -103,11 +103,11 @@ SETTING_GROUPS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
         ("unpacked_bytes",),
     ),
     "Work": (
-        "How workers share it, and when one takes over: [how the queue works](operations.md#how-the-queue-works).",
+        "How workers share it, and when one takes over: [how the queue works](queue.md#how-the-queue-works).",
         ("lease_seconds", "poll_seconds", "reconcile_seconds", "stall_min_seconds", "stall_max_seconds"),
     ),
     "Endpoints": (
-        "Models on servers that speak OpenAI's protocol. More: [endpoints](operations.md#endpoints).",
+        "Models on servers that speak OpenAI's protocol. More: [endpoints](how-to/serve-a-model.md).",
         (
             "endpoints",
             "prices",
@@ -221,6 +221,22 @@ from typing_extensions import TypedDict
 Time = Annotated[str, Field(json_schema_extra={"format": "date-time"})]'''
 
 
+ADDRESSED: Final = tuple(
+    DOCS.parent / name for name in ("README.md", "SECURITY.md", "CITATION.cff", "docs/troubleshooting.md")
+)
+"""Files that link to the project's own address, which is in pyproject.toml."""
+
+
+def _with_addresses(text: str) -> str:
+    """A page with the definitions of its links to the repository, the issues and reports written again."""
+    project = tomllib.loads((DOCS.parent / "pyproject.toml").read_text(encoding="utf-8"))
+    address = project["tool"]["shuffleboard"]["address"]
+    places = {"repository": "", "issues": "/issues", "security": "/security"}
+    for name, end in places.items():
+        text = re.sub(rf"^\[{name}\]: .*$", f"[{name}]: {address}{end}", text, flags=re.MULTILINE)
+    return re.sub(r"^repository-code: .*$", f"repository-code: {address}", text, flags=re.MULTILINE)
+
+
 def pages() -> dict[Path, str]:
     """Path to text of every generated page."""
     return {
@@ -233,6 +249,7 @@ def pages() -> dict[Path, str]:
         DOCS / "views.md": "\n".join(_views()) + "\n",
         DOCS / "third-party.md": "\n".join(_third_party()) + "\n",
         TYPES: "\n".join(_answer_rows()) + "\n",
+        **{path: _with_addresses(path.read_text(encoding="utf-8")) for path in ADDRESSED},
     }
 
 
@@ -306,14 +323,10 @@ def _help_text(command: click.Command) -> Iterator[str]:
     r"""A command's help; paragraphs that click is told not to wrap (`\b`) become code blocks."""
     for paragraph in inspect.cleandoc(command.help or "").split("\n\n"):
         if paragraph.startswith("\b"):
-            lines = paragraph.split("\n")[1:]
-            # Its first lines may be a sentence of their own: what is indented is the example.
-            plain = [line for line in lines if not line.startswith("  ")]
-            indented = [line[2:] for line in lines if line.startswith("  ")]
-            after = plain[1:]
-            yield from (plain[0], "") if plain else ()
-            yield from ("```text", *indented, "```", "") if indented else ()
-            yield from (" ".join(after), "") if after else ()
+            # Indented lines are an example; those before and after it are sentences.
+            for indented, lines in groupby(paragraph.split("\n")[1:], key=lambda line: line.startswith("  ")):
+                shown = list(lines)
+                yield from ("```text", *(line[2:] for line in shown), "```", "") if indented else (" ".join(shown), "")
         else:
             yield from (" ".join(paragraph.split("\n")), "")
 
@@ -407,7 +420,7 @@ def _metrics() -> Iterator[str]:
     yield from ("", "## Between protocols", "", _linked(guide.BETWEEN_TEXT))
     compared = (
         "[`registry/studies/protocol_comparison.py`](../registry/studies/protocol_comparison.py); "
-        "[how to](comparing-protocols.md)"
+        "[how to](which-metric.md#compare-two-ways-of-asking)"
     )
     for comparison in guide.BETWEEN:
         yield from _entry(comparison, "two evaluations", compared, "", set())
@@ -419,7 +432,7 @@ def _metrics() -> Iterator[str]:
     for paragraph in guide.ABOVE_CHANCE.text:
         yield from (_linked(paragraph), "")
     yield from (f"Guessing: {_sources(guide.ABOVE_CHANCE)}; the scale is ours.", "")
-    yield from ("## Intervals", "", f"{_linked(guide.INTERVALS)} More: [statistics.md](statistics.md).", "")
+    yield from ("## Intervals", "", f"{_linked(guide.INTERVALS)} More: [how sure a number is](statistics.md).", "")
     yield from ("## Papers", "")
     for paper in import_module("registry.metrics.papers").PAPERS.values():
         address = f"[arXiv {paper.arxiv}](https://arxiv.org/abs/{paper.arxiv})"

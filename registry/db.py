@@ -270,7 +270,7 @@ def _make_postgresql_engine(url: URL, search_path: str) -> Engine:
         url,
         pool_pre_ping=True,
         hide_parameters=True,
-        # Prepared statements stay behind; without them, pages take as long (docs/performance.md).
+        # Prepared statements stay behind; without them, pages take as long (docs/evidence/performance.md).
         connect_args={"prepare_threshold": None} | ({} if "connect_timeout" in url.query else {"connect_timeout": 10}),
     )
     event.listen(engine, "handle_error", _forget_values)

@@ -73,11 +73,12 @@ def restore_command(file: Path, as_json: bool) -> None:
 )
 @json_option
 def move_command(target: str, as_json: bool) -> None:
-    """Copy everything into an empty database of either engine, verify every seal there, and switch to it.
+    """Copy everything into an empty database of either engine, and verify every seal there.
 
     All or nothing, from one snapshot; ids are kept. Anything stored meanwhile is not moved, so stop workers and website
-    first. The source stays unchanged. A password need not be in the URL: PGPASSWORD and ~/.pgpass are read. Status
-    1 when something fails to verify, even if it already failed before.
+    first. The source stays unchanged, and so does SHUFFLEBOARD_DATABASE_URL: point it to the new database yourself. A
+    password need not be in the URL: PGPASSWORD and ~/.pgpass are read. Status 1 if something fails to verify, even if
+    it already failed before.
     """
     from registry.operations.moving import move
     from registry.settings import Settings

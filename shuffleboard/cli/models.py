@@ -10,6 +10,7 @@ from registry.db import MAX_ROW_ID, read_session, write_session
 from registry.errors import ModelError, NotFoundError, UsageError
 from registry.lookups import find_of_hub, find_revision, is_hub_name
 from registry.names import split_reference
+from registry.revisions.endpoints import provider_of
 from registry.revisions.store import (
     DTYPES,
     QUANTISATIONS,
@@ -25,6 +26,10 @@ from shuffleboard.cli.common import engine_of, json_option, note, print_json, se
 from shuffleboard.cli.groups import Group
 from shuffleboard.cli.tables import print_table, show, table_options
 
+PROVIDERS = ("anthropic", "google", "bedrock", "azure", "openrouter")
+KINDS = (*MODEL_KINDS, *PROVIDERS)
+"""Values of --kind. A provider's name stands for `openai`, a model on an endpoint, whose provider is checked."""
+
 
 @click.group(cls=Group)
 def models() -> None:
@@ -36,9 +41,9 @@ def models() -> None:
 @click.option(
     "--kind",
     default=None,
-    type=click.Choice(MODEL_KINDS),
-    help="huggingface: a folder or hub name; gguf: a file; external: outputs are imported; "
-    "openai: an endpoint that speaks OpenAI's protocol.",
+    type=click.Choice(KINDS),
+    help="huggingface: a folder or hub name; gguf: a file; external: outputs are imported; openai: a server with an "
+    "OpenAI-compatible API; anthropic, google, bedrock, azure, openrouter: that provider's endpoint.",
 )
 @click.option("--location", default=None, help="Folder, .gguf file, hub name, or URL of an endpoint.")
 @click.option(
@@ -117,7 +122,8 @@ def add_command(
         return
     if base is None:
         if kind is None:
-            raise UsageError(f"give --kind: {', '.join(MODEL_KINDS)}; or --base for an adapter of a registered model")
+            raise UsageError(f"give --kind: {', '.join(KINDS)}; or --base for an adapter of a registered model")
+        kind = _stored_kind(kind, location, settings)
         request = RevisionRequest(kind, location, revision, dtype, quantisation, adapter, merged, key).checked()
         files = inspect_here(request, settings)
     else:
@@ -142,6 +148,19 @@ def add_command(
     if row.state != "ready":
         next_step = "checks its endpoint" if kind == "openai" else "hashes its files"
         note(f"a worker {next_step} next; it can be used after that")
+
+
+def _stored_kind(kind: str, location: str | None, settings: Settings) -> str:
+    """The kind that is stored; UsageError if the location is not on an endpoint of the provider that `kind` names."""
+    if kind not in PROVIDERS:
+        return kind
+    found = provider_of(location or "", settings)
+    if found != kind:
+        raise UsageError(
+            f"--kind {kind}: {location or 'no --location'} is on no endpoint with provider = {kind!r}; give its "
+            f"URL, and add that line to the endpoint's table in the file that SHUFFLEBOARD_ENDPOINTS names"
+        )
+    return "openai"
 
 
 def _describe(engine: Engine, name: str, description: Mapping[str, Any], *, as_json: bool) -> None:

@@ -24,7 +24,7 @@ from workers.stopping import leave_in_time, stop_on_signals
     lazily={"alive": "shuffleboard.cli.beat:alive", "beat": "shuffleboard.cli.beat:beat"},
 )
 @click.option("--until-idle", is_flag=True, help="Exit when nothing is left to score.")
-@click.option("--queues", default=None, help="Queues to serve, comma-separated: cpu, gpu, match. Default: by device.")
+@click.option("--queues", default=None, help="Queues to serve, comma-separated: cpu, gpu. Default: by device.")
 @click.option(
     "--device",
     "devices",

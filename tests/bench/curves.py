@@ -1,6 +1,6 @@
 """Shows what `bench_db --json FILE` measured: `python -m tests.bench.curves FILE PICTURE.svg`.
 
-Prints the tables of docs/performance.md and draws its picture.
+Prints the tables of docs/evidence/performance.md and draws its picture.
 """
 
 import json

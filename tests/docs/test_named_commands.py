@@ -86,7 +86,7 @@ def test_commands_in_sentences_exist_with_their_options(page: Path) -> None:
     assert not problems
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page.id != "docs/comparison.md"])
+@pytest.mark.parametrize("page", [page for page in PAGES if page.id != "docs/evidence/comparison.md"])
 def test_options_that_sentences_name_are_of_some_command(page: Path) -> None:
     """But on the page about other programs."""
     named = {

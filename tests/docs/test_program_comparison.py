@@ -4,7 +4,7 @@ import re
 
 from tests.docs.pages import DOCS, ROOT, first_cells, read, sections, without_blocks
 
-PAGE = DOCS / "comparison.md"
+PAGE = DOCS / "evidence" / "comparison.md"
 _REFERENCE = re.compile(r"\]\[([a-z0-9-]+)\]")
 _DEFINITION = re.compile(r"^\[([a-z0-9-]+)\]: (\S+)$", re.MULTILINE)
 _ENGINES = ("lm-evaluation-harness", "token trie, torch's products", "token trie")
@@ -16,7 +16,11 @@ def _cells(row: str) -> list[str]:
 
 def _measured() -> dict[str, dict[str, tuple[str, str]]]:
     """Prompts to engine to (prompts/s, speed-up), of the first table of scoring on the page on performance."""
-    table = sections(DOCS / "performance.md")["Scoring"].split("One thread, CPU time")[1].split("Both cores")[0]
+    table = (
+        sections(DOCS / "evidence" / "performance.md")["Scoring"]
+        .split("One thread, CPU time")[1]
+        .split("Both cores")[0]
+    )
     found: dict[str, dict[str, tuple[str, str]]] = {}
     prompts = ""
     for row in table.splitlines():

@@ -100,8 +100,19 @@ def test_pages_have_no_syntax_that_a_git_host_does_not_know(page: Path) -> None:
 
 def test_every_page_is_on_the_site_and_in_its_menu(site: Site) -> None:
     listed = {urlsplit(address).path for address in site.page("index.html").menu}
-    assert {built(page) for page in of_docs()} - {"index.html"} <= listed
+    records = {page for page in of_docs() if page.relative_to(DOCS).parts[0] in ("decisions", "evidence", "papers")}
+    assert {built(page) for page in of_docs() if page not in records} - {"index.html"} <= listed
+    text = read(site.folder / "index.html")
+    menu = text[text.index('class="sidebar-tree"') : text.index("</aside>")]
+    assert not [page for page in records if f'href="{built(page)}"' in menu]
     assert "Where everything is" in read(site.folder / "contributing.html")
+
+
+def test_programs_find_each_page_as_markdown_and_a_list_of_them(site: Site) -> None:
+    listed = re.findall(r"^- \[[^\]]+\]\(([^)]+\.md)\): .+", read(site.folder / "llms.txt"), re.MULTILINE)
+    assert len(listed) > 40
+    for name in (*listed, *(page.relative_to(DOCS).as_posix() for page in of_docs())):
+        assert read(site.folder / name).startswith(("# ", "<!--")), name
 
 
 def test_no_page_asks_another_host_for_anything(site: Site) -> None:

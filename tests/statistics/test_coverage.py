@@ -1,7 +1,7 @@
 """The 95 % intervals hold the truth in about 95 % of simulated evaluations.
 
 Few simulations, so wide limits: a standard error is 1.5 points. The full study is
-`python -m tests.bench.coverage`; its figures are in docs/statistics.md.
+`python -m tests.bench.coverage`; its figures are in docs/evidence/statistics.md.
 """
 
 import numpy as np

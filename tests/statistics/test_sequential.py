@@ -1,6 +1,6 @@
 """Sampling to a precision: the order, the estimate, and intervals that hold at every look.
 
-The full replay is `python -m tests.bench.bench_precision`; its figures are in docs/statistics.md.
+The full replay is `python -m tests.bench.bench_precision`; its figures are in docs/evidence/statistics.md.
 """
 
 import numpy as np

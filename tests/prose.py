@@ -1,0 +1,270 @@
+"""English that is read once: counts how documents, templates, command help and errors are written, and hunts habits.
+
+    python -m tests.prose            the counts, and whatever has to be rewritten: status 1 if there is anything
+    python -m tests.prose --counts   the counts only
+    python -m tests.prose --long     every sentence of more than 40 words, too
+
+A document is in the reading path if the menu of the site leads to it. Decisions and evidence (measurements, the runs of
+the papers) are dated records, and are not counted. Code, comments and addresses are no prose; a cell of a table is if it
+has eight words or more.
+"""
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from html import unescape
+from pathlib import Path
+from typing import Final
+
+import click
+
+from shuffleboard.cli import cli
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+DOCS: Final = ROOT / "docs"
+PACKAGES: Final = ("registry", "web", "workers", "shuffleboard")
+RECORDS: Final = ("decisions", "evidence", "papers", "_static")
+"""Folders of docs/ outside the reading path."""
+LONG_WORDS: Final = 40
+
+COUNTED: Final = {
+    "if": r"\bif\b",
+    "where": r"\bwhere\b",
+    "what": r"\bwhat\b(?![^.!?:;]*\?)",  # a question may begin with it
+    "you": r"\b(?:you|your|yours|yourself)\b",
+    "example": r"\bfor example\b|\be\.g\.",
+}
+AT_LEAST: Final = {"if": 35, "you": 80}
+AT_MOST: Final = {"where": 15, "what": 8}
+"""Per 10,000 words of the reading path."""
+
+HABITS: Final = {
+    r"\bbeside\b(?! the point)": "next to, with",
+    r"\banew\b": "again",
+    r"\bmend(?:s|ed|ing)?\b": "fix",
+    r"\balike\b": "the same",
+    r"\bwhoever\b": "anyone who",
+    r"\bwhom\b": "who, or a shorter sentence",
+    r"\bin vain\b": "no use",
+    r"\bthousand million\b": "billion",
+    r"\b(?:told|tell) apart\b|\btells? \w+ apart\b": "distinguished",
+    r"\broom for\b|\btakes? (?:the |up )?room\b|\bthere is room\b": "space",
+    r"\bspelt out\b": "in full",
+    r"\bput to (?:it|them|a model|the model)\b": "asked",
+    r"^Where [^.?:;]{3,90}, (?!and\b|or\b)": "If …, …",
+    r"^Of (?:the|its|two|three|four|five|\d[\d,]*) [^.]{3,60} (?:is|are|was|were|has|have|\d)": "the subject first",
+    r"^What (?![^.!?]*\?)": "a noun",
+    r", so that (?:it|they|the|a|an|no|each|every) \w+ (?:is|are|was|has|have)\b": "so",
+    r"\bnobody (?:has )?ask(?:s|ed)\b": "nobody has tested",
+    r"\bit stands to\b|\bstands? (?:in|on|under|above|below|behind) (?:it|the|its|a|every|each)\b": "is in, is shown",
+}
+"""A habit, and what to write instead. `^` is the beginning of a sentence."""
+
+
+@dataclass(frozen=True)
+class Text:
+    """A paragraph, an item, a cell, a message. place: file and line, or a command."""
+
+    group: str
+    place: str
+    words: str
+
+
+def sentences(text: str) -> list[str]:
+    """A paragraph's sentences."""
+    return [part for part in re.split(r"(?<=[.!?])[)\"*”]*\s+(?=[A-Z“\"(*\[`\d])", text) if part]
+
+
+def count(text: str) -> int:
+    return len(re.findall(r"[^\W_][\w'’-]*", text))
+
+
+# Documents
+
+
+def documents(folder: Path = ROOT) -> list[Path]:
+    """The pages of the reading path, in order."""
+    docs = folder / "docs"
+    found = [path for path in docs.rglob("*.md") if path.relative_to(docs).parts[0] not in RECORDS]
+    return [folder / "README.md", folder / "CONTRIBUTING.md", *sorted(found)]
+
+
+def is_generated(page: str) -> bool:
+    return "Written by docs/generate.py" in page
+
+
+def plain(text: str) -> str:
+    """Markdown without its marks: code is one word, a link its text."""
+    text = re.sub(r"\$[^$\n]+\$", "formula", text)
+    text = re.sub(r"`+[^`]+`+", "code", text)
+    text = re.sub(r"!?\[([^\]]*)\](?:\([^)]*\)|\[[^\]]*\])", r"\1", text)
+    text = re.sub(r"<https?:[^>]*>|https?:\S+", "address", text)
+    return re.sub(r"[*_]{1,2}([^*_]+)[*_]{1,2}", r"\1", text)
+
+
+def of_document(path: Path) -> Iterator[Text]:
+    """The prose of a page."""
+    page = path.read_text(encoding="utf-8")
+    group = "generated pages" if is_generated(page) else "documents"
+    name = path.relative_to(ROOT).as_posix()
+    blanked = re.sub(
+        r"^ *```.*?^ *```$|<!--.*?-->|^\$\$.*?^\$\$$",
+        lambda match: "\n" * match[0].count("\n"),
+        page,
+        flags=re.MULTILINE | re.DOTALL,
+    )
+    paragraph: list[str] = []
+    start = 0
+
+    def done() -> Iterator[Text]:
+        if paragraph:
+            yield Text(group, f"{name}:{start}", plain(" ".join(paragraph)))
+            paragraph.clear()
+
+    for number, line in enumerate(blanked.splitlines(), 1):
+        if re.match(r"\s*\|", line):
+            yield from done()
+            cells = [plain(cell).strip() for cell in re.split(r"(?<!\\)\|", line.strip().strip("|"))]
+            yield from (Text(group, f"{name}:{number}", cell) for cell in cells if count(cell) >= 8)
+            continue
+        item = re.match(r"\s*(?:[-*]|\d+\.)\s+", line)
+        if item or not line.strip() or line.startswith("#"):
+            yield from done()
+        if line.strip() and not line.startswith("#") and not re.match(r"\[[\w-]+\]: ", line):
+            start = start if paragraph else number
+            paragraph.append(line[item.end() :].strip() if item else line.strip())
+    yield from done()
+
+
+# Templates, help, errors
+
+
+def of_template(path: Path) -> Iterator[Text]:
+    """What a template writes between its tags."""
+    page = path.read_text(encoding="utf-8")
+    keep = "\n"
+    page = re.sub(
+        r"\{#.*?#\}|<script.*?</script>|<style.*?</style>", lambda m: keep * m[0].count(keep), page, flags=re.DOTALL
+    )
+    page = re.sub(r"\{\{.*?\}\}", lambda m: "value" + keep * m[0].count(keep), page, flags=re.DOTALL)
+    page = re.sub(r"\{%.*?%\}", lambda m: keep * m[0].count(keep), page, flags=re.DOTALL)
+    inline = r"</?(?:a|b|i|em|strong|code|span|time|abbr|small|kbd|var|q)\b[^>]*>"
+    page = re.sub(inline, lambda m: keep * m[0].count(keep), page, flags=re.DOTALL)
+    line = 1
+    for part in re.split(r"(<[^>]*>)", page):
+        if not part.startswith("<"):
+            words = " ".join(unescape(part).split())
+            if count(words) >= 4:
+                yield Text("templates", f"{path.relative_to(ROOT).as_posix()}:{line}", words)
+        line += part.count(keep)
+
+
+def of_command(words: tuple[str, ...], command: click.Command) -> Iterator[Text]:
+    """The help of a command, of its options, and of the commands in it."""
+    place = " ".join(("shuffleboard", *words))
+    for paragraph in (command.help or "").split("\n\n"):
+        if not paragraph.strip().startswith("\b"):
+            yield Text("command help", place, plain(" ".join(paragraph.split())))
+    for option in command.params:
+        if isinstance(option, click.Option) and option.help:
+            yield Text("command help", f"{place} {option.opts[0]}", plain(option.help))
+    if isinstance(command, click.Group):
+        with click.Context(command) as context:
+            for name in command.list_commands(context):
+                found = command.get_command(context, name)
+                assert found is not None
+                yield from of_command((*words, name), found)
+
+
+def of_module(path: Path) -> Iterator[Text]:
+    """The texts of the errors that a module raises."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        values: list[ast.expr] = []
+        if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
+            values = node.exc.args
+        elif isinstance(node, ast.Assign) and [
+            target.id for target in node.targets if isinstance(target, ast.Name)
+        ] == ["message"]:
+            values = [node.value]
+        for value in values:
+            if isinstance(value, ast.Constant) and isinstance(value.value, str):
+                written = value.value
+            elif isinstance(value, ast.JoinedStr):
+                parts = (part.value if isinstance(part, ast.Constant) else "value" for part in value.values)
+                written = "".join(map(str, parts))
+            else:
+                continue
+            if count(written) >= 4:
+                yield Text("errors", f"{path.relative_to(ROOT).as_posix()}:{value.lineno}", plain(written))
+
+
+def texts() -> list[Text]:
+    """All that somebody reads."""
+    found: list[Text] = []
+    for page in documents():
+        found += of_document(page)
+    for template in sorted((ROOT / "web" / "templates").rglob("*.html")):
+        found += of_template(template)
+    found += of_command((), cli)
+    for package in PACKAGES:
+        for module in sorted((ROOT / package).rglob("*.py")):
+            found += of_module(module)
+    return found
+
+
+# Counts and findings
+
+
+def rates(found: list[Text]) -> dict[str, float]:
+    """Words, occurrences per 10,000 words, and sentences that are too long."""
+    words = sum(count(text.words) for text in found)
+    per = {
+        name: 10_000 * sum(len(re.findall(pattern, text.words, re.IGNORECASE)) for text in found) / max(words, 1)
+        for name, pattern in COUNTED.items()
+    }
+    return {"words": words, **per, "long": sum(len(list(too_long(text))) for text in found)}
+
+
+def too_long(text: Text) -> Iterator[str]:
+    return (sentence for sentence in sentences(text.words) if count(sentence) > LONG_WORDS)
+
+
+def habits(text: Text) -> Iterator[str]:
+    """A line for each habit in a text, with the way out."""
+    for sentence in sentences(text.words):
+        for pattern, instead in HABITS.items():
+            match = re.search(pattern, sentence, 0 if pattern.startswith("^") else re.IGNORECASE)
+            if match:
+                yield f"{text.place}: “{match[0].strip()}”: {instead}"
+
+
+def main(arguments: list[str]) -> int:
+    found = texts()
+    groups = {
+        name: [text for text in found if text.group == name] for name in dict.fromkeys(one.group for one in found)
+    }
+    click.echo(f"{'per 10,000 words':18}" + "".join(f"{name:>9}" for name in ("words", *COUNTED, "long")))
+    for name, members in groups.items():
+        click.echo(f"{name:18}" + "".join(f"{value:9.0f}" for value in rates(members).values()))
+    if "--long" in arguments:
+        for text in found:
+            for sentence in too_long(text):
+                click.echo(f"{text.place}: {count(sentence)} words: {sentence}")
+    if "--counts" in arguments:
+        return 0
+    problems = [line for text in found for line in habits(text)]
+    of_path = rates(groups["documents"])
+    problems += [
+        f"documents: “{k}” {of_path[k]:.0f} times, {v} or more wanted" for k, v in AT_LEAST.items() if of_path[k] < v
+    ]
+    problems += [f"documents: “{k}” {of_path[k]:.0f} times, {v} at most" for k, v in AT_MOST.items() if of_path[k] > v]
+    for line in problems:
+        click.echo(line)
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
