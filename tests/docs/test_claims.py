@@ -131,7 +131,7 @@ CLAIMS: list[tuple[str, str, Callable[[], bool]]] = [
     ("docs/website.md", "twenty worked queries", lambda: len(EXAMPLES) == 20),
     ("docs/sql.md", "`SHUFFLEBOARD_SQL_ROWS`", setting("sql_rows", 10_000)),
     ("docs/variants-and-protocols.md", "`final-answer`", lambda: "final-answer" in PRESETS),
-    ("docs/how-to/ask-providers.md", "`--kind anthropic`", lambda: "anthropic" in KINDS),
+    ("docs/how-to/ask-providers.md", "`--kind anthropic --location", lambda: "anthropic" in KINDS),
     ("docs/operations.md", "shuffleboard db move --to", commands("db", "move")),
     ("docs/operations.md", "The command does not switch your processes", lambda: "witch" not in help_of("db", "move")),
     ("docs/queue.md", "`shuffleboard worker beat --once`", lambda: "once" in options("worker", "beat")),
