@@ -2,7 +2,7 @@
 
 float32 products are exact to float32 there (torch leaves TF32 off), so that the bound is that of the CPU's tests. With
 the stand-in the engine plans, masks and attends as for a GPU, and torch computes on the CPU, attention in its plain form:
-docs/how-to/run-on-gpus.md lists what is left.
+docs/evidence/deployments.md lists what is left.
 """
 
 import ast
@@ -184,7 +184,7 @@ def test_drawn_texts_are_those_of_the_cpu(parameters: dict[str, object], on_gpu:
 
 def test_the_page_on_gpus_lists_every_line_that_only_a_gpu_runs() -> None:
     """Each line of the worker's code that asks for CUDA is in a function that the page names with its file."""
-    page = (ROOT / "docs" / "how-to" / "run-on-gpus.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "evidence" / "deployments.md").read_text(encoding="utf-8")
     listed = set(re.findall(r"^\| `(workers/[\w/]+\.py)` \| `(\w+)` \|", page, re.MULTILINE))
     found = set()
     for file in sorted((ROOT / "workers").rglob("*.py")):
