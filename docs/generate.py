@@ -677,6 +677,8 @@ def _verdicts() -> Iterator[str]:
     """The table of cases: what may be said, and when."""
     yield "# Verdicts"
     yield ""
+    yield "<!-- Written by docs/generate.py: edit the code it reads, then run it again. -->"
+    yield ""
     yield "Every sentence that pages, the terminal, pictures and published sites say about results stands in"
     yield "`registry/verdicts/`, with the condition under which it is true. A test makes evaluations at random and"
     yield "checks each sentence against the answers."

@@ -98,7 +98,7 @@ def is_generated(page: str) -> bool:
 def plain(text: str) -> str:
     """Markdown without its marks: code is one word, a link its text."""
     text = re.sub(r"\$[^$\n]+\$", "formula", text)
-    text = re.sub(r"`+[^`]+`+", "code", text)
+    text = re.sub(r"`+[^`]+`+", "Code", text)  # a sentence may begin with it
     text = re.sub(r"!?\[([^\]]*)\](?:\([^)]*\)|\[[^\]]*\])", r"\1", text)
     text = re.sub(r"<https?:[^>]*>|https?:\S+", "address", text)
     return re.sub(r"[*_]{1,2}([^*_]+)[*_]{1,2}", r"\1", text)

@@ -92,5 +92,5 @@ def tier_known(session: Session, board: str, benchmark: str, variants: str, metr
             tiers.setdefault(value["tier"], []).append(float(value["value"]))
     begins = [min(values) if better == "lower" else max(values) for tier, values in sorted(tiers.items()) if tier > 1]
     if not begins:
-        raise UsageError(f"board {board}: {columns[0]} has one tier or none, so there is nothing to tell apart")
+        raise UsageError(f"board {board}: {columns[0]} has one tier or none, so there is nothing to distinguish")
     return Until(f"its tier on the board {document['board']} is known", tuple(begins), snapshot.digest)

@@ -239,7 +239,7 @@ def submit_rest(session: Session, evaluation_id: int, **options: Any) -> tuple[E
     if found.specification != in_full(evaluation.specification):
         raise UsageError(
             f"evaluation {evaluation_id}: protocol {evaluation.protocol.name} has another definition by now, so its "
-            "answers cannot be completed; submit the evaluation anew"
+            "answers cannot be completed; submit the evaluation again"
         )
     return found, new
 

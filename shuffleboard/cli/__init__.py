@@ -33,7 +33,7 @@ GROUPS: Final = {
         "export": "Write results as files for other programs.",
     },
     "Publish": {
-        "suites": "Fetch, import and list what is asked of every model.",
+        "suites": "Fetch, import and list suites: the test that every model takes.",
         "boards": "Import and list the tables you publish.",
         "publish": "Write a board as a site of files, for any web server.",
         "submissions": "Review submissions.",
@@ -46,7 +46,7 @@ GROUPS: Final = {
         "doctor": "Check a deployment and suggest fixes.",
         "apply": "Set up all that a file describes.",
         "accounts": "Manage accounts, tokens and the audit trail.",
-        "budgets": "Set what asking providers may cost.",
+        "budgets": "Limit the cost of calls to providers.",
         "schedules": "Ask endpoints again, to notice when one has moved.",
         "webhooks": "Manage webhooks.",
         "completion": "Complete commands with the Tab key.",

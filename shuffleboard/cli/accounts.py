@@ -53,7 +53,7 @@ def _password(path: Path | None, name: str) -> str:
     "--role",
     type=click.Choice(ROLES),
     required=True,
-    help="What it may do; each role may also do what the ones before it may.",
+    help="Its role; each role may also do everything that the ones before it may.",
 )
 @click.option("--no-password", is_flag=True, help="Tokens only, no sign-in: for programs.")
 @password_file_option
@@ -179,14 +179,14 @@ def tokens() -> None:
 
 @tokens.command("add")
 @click.argument("account")
-@click.option("--name", required=True, help="Where the token will be used.")
+@click.option("--name", required=True, help="A name for the token, such as the program that will use it.")
 @click.option(
     "--scope",
     "scopes",
     multiple=True,
     type=click.Choice(list(SCOPES)),
     required=True,
-    help="What it may do; may be given again.",
+    help="A permission; may be given again.",
 )
 @click.option(
     "--days", type=click.IntRange(1, people.MAX_TOKEN_DAYS), default=None, help="Until it expires. Default: never."
@@ -243,13 +243,13 @@ def revoke_token_command(token_id: int) -> None:
 
 
 @accounts.command("audit")
-@click.option("--account", default=None, help="Only what this account did.")
-@click.option("--refused", is_flag=True, help="Only what was refused.")
+@click.option("--account", default=None, help="Only events of this account.")
+@click.option("--refused", is_flag=True, help="Only refused requests.")
 @click.option("--limit", type=click.IntRange(1, 100_000), default=50, show_default=True, help="How many, newest first.")
 @table_options
 @json_option
 def audit_command(account: str | None, refused: bool, limit: int, as_json: bool) -> None:
-    """Show who did what, newest first."""
+    """Show the audit trail, newest first."""
     query = select(AuditEvent).order_by(AuditEvent.id.desc()).limit(limit)
     if account is not None:
         query = query.where(AuditEvent.actor == account)

@@ -131,9 +131,9 @@ class Step:
 @table_options
 @json_option
 def apply_command(file: Path, dry_run: bool, as_json: bool) -> None:
-    """Set up what FILE (TOML) describes: benchmarks, models, suites, boards, submissions.
+    """Set up the contents of FILE (TOML): benchmarks, models, suites, boards, submissions.
 
-    The plan is shown first. What exists already stays as it is, so a file can be applied again, and an interrupted run
+    The plan is shown first. Existing things stay as they are, so you can apply a file again, and an interrupted run
     resumed. Nothing is ever removed.
 
     \b

@@ -21,7 +21,7 @@ TARGETS = {
 @click.command()
 @click.option("--benchmark", "benchmarks", multiple=True, help="Only benchmark NAME, or NAME@VERSION.")
 @click.option("--model", "models", multiple=True, help="Only model NAME, or NAME@REVISION.")
-@click.option("--protocol", default=None, help="Only what was asked this way, NAME or NAME:SHOTS.")
+@click.option("--protocol", default=None, help="Only evaluations under this protocol, NAME or NAME:SHOTS.")
 @click.option(
     "--tolerance",
     type=float,
@@ -135,7 +135,7 @@ def _print_plans(plans: list[dict[str, Any]]) -> None:
         "covered": "Covered",
         "recommended": "",
     }
-    click.echo("What asking less would have cost, by replay")
+    click.echo("The cost of asking less, by replay")
     print_table(rows, headings, "")
 
 

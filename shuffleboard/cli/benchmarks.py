@@ -43,7 +43,7 @@ benchmarks.add_command(errata)
 @click.option("--fewshot", type=click.Path(path_type=Path), default=None, help="File of few-shot examples.")
 @click.option("--language", default="en", show_default=True, help="Language of the questions (ISO 639).")
 @click.option("--licence", default=None, help="Licence of the questions, such as MIT.")
-@click.option("--source", default=None, help="Where the questions come from.")
+@click.option("--source", default=None, help="Source of the questions, such as a URL.")
 @click.option(
     "--shuffle-options",
     type=click.IntRange(0, MAX_INTEGER),
@@ -239,7 +239,7 @@ def list_command(word: str | None, available: bool, language: str | None, licenc
 def visibility_command(name: str, visibility: str, as_json: bool) -> None:
     """Change who may see benchmark NAME (all versions, or NAME@VERSION) and everything measured on it.
 
-    public: everyone; members: everyone with an account; hidden: only maintainers and the command line. What was
+    public: everyone; members: everyone with an account; hidden: only maintainers and the command line. Anything
     visible before may have been copied.
     """
     from registry.benchmarks import set_visibility
@@ -304,7 +304,7 @@ def items_command(name: str, like: int | None, limit: int, as_json: bool) -> Non
     """Say how reliable benchmark NAME (or NAME@VERSION) is, and which questions are worth a second look.
 
     From the complete evaluations of at least ten models, asked in one way. Reliability is Cronbach's alpha, which is
-    KR-20 where every question has one prompt. The most suspicious questions come first; a reason is evidence, not proof
+    KR-20 if every question has one prompt. The most suspicious questions come first; a reason is evidence, not proof
     of a wrong key. --json prints every question.
     """
     from registry.prompting.labels import letter

@@ -31,7 +31,7 @@ from shuffleboard.cli.tables import Detailed, print_table, show, table_options
 
 @click.group(cls=Group)
 def suites() -> None:
-    """Fetch, import and list suites: what is asked of every model."""
+    """Fetch, import and list suites: the test that every model takes."""
 
 
 suites.add_command(fetch_suite_command)
@@ -163,7 +163,7 @@ def import_board_command(file: Path, as_json: bool) -> None:
       columns = ["accuracy@cyclic", "worst_accuracy@cyclic", "cora@divergent",
                  "fluctuation_rate@cyclic", "npsq_accuracy@choice-only"]
       sort = "worst_accuracy@cyclic"
-    A column is metric@variants, or metric@variants/protocol where the suite has several protocols.
+    A column is metric@variants, or metric@variants/protocol if the suite has several protocols.
     benchmarks stand for the suite's "*"; a suite that names its benchmarks takes none.
     """  # noqa: D301
     require_kind(file, "boards import")
@@ -248,10 +248,11 @@ def _of_deprecated(document: dict[str, Any]) -> str:
 def board_power(
     name: str, column: str | None, models: int, power: float, differing: tuple[float, ...], as_json: bool
 ) -> None:
-    """Print the smallest difference that a board could tell, before any model has answered: NAME, or NAME@VERSION.
+    """Print the smallest difference that a board could detect, before any model has answered: NAME, or NAME@VERSION.
 
-    For two models, and for any two of so many that are all compared at once; by the share of questions on which one of
-    the two alone is right. A board with results also says what it tells by how much its models really vary.
+    For two models, and for any two of so many that are all compared at once; by the share of questions on which only one
+    of the two is right. If the board has results, you also see the difference that it detects with the real variation
+    of its models.
     """
     from registry.boards import planning
 
@@ -317,7 +318,7 @@ def cite_board(name: str, as_of: str | None, as_json: bool) -> None:
 @click.option("--limit", type=click.IntRange(min=1), default=None, help="Only so many changes, the newest.")
 @json_option
 def board_changelog(name: str, limit: int | None, as_json: bool) -> None:
-    """Print what happened to a board and why, newest first: from its snapshots and the chain.
+    """Print the history of a board with reasons, newest first: from its snapshots and the chain.
 
     Models that were added or removed, evaluations that were withdrawn or scored again, keys that reviewers corrected,
     and how ranks moved.

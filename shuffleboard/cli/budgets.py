@@ -17,7 +17,7 @@ _KIND = click.argument("kind", type=click.Choice(BUDGET_KINDS))
 
 @click.group(cls=Group)
 def budgets() -> None:
-    """Set what asking providers may cost."""
+    """Limit the cost of calls to providers."""
 
 
 @budgets.command("set")
@@ -28,8 +28,8 @@ def budgets() -> None:
 def set_command(kind: str, subject: str, amount: float, as_json: bool) -> None:
     """Let an evaluation, a submission or an account's evaluations cost AMOUNT at most.
 
-    SUBJECT is the number of the evaluation or submission, or the account's name. What was spent before counts. An
-    evaluation whose budget has no room for another answer is paused; after a raise, resume it.
+    SUBJECT is the number of the evaluation or submission, or the account's name. Earlier spending counts. An
+    evaluation whose budget is too small for another answer is paused; after a raise, resume it.
     """
     settings = settings_of()
     with write_session(engine_of(settings)) as session:
@@ -60,7 +60,7 @@ def remove_command(kind: str, subject: str, as_json: bool) -> None:
 @table_options
 @json_option
 def list_command(as_json: bool) -> None:
-    """List budgets with what is spent and what calls under way can cost."""
+    """List budgets with the money spent and the most that calls under way can cost."""
     settings = settings_of()
     with read_session(engine_of(settings)) as session:
         rows = [budget_document(row) for row in session.scalars(select(Budget).order_by(Budget.kind, Budget.subject))]

@@ -22,7 +22,7 @@ def db() -> None:
 @db.command("upgrade")
 @json_option
 def upgrade_command(as_json: bool) -> None:
-    """Bring the database to the newest schema, and what ships with it (suites, published results) up to date."""
+    """Bring the database to the newest schema, and update the suites and published results that ship with it."""
     from registry.operations.migrate import upgrade
 
     revision = upgrade(settings_of().resolved_database_url())
@@ -45,7 +45,7 @@ def current_command(as_json: bool) -> None:
 @db.command("check")
 @json_option
 def check_command(as_json: bool) -> None:
-    """Exit with status 1 unless the database answers and has this code's tables and views; say what differs."""
+    """Exit with status 1 unless the database answers and has this code's tables and views; print the differences."""
     engine = get_engine(settings_of().resolved_database_url())
     state = _state(engine)
     is_current = state["revision"] == head() and not state["views"]
@@ -103,9 +103,9 @@ db.add_command(move_command)
 
 @db.command("describe")
 def describe_command() -> None:
-    """Print what the documented views and their columns mean, as metadata of Datasette.
+    """Print the meaning of the documented views and columns, as metadata for Datasette.
 
-    Give the output to Datasette with --metadata, so that its pages say it beside the data. The database must be called
+    Give the output to Datasette with --metadata, and its pages show it next to the data. The database must be called
     shuffleboard.db.
     """
     from registry.schema.documented import datasette_metadata
@@ -197,7 +197,7 @@ def _passwords(lines: TextIO | None) -> dict[str, str]:
 )
 @json_option
 def size_command(limit: int, as_json: bool) -> None:
-    """Show what takes the room: bytes by table, and by evaluation in the database and in archives.
+    """Show disk usage: bytes by table, and by evaluation in the database and in archives.
 
     An evaluation's bytes in the database are its share of the tables of predictions and texts, by its prompts.
     """
@@ -224,13 +224,13 @@ def _size(number: int | None) -> str:
 
 @db.command("prune")
 @click.option("--older-than", "days", type=int, required=True, metavar="DAYS", help="Days since the last activity.")
-@click.option("--dry-run", is_flag=True, help="Say what would be removed; remove nothing.")
+@click.option("--dry-run", is_flag=True, help="List answers that would be removed; remove nothing.")
 @json_option
 def prune_command(days: int, dry_run: bool, as_json: bool) -> None:
     """Remove the answers of evaluations abandoned long ago; never anything of a sealed one.
 
     For cancelled evaluations all answers, for failed ones the generated answers with their texts; and workers that
-    have been silent as long and scored nothing that is stored. A retry scores again what was removed.
+    have been silent as long and scored nothing that is stored. A retry scores removed prompts again.
     """
     from registry.operations.retention import prune
 

@@ -47,13 +47,15 @@ ORDER BY accuracy DESC"""
 @click.option("--exit", "exit_after", is_flag=True, help="Serve nothing, and exit when all is done.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to serve on.")
 @click.option("--port", type=click.IntRange(1, 65535), default=8000, show_default=True, help="Port to serve on.")
-@click.option("--install", default=None, help="Command that installs what workers need, run while the page is served.")
+@click.option(
+    "--install", default=None, help="Command that installs the packages of a worker, run while the page is served."
+)
 def demo(recorded: bool, exit_after: bool, host: str, port: int, install: str | None) -> None:
-    """Show what the order of options costs: recorded answers of real models, then one scored while you watch.
+    """Show how much the order of options matters: recorded answers of real models, then one scored while you watch.
 
-    Imports the answers that ship with the package, prints a board and what it says, and serves it. Then a worker asks
-    SmolLM2-135M-Instruct twelve questions, and the page follows. Everything is in one SQLite file; what is there
-    already is used again.
+    Imports the answers that ship with the package, prints a board with its conclusion, and serves it. Then a worker
+    asks SmolLM2-135M-Instruct twelve questions, and the page follows. Everything is in one SQLite file, which the next
+    run uses again.
     """
     settings = settings_of()
     if not recorded:

@@ -22,12 +22,12 @@ def embargoes() -> None:
 @embargoes.command("set")
 @click.option("--evaluation", type=int, default=None, help="Hide this evaluation.")
 @click.option("--model", default=None, help="Hide this model, NAME or NAME@REVISION, and its evaluations.")
-@click.option("--until", required=True, help="Date (its end) or time, UTC where no zone is given.")
+@click.option("--until", required=True, help="Date (its end) or time; UTC if you give no zone.")
 @json_option
 def set_command(evaluation: int | None, model: str | None, until: str, as_json: bool) -> None:
     """Hide an evaluation or a model from everyone but maintainers and its submitter, or move the end of that.
 
-    The embargo ends by itself. What is sealed and was seen cannot be hidden any more.
+    The embargo ends by itself. If an evaluation is sealed and was seen, you cannot hide it any more.
     """
     moment = parse_time(until)
     if (evaluation is None) == (model is None) or moment is None:

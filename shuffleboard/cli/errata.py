@@ -23,7 +23,7 @@ errata_option = click.option(
     default=None,
     help="By which answer keys: as published, or under the newest errata.  [default: as-published]",
 )
-note_option = click.option("--note", "why", required=True, metavar="TEXT", help="Why: what a reader should know.")
+note_option = click.option("--note", "why", required=True, metavar="TEXT", help="The reason, for readers.")
 MOST_BYTES = 64 << 20
 
 
@@ -83,10 +83,10 @@ def list_command(name: str, number: int | None, as_json: bool) -> None:
 @note_option
 @json_option
 def mark_command(name: str, question: str, status: str, answer: str | None, why: str, as_json: bool) -> None:
-    """Say of QUESTION, by its id in the file of benchmark NAME, that it is disputed or what is wrong with its key.
+    """Mark QUESTION, by its id in the file of benchmark NAME, as disputed, or its key as wrong or corrected.
 
     disputed: whether its key is right is an open question; wrong-key: it is wrong, and no option is right, or nobody
-    knows which; corrected-key: --answer is right. It takes the place of what was said of the question before.
+    knows which; corrected-key: --answer is right. It replaces an earlier mark of the question.
     """
     from registry.proof.errata import Mark, mark
 
@@ -103,7 +103,7 @@ def mark_command(name: str, question: str, status: str, answer: str | None, why:
 @note_option
 @json_option
 def take_back_command(name: str, question: str, why: str, as_json: bool) -> None:
-    """Take back what was said of QUESTION of benchmark NAME; it counts as published again."""
+    """Remove the mark of QUESTION of benchmark NAME; it counts as published again."""
     from registry.proof.errata import take_back
 
     engine = engine_of(settings_of())
@@ -151,7 +151,7 @@ def export_command(name: str, number: int | None, out: Path | None) -> None:
 @click.argument("file", type=click.Path(path_type=Path))
 @json_option
 def import_command(name: str, file: Path, as_json: bool) -> None:
-    """Import errata of benchmark NAME from FILE, in place of what this registry says of its questions.
+    """Import errata of benchmark NAME from FILE; they replace those of this registry.
 
     The file has to be about the same content. It may be written by hand: `format`, `content_digest` and under `errata`
     a list of {"question", "status", "answer", "note"}, the answer counted from 0.

@@ -99,7 +99,7 @@ _ASKED = (
         default=None,
         help="Ask only as many questions, in a drawn order, as it takes to know --metric to ± this much.",
     ),
-    click.option("--metric", default=None, help="What the precision is of.  [default: accuracy]"),
+    click.option("--metric", default=None, help="The metric with the stated precision.  [default: accuracy]"),
     click.option(
         "--confidence", type=float, default=None, help="How sure the interval is to hold the value.  [default: 0.95]"
     ),
@@ -128,7 +128,7 @@ _ASKED = (
         "--conflict-of-interest",
         default=None,
         metavar="TEXT",
-        help="What ties you to the model's maker, or none; shown on boards.  [default: not stated]",
+        help="Your tie to the model's maker, or none; shown on boards.  [default: not stated]",
     ),
 )
 
@@ -205,7 +205,7 @@ def _precision(asked: dict[str, Any]) -> dict[str, Any]:
 
 @evaluations.command("submit")
 @_asks
-@budget_option("What each evaluation may cost at most, where a provider is asked; it is paused when that is reached.")
+@budget_option("The most that each evaluation may cost, if a provider charges; it is paused when that is reached.")
 @click.option("--wait", is_flag=True, help="Wait until it is complete, with a progress bar.")
 @json_option
 def submit_command(
@@ -257,10 +257,10 @@ def submit_command(
 @click.option("--queue", type=click.Choice(QUEUES[:2]), default="cpu", show_default=True, help="Kind of device.")
 @json_option
 def complete_command(evaluation: int, priority: int, queue: str, as_json: bool) -> None:  # noqa: ARG001 - JSON
-    """Queue what EVALUATION left out: all questions, in every variant; prints {"evaluation": ID}.
+    """Queue the questions and variants that EVALUATION left out; prints {"evaluation": ID}.
 
-    For an evaluation with a stated precision, or asked until a metric was decided. What it found stays as it is: all
-    of it is another evaluation, which copies what the same engine has scored already.
+    For an evaluation with a stated precision, or asked until a metric was decided. It stays as it is:
+    the whole is another evaluation, which copies results that the same engine has scored already.
     """
     with write_session(engine_of(settings_of())) as session:
         found, new = submit_rest(session, evaluation, priority=priority, queue=queue)
@@ -274,13 +274,13 @@ def complete_command(evaluation: int, priority: int, queue: str, as_json: bool) 
 @table_options
 @json_option
 def estimate_command(as_json: bool, **asked: Any) -> None:
-    """Estimate what `submit` with the same options would cost; nothing is queued.
+    """Estimate the cost of `submit` with the same options; nothing is queued.
 
     Prompts are counted, tokens are counted on a sample of them with the model's tokenizer, and seconds follow from
-    the measured rate of the model's finished shards on that kind of device. For a model that a provider serves, what
-    it would cost follows from the price list: as its earlier answers came out, and at most. What cannot be estimated
-    is null, with the reason. With --precision they are the most that can be needed: of a model that is right on half
-    of the questions; and the other ways to the same number stand beside them: everything, each question until it is
+    the measured rate of the model's finished shards on that kind of device. For a model of a
+    provider, the cost follows from the price list: as its earlier answers came out, and at most. If something cannot be
+    estimated, it is null, with the reason. With --precision you see the most that can be needed, for a model that is
+    right on half of the questions, next to the other ways to the same number: everything, each question until it is
     decided, a sample, a sample with the answers of other models.
     """
     settings = settings_of()
@@ -743,7 +743,7 @@ def _withdrawn(engine: Engine, evaluation_id: int, kind: str, copies: list[int],
     metavar="URL",
     help="A folder or s3://bucket/prefix.  [default: SHUFFLEBOARD_ARCHIVES]",
 )
-@click.option("--dry-run", is_flag=True, help="Say what would be archived; move nothing.")
+@click.option("--dry-run", is_flag=True, help="List evaluations that would be archived; move nothing.")
 @json_option
 def archive_command(
     ids: tuple[int, ...],
@@ -757,7 +757,7 @@ def archive_command(
     """Move the predictions and texts of sealed evaluations from the database into Parquet files.
 
     Boards, pages, exports and `verify` go on as before; only queries of the SQL page must name them to find these
-    predictions. Give evaluations, or options, which all apply; what is archived already is left as it is.
+    predictions. Give evaluations, or options, which all apply; archived ones are left as they are.
     `evaluations restore` brings it back.
     """
     from registry.files.stores import store_at

@@ -30,12 +30,12 @@ _folder = click.Path(path_type=Path, file_okay=False)
 @click.option(
     "--to", "--out", "to_folder", cls=Where, type=_folder, default=None, help="Only download into this folder."
 )
-@click.option("--from", "from_folder", type=_folder, default=None, help="Read what --to has written, without the hub.")
+@click.option(
+    "--from", "from_folder", type=_folder, default=None, help="Read files that --to has written, without the hub."
+)
 @click.option("--repo", default=None, metavar="OWNER/NAME", help="A dataset without a recipe; see --columns.")
 @click.option("--files", default=None, metavar="PATTERN", help="Files of --repo, such as 'data/test-*.parquet'.")
-@click.option(
-    "--columns", multiple=True, metavar="KEY=TEXT", help="What a question is made of, such as question={Question}."
-)
+@click.option("--columns", multiple=True, metavar="KEY=TEXT", help="A part of a question, such as question={Question}.")
 @click.option(
     "--shuffle-options",
     type=click.IntRange(0, MAX_INTEGER),
@@ -45,7 +45,7 @@ _folder = click.Path(path_type=Path, file_okay=False)
 )
 @click.option("--language", default=None, help="With --repo: language of the questions (ISO 639).  [default: en]")
 @click.option("--licence", default=None, help="With --repo: licence of the questions, such as MIT.")
-@click.option("--store", is_flag=True, help="Store what --repo gives; without it, three questions are shown.")
+@click.option("--store", is_flag=True, help="Store the benchmark of --repo; without it, you see three questions.")
 @wide_option
 @json_option
 def fetch_command(
@@ -72,10 +72,10 @@ def fetch_command(
       shuffleboard benchmarks fetch ./mine.toml --revision main
     \b
     On a machine without a connection:
-      shuffleboard benchmarks fetch mmlu --to /media/stick      (where there is one)
-      shuffleboard benchmarks fetch mmlu --from /media/stick    (where there is none)
+      shuffleboard benchmarks fetch mmlu --to /media/stick      (with a connection)
+      shuffleboard benchmarks fetch mmlu --from /media/stick    (without)
     \b
-    A dataset that has no recipe; --store keeps what you see:
+    A dataset that has no recipe; --store keeps it:
       shuffleboard benchmarks fetch --repo owner/exam --files 'data/test-*.parquet'
         --columns 'id=exam-{row}' --columns 'question={text}' --columns options=choices
         --columns answer.letter=key --as exam
@@ -339,7 +339,9 @@ def _family(members: Sequence[Recipe], here: Collection[str]) -> dict[str, Any]:
 
 @click.command("fetch")
 @click.argument("name")
-@click.option("--from", "from_folder", type=_folder, default=None, help="Read what --to has written, without the hub.")
+@click.option(
+    "--from", "from_folder", type=_folder, default=None, help="Read files that --to has written, without the hub."
+)
 @click.option(
     "--to", "--out", "to_folder", cls=Where, type=_folder, default=None, help="Only download into this folder."
 )
@@ -348,7 +350,7 @@ def _family(members: Sequence[Recipe], here: Collection[str]) -> dict[str, Any]:
 def fetch_suite_command(
     name: str, from_folder: Path | None, to_folder: Path | None, revision: str | None, as_json: bool
 ) -> None:
-    """Fetch the benchmarks of a suite that are not here yet, and make a board where the suite has none.
+    """Fetch the benchmarks of a suite that are not here yet, and make a board if the suite has none.
 
     \b
       shuffleboard suites fetch goliakova-17

@@ -74,7 +74,7 @@ def models() -> None:
 @click.option(
     "--merged/--unmerged",
     default=None,
-    help="Add the adapter to the weights, or compute it beside them (default): the numbers differ.",
+    help="Add the adapter to the weights, or compute it separately (default): the numbers differ.",
 )
 @click.option("--family", default=None, help="Family shown on the board, such as SmolLM2.")
 @click.option("--developer", default=None, help="Who made it.")
@@ -106,7 +106,7 @@ def add_command(
     An adapter is registered with its base: --base names a registered model, or --kind and --location its files.
 
     An endpoint must be listed in the file that SHUFFLEBOARD_ENDPOINTS names, and is asked whether it serves the model.
-    Its key is never given here: the file says where workers find it.
+    Its key is never given here: the file names the place of the key.
     """
     settings = settings_of()
     if len(adapters) > 1:

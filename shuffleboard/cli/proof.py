@@ -31,7 +31,7 @@ MAX_PEM = 1_000_000
 @click.argument("other_id", type=int, required=False)
 @json_option
 def provenance(evaluation_id: int, other_id: int | None, as_json: bool) -> None:
-    """Show where an evaluation's numbers come from, or how they differ from another's.
+    """Show the origin of an evaluation's numbers, or the differences from another's.
 
     With one id: specification, files, prompts, seeds, engines, workers, copies, seal, its place in the chain. With two:
     every fact that differs between them, by group, and how many are the same.
@@ -127,7 +127,7 @@ def verify(
     board: str | None,
     as_json: bool,
 ) -> None:
-    """Recompute what is stored of a sealed evaluation, or check a published board; status 1 when anything differs.
+    """Recompute a sealed evaluation from its answers, or check a published board; status 1 if anything differs.
 
     Prompts, leaf digests, seal, question scores, PriDe, metrics with their intervals, analyses, copies, snapshots, and
     the chain. Every difference is reported with its evaluation and question. --rescore gives the model some of the
@@ -301,10 +301,10 @@ def verify_chain(head: str | None, as_json: bool) -> None:
 @chain.command("sign")
 @json_option
 def sign_chain(as_json: bool) -> None:
-    """Sign the head with the registry's key, and have the signature timestamped where that is set up.
+    """Sign the head with the registry's key, and have the signature timestamped if that is set up.
 
     A head that the key has signed already is not signed again. `shuffleboard publish`, archives, workers and beat sign
-    as well, where there is a key. Others check it with `shuffleboard verify --public`.
+    as well, if there is a key. Others check it with `shuffleboard verify --public`.
     """
     settings = settings_of()
     with write_session(engine_of(settings)) as session:
@@ -326,13 +326,13 @@ def chain_key() -> None:
 
 
 @chain_key.command("new")
-@click.option("--replace", is_flag=True, help="In place of the key there is, which is kept beside it under its name.")
+@click.option("--replace", is_flag=True, help="Replace the key; the old one is kept next to it under its name.")
 @json_option
 def new_chain_key(replace: bool, as_json: bool) -> None:
     """Make a key, in a file that only its owner may read.
 
     The file is SHUFFLEBOARD_SIGNING_KEY, or chain-key.pem in the data directory. Keep it out of backups of the
-    database: whoever has both can sign what they like. What a replaced key signed stays valid.
+    database: anyone with both can sign in your name. Signatures of a replaced key stay valid.
     """
     path = key_path(settings_of())
     fingerprint, moved = new_key(path, replace=replace)
@@ -376,7 +376,7 @@ def link_row(link: ChainLink) -> dict[str, Any]:
 @table_options
 @json_option
 def drift(evaluation_id: int, other_id: int, as_json: bool) -> None:
-    """Show what changed between two evaluations of the same prompts on the same model.
+    """Show the changes between two evaluations of the same prompts on the same model.
 
     Replicates, or two revisions of a model such as two precisions: answers that flipped, the largest change in a
     probability, the effect on every metric, and which parts of the engines' fingerprints differ.

@@ -129,7 +129,7 @@ def prompt_command(
 
     The continuations that are scored, or the answers that a generated text is matched with, follow on stderr. With a
     chat template the turns are shown, each under its role: the model's own template formats them. With --every each
-    prompt stands below its variant's ordinal and name.
+    prompt is printed below its variant's ordinal and name.
     """
     if every and variant is not None:
         raise UsageError("give either --variant or --every")
@@ -188,7 +188,7 @@ def _of_variant(documents: list[dict[str, Any]], variant: int | None, variants: 
 @click.argument("file", type=click.Path(path_type=Path))
 @json_option
 def read_command(name: str, file: Path, as_json: bool) -> None:
-    """Show what protocol NAME reads in the outputs of FILE; nothing is asked and nothing is stored.
+    """Show the answers that protocol NAME reads in the outputs of FILE; nothing is asked and nothing is stored.
 
     FILE is JSON Lines, one output a line:
 

@@ -26,7 +26,7 @@ def publish(board: str, to: Path, as_json: bool) -> None:
 
     The site has the board and all that leads to it: models, evaluations, questions of public benchmarks, charts, the
     guide of the metrics, snapshots, and the results as Parquet files with a page that queries them in the browser.
-    Pages work without scripts. Run it again to bring the site up to date: only what changed is written.
+    Pages work without scripts. Run it again to update the site: only changed files are written.
     """
     from web.publishing import publish as write
 

@@ -22,7 +22,7 @@ def published() -> None:
 def list_command(paper: str | None, metric: str | None, as_json: bool) -> None:
     """List results published in papers, with the digits they print. None of them was measured here.
 
-    Where a published metric means the same as one of this registry, its name and its value in this registry's unit are
+    If a published metric means the same as one of this registry, its name and its value in this registry's unit are
     shown next to it.
     """
     with read_session(engine_of(settings_of())) as session:

@@ -46,7 +46,7 @@ def metrics(
 ) -> None:
     """Show an evaluation's metrics. Undefined ones are null.
 
-    Where prompts were asked several times, also how often answers differ when nothing changed, and how much more often
+    If prompts were asked several times, also how often answers differ when nothing changed, and how much more often
     when the order did: see `shuffleboard statistics noise`.
     """
     with read_session(engine_of(settings_of())) as session:

@@ -23,7 +23,7 @@ def schedules() -> None:
 @click.option("--model", default=None, help="With --board: NAME or NAME@REVISION.")
 @click.option("--every", "every_days", type=int, default=7, show_default=True, help="Days from one run to the next.")
 @click.option("--questions", type=int, required=True, help="How many are asked each time: the first in file order.")
-@budget_option("What one run of a schedule may cost at most, where a provider is asked.")
+@budget_option("The most that one run of a schedule may cost, if a provider charges.")
 @json_option
 def add_command(
     evaluation: int | None,

@@ -38,7 +38,7 @@ def compare(first: int, second: int, as_json: bool) -> None:
     """Compare two evaluations of one benchmark, question by question.
 
     Every metric as FIRST minus SECOND over the questions that both have, with the interval by which boards
-    form tiers, and McNemar's mid-p value where a question is either right or wrong.
+    form tiers, and McNemar's mid-p value if a question is either right or wrong.
     """
     from registry.studies.comparing import compare_evaluations
 
@@ -89,7 +89,7 @@ def noise(evaluation_ids: tuple[int, ...], noise_from: int | None, as_json: bool
     """Separate repeat noise from order effects.
 
     Repeat noise: how often two answers to the same prompt differ. Order effect: how much more often they differ when
-    the order differs. With one ID, all its sealed replicates are used; where another evaluation of the same model
+    the order differs. With one ID, all its sealed replicates are used; if another evaluation of the same model
     revision, benchmark version and protocol repeats prompts of more of its questions, the noise is taken from that.
     """
     from registry.studies.noise import noise_of_replicates
@@ -111,7 +111,7 @@ def noise(evaluation_ids: tuple[int, ...], noise_from: int | None, as_json: bool
 @table_options
 @json_option
 def axes(evaluation_id: int, as_json: bool) -> None:
-    """Tell what moves the accuracy: the order, the wording, noise, asking again.
+    """Show how far the accuracy moves with the order, the wording, noise and asking again.
 
     For an evaluation under a product of variant kinds, such as 'cyclic*wording', and its sealed replicates. An axis
     moves the accuracy by the standard deviation over its levels while all else stays as it is, in percentage points.
@@ -166,7 +166,7 @@ def axes(evaluation_id: int, as_json: bool) -> None:
 def wordings(evaluation_id: int, axis: str | None, as_json: bool) -> None:
     """Show the accuracy over wordings: its 5 %, 50 % and 95 % quantiles.
 
-    They are exact where every question was asked in every wording. Where only a sample of the cells was asked, as under
+    They are exact if every question was asked in every wording. If only a sample of the cells was asked, as under
     'wording*sample:cells=2', they are estimated, with their standard error.
     """
     from registry.studies.wordings import wordings_document
@@ -192,7 +192,7 @@ def consistency(evaluation_id: int, as_json: bool) -> None:
     """Show SCORE's consistency rate, as it is defined and as lm-evaluation-harness computes it.
 
     The first is the metric score: the share of pairs of a question's answers that are equal. The harness counts pairs
-    of all questions together, and two texts without an answer as equal where they are the same text.
+    of all questions together, and two texts without an answer as equal if they are the same text.
     """
     from registry.studies.wordings import consistency_document
 

@@ -98,12 +98,12 @@ def show_command(submission_id: int, as_json: bool) -> None:
     show_default=True,
     help="Higher is scored first.",
 )
-@budget_option("What the submission may cost at most, where a provider is asked; it is paused when that is reached.")
+@budget_option("The most that the submission may cost, if a provider charges; it is paused when that is reached.")
 @json_option
 def approve_command(
     submission_id: int, reason: str | None, queue: str, priority: int, budget: float | None, as_json: bool
 ) -> None:
-    """Approve a submission: register its model and queue what the suite still needs of it.
+    """Approve a submission: register its model and queue the missing evaluations of the suite.
 
     Without a broker the model's files are fetched and hashed here, as `models add` does; otherwise a worker does that,
     and the evaluations are queued as soon as it is done.

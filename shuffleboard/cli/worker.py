@@ -44,7 +44,7 @@ from workers.stopping import leave_in_time, stop_on_signals
     "--memory",
     type=click.IntRange(min=1),
     default=None,
-    help="MiB that scoring may use besides the model. Default: 2048; on a GPU, three quarters of what is free.",
+    help="MiB that scoring may use besides the model. Default: 2048; on a GPU, three quarters of the free memory.",
 )
 @click.option(
     "--unload-after",

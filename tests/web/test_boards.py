@@ -71,7 +71,7 @@ def test_a_board_says_how_sure_it_is(own):
     assert {tuple(value["all_rank_interval"]) for value in (first, *others)} == {(1, 5)}
     assert {value["all_tier"] for value in (first, *others)} == {1}
     page = body(own.client, "/boards/main/scrutiny")
-    assert "On fewer than 30 questions no models are told apart." in page
+    assert "On fewer than 30 questions no models are distinguished." in page
     # Alpha is right on all eight, silent on all but one.
     assert document["fragile"]["worst_accuracy@cyclic"]["removal"] == {
         "questions": 1,

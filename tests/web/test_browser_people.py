@@ -81,7 +81,7 @@ def test_from_the_first_admin_to_a_model_on_the_board(
         # The submitter makes a token, which works, and asks for a model.
         enter(opened, base, "sam")
         opened.goto(f"{base}/account")
-        opened.get_by_label("Name (where it will be used)").fill("nightly")
+        opened.get_by_label("Name (of the program that will use it)").fill("nightly")
         opened.get_by_role("button", name="Create token").click()
         token = opened.locator("#secret").inner_text()
         headers = {"Authorization": f"Bearer {token}"}

@@ -426,7 +426,7 @@ def test_the_matrix_of_a_question_is_what_the_imported_lines_say(drawn):
     page = drawn.client.get(address(drawn, "/evaluations/{cyclic}/questions/{question}")).text
     lines = [line for line in drawn.outputs.lines["leaning", "cyclic", "symbols"] if line["question_id"] == "m4"]
     chosen = {variant: line["order"][line["position"]] for variant, line in enumerate(lines)}
-    count, mean_row, *rows = cells(page, "What was chosen in each variant")
+    count, mean_row, *rows = cells(page, "Choices in each variant")
     assert count[1:] == [str(list(chosen.values()).count(option)) for option in range(5)]
     for variant, (line, row) in enumerate(zip(lines, rows, strict=True)):
         shares = [math.exp(value) for value in line["logprobs"]]

@@ -249,7 +249,7 @@ def test_a_board_names_whom_it_does_not_rank_and_leaves_them_out_of_its_chart(si
     assert document["chance"] == {"accuracy@imported": 0.25}
     page = words(site.client.get("/boards/records").text)
     assert f"Not ranked by worst accuracy: recorded . {reason}. To add what is missing: {asking}" in page
-    assert "What the order decides" not in page
+    assert "How much the order matters" not in page
     _, err = command(site, "boards", "show", "records")
     assert f"Not ranked: recorded. {reason}." in err
     assert asking in err

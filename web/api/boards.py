@@ -102,7 +102,7 @@ def snapshots(board: BoardName) -> Response:
 
 @get("/boards/<board>/changelog", documents.BoardChangelog, tag="boards")
 def board_changelog(board: BoardName) -> Response:
-    """What happened to a board, newest first: from its snapshots, withdrawals, errata and the chain."""
+    """The history of a board, newest first: from its snapshots, withdrawals, errata and the chain."""
     return answer(changelog_document(session(), shown_board(board).name))
 
 

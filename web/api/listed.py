@@ -76,7 +76,7 @@ class ErrataQuery(Query):
 
 @get("/benchmarks/<benchmark>/errata", documents.ErrataList, tag="registry")
 def benchmark_errata(benchmark: BenchmarkName, query: ErrataQuery) -> Response:
-    """What reviewers say of a benchmark's questions: disputed, a wrong key, or the right one; with a digest to cite."""
+    """Reviewers' notes on a benchmark's questions: disputed, a wrong key, or the right one; with a digest to cite."""
     version_id = version_of(benchmark, query.version)[1]["benchmark_version_id"]
     found = errata_of(session(), version_id, query.number)
     return answer(

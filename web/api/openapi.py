@@ -41,8 +41,8 @@ _OF_BODIES: Final = (
     HTTPStatus.UNPROCESSABLE_ENTITY,
 )
 _TAGS: Final = {
-    "results": "Evaluations: what was measured, question by question, and where it comes from.",
-    "registry": "What is registered: models, benchmarks, protocols, metrics, and the queue.",
+    "results": "Evaluations: results, question by question, and their origin.",
+    "registry": "Registered things: models, benchmarks, protocols, metrics, and the queue.",
     "boards": "Suites, boards and their snapshots.",
     "submissions": "Submitting models for evaluation on a suite, and deciding on submissions.",
     "webhooks": "URLs that are notified of events.",

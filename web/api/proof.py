@@ -22,7 +22,7 @@ from web.responses import session
 
 @get("/evaluations/<evaluation_id>/provenance/<other_id>", documents.ProvenanceDifference, tag="results")
 def provenance_difference(evaluation_id: EvaluationId, other_id: OtherId) -> Response:
-    """What differs between the provenances of two evaluations, and what does not, by group."""
+    """Differences and agreements between the provenances of two evaluations, by group."""
     sides = (queries.evaluation(session(), item) for item in (evaluation_id, other_id))
     return answer(compare_provenance(*map(comparable_provenance_of, sides)))
 
@@ -36,14 +36,14 @@ class DriftQuery(Query):
 
 @get("/drift", documents.Drift, tag="results", conflicts=True)
 def drift(query: DriftQuery) -> Response:
-    """What changed between two evaluations of the same prompts on the same model."""
+    """Changes between two evaluations of the same prompts on the same model."""
     left, right = (queries.evaluation(session(), item) for item in (query.left, query.right))
     return answer(drift_of(left, right))
 
 
 @get("/schedules", documents.ScheduleList, tag="results")
 def schedules() -> Response:
-    """Evaluations of endpoints' models that are asked again every few days, with what each run found."""
+    """Evaluations of endpoints' models that are asked again every few days, with the result of each run."""
     return answer({"items": schedule_documents(session())})
 
 

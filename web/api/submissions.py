@@ -108,7 +108,7 @@ def submission(submission_id: SubmissionId) -> Response:
 
 @get("/submissions/<submission_id>/estimate", documents.SubmissionEstimate, tag="submissions", scope="submit")
 def submission_cost(submission_id: SubmissionId) -> Response:
-    """What a submission would cost now, in tokens, time and money; `problem` says why it could not be queued.
+    """The cost of a submission now, in tokens, time and money; `problem` says why it could not be queued.
 
     What is not known is null. A submitter is told of the benchmarks that they may see.
     """
@@ -128,7 +128,7 @@ def submission_cost(submission_id: SubmissionId) -> Response:
     conflicts=True,
 )
 def approve_submission(submission_id: SubmissionId, body: bodies.ApprovalBody) -> Response:
-    """Registers the model and queues what the suite lacks of it, at once or as soon as a worker has its files."""
+    """Registers the model and queues its missing evaluations of the suite, at once or as soon as a worker has its files."""
     with write_session(engine()) as database:
         approved = approve(
             database,

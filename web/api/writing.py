@@ -224,12 +224,14 @@ def submit_evaluations(body: bodies.EvaluationBody) -> Response:
     conflicts=True,
 )
 def estimate_evaluations(body: bodies.EvaluationBody) -> Response:
-    """Estimates what queueing the same would cost; nothing is queued. Unknown values are null, with the reason."""
+    """Estimates the cost of the same evaluations; nothing is queued. Unknown values are null, with the reason."""
     return answer(estimates(engine(), _plan(body), body.queue, _no_tokeniser))
 
 
 def _no_tokeniser(_revision: ModelRevision) -> NoReturn:
-    raise ModelError("the website has no tokenizers; `shuffleboard evaluations estimate` counts tokens beside a worker")
+    raise ModelError(
+        "the website has no tokenizers; `shuffleboard evaluations estimate` counts tokens on a host with the worker packages"
+    )
 
 
 def _move(evaluation_id: int, action: str) -> Response:
@@ -305,7 +307,7 @@ def retry_evaluation(evaluation_id: EvaluationId) -> Response:
     conflicts=True,
 )
 def complete_evaluation(evaluation_id: EvaluationId) -> Response:
-    """Queues what an evaluation left out, all questions in every variant, as an evaluation of its own.
+    """Queues the questions and variants that an evaluation left out, as an evaluation of its own.
 
     What it found stays as it is; what the same engine has scored is copied.
     """
@@ -379,7 +381,7 @@ def evaluation_metric_values(evaluation_id: EvaluationId, query: MetricsQuery) -
 
 @get("/evaluations/<evaluation_id>/verification", documents.Verification, tag="results", scope="maintain")
 def verification(evaluation_id: EvaluationId) -> Response:
-    """Recomputes what is stored of a sealed evaluation and lists what differs, as `shuffleboard verify` does.
+    """Recomputes a sealed evaluation from its answers and lists the differences, as `shuffleboard verify` does.
 
     This takes as long as the evaluation is large.
     """

@@ -109,7 +109,7 @@ def _written(place: Place, prediction: Mapping[str, Any], detail: Any, finder: P
     text = members(place, prediction, "prediction", str)
     if not isinstance(detail, dict):
         place.reject(
-            "is a generated text, and no results beside the predictions (results/MODEL/DATASET.json) say which letter "
+            "is a generated text, and no results next to the predictions (results/MODEL/DATASET.json) say which letter "
             "the evaluator read from it; run OpenCompass with --dump-eval-details, and import within its folder"
         )
     question, following = finder.find(place, _prompt(place, prediction.get("origin_prompt")))
@@ -175,7 +175,7 @@ def _results(path: Path) -> tuple[Mapping[str, Any], float | None]:
         return {}, None
     document = load_json(file)
     if not isinstance(document, dict):
-        raise IngestError(f"{file.name}: the results beside the predictions are not an object; remove the file")
+        raise IngestError(f"{file.name}: the results next to the predictions are not an object; remove the file")
     details = document.get("details")
     if isinstance(details, list):
         details = {str(number): detail for number, detail in enumerate(details)}
