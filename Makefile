@@ -137,7 +137,7 @@ check: setup ## Lint, formatting, types, imports, English
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m tests.prose --counts
+	$(BIN)/python -m tests.prose
 
 format: setup ## Format the code and repair what the linter can
 	$(BIN)/ruff format .

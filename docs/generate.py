@@ -40,13 +40,14 @@ Every command answers `--help` (or `-h`). Exit status: 0 done, 1 a problem with 
 message says what to correct. With `--json`, standard output holds exactly one JSON document; progress, notes and logs
 go to standard error.
 
-Names of models and benchmarks consist of letters, digits, `.`, `_` and `-`. Where a command takes a model or a
+Names of models and benchmarks consist of letters, digits, `.`, `_` and `-`. If a command takes a model or a
 benchmark, `NAME` means the newest one and `NAME@…` a certain revision number or version.
 
 Three options are the same everywhere and not repeated below. `--json` prints one JSON document; a thing's own name is
 under `name` in it, an evaluation's number under `evaluation`. `--columns NAME,…` chooses a table's columns, including
 some that are not shown otherwise; `--wide` shows all of them. Otherwise a table fits the terminal: names are shortened,
-what all rows share stands above the table, and the least important columns go first. In a pipe, a table is complete.
+values that all rows share are printed above the table, and the least important columns go first. In a pipe, a table is
+complete.
 
 `shuffleboard --version` shows the version. `shuffleboard completion --install` makes the Tab key complete commands,
 options and values in bash, zsh and fish.
@@ -145,7 +146,7 @@ SETTING_GROUPS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
         ("oidc_issuer", "oidc_name", "oidc_client_id", "oidc_client_secret", "oidc_scopes", "oidc_roles"),
     ),
     "SQL page": (
-        "Queries are answered from files, alike on both engines: [the SQL page](sql.md#the-sql-page).",
+        "Queries are answered from files, the same on both engines: [the SQL page](sql.md#the-sql-page).",
         (
             "sql_rows",
             "sql_seconds",
@@ -168,11 +169,11 @@ METRICS: Final = """\
 
 <!-- Written by docs/generate.py: edit the code it reads, then run it again. -->
 
-What each number on a board means; the website shows the same under `/metrics-guide`. The definitions are Python
+The meaning of each number on a board; the website shows the same under `/metrics-guide`. The definitions are Python
 functions; the SQL views [`question_metrics`](views.md#question_metrics), [`scope_metrics`](views.md#scope_metrics) and
 [`run_metrics`](views.md#run_metrics) serve the same numbers. For all of them:
 
-- **Answers are contents.** What counts is the option behind the label that was chosen, never the label.
+- **Answers are contents.** Only the option behind the chosen label counts, never the label.
 - **No valid answer** is wrong, and equal to nothing, not even to another missing answer.
 - **Undefined is null**, never zero. While variants of a question are still missing, it has no values over variants.
 - **Range**, unless stated: 0 … 1, higher is better.
@@ -180,7 +181,7 @@ functions; the SQL views [`question_metrics`](views.md#question_metrics), [`scop
   stored with the value. Formulas are for one question unless they say otherwise.
 - **Orders** are the variants that show the question with exactly its own options. The **original** is the lowest
   variant that shows the question as the benchmark has it.
-- **Equations before programs.** Where a paper's released program and its equations differ, the equations hold
+- **Equations before programs.** If a paper's released program and its equations differ, the equations hold
   ([decision 0010](decisions/0010-where-the-papers-disagree.md)). "Published otherwise" says where.
 """
 
@@ -194,7 +195,7 @@ VIEWS: Final = """\
 <!-- Written by docs/generate.py: edit the code it reads, then run it again. -->
 
 The views have the same names and columns on PostgreSQL and on SQLite. Columns are added at the end; none is renamed or
-moved within a release series. How to query them: [sql.md](sql.md). What the metrics mean: [metrics.md](metrics.md).
+moved within a release series. How to query them: [sql.md](sql.md). Their meaning: [metrics.md](metrics.md).
 
 NULL always means *not known* or *undefined*, never zero; the last column below says when. Types: an **id** is a number
 that only this database gives meaning to; a **count** is a whole number; a **flag** is a boolean (0 and 1 on SQLite); a
@@ -249,7 +250,7 @@ def pages() -> dict[Path, str]:
         DOCS / "views.md": "\n".join(_views()) + "\n",
         DOCS / "third-party.md": "\n".join(_third_party()) + "\n",
         TYPES: "\n".join(_answer_rows()) + "\n",
-        **{path: _with_addresses(path.read_text(encoding="utf-8")) for path in ADDRESSED},
+        **{path: _with_addresses(path.read_text(encoding="utf-8")) for path in ADDRESSED if path.exists()},
     }
 
 

@@ -90,7 +90,7 @@ class Settings(BaseSettings):
         default=1 << 30,
         ge=1 << 20,
         description=(
-            "What an imported file may come to when it is unpacked, in bytes; a benchmark or a JSON document, which is "
+            "Largest size of an imported file when unpacked, in bytes; of a benchmark or a JSON document, which is "
             "held in memory, a quarter of it."
         ),
     )
@@ -126,7 +126,7 @@ class Settings(BaseSettings):
     keep_thoughts: bool = Field(
         default=True,
         description=(
-            "Whether the thoughts of models are stored; false: only their digests and lengths, beside the answers."
+            "Whether the thoughts of models are stored; false: only their digests and lengths, with the answers."
         ),
     )
     markers: str = Field(

@@ -152,7 +152,7 @@ class LeaderboardColumns(MetricValues):
     chance: Annotated[float | None, Field(description="Accuracy that guessing gives: the mean of 1 / number of options.")]
     sampled_for: Annotated[str | None, Field(description="A sample of the questions estimates this metric to a stated precision; the metrics are estimates.")]
     stopped_for: Annotated[str | None, Field(description="Each question is asked only until this metric is decided; what else that decides is exact, the rest NULL.")]
-    conflict_of_interest: Annotated[str | None, Field(description="What its submitter stated: none, or what ties them to the model's maker.")]
+    conflict_of_interest: Annotated[str | None, Field(description="The statement of its submitter: none, or their tie to the model's maker.")]
     lists_options: Annotated[bool, Field(description="Whether its prompts list the options; if not, every order of them shows the same prompt, and nothing is known about orders.")]
 
 

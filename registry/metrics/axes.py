@@ -283,7 +283,7 @@ def _of_axis(axis: _Axis) -> tuple[Metric, ...]:
         metric(
             "variance",
             f"Shared variance of {axis.levels}",
-            "What {} does to all questions alike: the variance component of its main effect.",
+            "The effect that {} has on all questions equally: the variance component of its main effect.",
             r"\sigma^2(\text{axis})",
             shared_variance,
             (
@@ -303,7 +303,7 @@ def _of_axis(axis: _Axis) -> tuple[Metric, ...]:
         metric(
             "question_variance",
             f"Variance of {axis.levels} by question",
-            "What {} does to single questions: the variance component of its interaction with them.",
+            "The effect that {} has on single questions: the variance component of its interaction with them.",
             r"\sigma^2(\text{question} \times \text{axis})",
             question_variance,
             (

@@ -38,7 +38,7 @@ FAMILIES: Final = (
     Family(
         "probabilities",
         "Probabilities",
-        "What the probabilities of the labels say beyond the answer. They are renormalised over the labels shown; a "
+        "Information in the labels' probabilities beyond the answer. They are renormalised over the labels shown; a "
         "question is undefined as soon as one of its orders has none.",
         (*probability.METRICS, *pride.METRICS),
     ),
@@ -59,16 +59,16 @@ FAMILIES: Final = (
     ),
     Family(
         "npsq",
-        "What the question adds: NPSQ",
-        "Every option is scored twice, with the question and with the question replaced by an empty string. What is "
-        "left without it is owed to the options alone. The base of the logarithm does not matter; ties go to the "
+        "Effect of the question: NPSQ",
+        "Every option is scored twice, with the question and with the question replaced by an empty string. The "
+        "score left without it comes from the options alone. The base of the logarithm does not matter; ties go to the "
         "lowest position.",
         npsq.METRICS,
     ),
     Family(
         "axes",
-        "What moves the accuracy",
-        "What one thing that was varied does while all else stays: the order of the options, the wording, noise, "
+        "Axes that move the accuracy",
+        "The effect of one varied thing while all else stays: the order of the options, the wording, noise, "
         "asking again. In the formulas a is one of the A levels of the axis, b one of the B combinations of all "
         "others, and x the right option. Only questions that were asked in one full set of combinations count. The "
         "average accuracy over all of them is `average_accuracy`, whichever axis one looks at.",

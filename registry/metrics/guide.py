@@ -77,7 +77,7 @@ BETWEEN: Final = (
         formulas=(r"\text{SCORE}_{\text{first}} - \text{SCORE}_{\text{second}}",),
         sources=(nowak("Eq. 5"),),
         needs="`score` under both protocols, in the paper over `answer-moving`. A model that follows a shortcut "
-        "everywhere looks consistent, so it is read beside `variance_ratio`.",
+        "everywhere looks consistent, so read it next to `variance_ratio`.",
         example=Example(
             examples.STEADY,
             "b, b, b, c has the SCORE 3/6 and b, b, b, b has 6/6: .5 − 1.",
@@ -138,12 +138,12 @@ ABOVE_CHANCE: Final = Guessing(
         (
             "Guessing is one draw among the options for each prompt, so a question is right in every order by luck "
             "once in k to the power of M: in four options and four orders, .004. "
-            "Where questions differ in their numbers of options, c is the mean over the questions: of two and ten "
+            "If questions differ in their numbers of options, c is the mean over the questions: of two and ten "
             "options it is (.5 + .1)/2 = .3."
         ),
         (
             "Example: an accuracy of .625 in four options is (.625 − .25)/(1 − .25) = 0.5. Intervals are those of the "
-            "metric on the new scale, since c is known exactly. Ranks do not change: whoever was asked the same has "
+            "metric on the new scale, since c is known exactly. Ranks do not change: models asked the same have "
             "the same c."
         ),
     ),

@@ -193,7 +193,7 @@ METRICS: Final = (
         name="strong_accuracy",
         label="Strong accuracy",
         better="higher",
-        summary="Where the first order is right, the share of orders with the same answer.",
+        summary="If the first order is right, the share of orders with the same answer.",
         formulas=(r"\text{SAcc} = [ m_1 = a ] \cdot \frac{1}{|R|} \sum_{j=1}^{|R|} [ m_1 = m_j ]",),
         sources=(goliakova("Eq. 3, SAcc"),),
         needs=TWO_PROMPTS,

@@ -254,7 +254,7 @@ METRICS: Final = (
         name="order_loss",
         label="Order loss",
         better="lower",
-        summary="What changing the order costs, chance removed: right twice in one order less right in two orders.",
+        summary="The cost of changing the order, chance removed: right twice in one order less right in two orders.",
         formulas=(r"L_2 = S_2 - D_2",),
         sources=_SOURCES,
         needs=_NEEDS,
@@ -297,7 +297,7 @@ METRICS: Final = (
         example=Example(
             examples.REPEATED_ORDERS,
             "First question: by the second answers the second order is worst, and its first answer is right, 1; by the "
-            "first answers both are alike, and their second answers are right and wrong, 1/2. Second question: 0 and "
+            "first answers both are equal, and their second answers are right and wrong, 1/2. Second question: 0 and "
             "0. (3/4 + 0)/2.",
             "0.375",
         ),

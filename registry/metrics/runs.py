@@ -118,7 +118,7 @@ METRICS: Final = (
         sources=_TABLES,
         needs=_MOVED,
         example=Example(examples.THREE_RUNS, "|.6 − .75|.", "0.15"),
-        differs="The printed differences are taken from the moved runs, although the mean printed beside them is over "
+        differs="The printed differences are taken from the moved runs, although the mean printed next to them is over "
         "all runs.",
         definition_version=2,
         averaging=OverRuns(accuracy_abs_diff, "abs(spread.original - spread.mean_moved)"),

@@ -250,9 +250,9 @@ def board_power(
 ) -> None:
     """Print the smallest difference that a board could detect, before any model has answered: NAME, or NAME@VERSION.
 
-    For two models, and for any two of so many that are all compared at once; by the share of questions on which only one
-    of the two is right. If the board has results, you also see the difference that it detects with the real variation
-    of its models.
+    For two models, and for any two of so many that are all compared at once; by the share of questions on which only
+    one of the two is right. If the board has results, you also see the difference that it detects with the real
+    variation of its models.
     """
     from registry.boards import planning
 

@@ -128,7 +128,7 @@ def submission_cost(submission_id: SubmissionId) -> Response:
     conflicts=True,
 )
 def approve_submission(submission_id: SubmissionId, body: bodies.ApprovalBody) -> Response:
-    """Registers the model and queues its missing evaluations of the suite, at once or as soon as a worker has its files."""
+    """Registers the model and queues the missing evaluations, at once or as soon as a worker has its files."""
     with write_session(engine()) as database:
         approved = approve(
             database,

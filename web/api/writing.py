@@ -230,7 +230,7 @@ def estimate_evaluations(body: bodies.EvaluationBody) -> Response:
 
 def _no_tokeniser(_revision: ModelRevision) -> NoReturn:
     raise ModelError(
-        "the website has no tokenizers; `shuffleboard evaluations estimate` counts tokens on a host with the worker packages"
+        "the website has no tokenizers; `shuffleboard evaluations estimate` counts tokens where a worker runs"
     )
 
 
