@@ -27,6 +27,7 @@ from web import (
     share_links,
 )
 from web.api import uploads
+from web.charts.spans import SPANS
 from web.pages import (
     administration,
     assessment,
@@ -118,7 +119,8 @@ def create_app(settings: Settings | None = None, *, database_url: str | None = N
     app.url_map.converters["int"] = _Id
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.jinja_env.filters.update(formats.FILTERS)
-    app.jinja_env.globals.update(formats.GLOBALS, static=_static_urls(app), here=links.here, there=links.there)
+    app.jinja_env.globals.update(formats.GLOBALS, **SPANS)
+    app.jinja_env.globals.update(static=_static_urls(app), here=links.here, there=links.there)
     app.jinja_env.globals.update(
         pictures_of=share_links.pictures_of,
         preview_of_page=share_links.preview_of_page,

@@ -1,6 +1,7 @@
 """How values are formatted on a page. NULL is a dash with its reason, never a zero."""
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import lru_cache
@@ -15,7 +16,7 @@ from registry.results.chance import CORRECTED
 from registry.results.designs import sampled_label, stopped_label
 from registry.results.selectables import Row
 from registry.verdicts.comparisons import of_neighbours
-from registry.verdicts.facts import GUESSING, Facts, no_better_than_guessing
+from registry.verdicts.facts import GUESSING, no_better_than_guessing
 
 DASH: Final = "–"
 UNIT: Final = "\u202f%"
@@ -33,7 +34,7 @@ def metric_text(metric: str, value: float | None) -> str:
     return f"{value:.1f}\u202f%" if unit == "percent" else f"{value:.3f}"
 
 
-def interval_text(metric: str, low: float, high: float) -> str:
+def interval_text(metric: str, low: float | None, high: float | None) -> str:
     """An interval of a metric in its unit, which is written once."""
     texts = metric_text(metric, low), metric_text(metric, high)
     return f"{texts[0].removesuffix(UNIT).removesuffix(' points')}–{texts[1]}"
@@ -197,33 +198,11 @@ def scope_name(scope: str) -> tuple[str, str]:
     return (name, kind) if colon else _SCOPES.get(scope, (scope, ""))
 
 
-def range_bar(row: Row) -> dict[str, Any] | None:
-    """Geometry of the bar from worst accuracy to accuracy, 0 to 100 along x; None where there is nothing to draw.
-
-    style: `lost`, or `unsure` where chance may be part of what is lost. words: what the bar says.
-    """
-    accuracy, worst = row.get("accuracy"), row.get("worst_accuracy")
-    facts: Facts | None = row.get("facts")
-    if accuracy is None or worst is None or (facts is not None and (facts.unreadable or not facts.tested)):
-        return None
-    unsure = facts is not None and facts.samples is not False
-    average = row.get("average_accuracy")
-    return {
-        "accuracy": round(100 * accuracy, 2),
-        "worst": round(100 * worst, 2),
-        "average": None if average is None else round(100 * average, 2),
-        "style": "unsure" if unsure else "lost",
-        "words": f"{points(accuracy - worst)} apart{', of which chance may be part' if unsure else ''}",
-        "chance": None if row.get("chance") is None else round(100 * row["chance"], 2),
-    }
-
-
 def brief_cell(metric: str, row: Row, url: str) -> Markup:
-    """A value of a row of the leaderboard as a link to its evaluation, and a line below it.
+    """A value of a row of the leaderboard as a link to its evaluation, which names its interval when pointed at.
 
-    The line has what is always said (no better than guessing; over how many of the questions, where not over all), and
-    the interval, which is shown once the row is pointed at or has the focus. url: safe in HTML. In Python, since a page
-    has hundreds of these.
+    Below it stands what is always said: no better than guessing; over how many of the questions, where not over all.
+    url: safe in HTML. In Python, since a page has hundreds of these.
     """
     found = row["counts"].get(metric)
     scaled_value = row.get("above_chance", {}).get(metric)
@@ -231,21 +210,17 @@ def brief_cell(metric: str, row: Row, url: str) -> Markup:
     if value is None:
         return null(why_undefined(metric, row))
     text = scaled(value) if scaled_value else metric_text(metric, value)
-    number = f'<a href="{url}">{text}</a>'
     if found is None:
-        return Markup(number)  # noqa: S704 - of numbers
-    of_all = "" if found["n"] >= row["questions"] else f"{found['n']}/{row['questions']}"
-    said = of_all
+        return Markup(f'<a href="{url}">{text}</a>')  # noqa: S704 - of numbers
+    said = "" if found["n"] >= row["questions"] else f"{found['n']}/{row['questions']}"
     if guesses(metric, row, found):
         said = GUESSING
     bounds = scaled_value or found
     low, high = bounds["interval_low"], bounds["interval_high"]
-    interval = (
-        "" if low is None else f"{scaled(low)} – {scaled(high)}" if scaled_value else interval_text(metric, low, high)
-    )
-    tip = ", ".join(filter(None, (interval, of_all)))
-    rest = f'<span class="rest">{said}</span>' if said else ""
-    return Markup(f'{number}<small class="more">{rest}<span class="tip">{tip}</span></small>')  # noqa: S704 - the same
+    interval = f"{scaled(low)} – {scaled(high)}" if scaled_value else interval_text(metric, low, high)
+    title = "" if low is None else f' title="95 % interval {interval}"'
+    rest = f'<small class="rest">{said}</small>' if said else ""
+    return Markup(f'<a href="{url}"{title}>{text}</a>{rest}')  # noqa: S704 - the same
 
 
 def guesses(metric: str, row: Row, found: Row) -> bool:
@@ -256,12 +231,15 @@ def guesses(metric: str, row: Row, found: Row) -> bool:
 
 
 def linked(text: str, links: Mapping[str, str]) -> Markup:
-    """A sentence in which the first place of each name leads to its URL."""
-    found = escape(text)
-    for name, url in links.items():
-        shown = escape(name)
-        found = Markup(str(found).replace(str(shown), str(Markup('<a href="{}">{}</a>').format(url, name)), 1))  # noqa: S704
-    return found
+    """A sentence in which names lead to their URLs; of names that begin alike, the longest that fits."""
+    if not links:
+        return escape(text)
+    names = "|".join(re.escape(name) for name in sorted(links, key=len, reverse=True))
+    found, place = Markup(), 0
+    for name in re.finditer(rf"(?<![\w-])(?:{names})(?![\w-])", text):
+        found += escape(text[place : name.start()]) + Markup('<a href="{}">{}</a>').format(links[name[0]], name[0])
+        place = name.end()
+    return found + escape(text[place:])
 
 
 FILTERS: Final = {
@@ -315,7 +293,6 @@ GLOBALS: Final = {
     "metric_change": metric_change,
     "why_null": why_undefined,
     "one_order": one_order,
-    "range_bar": range_bar,
     "tested_in": tested_in,
     "GUESSING": GUESSING,
     "guesses": guesses,

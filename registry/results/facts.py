@@ -30,6 +30,7 @@ NUMBERS: Final = (
     "accuracy",
     "average_accuracy",
     "worst_accuracy",
+    "best_accuracy",
     "fluctuation_rate",
     "right_in_every_order",
     "right_twice_same_order",

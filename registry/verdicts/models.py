@@ -1,12 +1,11 @@
-"""What may be said of a model from all its evaluations, and of the models of a list: the sentence above a board."""
+"""What may be said of a model from all its evaluations, and of the models of a list."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from registry.verdicts.cases import CONCLUSIONS, Case, Said, first
-from registry.verdicts.facts import Facts, Number, kept, names, no_better_than_guessing, widened
-from registry.verdicts.sections import no_point
+from registry.verdicts.facts import Facts, Number, kept, names, widened
 from registry.verdicts.wording import every_level, points, points_between, share, varied
 
 
@@ -208,6 +207,12 @@ def _listed_loss(one: Listed) -> bool:
     return found is not None and found[2] < 0.5
 
 
+def _points(number: Number | None) -> str:
+    """A number in points, with its interval."""
+    found = number or Number(0.0, 0)
+    return f"{points(found.value)} {points_between(found.low or 0, found.high or 0)}"
+
+
 def _tail(facts: Facts) -> str:
     return f" ({facts.variants})" if facts.variants else ""
 
@@ -247,102 +252,3 @@ def of_listed(evaluations: Sequence[Facts]) -> list[tuple[Facts, Said]]:
         if (said := first(LISTED, one)) is not None:
             found.setdefault(one.facts.model, (one.facts, said))
     return list(found.values())
-
-
-# Models of a board
-
-
-@dataclass(frozen=True)
-class OnBoard:
-    """A model's means over the tasks of a board, asked in one way.
-
-    accuracy, worst: with intervals, if there are any. cost: the order loss, if the board has a column of it. chance:
-    the accuracy of guessing. parts: the evaluations behind the numbers. among: how many models are looked at.
-    """
-
-    model: str
-    variants: str
-    accuracy: Number | None
-    worst: Number | None
-    cost: Number | None
-    chance: float | None
-    parts: Sequence[Facts]
-    among: int = 1
-
-    @property
-    def readable(self) -> bool:
-        """Whether in each evaluation at least half of the answers could be read."""
-        return not any(facts.unreadable for facts in self.parts)
-
-    @property
-    def guesses(self) -> bool:
-        """Whether the interval of accuracy includes the chance level or lies below it."""
-        accuracy = self.accuracy
-        return accuracy is not None and no_better_than_guessing(self.chance, None, None, accuracy.low)
-
-    @property
-    def reason(self) -> str | None:
-        """Why the model has no point among accuracy and worst accuracy; None: it has one."""
-        return next(filter(None, map(no_point, self.parts)), None)
-
-    @property
-    def loses(self) -> float:
-        """What it loses: the order loss if the board has it, else accuracy minus worst accuracy."""
-        if self.cost is not None:
-            return self.cost.value
-        return 0.0 if self.accuracy is None or self.worst is None else self.accuracy.value - self.worst.value
-
-
-def _board_cost(of: OnBoard) -> bool:
-    bounds = None if of.cost is None else widened(of.cost, of.among)
-    return bounds is not None and bounds[0] > 0 and of.readable and not of.guesses and all(p.tested for p in of.parts)
-
-
-def _board_loss(of: OnBoard) -> bool:
-    one, other = of.accuracy, of.worst
-    if one is None or other is None or one.low is None or other.high is None or of.guesses or not of.readable:
-        return False
-    return of.reason is None and all(facts.tested for facts in of.parts) and 2 * other.high < one.low
-
-
-def _share(number: Number | None) -> str:
-    return share(number.value if number else 0.0)
-
-
-def _points(number: Number | None) -> str:
-    """A number in points, with its interval."""
-    found = number or Number(0.0, 0)
-    return f"{points(found.value)} {points_between(found.low or 0, found.high or 0)}"
-
-
-ON_BOARD: Final[tuple[Case[OnBoard], ...]] = (
-    Case(
-        "board-order-costs",
-        "the board has order losses, and the model's interval, widened for the number of models, lies above 0",
-        _board_cost,
-        lambda of: (
-            f"Changing the order of the options costs {of.model} {_points(of.cost)} ({of.variants}), with chance "
-            "removed."
-        ),
-    ),
-    Case(
-        "board-mostly-lost",
-        "answers are not sampled, only the order was varied, at least half of the answers could be read, and the whole "
-        "interval of worst accuracy lies below half of the interval of accuracy",
-        _board_loss,
-        lambda of: (
-            f"{of.model} answers {_share(of.accuracy)} right in the benchmark's order and {_share(of.worst)} in every "
-            f"order tried ({of.variants}): most of its accuracy does not hold."
-        ),
-    ),
-)
-"""What is said above a board, of one of its models."""
-
-
-def of_board(models: Sequence[OnBoard]) -> list[tuple[str, Said]]:
-    """What is said of the models of a board that lose most, the largest loss first, one sentence for each model."""
-    found: dict[str, Said] = {}
-    for one in sorted(models, key=lambda item: -item.loses):
-        if (said := first(ON_BOARD, replace(one, among=max(1, len(models))))) is not None:
-            found.setdefault(one.model, said)
-    return list(found.items())

@@ -3,9 +3,10 @@
 from typing import Any, Final
 
 from registry.verdicts.again import AGAIN
+from registry.verdicts.boards import BOARD, FACTS
 from registry.verdicts.cases import CONCLUSIONS, READ, REMARKS, Case
 from registry.verdicts.comparisons import FIRST, NEIGHBOURS, PAIR, PAIR_READ, PAIR_REMARKS, SEVERAL, STANDING
-from registry.verdicts.models import LISTED, MODEL, ON_BOARD
+from registry.verdicts.models import LISTED, MODEL
 from registry.verdicts.sections import PLACE, POSITION, SPLIT
 
 _FIRST: Final = "The first that holds is said"
@@ -24,7 +25,8 @@ TABLES: Final[tuple[tuple[str, str, tuple[Case[Any], ...]], ...]] = (
     ("Why an evaluation has no point in a chart of worst accuracy", _FIRST, PLACE),
     ("A model", _FIRST, MODEL),
     ("Above the leaderboard, of one of its models", _FIRST, LISTED),
-    ("Above a board, of one of its models", _FIRST, ON_BOARD),
+    ("Above a board", _FIRST, BOARD),
+    ("Above a board, who keeps most and who loses most", _EVERY, FACTS),
     ("A model among its peers", _FIRST, STANDING),
     ("Two evaluations: what could be read", _FIRST, PAIR_READ),
     ("Two evaluations: what may be concluded", _FIRST, PAIR),

@@ -14,13 +14,16 @@ from registry.boards.deprecation import deprecate, deprecation_document, reinsta
 from registry.boards.reading import models_counted, shown_document, snapshot_as_of, snapshots_of
 from registry.boards.snapshots import refresh_boards
 from registry.boards.store import board_definition, current_boards, import_board, import_suite, suite_definition
+from registry.boards.ways import Way, way_of, ways_of, who
 from registry.db import read_session, write_session
 from registry.errors import UsageError
 from registry.exchange.citations import publisher_of, snapshot_entry
 from registry.lookups import find_board, find_suite
 from registry.people.accounts import OPERATOR
 from registry.tables import Suite
+from registry.verdicts.boards import top_of
 from registry.verdicts.comparisons import of_neighbours
+from registry.verdicts.spans import HEADING, LEGEND, line
 from shuffleboard.cli.common import engine_of, json_option, note, note_not_ranked, print_json, settings_of
 from shuffleboard.cli.fetch import fetch_suite_command
 from shuffleboard.cli.files import require_kind
@@ -224,12 +227,13 @@ def show_board(name: str, as_of: str | None, as_json: bool) -> None:
         document = shown_document(session, snapshot) | {
             "deprecated": deprecation_document(session, snapshot.board.name)
         }
-    if as_json:
+        way = None if as_json else way_of(ways_of(session, document), document, document["sort"])
+    if way is None:
         print_json(document)
         return
     if document["deprecated"] is not None:
         note(_of_deprecated(document["deprecated"]))
-    print_board(document)
+    print_board(document, way)
 
 
 def _of_deprecated(document: dict[str, Any]) -> str:
@@ -409,9 +413,14 @@ def parse_time(value: str | None) -> datetime | None:
         raise UsageError(f"time {value!r}: give a date or time such as 2026-11-21 or 2026-11-21T13:00") from None
 
 
-def print_board(document: dict[str, Any]) -> None:
-    """A board's rows as a table on stdout."""
+def print_board(document: dict[str, Any], way: Way) -> None:
+    """A board as its page has it: what is said at its top, and its rows as a table on stdout. way: that is drawn."""
     note(f"{document['board']}: {document['title'] or 'board'}, as of {show(document['as_of'])}")
+    top = top_of(way.models)
+    if top.sentence is not None:
+        note(top.sentence.text)
+    for title, said in top.facts:
+        note(f"{title}: {said.text}")
     names = [column["name"] for column in document["columns"]]
     rows = [
         {
@@ -420,6 +429,7 @@ def print_board(document: dict[str, Any]) -> None:
             "all": _all_at_once(row["values"][document["sort"]]),
             "model": row["model"],
             "revision": row["revision"],
+            "drawn": line(way.spans.get(who(row))),
             **{name: _value(row["values"][name]) for name in names},
             "cost": row["cost"],
             "sealed": f"{sum(item is not None for item in row['evaluations'])} of {len(row['evaluations'])}",
@@ -427,12 +437,15 @@ def print_board(document: dict[str, Any]) -> None:
         for row in document["rows"]
     ]
     headings = {"rank": "Rank", "tier": "Tier", "all": "All at once", "model": "Model", "revision": "Rev."}
+    headings |= {"drawn": HEADING} if way.spans else {}
     priced = {"cost": f"Cost ({document['currency']})"} if document["currency"] else {}
     headings |= {name: name for name in names} | priced | {"sealed": "Sealed"}
     # The column that ranks stays longest.
     others = [name for name in reversed(names) if name != document["sort"]]
     drop = ("sealed", "revision", "tier", "all", *priced, *others, document["sort"])
     print_table(rows, headings, "no model has a sealed evaluation of this board yet", drop=drop)
+    if way.spans:
+        note(LEGEND)
     together = document["together"].get(document["sort"])
     if together is not None and together["neighbours"]:
         note(f"{document['sort']}: {of_neighbours(together)}")

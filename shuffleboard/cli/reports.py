@@ -16,7 +16,8 @@ from registry.results.leaderboard import COLUMNS, FALLBACK, Ordering, leaderboar
 from registry.results.reports import evaluation_metrics
 from registry.studies.noise import repeat_noise
 from registry.verdicts.cases import verdict
-from registry.verdicts.facts import SAID_FIRST
+from registry.verdicts.facts import SAID_FIRST, Facts
+from registry.verdicts.spans import HEADING, LEGEND, line, span_of
 from registry.verdicts.wording import share
 from shuffleboard.cli.common import engine_of, json_option, note, note_not_ranked, print_csv, print_json, settings_of
 from shuffleboard.cli.errata import errata_option
@@ -157,15 +158,18 @@ def leaderboard(
     if as_of is not None:
         raise UsageError("--as-of goes with --board")
     with read_session(engine_of(settings_of())) as session:
-        page = leaderboard_page(session, selection_of(session, **filters), Ordering(above_chance=above_chance))
+        asked = selection_of(session, **filters)
+        page = leaderboard_page(session, asked, Ordering(above_chance=above_chance))
         empty = "" if page.rows else nothing_matches(session, filters)
+        known = {} if as_json or as_csv else facts_of(session, [row["evaluation_id"] for row in page.rows], asked.scope)
     if as_json:
         print_json({"rows": page.documents()})
     elif as_csv:
         columns = (*COLUMNS, "asked", *(f"{name}_above_chance" for name in CORRECTED if above_chance))
         print_csv(list(map(_flat, page.rows)), chosen_columns(columns, columns))
     else:
-        print_leaderboard(page.rows, empty, above_chance=above_chance)
+        rows = [row | {"drawn": drawn_of(known.get(row["evaluation_id"]))} for row in page.rows]
+        print_leaderboard(rows, empty, above_chance=above_chance)
 
 
 def _flat(row: dict[str, Any]) -> dict[str, Any]:
@@ -179,16 +183,23 @@ def _flat(row: dict[str, Any]) -> dict[str, Any]:
 
 def _board(name: str, as_of: str | None, *, as_csv: bool, as_json: bool) -> None:
     from registry.boards.reading import board_table, shown_document, snapshot_as_of
+    from registry.boards.ways import way_of, ways_of
     from shuffleboard.cli.boards import parse_time, print_board
 
     with read_session(engine_of(settings_of())) as session:
         document = shown_document(session, snapshot_as_of(session, name, parse_time(as_of)))
+        way = None if as_json or as_csv else way_of(ways_of(session, document), document, document["sort"])
     if as_json:
         print_json(document)
-    elif as_csv:
+    elif way is None:
         print_csv(*board_table(document))
     else:
-        print_board(document)
+        print_board(document, way)
+
+
+def drawn_of(facts: Facts | None) -> str:
+    """The drawing of an evaluation; empty for one that is not sealed."""
+    return line(None if facts is None else span_of(facts))
 
 
 def print_leaderboard(
@@ -206,6 +217,7 @@ def print_leaderboard(
         "model": "Model",
         **({"rank": "Rank"} if any(row["rank"] is not None for row in rows) else {}),
         "revision": "Rev.",
+        **({"drawn": HEADING} if any(row.get("drawn") for row in rows) else {}),
         "variants": "Variants",
         "asked": "Asked",
         "protocol": "Protocol",
@@ -224,6 +236,8 @@ def print_leaderboard(
         *("average_accuracy", "fluctuation_rate"),
     )
     print_table(flat, headings, empty, more=more, drop=drop)
+    if "drawn" in headings:
+        note(LEGEND)
     once = {row["benchmark"] for row in rows if row["ranked_by"] == FALLBACK and row["rank"] is not None}
     if once:
         note(f"On {', '.join(sorted(once))} every question was asked in one order, so ranks are by accuracy.")

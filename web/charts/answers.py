@@ -115,10 +115,10 @@ MOST_PARTS: Final = 30
 
 
 @named
-def parts(rows: Sequence[Row], what: str = "parts of the benchmark") -> Chart:
+def parts(rows: Sequence[Row]) -> Chart:
     """A line per part of a benchmark from worst accuracy to accuracy, the largest loss first.
 
-    rows: `name`, `accuracy`, `worst_accuracy` and `retest_accuracy`; the last may be None. what: these are, in words.
+    rows: `name`, `accuracy`, `worst_accuracy` and `retest_accuracy`; the last may be None.
     """
     ordered = sorted(rows, key=lambda row: (row["worst_accuracy"] - row["accuracy"], row["name"]))[:MOST_PARTS]
     values = [
@@ -171,7 +171,7 @@ def parts(rows: Sequence[Row], what: str = "parts of the benchmark") -> Chart:
         *line_labels(),
     ]
     return figure(
-        f"Lines for {len(values)} {what}, from worst accuracy to accuracy.",
+        f"Lines for {len(values)} parts of the benchmark, from worst accuracy to accuracy.",
         values,
         layers,
         height=40 * len(values),

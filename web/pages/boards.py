@@ -14,18 +14,16 @@ from registry.boards.deprecation import deprecated, deprecation_document
 from registry.boards.history import Moment, courses, moments
 from registry.boards.reading import board_rows, find_snapshot, models_counted, shown_document, snapshot_as_of
 from registry.boards.store import answering, board_definition, current_boards
+from registry.boards.ways import Way, way_key, way_of, ways_of, who, without_rank
 from registry.digests import DIGEST_LENGTH
 from registry.errors import UsageError
 from registry.lookups import find_board
 from registry.metrics import METRICS
 from registry.results.errata import TREATMENTS
-from registry.results.facts import facts_of
 from registry.results.leaderboard import UNFINISHED
 from registry.results.selectables import Row
 from registry.tables import Board, BoardSnapshot, Evaluation
-from registry.verdicts.cases import Said
-from registry.verdicts.facts import Number
-from registry.verdicts.models import OnBoard, of_board
+from registry.verdicts.boards import top_of
 from web import parameters, queries
 from web.cache import OfSealed
 from web.charts.ranks import ranks_over_time
@@ -107,9 +105,10 @@ def _page(snapshot: BoardSnapshot, *, current: bool) -> ResponseReturnValue:
     document = snapshot_document(snapshot)
     rows, sorting = _sorted(document["rows"], document)
     sort = sorting.sort
+    way = way_of(_ways_of(document), document, sort)
     paging = paging_of_models(len(rows))
     shown = rows[paging.offset : paging.offset + paging.per_page]
-    listed = {_who(row) for row in shown}
+    listed = {who(row) for row in shown}
     known = moments(session(), snapshot.board.name)
     body = render_template(
         "board.html",
@@ -132,15 +131,13 @@ def _page(snapshot: BoardSnapshot, *, current: bool) -> ResponseReturnValue:
         scatters=_scatters(document, listed),
         money=_money(document, listed),
         lines_of=lines_of,
-        told=_told(document),
+        top=top_of(way.models),
+        links={one.model: url_for("pages.model", model=one.model) for one in way.models},
+        spans=way.spans,
         unranked=_unranked(document, sort),
         reasons={(item["model"], item["revision"], item["column"]): item["reason"] for item in document["unranked"]},
     )
     return announced(make_response(body), snapshot.board.name)
-
-
-def _who(row: Row) -> tuple[str, int]:
-    return row["model"], row["revision"]
 
 
 _counts: Final[OfSealed[tuple[int, int]]] = OfSealed()
@@ -190,7 +187,7 @@ def _computed_moves(snapshot: BoardSnapshot, column: str) -> Row:
     found = courses(session(), snapshot.board.name, known, column, places)
     rows = []
     for row in board_rows(snapshot):
-        course, standing = found.get(_who(row)), row["values"][column]
+        course, standing = found.get(who(row)), row["values"][column]
         if course is None or standing["value"] is None:
             continue
         ranks = [
@@ -249,79 +246,19 @@ def _unranked(document: Row, column: str) -> list[Row]:
     return list(found.values())
 
 
-_on_board: Final[OfSealed[dict[str, list[OnBoard]]]] = OfSealed(16)
-"""Way of asking to the models; the evaluations that a snapshot names do not change."""
+_ways: Final[OfSealed[dict[str, Way]]] = OfSealed(16)
+"""The evaluations that a snapshot names do not change."""
 
 
-def _models_of(document: Row) -> dict[str, list[OnBoard]]:
-    """Way of asking, wherever a board has accuracy and worst accuracy in one, to what is known of its models."""
-    return _on_board.get(f"{viewer().audience}:{document['digest']}", lambda: _known_models(document))
-
-
-def _known_models(document: Row) -> dict[str, list[OnBoard]]:
-    ids = [item["evaluation"] for row in document["rows"] for item in row["evaluations"] if item]
-    known = facts_of(session(), ids)
-    found: dict[str, list[OnBoard]] = {}
-    for (variants, protocol), names in _in_one_way(document).items():
-        left_out = _left_out(document, names)
-        places = [
-            place
-            for place, entry in enumerate(document["entries"])
-            if entry["variants"] == variants and protocol in (None, entry["protocol"])
-        ]
-        costs = [
-            column["name"]
-            for column in document["columns"]
-            if (column["metric"], column["variants"], column.get("protocol")) == ("order_loss", variants, protocol)
-        ]
-        for row in document["rows"]:
-            items = [row["evaluations"][place] for place in places]
-            if not row["complete"] or _who(row) in left_out:
-                continue
-            found.setdefault(_way_key(variants, protocol), []).append(
-                OnBoard(
-                    model=row["model"],
-                    variants=variants,
-                    accuracy=_number(row["values"][names["accuracy"]]),
-                    worst=_number(row["values"][names["worst_accuracy"]]),
-                    cost=_number(row["values"][costs[0]]) if costs else None,
-                    chance=document["chance"].get(names["accuracy"]),
-                    parts=[known[item["evaluation"]] for item in items if item and item["evaluation"] in known],
-                )
-            )
-    return found
-
-
-def _way_key(variants: str, protocol: str | None) -> str:
-    return variants if protocol is None else f"{variants}, {protocol}"
-
-
-def _number(value: Row) -> Number | None:
-    if value["value"] is None:
-        return None
-    low, high = value["interval"] or (None, None)
-    return Number(value["value"], 0, low, high)
-
-
-def _told(document: Row) -> list[tuple[str, str, Said]]:
-    """What is said above a board, by the first way of asking that has accuracy and worst accuracy."""
-    for models in _models_of(document).values():
-        return [(model, url_for("pages.model", model=model), said) for model, said in of_board(models)]
-    return []
-
-
-def _left_out(document: Row, names: dict[str, str]) -> dict[tuple[str, int], str]:
-    """(Model, revision) to why a model has no point among accuracy and worst accuracy."""
-    wanted = {None, *names.values()}
-    return {
-        (item["model"], item["revision"]): item["reason"] for item in document["unranked"] if item["column"] in wanted
-    }
+def _ways_of(document: Row) -> dict[str, Way]:
+    key = f"{viewer().audience}:{document['digest']}"
+    return _ways.get(key, lambda: ways_of(session(), document))
 
 
 def _without_point(document: Row, way: str) -> dict[tuple[str, int], str]:
     """(Model, revision) to why a model of one way of asking has no point, though it has both numbers."""
-    reasons = {of.model: of.reason for of in _models_of(document).get(way, ())}
-    return {_who(row): why for row in document["rows"] if (why := reasons.get(row["model"])) is not None}
+    reasons = {of.model: of.reason for of in _ways_of(document)[way].models}
+    return {who(row): why for row in document["rows"] if (why := reasons.get(row["model"])) is not None}
 
 
 def _scatters(document: Row, listed: Collection[tuple[str, int]]) -> list[Row]:
@@ -332,20 +269,20 @@ def _scatters(document: Row, listed: Collection[tuple[str, int]]) -> list[Row]:
     """
     found = []
     for (variants, protocol), names in _in_one_way(document).items():
-        missing = _left_out(document, names) | _without_point(document, _way_key(variants, protocol))
+        missing = without_rank(document, list(names.values())) | _without_point(document, way_key(variants, protocol))
         points: list[Row] = []
         others: list[Row] = []
         for row in document["rows"]:
             values = {metric: row["values"][name]["value"] for metric, name in names.items()}
-            if _who(row) not in missing and None not in values.values():
-                (points if _who(row) in listed else others).append(
+            if who(row) not in missing and None not in values.values():
+                (points if who(row) in listed else others).append(
                     {"model": row["model"], "revision": row["revision"], **values}
                 )
         left_out: dict[str, list[str]] = {}
         for (model, _), reason in missing.items():
             left_out.setdefault(reason, []).append(model)
         if points and len(points) + len(others) > 1:
-            asked = _way_key(variants, protocol)
+            asked = way_key(variants, protocol)
             key = "\n".join((document["digest"], asked, *(f"{point['model']}@{point['revision']}" for point in points)))
             chart = _plots.get(key, lambda of=points, rest=others: across_board(PLOTS["order"], of, others=rest))  # type: ignore[misc]
             found.append({"asked": asked, "points": points, "left_out": left_out, "chart": chart})
@@ -363,7 +300,7 @@ def _money(document: Row, listed: Collection[tuple[str, int]]) -> Row | None:
         return None
     named = [row | {"accuracy": row["values"][column["name"]]["value"]} for row in document["rows"]]
     known = [row for row in named if row["cost"] and row["accuracy"] is not None]
-    rows, others = ([row for row in known if (_who(row) in listed) is here] for here in (True, False))
+    rows, others = ([row for row in known if (who(row) in listed) is here] for here in (True, False))
     if not rows or len(known) < 2:
         return None
     return {

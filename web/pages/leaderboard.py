@@ -29,6 +29,7 @@ from registry.results.leaderboard import (
 from registry.results.selectables import Row
 from registry.results.selection import Selection
 from registry.verdicts.facts import SAID_FIRST
+from registry.verdicts.spans import span_of
 from web import links, listings, parameters, queries
 from web.charts.scatter import PLOTS, beside_leaderboard
 from web.formats import scale
@@ -283,6 +284,7 @@ def table_context(
         "unread": any((row["missing_answers"] or 0.0) > SAID_FIRST for row in complete),
         "incomplete": incomplete,
         "unranked": _unranked(complete),
+        "row_spans": [span for row in complete if row["facts"] and (span := span_of(row["facts"])) is not None],
         "metrics": metrics,
         "counts": {row["evaluation_id"]: row["counts"] for row in complete},
         "progress": queries.progress(session(), [row["evaluation_id"] for row in incomplete]) if incomplete else {},

@@ -1,6 +1,6 @@
 """A model: what may be concluded of it, where it stands among those of its size, where it flips, its evaluations."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from flask import render_template
@@ -40,9 +40,7 @@ def model(model: str) -> ResponseReturnValue:
         shown=part.complete,
         verdict=of_model([item["facts"] for item in part.complete]),
         profile=profile,
-        profile_chart=charts.parts(_named_apart(profile), "evaluations") if profile else None,
         label=_label,
-        kept_share=_kept_share,
         standings=standings(session(), part.complete, row["parameters"]),
         fewest_peers=FEWEST_PEERS,
         sizes=sizes_alike(row["parameters"]),
@@ -69,24 +67,6 @@ def _kept_share(row: Row) -> float:
 def _label(row: Row) -> str:
     how = f"{row['protocol']}, {row['shots']}-shot"
     return " · ".join(filter(None, (row["benchmark"], row["variants"], how, chosen_questions(row["question_filter"]))))
-
-
-def _named_apart(rows: Sequence[Row]) -> list[Row]:
-    """Rows with the shortest of their names that tells them apart: a chart has little room for it on a phone."""
-    several = len({row["benchmark"] for row in rows}) > 1
-
-    def kind(row: Row) -> str:
-        asked: str = row["variants"].partition(":")[0]
-        return f"{row['benchmark']} · {asked}" if several else asked
-
-    names: list[Callable[[Row], str]] = [
-        kind,
-        lambda row: f"{kind(row)} · {row['protocol']}",
-        lambda row: f"{row['benchmark']} · {row['variants']}",
-        _label,
-    ]
-    name = next((name for name in names if len({name(row) for row in rows}) == len(rows)), _label)
-    return [row | {"name": name(row)} for row in rows]
 
 
 def _flipping(profile: Sequence[Row]) -> dict[str, Any]:

@@ -186,8 +186,6 @@ def _by_model(found: list[Row], columns: list[Row], metric: str) -> list[Row]:
         cells.setdefault(_revision(row), {})[group_key(row)] = row
     values = [row[metric] for row in found if row[metric] is not None]
     low, high = min(values, default=0.0), max(values, default=1.0)
-    if METRICS[metric].unit == "fraction":
-        low, high = 0.0, 1.0
     averaged = [column["key"] for column in columns if column["averaged"]]
     revisions = Counter(model for model, _ in cells)
     rows = []

@@ -1,0 +1,107 @@
+"""How a board's models were asked: who is ranked in one way of asking, and what is drawn of every model."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from registry.results.facts import facts_of
+from registry.verdicts.boards import OnBoard
+from registry.verdicts.facts import Facts, Number
+from registry.verdicts.spans import Span, mean_span, means
+
+Row = Mapping[str, Any]
+Revision = tuple[str, int]
+"""Model and the number of its revision."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way of asking. models: those that are ranked; spans: of every model, of which something can be drawn."""
+
+    models: list[OnBoard]
+    spans: dict[Revision, Span]
+
+
+def ways_of(session: Session, document: Row) -> dict[str, Way]:
+    """Way of asking, of those that a board has columns of, to what is known. document: a snapshot, as it is shown."""
+    ids = [item["evaluation"] for row in document["rows"] for item in row["evaluations"] if item]
+    known = facts_of(session, ids)
+    found: dict[str, Way] = {}
+    for variants, protocol in dict.fromkeys((item["variants"], item.get("protocol")) for item in document["columns"]):
+        columns = {
+            column["metric"]: column
+            for column in reversed(document["columns"])
+            if (column["variants"], column.get("protocol")) == (variants, protocol)
+        }
+        names = {metric: column["name"] for metric, column in columns.items()}
+        apart = without_rank(document, [names[name] for name in ("accuracy", "worst_accuracy") if name in names])
+        places: dict[str, list[int]] = {}
+        for place, entry in enumerate(document["entries"]):
+            if entry["variants"] == variants and protocol in (None, entry["protocol"]):
+                places.setdefault(entry["task"], []).append(place)
+        rescored = any("errata" in column for column in columns.values())
+        way = found.setdefault(way_key(variants, protocol), Way([], {}))
+        for row in document["rows"]:
+            tasks = [_sealed(row, of_task, known) for of_task in places.values()]
+            asked = [task for task in tasks if task is not None]
+            if not tasks or len(asked) < len(tasks):
+                continue
+            numbers = ({} if rescored else means(asked)) | {
+                metric: number for metric, name in names.items() if (number := _number(row["values"][name])) is not None
+            }
+            drawn = mean_span(asked, numbers)
+            if drawn is not None:
+                way.spans[who(row)] = drawn
+            if row["complete"] and who(row) not in apart:
+                way.models.append(
+                    OnBoard(
+                        model=row["model"],
+                        accuracy=numbers.get("accuracy"),
+                        worst=numbers.get("worst_accuracy"),
+                        cost=numbers.get("order_loss"),
+                        chance=document["chance"].get(names.get("accuracy")),
+                        parts=[facts for task in asked for facts in task],
+                    )
+                )
+    return found
+
+
+def way_of(ways: Mapping[str, Way], document: Row, column: str) -> Way:
+    """The way of asking of a column, or else the first of which something can be drawn."""
+    of = next(item for item in document["columns"] if item["name"] == column)
+    own = ways[way_key(of["variants"], of.get("protocol"))]
+    return own if own.spans else next((way for way in ways.values() if way.spans), own)
+
+
+def who(row: Row) -> Revision:
+    """Whose row of a board it is."""
+    return row["model"], row["revision"]
+
+
+def way_key(variants: str, protocol: str | None) -> str:
+    """What a way of asking is called: its variants, and the protocol where a board names it."""
+    return variants if protocol is None else f"{variants}, {protocol}"
+
+
+def without_rank(document: Row, columns: Sequence[str]) -> dict[Revision, str]:
+    """Who has no rank in one of these columns, to why."""
+    wanted = {None, *columns}
+    return {
+        (item["model"], item["revision"]): item["reason"] for item in document["unranked"] if item["column"] in wanted
+    }
+
+
+def _sealed(row: Row, places: Sequence[int], known: Mapping[int, Facts]) -> list[Facts] | None:
+    """What is known of the evaluations behind a task; None if one is missing."""
+    items = [row["evaluations"][place] for place in places]
+    found = [known[item["evaluation"]] for item in items if item and item["evaluation"] in known]
+    return found if len(found) == len(places) else None
+
+
+def _number(value: Row) -> Number | None:
+    if value["value"] is None:
+        return None
+    low, high = value["interval"] or (None, None)
+    return Number(value["value"], value["n"], low, high)

@@ -1,0 +1,273 @@
+"""What is said at the top of a board: one sentence, and who keeps most, who loses most, and who is first either way."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from registry.verdicts.cases import Case, Said, every, first
+from registry.verdicts.facts import Facts, Number, names, no_better_than_guessing, widened
+from registry.verdicts.sections import no_point
+from registry.verdicts.wording import points, points_between, share
+
+_SAME: Final = 1e-9
+"""Values that differ by no more are equal, as for ranks."""
+
+
+@dataclass(frozen=True)
+class OnBoard:
+    """A model's means over the tasks of a board, asked in one way.
+
+    accuracy, worst: with intervals, if there are any. cost: the order loss, if the board has a column of it. chance:
+    the accuracy of guessing. parts: the evaluations behind the numbers.
+    """
+
+    model: str
+    accuracy: Number | None
+    worst: Number | None
+    cost: Number | None
+    chance: float | None
+    parts: Sequence[Facts]
+
+    @property
+    def guesses(self) -> bool:
+        """Whether the interval of accuracy includes the chance level or lies below it."""
+        accuracy = self.accuracy
+        return accuracy is not None and no_better_than_guessing(self.chance, None, None, accuracy.low)
+
+    @property
+    def reason(self) -> str | None:
+        """Why the model has no point among accuracy and worst accuracy; None: it has one."""
+        return next(filter(None, map(no_point, self.parts)), None)
+
+    @property
+    def readable(self) -> bool:
+        """Whether it is better than guessing, and in no evaluation half of the answers are missing."""
+        return not self.guesses and not any(facts.unreadable for facts in self.parts)
+
+    @property
+    def tested(self) -> bool:
+        """Whether it was asked in several orders, with nothing else varied, in all evaluations."""
+        return all(facts.tested and facts.asked.axes in ((), ("order",)) for facts in self.parts)
+
+    @property
+    def kept(self) -> float:
+        """The share of its accuracy that is right in every order."""
+        return self.worst.value / self.accuracy.value if self.accuracy and self.worst and self.accuracy.value else 0.0
+
+
+@dataclass(frozen=True)
+class BoardFacts:
+    """The models of a board that are ranked, asked in one way."""
+
+    models: Sequence[OnBoard]
+
+    @property
+    def counted(self) -> list[OnBoard]:
+        """Those of which what is lost is owed to the order alone; who keeps most comes first."""
+        found = [
+            one
+            for one in self.models
+            if one.readable and one.tested and one.reason is None and one.accuracy and one.worst and one.accuracy.value
+        ]
+        return sorted(found, key=lambda one: -one.kept)
+
+    @property
+    def repeated(self) -> list[OnBoard]:
+        """Those whose prompts were repeated, so that chance is removed; the smallest order loss comes first."""
+        found = [one for one in self.models if one.readable and one.tested and one.cost is not None]
+        return sorted(found, key=lambda one: one.cost.value if one.cost else 0.0)
+
+    @property
+    def costly(self) -> list[OnBoard]:
+        """Of these, whose order loss is above 0 by an interval that is widened for their number; the largest first."""
+        among = max(1, len(self.repeated))
+        return [
+            one
+            for one in reversed(self.repeated)
+            if one.cost and (bounds := widened(one.cost, among)) is not None and bounds[0] > 0
+        ]
+
+    def best(self, value: Callable[[OnBoard], Number | None]) -> list[OnBoard]:
+        """The models with the highest value; equal ones together."""
+        known = [(one, found.value) for one in self.models if (found := value(one)) is not None]
+        top = max((number for _, number in known), default=0.0)
+        return [one for one, number in known if top - number <= _SAME]
+
+    @property
+    def every_one_counted(self) -> bool:
+        """Whether what is lost is owed to the order alone in all models, so that their ranks may be compared."""
+        return len(self.models) > 1 and len(self.counted) == len(self.models)
+
+
+def _accuracy(one: OnBoard) -> Number | None:
+    return one.accuracy
+
+
+def _worst(one: OnBoard) -> Number | None:
+    return one.worst
+
+
+def _named(models: Sequence[OnBoard]) -> str:
+    return names([one.model for one in models], most=2)
+
+
+def _fall(one: OnBoard) -> str:
+    accuracy, worst = (share(number.value if number else 0.0) for number in (one.accuracy, one.worst))
+    return f"{accuracy} as printed, {worst} in every order"
+
+
+def _loss(one: OnBoard) -> float:
+    return one.accuracy.value - one.worst.value if one.accuracy and one.worst else 0.0
+
+
+def _range(of: BoardFacts) -> str:
+    low, high = (points(found(map(_loss, of.counted))) for found in (min, max))
+    unit = "" if high.startswith("1.0 ") else "s"
+    return f"{low.split()[0]} to {high.split()[0]} point{unit}"
+
+
+def _cost(one: OnBoard) -> str:
+    cost = one.cost or Number(0.0, 0)
+    between = "" if cost.low is None or cost.high is None else f" {points_between(cost.low, cost.high)}"
+    return f"{points(cost.value)}{between}"
+
+
+def _apart(of: BoardFacts) -> bool:
+    return len(of.counted) > 1 and of.counted[0].kept - of.counted[-1].kept > _SAME
+
+
+def _alike(of: BoardFacts, one: OnBoard) -> list[OnBoard]:
+    return [other for other in of.counted if abs(other.kept - one.kept) <= _SAME]
+
+
+def _models(of: BoardFacts, found: Sequence[OnBoard]) -> str:
+    """How many models a sentence is about, and of how many."""
+    rest = "" if len(found) == len(of.models) else f" of {len(of.models)}"
+    return f"{len(found)}{rest} model{'s' if len(of.models) != 1 else ''}"
+
+
+BOARD: Final[tuple[Case[BoardFacts], ...]] = (
+    Case(
+        "board-untested",
+        "no model was asked in a second order",
+        lambda of: bool(of.models) and not any(facts.tested for one in of.models for facts in one.parts),
+        lambda of: (
+            f"{'This model was' if len(of.models) == 1 else f'These {len(of.models)} models were'} asked in one order: "
+            "nothing is known about other orders."
+        ),
+    ),
+    Case(
+        "board-order-costs",
+        "prompts were repeated, and an order loss is above 0, by an interval that is widened for the number of models",
+        lambda of: bool(of.costly),
+        lambda of: (
+            f"With chance removed, the order of the options costs {_models(of, of.costly)} some accuracy: up to "
+            f"{points(of.costly[0].cost.value if of.costly[0].cost else 0.0)}."
+        ),
+    ),
+    Case(
+        "board-no-cost-seen",
+        "prompts were repeated, and no order loss is clearly above 0",
+        lambda of: bool(of.repeated),
+        lambda of: f"In {_models(of, of.repeated)}, no cost of the order can be seen beyond chance.",
+    ),
+    Case(
+        "board-one-lost",
+        "of one model, what is lost is owed to the order alone",
+        lambda of: len(of.counted) == 1 and _loss(of.counted[0]) > _SAME,
+        lambda of: f"Changing the order of the options costs {of.counted[0].model} {points(_loss(of.counted[0]))}.",
+    ),
+    Case(
+        "board-lost",
+        "of several models, what is lost is owed to the order alone",
+        lambda of: len(of.counted) > 1 and max(map(_loss, of.counted)) > _SAME,
+        lambda of: f"Changing the order of the options costs {_models(of, of.counted)} {_range(of)} of accuracy.",
+    ),
+    Case(
+        "board-chance-inside",
+        "answers are sampled, or may be, and no prompt was repeated",
+        lambda of: any(facts.tested and facts.chance_inside for one in of.models for facts in one.parts),
+        lambda of: (
+            f"What {'this model loses' if len(of.models) == 1 else 'these models lose'} between prompts may be chance: "
+            "no prompt was repeated."
+        ),
+    ),
+)
+"""The sentence at the top of a board: the first that holds."""
+
+FACTS: Final[tuple[Case[BoardFacts], ...]] = (
+    Case(
+        "board-keeps-most",
+        "of two models or more, what is lost is owed to the order alone, and they keep different shares of accuracy",
+        _apart,
+        lambda of: (
+            f"{_named(_alike(of, of.counted[0]))}: {share(of.counted[0].kept)} of its accuracy ({_fall(of.counted[0])})"
+        ),
+    ),
+    Case(
+        "board-loses-most",
+        "the same",
+        _apart,
+        lambda of: (
+            f"{_named(_alike(of, of.counted[-1]))}: keeps {share(of.counted[-1].kept)} ({_fall(of.counted[-1])})"
+        ),
+    ),
+    Case(
+        "board-costs-least",
+        "prompts of two models or more were repeated, and an order loss is clearly above 0",
+        lambda of: len(of.repeated) > 1 and bool(of.costly),
+        lambda of: f"{of.repeated[0].model}: {_cost(of.repeated[0])}, chance removed",
+    ),
+    Case(
+        "board-costs-most",
+        "the same",
+        lambda of: len(of.repeated) > 1 and bool(of.costly),
+        lambda of: f"{of.costly[0].model}: {_cost(of.costly[0])}, chance removed",
+    ),
+    Case(
+        "board-dethroned",
+        "of all models, what is lost is owed to the order alone, and none is first both by accuracy and in every order",
+        lambda of: of.every_one_counted and not {*_first(of, _accuracy)} & {*_first(of, _worst)},
+        lambda of: (
+            f"{_named(of.best(_accuracy))}: first as printed; in every order, {_named(of.best(_worst))} is first"
+        ),
+    ),
+    Case(
+        "board-stays-first",
+        "of all models, what is lost is owed to the order alone, and one is first both by accuracy and in every order",
+        lambda of: of.every_one_counted and bool({*_first(of, _accuracy)} & {*_first(of, _worst)}),
+        lambda of: (
+            f"nobody: {names(sorted({*_first(of, _accuracy)} & {*_first(of, _worst)}), most=2)} is first as printed "
+            "and in every order"
+        ),
+    ),
+)
+"""The facts below that sentence: all that hold."""
+
+TITLES: Final = {
+    "board-keeps-most": "Keeps most",
+    "board-loses-most": "Loses most",
+    "board-costs-least": "The order costs least",
+    "board-costs-most": "The order costs most",
+    "board-dethroned": "The order would dethrone",
+    "board-stays-first": "The order would dethrone",
+}
+"""Case of FACTS to what stands above it."""
+
+
+def _first(of: BoardFacts, value: Callable[[OnBoard], Number | None]) -> list[str]:
+    return [one.model for one in of.best(value)]
+
+
+@dataclass(frozen=True)
+class Top:
+    """What stands at the top of a board. facts: each with its title."""
+
+    sentence: Said | None
+    facts: tuple[tuple[str, Said], ...]
+
+
+def top_of(models: Sequence[OnBoard]) -> Top:
+    """The sentence and the facts about the ranked models of a board."""
+    of = BoardFacts(models)
+    return Top(first(BOARD, of), tuple((TITLES[said.case], said) for said in every(FACTS, of)))

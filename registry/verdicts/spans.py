@@ -1,0 +1,215 @@
+"""The one drawing: from right in every order to right in some order, on a scale that every row shares.
+
+A span has no looks. `web/charts/spans.py` draws it as SVG and `line` as characters, with the same marks and the same
+words.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Final, Literal
+
+from registry.verdicts.facts import SAID_FIRST, Asked, Facts, Number
+from registry.verdicts.wording import between, every_level, one_level, points, share, varied
+
+Kind = Literal["range", "either", "chance", "order"]
+_METRICS: Final = (
+    "accuracy",
+    "average_accuracy",
+    "worst_accuracy",
+    "best_accuracy",
+    "right_twice_same_order",
+    "right_twice_across_orders",
+    "order_loss",
+)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A stretch of the scale, 0 ≤ low ≤ high ≤ 1.
+
+    kind: `range`, from worst to best accuracy; within it what is lost: to the `order`, to `chance`, or to `either`,
+    which nothing tells apart.
+    """
+
+    kind: Kind
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Span:
+    """What is drawn of an evaluation, or of the means over a board's tasks.
+
+    dot: accuracy in the benchmark's own order, or else the average; None: neither is defined. interval: the dot's,
+    drawn if no second order was asked. guessing: the accuracy of guessing. missing: share of answers that are missing,
+    0 up to SAID_FIRST. words: all of it in sentences.
+    """
+
+    dot: float | None
+    interval: tuple[float, float] | None
+    parts: tuple[Part, ...]
+    guessing: float | None
+    missing: float
+    words: str
+
+
+def span_of(facts: Facts) -> Span | None:
+    """The span of one evaluation; None where more than half of the answers are missing, or no accuracy is defined."""
+    return mean_span([[facts]])
+
+
+def mean_span(tasks: Sequence[Sequence[Facts]], known: Mapping[str, Number] | None = None) -> Span | None:
+    """The span of means over tasks that were asked in one way; None as `span_of`.
+
+    tasks: of each the evaluations behind it, whose questions are pooled. known: metric to the mean, where a board has
+    its own, such as by corrected answer keys; without it `means`.
+    """
+    parts = [facts for task in tasks for facts in task]
+    if not parts or any(facts.unreadable for facts in parts):
+        return None
+    numbers = means(tasks) if known is None else known
+    tested = all(facts.tested for facts in parts)
+    dot = numbers.get("accuracy") or numbers.get("average_accuracy")
+    if dot is None:
+        return None
+    net = tested and all(facts.number("order_loss") is not None for facts in parts)
+    certain = all(facts.samples is False and not facts.guesses for facts in parts)
+    comparable = tested and all(facts.lost is not None for facts in parts)
+    lost = _lost(numbers, net=net, certain=certain, comparable=comparable)
+    asked, answered = parts[0].asked, sum(facts.reading.asked for facts in parts)
+    missing = sum(facts.reading.lost for facts in parts) / answered if answered else 0.0
+    guesses = [facts.chance for facts in parts]
+    guessing = None if None in guesses else fmean(fmean(f.chance or 0.0 for f in task) for task in tasks)
+    drawn = _range(numbers, lost) if tested else ()
+    interval = None if drawn or dot.low is None or dot.high is None else (dot.low, dot.high)
+    words = _words(numbers, asked, lost, tested=tested, guessing=guessing, missing=missing)
+    return Span(dot.value, interval, (*drawn, *lost), guessing, missing if missing > SAID_FIRST else 0.0, words)
+
+
+def means(tasks: Sequence[Sequence[Facts]]) -> dict[str, Number]:
+    """Metric to its mean over tasks, of what is drawn; without those that are undefined in a task."""
+    return {name: found for name in _METRICS if (found := _mean(tasks, name)) is not None}
+
+
+def _mean(tasks: Sequence[Sequence[Facts]], name: str) -> Number | None:
+    """Over tasks, of the means over their questions; with an interval where one evaluation is all there is."""
+    found = [[facts.number(name) for facts in task] for task in tasks]
+    if len(found) == len(found[0]) == 1:
+        return found[0][0]
+    means = []
+    for task in found:
+        known = [number for number in task if number is not None]
+        n = sum(number.n for number in known)
+        if len(known) < len(task) or n == 0:
+            return None
+        means.append(sum(number.value * number.n for number in known) / n)
+    return Number(fmean(means), sum(number.n for task in found for number in task if number is not None))
+
+
+def _lost(numbers: Mapping[str, Number], *, net: bool, certain: bool, comparable: bool) -> tuple[Part, ...]:
+    """What is lost, from the dot down. With repeats: the order loss, and before it what repeats alone lose."""
+    dot, worst = numbers.get("accuracy"), numbers.get("worst_accuracy")
+    if net and dot is not None and "right_twice_same_order" in numbers:
+        # An interval that reaches 0 shows no cost of the order: what is lost may be chance.
+        cost = numbers["order_loss"]
+        order = max(0.0, cost.value)
+        chance = max(0.0, dot.value - numbers["right_twice_same_order"].value)
+        ends = [dot.value, max(0.0, dot.value - order), max(0.0, dot.value - order - chance)]
+        return tuple(
+            Part(kind, low, high)
+            for kind, high, low in zip(("order" if _clear(cost) else "either", "chance"), ends, ends[1:], strict=False)
+            if high > low
+        )
+    if not comparable or dot is None or worst is None or dot.value - worst.value <= 1e-9:
+        return ()
+    return (Part("order" if certain else "either", worst.value, dot.value),)
+
+
+def _clear(cost: Number) -> bool:
+    return cost.low is not None and cost.low > 0
+
+
+def _range(numbers: Mapping[str, Number], lost: Sequence[Part]) -> tuple[Part, ...]:
+    ends = [numbers[name].value for name in ("worst_accuracy", "best_accuracy") if name in numbers]
+    if not ends:
+        return ()
+    every = [*ends, *(part.low for part in lost)]
+    return (Part("range", min(every), max(every)),)
+
+
+def _words(
+    numbers: Mapping[str, Number],
+    asked: Asked,
+    lost: Sequence[Part],
+    *,
+    tested: bool,
+    guessing: float | None,
+    missing: float,
+) -> str:
+    found = []
+    own = numbers.get("accuracy")
+    name, dot = ("Accuracy", own) if own is not None else ("Average accuracy", numbers["average_accuracy"])
+    found.append(f"{name} {share(dot.value)}{between(dot)}")
+    if not tested:
+        found.append(f"asked in one {one_level(asked)}")
+    if tested and "worst_accuracy" in numbers:
+        found.append(f"{share(numbers['worst_accuracy'].value)} right in {every_level(asked)}")
+    if tested and "best_accuracy" in numbers:
+        found.append(f"{share(numbers['best_accuracy'].value)} in at least one")
+    for part in lost:
+        size = points(part.high - part.low)
+        found.append(
+            {
+                "order": f"{varied(asked)} takes {size}",
+                "chance": f"repeats alone lose {size}",
+                "either": f"{size} lost to {varied(asked)}, to chance, or to both",
+                "range": "",
+            }[part.kind]
+        )
+    if guessing is not None:
+        found.append(f"guessing gives {share(guessing)}")
+    if missing > SAID_FIRST:
+        found.append(f"{share(missing)} of the answers are missing")
+    return f"{'; '.join(found)}."
+
+
+CELLS: Final = 31
+"""Characters of a line: one for every 3⅓ points."""
+_SIGNS: Final[dict[Kind, str]] = {"range": "─", "either": "░", "chance": "▒", "order": "█"}
+HEADING: Final = f"{'0 %':<{CELLS // 2 - 1}}50{'100':>{CELLS - CELLS // 2 - 1}}"
+"""The scale above lines of characters."""
+LEGEND: Final = (
+    "0 to 100 %: ● accuracy, ├ right in every order, ┤ in at least one, ┊ guessing; lost to █ the order, "
+    "▒ chance, ░ one or both; ? unread"
+)
+
+
+def line(span: Span | None, cells: int = CELLS) -> str:
+    """The span as characters, such as ``  ┊ ├▒▒▒██●───┤``: as many as `cells`, the first for 0, the last for 1."""
+    if span is None:
+        return ""
+
+    def at(value: float) -> int:
+        return min(cells - 1, max(0, round(value * (cells - 1))))
+
+    drawn = [" "] * cells
+    if span.interval is not None:
+        for place in range(at(span.interval[0]), at(span.interval[1]) + 1):
+            drawn[place] = "·"
+    for part in span.parts:
+        for place in range(at(part.low), at(part.high) + 1):
+            drawn[place] = _SIGNS[part.kind]
+        if part.kind == "range":
+            drawn[at(part.low)], drawn[at(part.high)] = "├", "┤"
+    ends = [part for part in span.parts if part.kind == "range"]
+    if ends and len(span.parts) > 1:
+        drawn[at(ends[0].low)] = "├"
+    if span.missing:
+        for place in range(at(1 - span.missing), cells):
+            drawn[place] = "?" if drawn[place] == " " else drawn[place]
+    if span.guessing is not None:
+        drawn[at(span.guessing)] = "┊"
+    if span.dot is not None:
+        drawn[at(span.dot)] = "●"
+    return "".join(drawn).rstrip()
