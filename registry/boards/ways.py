@@ -63,6 +63,8 @@ def ways_of(session: Session, document: Row) -> dict[str, Way]:
                         cost=numbers.get("order_loss"),
                         chance=document["chance"].get(names.get("accuracy")),
                         parts=[facts for task in asked for facts in task],
+                        twice=numbers.get("right_twice_same_order"),
+                        across=numbers.get("right_twice_across_orders"),
                     )
                 )
     return found

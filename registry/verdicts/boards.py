@@ -18,7 +18,8 @@ class OnBoard:
     """A model's means over the tasks of a board, asked in one way.
 
     accuracy, worst: with intervals, if there are any. cost: the order loss, if the board has a column of it. chance:
-    the accuracy of guessing. parts: the evaluations behind the numbers.
+    the accuracy of guessing. parts: the evaluations behind the numbers. twice, across: right twice in one order, and in
+    two orders, if prompts were repeated.
     """
 
     model: str
@@ -27,6 +28,8 @@ class OnBoard:
     cost: Number | None
     chance: float | None
     parts: Sequence[Facts]
+    twice: Number | None = None
+    across: Number | None = None
 
     @property
     def guesses(self) -> bool:
@@ -94,17 +97,24 @@ class BoardFacts:
         return [one for one, number in known if top - number <= _SAME]
 
     @property
-    def every_one_counted(self) -> bool:
-        """Whether what is lost is owed to the order alone in all models, so that their ranks may be compared."""
-        return len(self.models) > 1 and len(self.counted) == len(self.models)
+    def thrones(self) -> tuple[list[OnBoard], list[OnBoard]] | None:
+        """Who is first in one order, and who in several; None where chance may decide that, or there is one model.
 
+        Right in all orders against right as printed; where prompts were repeated, right in two orders against right
+        twice in one, so that there is as much chance in both.
+        """
+        if len(self.models) < 2:
+            return None
+        if self.repeated:
+            found, allowed = (self.best(lambda one: one.twice), self.best(lambda one: one.across)), self.repeated
+        else:
+            found, allowed = (self.best(lambda one: one.accuracy), self.best(lambda one: one.worst)), self.counted
+        return found if found[0] and found[1] and all(one in allowed for one in (*found[0], *found[1])) else None
 
-def _accuracy(one: OnBoard) -> Number | None:
-    return one.accuracy
-
-
-def _worst(one: OnBoard) -> Number | None:
-    return one.worst
+    @property
+    def stays(self) -> list[OnBoard]:
+        """Who is first either way."""
+        return [] if self.thrones is None else [one for one in self.thrones[0] if one in self.thrones[1]]
 
 
 def _named(models: Sequence[OnBoard]) -> str:
@@ -122,14 +132,18 @@ def _loss(one: OnBoard) -> float:
 
 def _range(of: BoardFacts) -> str:
     low, high = (points(found(map(_loss, of.counted))) for found in (min, max))
-    unit = "" if high.startswith("1.0 ") else "s"
-    return f"{low.split()[0]} to {high.split()[0]} point{unit}"
+    return high if low == high else f"{low.split()[0]} to {high}"
 
 
 def _cost(one: OnBoard) -> str:
     cost = one.cost or Number(0.0, 0)
     between = "" if cost.low is None or cost.high is None else f" {points_between(cost.low, cost.high)}"
     return f"{points(cost.value)}{between}"
+
+
+def _dethroned(of: BoardFacts) -> tuple[str, str]:
+    one, several = of.thrones or ([], [])
+    return _named(one), _named(several)
 
 
 def _apart(of: BoardFacts) -> bool:
@@ -226,20 +240,15 @@ FACTS: Final[tuple[Case[BoardFacts], ...]] = (
     ),
     Case(
         "board-dethroned",
-        "of all models, what is lost is owed to the order alone, and none is first both by accuracy and in every order",
-        lambda of: of.every_one_counted and not {*_first(of, _accuracy)} & {*_first(of, _worst)},
-        lambda of: (
-            f"{_named(of.best(_accuracy))}: first as printed; in every order, {_named(of.best(_worst))} is first"
-        ),
+        "who is first in one order is not first in several, and chance decides neither",
+        lambda of: of.thrones is not None and not of.stays,
+        lambda of: f"{_dethroned(of)[0]}: first in one order; in several, {_dethroned(of)[1]} is first",
     ),
     Case(
         "board-stays-first",
-        "of all models, what is lost is owed to the order alone, and one is first both by accuracy and in every order",
-        lambda of: of.every_one_counted and bool({*_first(of, _accuracy)} & {*_first(of, _worst)}),
-        lambda of: (
-            f"nobody: {names(sorted({*_first(of, _accuracy)} & {*_first(of, _worst)}), most=2)} is first as printed "
-            "and in every order"
-        ),
+        "a model is first both in one order and in several, and chance decides neither",
+        lambda of: bool(of.stays),
+        lambda of: f"nobody: {_named(of.stays)} is first in one order and in several",
     ),
 )
 """The facts below that sentence: all that hold."""
@@ -253,10 +262,6 @@ TITLES: Final = {
     "board-stays-first": "The order would dethrone",
 }
 """Case of FACTS to what stands above it."""
-
-
-def _first(of: BoardFacts, value: Callable[[OnBoard], Number | None]) -> list[str]:
-    return [one.model for one in of.best(value)]
 
 
 @dataclass(frozen=True)

@@ -134,7 +134,7 @@ def _range(numbers: Mapping[str, Number], lost: Sequence[Part]) -> tuple[Part, .
     ends = [numbers[name].value for name in ("worst_accuracy", "best_accuracy") if name in numbers]
     if not ends:
         return ()
-    every = [*ends, *(part.low for part in lost)]
+    every = [*ends, *(end for part in lost for end in (part.low, part.high))]
     return (Part("range", min(every), max(every)),)
 
 

@@ -1,0 +1,193 @@
+"""The one drawing, and what stands above a board: what is drawn and said, from facts made for the purpose."""
+
+from dataclasses import replace
+
+import pytest
+
+from registry.verdicts.boards import OnBoard, top_of
+from registry.verdicts.facts import Asked, Facts, Number, Reading
+from registry.verdicts.spans import CELLS, line, mean_span, span_of
+from tests.verdicts.generated import facts_of_raw, made
+from web.charts.spans import span_legend, span_svg
+
+
+def facts(
+    samples: bool | None = False, missing: int = 0, orders: int = 4, chance: float = 0.25, **numbers: float
+) -> Facts:
+    """A model on 400 questions, with these metrics."""
+    found = {name: Number(value, 400, value - 0.01, value + 0.01) for name, value in numbers.items()}
+    asked = Asked(fewest=orders, most=orders, prompts=orders, samples=samples)
+    reading = Reading(400 * orders, {"no valid answer": missing} if missing else {})
+    return Facts("m", "b", 400, asked, reading, found, chance)
+
+
+LOSES = {"accuracy": 0.6, "worst_accuracy": 0.4, "best_accuracy": 0.8}
+REPEATED = LOSES | {"right_twice_same_order": 0.5, "right_twice_across_orders": 0.45, "order_loss": 0.05}
+
+
+def parts(found: Facts) -> list[tuple[str, float, float]]:
+    span = span_of(found)
+    assert span is not None
+    return [(part.kind, round(part.low, 3), round(part.high, 3)) for part in span.parts]
+
+
+@pytest.mark.parametrize(
+    ("given", "drawn"),
+    [
+        (facts(**LOSES), [("range", 0.4, 0.8), ("order", 0.4, 0.6)]),
+        # Answers that are sampled, or may be, show no cost of the order without repeats; nor do those of a guesser.
+        (facts(samples=True, **LOSES), [("range", 0.4, 0.8), ("either", 0.4, 0.6)]),
+        (facts(samples=None, **LOSES), [("range", 0.4, 0.8), ("either", 0.4, 0.6)]),
+        (facts(chance=0.6, **LOSES), [("range", 0.4, 0.8), ("either", 0.4, 0.6)]),
+        # With repeats: the order loss of 5 points, then the 10 that two answers to the same prompt lose.
+        (facts(samples=True, **REPEATED), [("range", 0.4, 0.8), ("order", 0.55, 0.6), ("chance", 0.45, 0.55)]),
+        (
+            facts(samples=True, **(REPEATED | {"order_loss": 0.005})),
+            [("range", 0.4, 0.8), ("either", 0.595, 0.6), ("chance", 0.495, 0.595)],
+        ),
+        (facts(orders=1, accuracy=0.6), []),
+    ],
+)
+def test_what_is_lost_is_drawn_as_what_it_is_owed_to(given: Facts, drawn: list[tuple[str, float, float]]) -> None:
+    assert parts(given) == drawn
+
+
+def test_one_order_has_a_dot_with_its_interval_and_no_span() -> None:
+    span = span_of(facts(orders=1, accuracy=0.6))
+    assert span is not None
+    assert (span.dot, span.interval, span.parts) == (0.6, (0.59, 0.61), ())
+    assert "asked in one order" in span.words
+
+
+def test_nothing_is_drawn_of_answers_that_are_mostly_missing_and_their_share_from_five_percent_on() -> None:
+    assert span_of(facts(missing=900, **LOSES)) is None
+    span = span_of(facts(missing=160, **LOSES))
+    assert span is not None
+    assert span.missing == 0.1
+    assert "10.0\u202f% of the answers are missing" in span.words
+    few = span_of(facts(missing=16, **LOSES))
+    assert few is not None
+    assert few.missing == 0
+
+
+def test_the_picture_has_its_words_as_text_and_marks_that_the_legend_names() -> None:
+    span = span_of(facts(samples=True, **REPEATED))
+    assert span is not None
+    assert span.words == (
+        "Accuracy 60.0\u202f% (59.0 to 61.0\u202f%); 40.0\u202f% right in every one of 4 orders; 80.0\u202f% in at least one; "
+        "the order of the options takes 5.0 points; repeats alone lose 10.0 points; guessing gives 25.0\u202f%."
+    )
+    svg = span_svg(span)
+    assert f'role="img" aria-label="{span.words}"' in svg
+    for mark in ('class="range" x="40.00%"', 'class="order" x="55.00%"', 'class="chance" x1="45.00%"', 'cx="60.00%"'):
+        assert mark in svg
+    said = [words for _, words in span_legend([span])]
+    assert said == [
+        "accuracy as printed",
+        "lost to the order",
+        "lost to chance",
+        "right in every order … in some order",
+        "guessing",
+    ]
+
+
+def test_a_terminal_has_the_same_marks() -> None:
+    span = span_of(facts(samples=True, missing=160, **REPEATED))
+    assert line(span).index("├") < line(span).index("▒") < line(span).index("█") < line(span).index("●")
+    assert line(span).endswith("?" * 4)
+    assert len(line(span)) <= CELLS
+    assert line(None) == ""
+
+
+def test_means_over_tasks_are_drawn_where_every_task_has_them() -> None:
+    one, other = facts(**LOSES), facts(**(LOSES | {"accuracy": 0.8}))
+    span = mean_span([[one], [other]])
+    assert span is not None
+    assert span.dot == pytest.approx(0.7)
+    assert [part.kind for part in span.parts] == ["range", "order"]
+    lacking = mean_span([[one], [facts(accuracy=0.8, worst_accuracy=0.4)]])
+    assert lacking is not None
+    assert [(part.kind, round(part.high, 3)) for part in lacking.parts] == [("range", 0.7), ("order", 0.7)]
+    assert mean_span([[one], [facts(missing=900, **LOSES)]]) is None
+
+
+def test_no_drawing_of_a_random_evaluation_leaves_the_scale_or_blames_the_order_for_chance() -> None:
+    for seed in range(60):
+        given = facts_of_raw(made(seed), resamples=50)
+        span = span_of(given)
+        if span is None:
+            continue
+        for part in span.parts:
+            assert 0 <= part.low <= part.high <= 1
+        kinds = {part.kind for part in span.parts}
+        if "order" in kinds:
+            assert given.tested
+            cost = given.number("order_loss")
+            assert (cost is not None and cost.low is not None and cost.low > 0) if given.samples is not False else True
+        assert len(line(span)) <= CELLS
+        assert span_svg(span).count("<svg") == 1
+
+
+# Above a board
+
+
+def on_board(name: str, given: Facts) -> OnBoard:
+    number = given.numbers.get
+    return OnBoard(
+        name,
+        number("accuracy"),
+        number("worst_accuracy"),
+        number("order_loss"),
+        given.chance,
+        [replace(given, model=name)],
+        number("right_twice_same_order"),
+        number("right_twice_across_orders"),
+    )
+
+
+def said(*models: tuple[str, Facts]) -> list[str]:
+    top = top_of([on_board(name, given) for name, given in models])
+    return [*([top.sentence.text] if top.sentence else []), *(f"{title}: {fact.text}" for title, fact in top.facts)]
+
+
+def test_a_board_says_who_keeps_most_who_loses_most_and_whom_the_order_would_dethrone() -> None:
+    first = facts(accuracy=0.8, worst_accuracy=0.3)
+    second = facts(accuracy=0.7, worst_accuracy=0.6)
+    assert said(("a", first), ("b", second)) == [
+        "Changing the order of the options costs 2 models 10.0 to 50.0 points of accuracy.",
+        "Keeps most: b: 85.7\u202f% of its accuracy (70.0\u202f% as printed, 60.0\u202f% in every order)",
+        "Loses most: a: keeps 37.5\u202f% (80.0\u202f% as printed, 30.0\u202f% in every order)",
+        "The order would dethrone: a: first in one order; in several, b is first",
+    ]
+    assert said(("a", first), ("b", facts(accuracy=0.7, worst_accuracy=0.2)))[-1] == (
+        "The order would dethrone: nobody: a is first in one order and in several"
+    )
+
+
+def test_a_board_blames_the_order_for_nothing_that_may_be_chance() -> None:
+    sampled = facts(samples=True, **LOSES)
+    assert said(("a", sampled), ("b", sampled)) == [
+        "What these models lose between prompts may be chance: no prompt was repeated."
+    ]
+    # First as printed is a model whose loss may be chance: nobody is dethroned by the order then.
+    mixed = said(
+        ("a", facts(samples=True, accuracy=0.9, worst_accuracy=0.1)), ("b", facts(**LOSES)), ("c", facts(**LOSES))
+    )
+    assert mixed == ["Changing the order of the options costs 2 of 3 models 20.0 points of accuracy."]
+    no_cost = REPEATED | {"order_loss": 0.005}
+    assert said(("a", facts(samples=True, **no_cost)), ("b", facts(samples=True, **no_cost)))[0] == (
+        "In 2 models, no cost of the order can be seen beyond chance."
+    )
+
+
+def test_a_board_with_repeats_says_what_the_order_costs_and_a_board_of_one_order_that_nothing_is_known() -> None:
+    found = said(("a", facts(samples=True, **REPEATED)), ("b", facts(samples=True, **(REPEATED | {"order_loss": 0.2}))))
+    assert found[:3] == [
+        "With chance removed, the order of the options costs 2 models some accuracy: up to 20.0 points.",
+        "The order costs least: a: 5.0 points (4.0 to 6.0), chance removed",
+        "The order costs most: b: 20.0 points (19.0 to 21.0), chance removed",
+    ]
+    assert said(("a", facts(orders=1, accuracy=0.5))) == [
+        "This model was asked in one order: nothing is known about other orders."
+    ]
+    assert said() == []
