@@ -42,7 +42,8 @@ def interval_text(metric: str, low: float | None, high: float | None) -> str:
 
 def percent(value: float | None) -> str:
     """A fraction as a percentage with one decimal."""
-    return DASH if value is None else f"{100 * value:.1f}\u202f%"
+    # Rounded first: there is no negative zero.
+    return DASH if value is None else f"{round(100 * value, 1) + 0.0:.1f}\u202f%"
 
 
 def scaled(value: float | None) -> str:

@@ -4,7 +4,7 @@ A value that is undefined is named with its reason, never given as a number. Fun
 decides what they may tell.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -14,11 +14,14 @@ from sqlalchemy.orm import Session
 from registry.errors import NotFoundError
 from registry.metrics import METRICS
 from registry.results.asked import asked_how, one_order
+from registry.results.facts import facts_of
 from registry.results.leaderboard import Ordering, complete_rows, incomplete_rows
 from registry.results.selectables import Row, evaluation_metrics, rows_of
 from registry.results.selection import Selection
 from registry.tables import Withdrawal
 from registry.verdicts.comparisons import First, of_first
+from registry.verdicts.facts import Facts
+from registry.verdicts.spans import Span, span_of
 from web.formats import metric_text, plural, scale
 from web.parameters import DEFAULT_METRICS
 
@@ -28,12 +31,11 @@ MOST_LINES: Final = 5
 
 @dataclass(frozen=True)
 class Line:
-    """A line of a card: a value from 0 to 1 has a bar, with its interval; text says it in words."""
+    """A line of a card. text: says it in words; span: is drawn between the two."""
 
     label: str
     text: str
-    value: float | None = None
-    interval: tuple[float, float] | None = None
+    span: Span | None = None
 
 
 @dataclass(frozen=True)
@@ -63,24 +65,25 @@ def plus_minus(metric: str, value: float, low: float | None, high: float | None)
     return f"{metric_text(metric, value)} ± {shown}"
 
 
-def _line(label: str, metric: str, value: float, low: float | None, high: float | None) -> Line:
-    if METRICS[metric].unit != "fraction":
-        return Line(label, plus_minus(metric, value, low, high))
-    interval = None if low is None or high is None else (low, high)
-    return Line(label, plus_minus(metric, value, low, high), value, interval)
+def board_card(document: Row, spans: Mapping[tuple[str, int], Span] | None = None) -> Card:
+    """A board's best models by the column that sorts, from a snapshot as it is shown.
 
-
-def board_card(document: Row) -> Card:
-    """A board's best models by the column that sorts, from a snapshot as it is shown."""
+    spans: (model, revision) to what is drawn of it, where the card is drawn.
+    """
     column = next(column for column in document["columns"] if column["name"] == document["sort"])
     metric, complete = column["metric"], [row for row in document["rows"] if row["complete"]]
     label = METRICS[metric].label
-    ranked = [(row["model"], row["values"][column["name"]]) for row in complete]
-    ranked = [(model, found) for model, found in ranked if found["value"] is not None]
+    shown = [(row, row["values"][column["name"]]) for row in complete]
+    ranked = [(row["model"], found) for row, found in shown if found["value"] is not None]
     lines = [
-        _line(model, metric, found["value"], *(found["interval"] or (None, None)))
-        for model, found in ranked[:MOST_LINES]
-    ]
+        Line(
+            row["model"],
+            plus_minus(metric, found["value"], *(found["interval"] or (None, None))),
+            (spans or {}).get((row["model"], row["revision"])),
+        )
+        for row, found in shown
+        if found["value"] is not None
+    ][:MOST_LINES]
     how = column["variants"] if not column.get("protocol") else f"{column['variants']}, {column['protocol']}"
     day = f"{document['as_of']:%Y-%m-%d}"
     if not ranked:
@@ -120,8 +123,16 @@ def evaluation_card(session: Session, row: Row) -> Card:
         return Card(title, f"{how}; {size}", [Line("Not complete", row["state"])], f"Not complete yet. {how}; {size}.")
     found = evaluation_metrics_of(session, row["evaluation_id"], DEFAULT_METRICS)
     known = [(name, found[name]) for name in DEFAULT_METRICS if name in found and found[name]["value"] is not None]
+    facts = facts_of(session, [row["evaluation_id"]]).get(row["evaluation_id"])
+    # The whole drawing stands beside the first number.
+    drawn = iter([None if facts is None else span_of(facts)])
     lines = [
-        _line(METRICS[name].label, name, one["value"], one["interval_low"], one["interval_high"]) for name, one in known
+        Line(
+            METRICS[name].label,
+            plus_minus(name, one["value"], one["interval_low"], one["interval_high"]),
+            next(drawn, None),
+        )
+        for name, one in known
     ]
     parts = [f"{line.label.lower()} {line.text}" for line in lines]
     if one_order(row) and asked:
@@ -143,7 +154,8 @@ def model_card(session: Session, model: Row) -> Card:
     rows, total = complete_rows(
         session, Selection(model=model["model"]), ordering, limit=MOST_LINES, offset=0, metrics=wanted, ranked=False
     )
-    lines = [_of_model(row) for row in rows]
+    known = facts_of(session, [row["evaluation_id"] for row in rows])
+    lines = [_of_model(row, known.get(row["evaluation_id"])) for row in rows]
     facts = [scale(model["parameters"]) + " parameters"] if model["parameters"] else []
     size = "; ".join([*facts, plural(total, "complete evaluation")])
     said = "; ".join(f"{line.label} {line.text}" for line in lines[:3])
@@ -155,17 +167,15 @@ def model_card(session: Session, model: Row) -> Card:
     )
 
 
-def _of_model(row: Row) -> Line:
+def _of_model(row: Row, facts: Facts | None) -> Line:
     label = f"{row['benchmark']} ({row['variants']})"
     metric = "worst_accuracy" if row["worst_accuracy"] is not None else "accuracy"
     if row[metric] is None:
         return Line(label, "undefined")
     bounds = row["counts"].get(metric, {})
-    line = _line(label, metric, row[metric], bounds.get("interval_low"), bounds.get("interval_high"))
-    if metric == "worst_accuracy":
-        return line
-    # Without a bar: beside worst accuracies, an accuracy would look like one.
-    return Line(label, f"accuracy {line.text}, {asked_how(row)}")
+    text = plus_minus(metric, row[metric], bounds.get("interval_low"), bounds.get("interval_high"))
+    drawn = None if facts is None else span_of(facts)
+    return Line(label, text if metric == "worst_accuracy" else f"accuracy {text}, {asked_how(row)}", drawn)
 
 
 # Badges

@@ -115,12 +115,10 @@ def _lost(numbers: Mapping[str, Number], *, net: bool, certain: bool, comparable
         cost = numbers["order_loss"]
         order = max(0.0, cost.value)
         chance = max(0.0, dot.value - numbers["right_twice_same_order"].value)
-        ends = [dot.value, max(0.0, dot.value - order), max(0.0, dot.value - order - chance)]
-        return tuple(
-            Part(kind, low, high)
-            for kind, high, low in zip(("order" if _clear(cost) else "either", "chance"), ends, ends[1:], strict=False)
-            if high > low
-        )
+        after = max(0.0, dot.value - order)
+        kind: Kind = "order" if _clear(cost) else "either"
+        found = (Part(kind, after, dot.value), Part("chance", max(0.0, after - chance), after))
+        return tuple(part for part in found if part.high > part.low)
     if not comparable or dot is None or worst is None or dot.value - worst.value <= 1e-9:
         return ()
     return (Part("order" if certain else "either", worst.value, dot.value),)

@@ -9,7 +9,7 @@ from statistics import fmean
 import pytest
 
 import web
-from registry.verdicts import cases, comparisons, models, sections
+from registry.verdicts import boards, cases, comparisons, models, sections
 from registry.verdicts.cases import Said, verdict
 from registry.verdicts.facts import Facts
 from registry.verdicts.wording import points, share
@@ -268,7 +268,7 @@ def test_sentences_about_several_models_are_true_of_them():
 def test_every_case_has_a_name_of_its_own_and_says_when_it_holds():
     tables = [
         table
-        for module in (cases, models, comparisons, sections)
+        for module in (boards, cases, models, comparisons, sections)
         for table in vars(module).values()
         if isinstance(table, tuple) and table and all(isinstance(case, cases.Case) for case in table)
     ]

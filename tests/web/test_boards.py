@@ -43,6 +43,7 @@ def test_a_board_ranks_who_is_complete_and_says_who_is_on_the_way(own):
     load(own, title="Who knows capitals?", text="Eight capitals.")
     page = body(own.client, "/boards/main")
     assert "Who knows capitals?" in page
+    page = page[page.index("<tbody") :]
     assert page.index(">alpha<") < page.index(">silent<") < page.index(">beta<") < page.index(">delta<")
     assert "In progress" in page
     assert page.index("In progress") < page.index(">slow<")
@@ -106,9 +107,9 @@ def test_a_board_of_models_with_equal_answers_has_a_scrutiny_page(own):
 
 def test_sorting_by_another_column_shows_its_ranks(own):
     load(own)
-    page = body(own.client, "/boards/main?sort=fluctuation_rate@cyclic")
+    page = body(own.client, "/boards/main?sort=fluctuation_rate@cyclic").partition("<tbody")[2]
     assert page.index(">alpha<") < page.index(">delta<")
-    page = body(own.client, "/boards/main?sort=fluctuation_rate@cyclic&order=desc")
+    page = body(own.client, "/boards/main?sort=fluctuation_rate@cyclic&order=desc").partition("<tbody")[2]
     assert page.index(">delta<") < page.index(">alpha<")
     assert "use one of accuracy@cyclic" in body(own.client, "/boards/main?sort=accuracy", 400)
 

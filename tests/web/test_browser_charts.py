@@ -53,7 +53,6 @@ def paths(outputs):
         f"/evaluations/{evaluations['leaning', 'adversarial', 'symbols']}": 3,
         f"/evaluations/{evaluations['leaning', 'cyclic', 'symbols']}": 5,
         f"/evaluations/{outputs.parted}": 6,
-        "/models/leaning": 1,
         "/compare?left=leaning&right=steady&benchmark=mixed": 1,
     }
 

@@ -119,7 +119,10 @@ def test_a_model_that_guesses_is_said_to_be_no_better_and_never_to_be_lucky(site
     assert "Its accuracy is no better than guessing, which gives 25.0 %" in page
     for address in (f"/evaluations/{row['evaluation_id']}", f"/models/{model}", "/boards/orders", "/"):
         assert "no better than guessing" in words(site.client.get(address).text)
-    for address in ("/", "/?benchmark=four", "/?group=no", "/boards/orders"):
+    top = words(site.client.get("/boards/orders").text.partition("<table")[0])
+    assert re.search(r"Loses most leaning ?: keeps [\d.]+ %", top)
+    assert model not in top
+    for address in ("/", "/?benchmark=four", "/?group=no"):
         told = re.search(
             r"[^.]*\banswers [\d.]+ % .*?does not hold\.",
             words(site.client.get(address).text),

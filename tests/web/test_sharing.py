@@ -20,6 +20,7 @@ from registry.db import get_engine, read_session
 from registry.exchange.citations import snapshot_entry
 from registry.exchange.tabular import ShownTable, csv_text, latex, markdown
 from registry.settings import Settings
+from registry.verdicts.spans import Part, Span
 from tests.web.accounts import add_one_of_each_role, bearer, signed_in, token_of
 from tests.web.conftest import Drawn, Site
 from tests.web.outputs import BOARD
@@ -352,11 +353,16 @@ def test_a_badge_says_the_number_or_why_there_is_none(boards: Site) -> None:
     assert "[![Worst accuracy on capitals](http://localhost/badge/models/delta/capitals.svg)]" in section(page, "Badge")
 
 
+SPAN = Span(0.5, (0.4, 0.6), (Part("order", 0.2, 0.5), Part("range", 0.1, 0.9)), 0.25, 0.1, "words")
+
+
 def test_badges_and_cards_are_valid_whatever_they_say() -> None:
     for text in (HOSTILE, "43.1\u202f% ± 2.0, sealed", "日本 & <b>"):
         root = ET.fromstring(drawings.badge_svg(Badge(text, text, text, stated=True)))
         assert root.findtext(f"{SVG}title") == text
-        card = Card(text * 5, text * 9, [Line(text * 3, text, 0.5, (-0.1, 1.2)), Line(text, text)], text)
+        card = Card(
+            text * 5, text * 9, [Line(text * 3, text, SPAN), Line(text * 3, text[:9], SPAN), Line(text, text)], text
+        )
         assert ET.fromstring(drawings.card_svg(card, pictures.palette(dark=False), text)).attrib["height"] == "630"
 
 

@@ -19,22 +19,23 @@ def span_svg(span: Span | None, classes: str = "span") -> Markup:
     words = escape(span.words)
     return Markup(  # noqa: S704 - of numbers, and of words that are escaped
         f'<svg class="{classes}" width="100%" height="{HEIGHT}" role="img" aria-label="{words}">'
-        f"<title>{words}</title>{_marks(span)}</svg>"
+        f"<title>{words}</title>{marks(span)}</svg>"
     )
 
 
-def _marks(span: Span) -> str:
-    marks = []
+def marks(span: Span) -> str:
+    """What is drawn, within an `svg` of HEIGHT pixels and any width."""
+    drawn = []
     if span.missing:
-        marks.append(_box("unread", 1 - span.missing, 1, 2, HEIGHT - 4))
-    marks += [_part(part) for part in span.parts]
+        drawn.append(_box("unread", 1 - span.missing, 1, 2, HEIGHT - 4))
+    drawn += [_part(part) for part in span.parts]
     if span.interval is not None:
-        marks.append(_box("interval", *span.interval, _MIDDLE - 1, 2))
+        drawn.append(_box("interval", *span.interval, _MIDDLE - 1, 2))
     if span.guessing is not None:
-        marks.append(f'<line class="guess" x1="{_at(span.guessing)}" x2="{_at(span.guessing)}" y2="{HEIGHT}"/>')
+        drawn.append(f'<line class="guess" x1="{_at(span.guessing)}" x2="{_at(span.guessing)}" y2="{HEIGHT}"/>')
     if span.dot is not None:
-        marks.append(f'<circle cx="{_at(span.dot)}" cy="{_MIDDLE:g}" r="4.5"/>')
-    return "".join(marks)
+        drawn.append(f'<circle cx="{_at(span.dot)}" cy="{_MIDDLE:g}" r="4.5"/>')
+    return "".join(drawn)
 
 
 def _alone(**given: Any) -> Span:
@@ -67,7 +68,7 @@ def span_legend(spans: Iterable[Span]) -> list[tuple[Markup, str]]:
 
 
 def _key(span: Span) -> Markup:
-    return Markup(f'<svg class="span alone" width="32" height="{HEIGHT}" aria-hidden="true">{_marks(span)}</svg>')  # noqa: S704
+    return Markup(f'<svg class="span alone" width="32" height="{HEIGHT}" aria-hidden="true">{marks(span)}</svg>')  # noqa: S704
 
 
 def _part(part: Part) -> str:

@@ -105,7 +105,7 @@ def _page(snapshot: BoardSnapshot, *, current: bool) -> ResponseReturnValue:
     document = snapshot_document(snapshot)
     rows, sorting = _sorted(document["rows"], document)
     sort = sorting.sort
-    way = way_of(_ways_of(document), document, sort)
+    way = shown_way(document, sort)
     paging = paging_of_models(len(rows))
     shown = rows[paging.offset : paging.offset + paging.per_page]
     listed = {who(row) for row in shown}
@@ -248,6 +248,11 @@ def _unranked(document: Row, column: str) -> list[Row]:
 
 _ways: Final[OfSealed[dict[str, Way]]] = OfSealed(16)
 """The evaluations that a snapshot names do not change."""
+
+
+def shown_way(document: Row, column: str) -> Way:
+    """The way of asking that the page shows where a column sorts."""
+    return way_of(_ways_of(document), document, column)
 
 
 def _ways_of(document: Row) -> dict[str, Way]:

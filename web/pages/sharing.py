@@ -24,7 +24,7 @@ from web import addresses, headlines, links, listings, parameters, pictures, que
 from web.formats import DASH, scaled
 from web.headlines import Badge, Card, with_interval
 from web.identity import limited, settings_of
-from web.pages.boards import shown_board, shown_snapshot, snapshot_document
+from web.pages.boards import shown_board, shown_snapshot, shown_way, snapshot_document
 from web.pages.leaderboard import exported_rows, exported_table
 from web.pictures.drawings import badge_svg, card_svg
 from web.pictures.page import read_page
@@ -304,15 +304,18 @@ def _preview_picture(of: Callable[[], Card]) -> Response:
 @blueprint.get("/boards/<name>/preview.png")
 def board_preview(name: str) -> ResponseReturnValue:
     """The picture that a link to a board is shown with."""
-    return _preview_picture(
-        lambda: headlines.board_card(snapshot_document(snapshot_as_of(session(), shown_board(name).name)))
-    )
+    return _preview_picture(lambda: _board_card(snapshot_as_of(session(), shown_board(name).name)))
+
+
+def _board_card(snapshot: BoardSnapshot) -> Card:
+    document = snapshot_document(snapshot)
+    return headlines.board_card(document, shown_way(document, document["sort"]).spans)
 
 
 @blueprint.get("/snapshots/<digest>/preview.png")
 def snapshot_preview(digest: str) -> ResponseReturnValue:
     """The picture that a link to a snapshot is shown with."""
-    return _preview_picture(lambda: headlines.board_card(snapshot_document(shown_snapshot(digest))))
+    return _preview_picture(lambda: _board_card(shown_snapshot(digest)))
 
 
 @blueprint.get("/evaluations/<evaluation_id>/preview.png")

@@ -3,6 +3,7 @@
 from typing import Final
 from xml.sax.saxutils import escape, quoteattr
 
+from web.charts.spans import marks
 from web.headlines import Badge, Card, Line
 from web.pictures.child import lines
 
@@ -41,7 +42,7 @@ def card_svg(card: Card, colours: dict[str, str], host: str) -> str:
     """A card of 1200 × 630 pixels."""
     width, height = CARD
     title = lines(card.title, 40, most=2)
-    parts = [f'<rect width="{width}" height="{height}" fill="{colours["ground"]}"/>']
+    parts = [_looks(colours), f'<rect width="{width}" height="{height}" fill="{colours["ground"]}"/>']
     parts.append(f'<rect width="{width}" height="12" fill="{colours["lost"]}"/>')
     y = 56
     for line in title:
@@ -66,23 +67,32 @@ def card_svg(card: Card, colours: dict[str, str], host: str) -> str:
 
 def _line(line: Line, y: float, colours: dict[str, str]) -> list[str]:
     parts = []
-    if line.value is not None and 0 <= line.value <= 1:
-        across, left = 380, 530
-        parts.append(f'<rect x="{left}" y="{y - 7:.1f}" width="{across}" height="14" rx="3" fill="{colours["line"]}"/>')
+    wide = False
+    if line.span is not None and len(line.text) < _BESIDE:
+        wide, across, left = True, 400, 470
+        parts.append(f'<line x1="{left}" x2="{left + across}" y1="{y:.1f}" y2="{y:.1f}" stroke="{colours["line"]}"/>')
         parts.append(
-            f'<rect x="{left}" y="{y - 7:.1f}" width="{across * line.value:.1f}" height="14" rx="3" '
-            f'fill="{colours["kept"]}"/>'
+            f'<svg class="span" x="{left}" y="{y - 14.4:.1f}" width="{across}" height="28.8" viewBox="0 0 250 18">'
+            f"{marks(line.span)}</svg>"
         )
-        if line.interval is not None:
-            low, high = (left + across * min(1.0, max(0.0, end)) for end in line.interval)
-            parts.append(
-                f'<line x1="{low:.1f}" x2="{high:.1f}" y1="{y:.1f}" y2="{y:.1f}" stroke="{colours["lost"]}" '
-                'stroke-width="5"/>'
-            )
-    label, *_ = lines(line.label, 29 if parts else 38, most=1) or [""]
+    label, *_ = lines(line.label, 25 if wide else 38, most=1) or [""]
     parts.append(_text(60, y + 10, label, 29, colours["ink"]))
     parts.append(_text(1140, y + 10, lines(line.text, 40, most=1)[0], 29, colours["ink"], weight=700, anchor="end"))
     return parts
+
+
+_BESIDE: Final = 17
+"""Texts shorter than this leave room for a drawing."""
+
+
+def _looks(colours: dict[str, str]) -> str:
+    """How the marks of a drawing look, as on pages."""
+    return (
+        f"<style>.range{{fill:{colours['mass']};opacity:.45}}.end{{stroke:{colours['mass']}}}"
+        f".order{{fill:{colours['lost']}}}.chance{{stroke:{colours['mass']};stroke-width:10;stroke-dasharray:2 2}}"
+        f".either{{fill:{colours['ground']};stroke:{colours['quiet']}}}.interval,.span circle{{fill:{colours['kept']}}}"
+        f".guess{{stroke:{colours['ink']};stroke-dasharray:3 3}}.unread{{fill:{colours['quiet']};opacity:.3}}</style>"
+    )
 
 
 def _text(x: float, y: float, text: str, size: int, colour: str, *, weight: int = 400, anchor: str = "start") -> str:
