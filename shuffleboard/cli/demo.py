@@ -133,10 +133,6 @@ def _share(value: float | None) -> str:
     return "–" if value is None else percent(value)
 
 
-def _share(value: float | None) -> str:
-    return "–" if value is None else percent(value)
-
-
 def _say(sentences: str) -> None:
     """A paragraph on stdout, as wide as the terminal."""
     click.echo()

@@ -427,8 +427,10 @@ def test_a_preview_is_drawn_once_whatever_a_request_calls_the_host(
     drawn = []
     monkeypatch.setattr(pictures, "_drawn", OfSealed(48))
     monkeypatch.setattr(pictures, "_draw", lambda order: drawn.append(order) or b"picture")
+    url = boards.engine.url.render_as_string(hide_password=False)
+    client = create_app(database_url=url, keep_pages=False).test_client()
     for number in range(5):
-        answer = boards.client.get("/boards/main/preview.png", headers={"Host": f"{number}.example.org"})
+        answer = client.get("/boards/main/preview.png", headers={"Host": f"{number}.example.org"})
         assert (answer.status_code, answer.data) == (200, b"picture")
     assert len(drawn) == 1
     assert "example.org" not in drawn[0]["svg"]
