@@ -36,9 +36,9 @@ COMMAND_LINE: Final = """\
 
 <!-- Written by docs/generate.py: edit the code it reads, then run it again. -->
 
-Every command answers `--help` (or `-h`). Exit status: 0 done, 1 a problem with what was asked for, 2 a usage error; the
-message says what to correct. With `--json`, standard output holds exactly one JSON document; progress, notes and logs
-go to standard error.
+This page is for you if you look up a command. Every command answers `--help` (or `-h`). Exit status: 0 done, 1 a
+problem with what was asked for, 2 a usage error; the message says what to correct. With `--json`, standard output holds
+exactly one JSON document; progress, notes and logs go to standard error.
 
 Names of models and benchmarks consist of letters, digits, `.`, `_` and `-`. If a command takes a model or a
 benchmark, `NAME` means the newest one and `NAME@…` a certain revision number or version.
@@ -58,9 +58,9 @@ THIRD_PARTY: Final = """\
 
 <!-- Written by docs/generate.py: edit docs/third-party.toml, then run it again. -->
 
-These files lie in the repository, unchanged unless the README of their folder says otherwise. Versions of 12 digits are
-commits. Packages that are installed are not among them; [the supply chain](security.md#the-supply-chain) says where
-they are listed.
+This page is for you if you check licences. These files lie in the repository, unchanged unless the README of their
+folder says otherwise. Versions of 12 digits are commits. Packages that are installed are not among them; [the supply
+chain](security.md#the-supply-chain) says where they are listed.
 """
 
 COMMON_OPTIONS: Final = ("--json", "--columns", "--wide")
@@ -71,9 +71,10 @@ SETTINGS: Final = """\
 
 <!-- Written by docs/generate.py: edit the code it reads, then run it again. -->
 
-Settings are environment variables; an empty one counts as unset. All commands read them: a command line, a worker and a
-website that are to work together need the same database, and every host of a website the same key. A value that cannot
-be read is an error that names the variable. `shuffleboard doctor` checks what a deployment has set.
+This page is for you if you configure a deployment. Settings are environment variables; an empty one counts as unset.
+All commands read them: a command line, a worker and a website that are to work together need the same database, and
+every host of a website the same key. A value that cannot be read is an error that names the variable. `shuffleboard
+doctor` checks what a deployment has set.
 
 Any of them can be read from a file instead, which is where passwords belong: the name with `_FILE` appended names the
 file, as in `SHUFFLEBOARD_DATABASE_URL_FILE=/run/secrets/database`. Surrounding whitespace is removed.
@@ -169,9 +170,10 @@ METRICS: Final = """\
 
 <!-- Written by docs/generate.py: edit the code it reads, then run it again. -->
 
-The meaning of each number on a board; the website shows the same under `/metrics-guide`. The definitions are Python
-functions; the SQL views [`question_metrics`](views.md#question_metrics), [`scope_metrics`](views.md#scope_metrics) and
-[`run_metrics`](views.md#run_metrics) serve the same numbers. For all of them:
+This page is for you if you read a number on a board; the website shows the same under `/metrics-guide`. The definitions
+are Python functions; the SQL views [`question_metrics`](views.md#question_metrics),
+[`scope_metrics`](views.md#scope_metrics) and [`run_metrics`](views.md#run_metrics) serve the same numbers. For all of
+them:
 
 - **Answers are contents.** Only the option behind the chosen label counts, never the label.
 - **No valid answer** is wrong, and equal to nothing, not even to another missing answer.
@@ -194,8 +196,9 @@ VIEWS: Final = """\
 
 <!-- Written by docs/generate.py: edit the code it reads, then run it again. -->
 
-The views have the same names and columns on PostgreSQL and on SQLite. Columns are added at the end; none is renamed or
-moved within a release series. How to query them: [sql.md](sql.md). Their meaning: [metrics.md](metrics.md).
+This page is for you if you write SQL. The views have the same names and columns on PostgreSQL and on SQLite. Columns
+are added at the end; none is renamed or moved within a release series. How to query them: [sql.md](sql.md). Their
+meaning: [metrics.md](metrics.md).
 
 NULL always means *not known* or *undefined*, never zero; the last column below says when. Types: an **id** is a number
 that only this database gives meaning to; a **count** is a whole number; a **flag** is a boolean (0 and 1 on SQLite); a
@@ -680,6 +683,7 @@ def _verdicts() -> Iterator[str]:
     yield ""
     yield "<!-- Written by docs/generate.py: edit the code it reads, then run it again. -->"
     yield ""
+    yield "This page is for you if you doubt a sentence on the website, or add one."
     yield "Every sentence that pages, the terminal, pictures and published sites say about results stands in"
     yield "`registry/verdicts/`, with the condition under which it is true. A test makes evaluations at random and"
     yield "checks each sentence against the answers."

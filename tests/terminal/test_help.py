@@ -66,7 +66,7 @@ def test_where_something_is_written_has_one_word_and_the_other_is_accepted(comma
 
 @pytest.mark.parametrize(
     ("typed", "offered"),
-    [("lea", ["leaderboard"]), ("evaluations su", ["submit", "supersede"]), ("models add x --kind g", ["gguf"])],
+    [("lea", ["leaderboard"]), ("evaluations su", ["submit", "supersede"]), ("models add x --kind gg", ["gguf"])],
 )
 def test_the_shell_completes_commands_and_values(
     monkeypatch: pytest.MonkeyPatch, typed: str, offered: list[str]
