@@ -1144,7 +1144,7 @@ class BoardPairs(TypedDict):
 class BoardRow(TypedDict):
     """A model revision on a board. `evaluations` runs along the board's entries; null: not sealed yet.
 
-    cost: what providers charged for them, as far as it is known.
+    cost: what providers charged for them, as far as it is known. tokens_per_answer: of thought and answer, the mean.
     """
 
     model: str
@@ -1158,6 +1158,7 @@ class BoardRow(TypedDict):
     evaluations: list[BoardEvaluation | None]
     values: Annotated[dict[str, BoardValue], Field(description="Column to value.")]
     cost: float | None
+    tokens_per_answer: float | None
     conflict_of_interest: Annotated[
         str | None, Field(description="As stated for its evaluations: none, or what it is; null: not stated for all.")
     ]

@@ -17,6 +17,7 @@ from registry.names import split_reference
 from registry.providers.prices import load_prices
 from registry.queue.evaluations import NO_CONFLICT
 from registry.results.costs import costs_of
+from registry.results.written import tokens_over
 from registry.settings import get_settings
 from registry.tables import Board, BoardSnapshot, Evaluation
 
@@ -74,17 +75,26 @@ def shown_document(session: Session, snapshot: BoardSnapshot) -> dict[str, Any]:
 
     Its document with digest and time, rows in the board's order, what guessing gives in its columns of accuracy, who
     has no rank, with the commands that ask what is missing, and what providers charged for each row's evaluations, as
-    far as that is known; currency: None where nobody charged anything.
+    far as that is known; currency: None where nobody charged anything. tokens_per_answer: over all prompts of a row;
+    None unless tokens were counted in all of its evaluations.
     """
     bootstrap = snapshot.document["bootstrap"]
     rows = board_rows(snapshot)
     ids = [item["evaluation"] for row in rows for item in row["evaluations"] if item is not None]
-    costs, stated = costs_of(session, ids), _statements(session, ids)
+    costs, stated, tokens = costs_of(session, ids), _statements(session, ids), tokens_over(session, ids)
     return {
         **snapshot.document,
         # Text in what is stored, whose digest covers it.
         "bootstrap": bootstrap | {"confidence": float(bootstrap["confidence"])},
-        "rows": [row | {"cost": _cost(row, costs), "conflict_of_interest": _conflict(row, stated)} for row in rows],
+        "rows": [
+            row
+            | {
+                "cost": _cost(row, costs),
+                "tokens_per_answer": _tokens(row, tokens),
+                "conflict_of_interest": _conflict(row, stated),
+            }
+            for row in rows
+        ],
         "currency": load_prices(get_settings().prices).currency if costs else None,
         "as_of": snapshot.as_of,
         "digest": snapshot.digest,
@@ -116,6 +126,14 @@ def _cost(row: Mapping[str, Any], costs: Mapping[int, float]) -> float | None:
     return sum(known) if known else None
 
 
+def _tokens(row: Mapping[str, Any], tokens: Mapping[int, tuple[float, int]]) -> float | None:
+    found = [tokens.get(item["evaluation"]) for item in row["evaluations"] if item is not None]
+    known = [pair for pair in found if pair is not None]
+    if not known or len(known) < len(found):
+        return None
+    return sum(mean * prompts for mean, prompts in known) / sum(prompts for _, prompts in known)
+
+
 def board_rows(snapshot: BoardSnapshot) -> list[dict[str, Any]]:
     """A snapshot's rows for showing: complete models by the sort column, best first; then the incomplete ones."""
     document = snapshot.document
@@ -144,7 +162,7 @@ TABLE_PARTS: Final = (
 """What a table for other programs says of a column beside its value."""
 
 
-OF_ROW: Final = ("model", "revision", "complete", "cost", "conflict_of_interest")
+OF_ROW: Final = ("model", "revision", "complete", "cost", "tokens_per_answer", "conflict_of_interest")
 """What such a table says of a row beside its columns."""
 
 
@@ -152,13 +170,11 @@ def board_table(document: dict[str, Any]) -> tuple[list[dict[str, Any]], list[st
     """(rows, columns) of a board for other programs: each column with its interval, and its ranks and tiers.
 
     Those of each model for itself, then, under `all`, of all models at once. document: as it is shown. The cost is a
-    column where a provider charged for something.
+    column where a provider charged for something, and so are tokens per answer where they were counted.
     """
     rows = []
     for row in document["rows"]:
-        flat: dict[str, Any] = {
-            key: row[key] for key in ("model", "revision", "complete", "cost", "conflict_of_interest")
-        }
+        flat: dict[str, Any] = {key: row[key] for key in OF_ROW}
         for name, value in row["values"].items():
             interval, rank_interval = value["interval"] or (None, None), value["rank_interval"] or (None, None)
             everywhere = value["all_rank_interval"] or (None, None)
@@ -176,6 +192,7 @@ def board_table(document: dict[str, Any]) -> tuple[list[dict[str, Any]], list[st
             }
         rows.append(flat)
     columns = ["model", "revision", "complete"] + (["cost"] if document["currency"] else [])
+    columns += ["tokens_per_answer"] if any(row["tokens_per_answer"] is not None for row in rows) else []
     columns.append("conflict_of_interest")
     for column in document["columns"]:
         columns += [column["name"], *(f"{column['name']} {part}" for part in TABLE_PARTS)]

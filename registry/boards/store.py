@@ -24,7 +24,7 @@ from registry.db import one_at_a_time
 from registry.digests import specification_digest
 from registry.errors import UsageError
 from registry.lookups import find_board, find_revision, find_suite, find_version, published, stands
-from registry.prompting.protocols import find_definition, store_protocol
+from registry.prompting.protocols import find_definition, store_protocol, with_room
 from registry.prompting.variants import VariantSetDefinition, parse_variants, stored_variants
 from registry.queue.estimate import Plan
 from registry.queue.evaluations import (
@@ -424,10 +424,12 @@ def plan_of(
     replicate: bool = False,
     precision: PrecisionRequest | None = None,
     stop_when_decided: str | None = None,
+    max_tokens: int | None = None,
     **options: Any,
 ) -> Plan:
     """What queues all that a board or a suite asks of a model, or one evaluation on the first of the benchmarks.
 
+    max_tokens: as the protocol, but with so much room for what is written.
     options: priority, queue, requester of EvaluationRequest.
     """
 
@@ -436,11 +438,12 @@ def plan_of(
             return submit_board(session, model, board, **options)
         if suite is not None:
             return submit_suite(session, model, suite, benchmarks, limit=limit, **options)
+        name = protocol or "symbols"
         request = EvaluationRequest(
             model=model,
             benchmark=benchmarks[0],
             variants=variants or "",
-            protocol=protocol or "symbols",
+            protocol=name if max_tokens is None else with_room(session, name, max_tokens),
             shots=shots or 0,
             limit=limit,
             subjects=tuple(subjects),

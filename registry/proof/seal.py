@@ -33,6 +33,7 @@ from registry.results.pride import write_question_pride
 from registry.results.readable import readable
 from registry.results.rescoring import Rescored, rescored
 from registry.results.stopped import open_questions, read_stopping
+from registry.results.written import written
 from registry.statistics.bootstrap import SEED, Interval
 from registry.statistics.sequential import RepeatedInterval
 from registry.tables import (
@@ -129,7 +130,7 @@ def complete(
     intervals: of `evaluation_intervals`, where they are known.
     """
     # Read before the first change: once the seal is stored, triggers refuse any other.
-    for name, value in asked(session, evaluation.id).items():
+    for name, value in (asked(session, evaluation.id) | written(session, evaluation.id)).items():
         setattr(evaluation, name, value)
     evaluation.seal, evaluation.sealed_at, evaluation.state = digest, sealed_at, "complete"
     session.flush()

@@ -41,6 +41,7 @@ from registry.results.errata import RESCORED, scope_condition, scopes_in_force
 from registry.results.facts import missing_shares
 from registry.results.selectables import Row, evaluation_metrics, evaluation_sources, leaderboard, rows_of
 from registry.results.selection import Selection, evaluation_conditions
+from registry.results.written import WRITTEN
 from registry.statistics.competition_ranks import RANK_TOLERANCE
 from registry.statistics.guessing import corrected
 from registry.tables import (
@@ -542,6 +543,7 @@ _OF_EVALUATION: Final = (
     Evaluation.sealed_at,
     *(getattr(Evaluation, name) for name in ASKED),
     Evaluation.conflict_of_interest,
+    *(getattr(Evaluation, name) for name in WRITTEN),
 )
 COLUMNS: Final = ("rank", *leaderboard.c.keys())
 """The rank, and what the view `leaderboard` says of an evaluation."""

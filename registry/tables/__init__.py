@@ -341,6 +341,14 @@ class Evaluation(Base):
     """Whether no prompt alters options or labels."""
     chance: Mapped[float | None] = mapped_column(Double)
     """Accuracy of guessing: the mean of 1 / number of options."""
+    # What was written, as far as it is known: see `registry.results.written`. Written when it is sealed.
+    unread: Mapped[int | None] = mapped_column(Integer)
+    """Answers in which no rule found one."""
+    unfinished: Mapped[int | None] = mapped_column(Integer)
+    """Answers that a limit cut off, or whose thought did not end."""
+    tokens_per_answer: Mapped[float | None] = mapped_column(Double)
+    """The mean of what was written to a prompt, its thought included."""
+    thought_tokens_per_answer: Mapped[float | None] = mapped_column(Double)
     # As the specification has it, for views to read.
     sampled_for: Mapped[str | None] = mapped_column(Text)
     """The metric that a sample of the questions estimates to a stated precision; NULL: all questions are asked."""

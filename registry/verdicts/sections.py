@@ -169,5 +169,6 @@ READINGS: Final = {
     "the more of its accuracy it loses in some order.",
     "size": "Higher is better. Of models of one size, the highest is right most often in every order.",
     "cost": "Higher and further to the left is better: more right answers for less money.",
+    "tokens": "Higher and further to the left is better: more that holds in every order for fewer tokens.",
 }
 """How to read a chart. Only evaluations without a reason of PLACE have a point in the first two."""

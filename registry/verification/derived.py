@@ -26,6 +26,7 @@ from registry.results.prompts import prompts_of
 from registry.results.readable import archive_of, readable
 from registry.results.sampled import sampled
 from registry.results.stopped import is_decided, read_stopping
+from registry.results.written import written
 from registry.studies.comparing import CORA, computed_cora
 from registry.studies.rereading import reading_digest, reread
 from registry.tables import (
@@ -300,8 +301,8 @@ def check_metrics(session: Session, evaluation_id: int, found: Findings) -> None
 
 
 def check_asked(session: Session, evaluation: Evaluation, found: Findings) -> None:
-    """How the evaluation was asked, as its questions have it."""
-    for name, computed in asked(session, evaluation.id).items():
+    """How the evaluation was asked and what was written, as its questions, answers and texts have it."""
+    for name, computed in (asked(session, evaluation.id) | written(session, evaluation.id)).items():
         stored = getattr(evaluation, name)
         if not alike(stored, computed):
             found.add(f"{name}: stored {stored}, computed {computed}")

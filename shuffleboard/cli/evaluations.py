@@ -77,6 +77,12 @@ _ASKED = (
     click.option("--protocol", default=None, help="How the model is asked.  [default: symbols]"),
     click.option("--shots", type=int, default=None, help="Examples from the few-shot pool.  [default: 0]"),
     click.option(
+        "--max-tokens",
+        type=click.IntRange(min=1),
+        default=None,
+        help="Room for thought and answer together, in place of the protocol's; makes a protocol NAME-N-tokens.",
+    ),
+    click.option(
         "--limit",
         type=int,
         default=None,
@@ -147,6 +153,7 @@ def _plan(**asked: Any) -> Plan:
         "--variants": variants,
         "--protocol": asked["protocol"],
         "--shots": asked["shots"],
+        "--max-tokens": asked["max_tokens"],
         "--limit": asked["limit"] if board else None,
         "--subject": asked["subjects"] or None,
         "--options": asked["n_options"],

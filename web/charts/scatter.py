@@ -88,6 +88,7 @@ ACCURACY: Final = Measure("accuracy", "Accuracy", percent, _of_tenths)
 WORST: Final = Measure("worst_accuracy", "Worst accuracy", percent, _of_tenths)
 SIZE: Final = Measure("parameters", "Parameters", scale, _of_sizes)
 COST: Final = Measure("cost", "Cost", "{:.4g}".format, _of_costs)
+TOKENS: Final = Measure("tokens_per_answer", "Tokens per answer", "{:,.0f}".format, _of_sizes)
 
 
 @dataclass(frozen=True)
@@ -120,6 +121,7 @@ PLOTS: Final = {
         READINGS["size"],
     ),
     "cost": Plot(COST, ACCURACY, READINGS["cost"]),
+    "tokens": Plot(TOKENS, WORST, READINGS["tokens"]),
 }
 """By what a URL calls them."""
 
@@ -252,6 +254,8 @@ def _why_missing(plot: Plot, row: Row) -> str | None:
 def _why(lacking: Measure, row: Row) -> str:
     if lacking is COST:
         return "No provider charged for its answers, or their cost is unknown"
+    if lacking is TOKENS:
+        return "It wrote no answers, or nobody counted their tokens"
     if lacking is SIZE:
         return "The registry does not know the number of parameters (shuffleboard models add NAME --parameters N)"
     return why_undefined(lacking.key, row)

@@ -22,6 +22,7 @@ from registry.metrics import METRICS
 from registry.results.errata import TREATMENTS
 from registry.results.leaderboard import UNFINISHED
 from registry.results.selectables import Row
+from registry.results.written import lost_answers
 from registry.tables import Board, BoardSnapshot, Evaluation
 from registry.verdicts.boards import top_of
 from web import parameters, queries
@@ -135,6 +136,10 @@ def _page(snapshot: BoardSnapshot, *, current: bool) -> ResponseReturnValue:
         links={one.model: url_for("pages.model", model=one.model) for one in way.models},
         spans=way.spans,
         unranked=_unranked(document, sort),
+        tokens=any(row["tokens_per_answer"] is not None for row in shown),
+        lost_answers=lost_answers(
+            session(), [item["evaluation"] for row in shown for item in row["evaluations"] if item is not None]
+        ),
         reasons={(item["model"], item["revision"], item["column"]): item["reason"] for item in document["unranked"]},
     )
     return announced(make_response(body), snapshot.board.name)

@@ -29,6 +29,7 @@ from registry.results.readable import archive_of
 from registry.results.reports import sample_document
 from registry.results.selectables import Row
 from registry.results.stopped import stopping_document
+from registry.results.written import lost_answers
 from registry.verdicts.cases import Said, verdict
 from registry.verdicts.facts import Facts
 from registry.verdicts.sections import Position, Split, of_position, of_split
@@ -104,6 +105,8 @@ def evaluation(evaluation_id: str) -> ResponseReturnValue:
         asked=_asked(row),
         headlines=_headlines(over_all, row["sampled_for"] or row["stopped_for"]),
         under_errata=_under_errata(row, scopes) if row["complete"] else None,
+        lost_answers=lost_answers(session(), [row["evaluation_id"]]),
+        thoughts=_thoughts.get(row["seal"], lambda: _thought_lengths(row)) if whole and row["complete"] else None,
         readings=kept_readings(session(), row["evaluation_id"]) if row["complete"] else [],
         families=_families(by_scope),
         opened=parameters.choice(request.args, "open", ("all", *(family.key for family in FAMILIES)), ""),
@@ -308,6 +311,13 @@ def _shuffles(row: Row) -> dict[str, Any]:
     }
 
 
+def _thought_lengths(row: Row) -> Row | None:
+    from registry.studies.thinking import thought_lengths  # and numpy
+
+    return thought_lengths(session(), row["evaluation_id"])
+
+
+_thoughts: OfSealed[Row | None] = OfSealed()
 _by_subject: OfSealed[list[Row]] = OfSealed()
 
 

@@ -28,7 +28,7 @@ from registry.results.leaderboard import (
 )
 from registry.results.selectables import Row
 from registry.results.selection import Selection
-from registry.verdicts.facts import SAID_FIRST
+from registry.results.written import SAID, lost_answers
 from registry.verdicts.spans import span_of
 from web import links, listings, parameters, queries
 from web.charts.scatter import PLOTS, beside_leaderboard
@@ -281,7 +281,9 @@ def table_context(
     return {
         "groups": split_by_group(complete) if grouped else [complete] if complete else [],
         "grouped": grouped,
-        "unread": any((row["missing_answers"] or 0.0) > SAID_FIRST for row in complete),
+        "unread": any((row["missing_answers"] or 0.0) > SAID for row in complete),
+        "tokens": any(row["tokens_per_answer"] is not None for row in complete),
+        "lost_answers": lost_answers(session(), [row["evaluation_id"] for row in complete]),
         "incomplete": incomplete,
         "unranked": _unranked(complete),
         "row_spans": [span for row in complete if row["facts"] and (span := span_of(row["facts"])) is not None],

@@ -12,6 +12,7 @@ from registry.prompting.protocols.store import (
     import_protocol,
     protocol_definition,
     store_protocol,
+    with_room,
 )
 
 __all__ = [
@@ -23,4 +24,5 @@ __all__ = [
     "protocol_definition",
     "read_protocol_file",
     "store_protocol",
+    "with_room",
 ]

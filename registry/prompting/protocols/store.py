@@ -1,5 +1,6 @@
 """Protocols by name: presets, those that ship, and those that were imported, which the table `protocol` holds."""
 
+import re
 from collections.abc import Mapping
 from copy import deepcopy
 from functools import lru_cache
@@ -87,3 +88,31 @@ def import_protocol(session: Session, definition: Mapping[str, Any]) -> tuple[Pr
     digest = specification_digest(definition)
     known = session.scalar(select(Protocol.id).where(Protocol.digest == digest))
     return store_protocol(session, definition), known is None
+
+
+MAX_TOKENS: Final = 1_000_000
+_ROOM: Final = re.compile(r"-[0-9]+-tokens$")
+
+
+def with_room(session: Session, name: str, max_tokens: int) -> str:
+    """The name of the protocol that is another one with so many tokens for thought and answer; made if it is new.
+
+    A limit of the thought alone moves along, so that the answer keeps its room. Raises ProtocolError for a protocol
+    that writes no text, and for a number of tokens that leaves no room.
+    """
+    definition = find_definition(session, name)
+    if "generation" not in definition:
+        raise ProtocolError(f"protocol {name} writes no text, so it has no limit of tokens; leave out --max-tokens")
+    generation = definition["generation"]
+    thought = generation.get("max_thought_tokens")
+    answer = 0 if thought is None else generation["max_tokens"] - thought
+    if not answer < max_tokens <= MAX_TOKENS:
+        raise ProtocolError(f"max_tokens {max_tokens}: give {answer + 1} to {MAX_TOKENS}")
+    if max_tokens == generation["max_tokens"]:
+        return name
+    changed = {**generation, "max_tokens": max_tokens}
+    if thought is not None:
+        changed["max_thought_tokens"] = max_tokens - answer
+    named = f"{_ROOM.sub('', name)}-{max_tokens}-tokens"
+    import_protocol(session, {**definition, "name": named, "generation": changed})
+    return named

@@ -60,7 +60,11 @@ select
     evaluation.sampled_for,
     evaluation.stopped_for,
     evaluation.conflict_of_interest,
-    evaluation.lists_options
+    evaluation.lists_options,
+    evaluation.unread,
+    evaluation.unfinished,
+    evaluation.tokens_per_answer,
+    evaluation.thought_tokens_per_answer
 from evaluation
 inner join model_revision on model_revision.id = evaluation.model_revision_id
 inner join model on model.id = model_revision.model_id

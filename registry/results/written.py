@@ -1,0 +1,140 @@
+"""How much of what a model wrote was lost, and how much it wrote: stored with the evaluation when it is sealed."""
+
+import shlex
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sqlalchemy import Double, and_, case, cast, func, select, type_coerce
+from sqlalchemy.orm import Session
+
+from registry.db import among
+from registry.results.asked import asking
+from registry.results.readable import readable
+from registry.tables import (
+    Benchmark,
+    BenchmarkVersion,
+    Evaluation,
+    Generation,
+    Model,
+    ModelRevision,
+    Prediction,
+    Protocol,
+    VariantSet,
+)
+
+WRITTEN: Final = ("unread", "unfinished", "tokens_per_answer", "thought_tokens_per_answer")
+"""The columns of `evaluation` that say what was written."""
+SAID: Final = 0.01
+"""Above this share of unread or unfinished answers, it is said wherever an accuracy is shown."""
+
+
+def written(session: Session, evaluation_id: int) -> dict[str, Any]:
+    """The columns WRITTEN of an evaluation, from its predictions and texts as they are stored.
+
+    unread, unfinished: answers in these states. tokens_per_answer: of thought and answer, the mean;
+    thought_tokens_per_answer: of the thought alone. Means are None where no tokens were counted.
+    """
+    readable(session, [evaluation_id])
+    of = Prediction
+    nothing = and_(of.state.is_(None), of.chosen_position.is_(None))
+    states = session.execute(
+        select(
+            func.coalesce(func.sum(case((nothing, 1), else_=0)), 0),
+            func.coalesce(func.sum(case((of.state == "unfinished", 1), else_=0)), 0),
+        ).where(of.evaluation_id == evaluation_id)
+    ).one()
+    tokens = session.execute(
+        select(
+            type_coerce(func.avg(cast(Generation.tokens, Double())), Double()),
+            type_coerce(func.avg(cast(Generation.thought_tokens, Double())), Double()),
+        ).where(Generation.evaluation_id == evaluation_id)
+    ).one()
+    return dict(zip(WRITTEN, (int(states[0]), int(states[1]), *tokens), strict=True))
+
+
+@dataclass(frozen=True)
+class Lost:
+    """What a sealed evaluation lost of its answers, and what to do about it.
+
+    unread, unfinished: shares of its prompts. limit: tokens of thought and answer together; thought_limit: of the
+    thought alone; None where none is set or known. again: the command that asks again with twice the room; None for
+    recorded answers. reread: the command that reads the stored texts by other rules; None where there are none.
+    """
+
+    evaluation_id: int
+    model: str
+    benchmark: str
+    unread: float
+    unfinished: float
+    limit: int | None
+    thought_limit: int | None
+    again: str | None
+    reread: str | None
+
+
+def lost_answers(session: Session, evaluation_ids: Iterable[int]) -> list[Lost]:
+    """Of these evaluations those of which more than SAID is unread or unfinished, the most first."""
+    query = (
+        select(
+            Evaluation.id,
+            Evaluation.prompts,
+            Evaluation.unread,
+            Evaluation.unfinished,
+            Evaluation.specification,
+            Model.name.label("model"),
+            ModelRevision.number.label("revision"),
+            ModelRevision.kind,
+            Benchmark.name.label("benchmark"),
+            Protocol.name.label("protocol"),
+            Protocol.shots,
+            Protocol.definition,
+            VariantSet.name.label("variants"),
+        )
+        .join(ModelRevision, ModelRevision.id == Evaluation.model_revision_id)
+        .join(Model, Model.id == ModelRevision.model_id)
+        .join(BenchmarkVersion, BenchmarkVersion.id == Evaluation.benchmark_version_id)
+        .join(Benchmark, Benchmark.id == BenchmarkVersion.benchmark_id)
+        .join(Protocol, Protocol.id == Evaluation.protocol_id)
+        .join(VariantSet, VariantSet.id == Evaluation.variant_set_id)
+        .where(
+            among(Evaluation.id, list(evaluation_ids)),
+            Evaluation.unread + Evaluation.unfinished > SAID * Evaluation.prompts,
+        )
+    )
+    found = []
+    for row in session.execute(query).mappings():
+        unread, unfinished = (row[name] / row["prompts"] for name in ("unread", "unfinished"))
+        if max(unread, unfinished) > SAID:
+            found.append(_lost(session, row, unread, unfinished))
+    return sorted(found, key=lambda lost: -(lost.unread + lost.unfinished))
+
+
+def _lost(session: Session, row: Any, unread: float, unfinished: float) -> Lost:
+    generation = row["definition"].get("generation", {})
+    limit, recorded = generation.get("max_tokens"), row["specification"]["engine"]["name"] == "replay"
+    again = None
+    if not recorded and limit is not None and unfinished > SAID:
+        asked = asking(dict(row) | {"question_filter": row["specification"]["questions"]}, variants=row["variants"])
+        again = f"{asked} --max-tokens {2 * limit}"
+    texts = select(Generation.variant).where(Generation.evaluation_id == row["id"]).limit(1)
+    readable_texts = unread > SAID and session.scalar(texts) is not None
+    reread = ["shuffleboard", "evaluations", "reread", str(row["id"]), "--protocol", "final-answer"]
+    return Lost(
+        row["id"],
+        row["model"],
+        row["benchmark"],
+        unread,
+        unfinished,
+        None if recorded else limit,
+        None if recorded else generation.get("max_thought_tokens"),
+        again,
+        shlex.join(reread) if readable_texts else None,
+    )
+
+
+def tokens_over(session: Session, evaluation_ids: Iterable[int]) -> dict[int, tuple[float, int]]:
+    """Evaluation to its tokens per answer and its number of prompts; those without counted tokens are absent."""
+    of = Evaluation
+    query = select(of.id, of.tokens_per_answer, of.prompts).where(among(of.id, list(evaluation_ids)))
+    return {row[0]: (row[1], row[2]) for row in session.execute(query) if row[1] is not None}

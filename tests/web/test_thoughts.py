@@ -1,0 +1,203 @@
+"""Pages of a model that thinks: what was lost, how long it thought, what it wrote, and another reading of it."""
+
+import re
+from collections.abc import Callable
+from html import unescape
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+
+from registry.boards.definition import BoardDefinition, SuiteDefinition
+from registry.boards.snapshots import refresh_boards
+from registry.boards.store import import_board, import_suite
+from registry.db import get_engine, read_session, write_session
+from registry.errors import ProtocolError
+from registry.prompting.protocols import find_definition, with_room
+from registry.prompting.reading import read
+from registry.prompting.thoughts import Output
+from registry.queue.claims import Claim, ShardResult
+from registry.queue.evaluations import EvaluationRequest, submit
+from registry.queue.shards import shard_prompts
+from registry.results.texts import text_columns
+from registry.results.written import lost_answers
+from registry.settings import Settings
+from registry.studies.thinking import thought_lengths
+from registry.tables import Evaluation, Question
+from registry.verification import verify_evaluation
+from tests.commands import shuffleboard
+from tests.fake_scorer import FakeScorer
+from tests.population import add_benchmark, add_model, question
+from tests.web.conftest import Site
+from tests.web.seed import Seeded
+from web import create_app
+from workers.loop import WorkerLoop
+
+pytestmark = pytest.mark.one_engine
+
+COUNT = 40
+LETTERS = "ABCD"
+
+
+class Thinker(FakeScorer):
+    """Thinks longer about questions of a higher number. Some thoughts never end, and some answers name no option.
+
+    From question 30 on it always answers A, before that the right option.
+    """
+
+    def written(self, item: Any) -> tuple[Output, int]:
+        number = int(item.question.external_id[1:])
+        thought = "<think>" + "hm " * (10 + 5 * number + 3 * item.variant.ordinal)
+        if number == 5 and item.variant.ordinal < 3:
+            return Output(thought, finish="length"), 10 + 5 * number
+        right = LETTERS[item.variant.order.index(item.question.answer)]
+        answer = "I cannot say." if number == 7 else f"Answer: {'A' if number >= 30 else right}"
+        return Output(f"{thought}</think>\n{answer}"), 10 + 5 * number
+
+    def score(self, engine: Any, claim: Claim, should_stop: Callable[[], bool]) -> ShardResult:  # noqa: ARG002
+        with read_session(engine) as session:
+            prompts = shard_prompts(session, claim.shard_id)
+            definition = session.get_one(Evaluation, claim.evaluation_id).protocol.definition
+        rows, texts = [], []
+        for item in prompts:
+            output, tokens = self.written(item)
+            reading = read(definition, output, item.prompt.answers, item.prompt.options)
+            rows.append(item.stated_row(reading.position, reading.rule, reading.state))
+            key = {name: rows[-1][name] for name in ("evaluation_id", "question_id", "variant")}
+            texts.append(key | text_columns(output, reading, tokens=tokens + 10, thought_tokens=tokens, seconds=0.1))
+        return ShardResult(rows, {"engine": "fake"}, len(rows), len(rows), 0.1, generations=texts)
+
+
+@pytest.fixture(scope="module")
+def site(lasting_sqlite: Callable[[], str], tmp_path_factory: pytest.TempPathFactory) -> Site:
+    """An evaluation of the thinker, also on a board, and a second reading of it."""
+    url, folder, seeded = lasting_sqlite(), tmp_path_factory.mktemp("thoughts"), Seeded()
+    engine = get_engine(url)
+    with write_session(engine) as session:
+        add_benchmark(session, folder, [question(number) for number in range(COUNT)])
+        add_model(session, "thinker")
+        asked = EvaluationRequest("thinker", "bench", "cyclic", "select-letter")
+        seeded.evaluations["thinker"] = submit(session, asked)[0].id
+        tasks = [{"benchmark": "bench", "variants": ["cyclic"], "protocols": ["select-letter"]}]
+        import_suite(session, SuiteDefinition.model_validate({"name": "thinking", "tasks": tasks}))
+        columns = ("accuracy@cyclic", "worst_accuracy@cyclic")
+        import_board(session, BoardDefinition(name="thinking", suite="thinking", columns=columns))
+    loop = WorkerLoop(engine, Settings(home=folder, poll_seconds=0.05), Thinker(), ["cpu"])
+    loop.start()
+    loop.run(until_idle=True)
+    loop.stop()
+    refresh_boards(engine)
+    return Site(engine, seeded, create_app(database_url=url).test_client())
+
+
+def words(html: str) -> str:
+    """The text of a page, without the menus."""
+    text = re.sub(r"<(script|style).*?</\1>|<[^>]+>", " ", html.partition("<main")[2], flags=re.DOTALL)
+    return re.sub(r" ([.,:])", r"\1", " ".join(unescape(text).replace("\u202f", " ").split()))
+
+
+def page(site: Site, path: str) -> str:
+    return words(site.client.get(path).text)
+
+
+AGAIN = "evaluations submit --model thinker@1 --benchmark bench --variants cyclic --protocol select-letter"
+
+
+@pytest.mark.parametrize("path", ["/", "/boards/thinking", "/evaluations/{thinker}", "/models/thinker"])
+def test_what_was_lost_is_said_with_its_limit_and_the_command_that_asks_again(site: Site, path: str) -> None:
+    said = page(site, path.format(**site.seeded.evaluations))
+    assert "1.9 % unfinished at the limit of 512 tokens, 2.5 % unread." in said
+    assert f"To ask again with more room: shuffleboard {AGAIN} --max-tokens 1024" in said
+    reread = f"shuffleboard evaluations reread {site.seeded.evaluations['thinker']} --protocol final-answer"
+    assert f"To read the stored texts by other rules: {reread}" in said
+
+
+def test_a_loss_of_one_per_cent_or_less_is_not_said(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = site.seeded.evaluations["thinker"]
+    for said, expected in ((0.02, [(0.025, None)]), (0.025, [])):
+        monkeypatch.setattr("registry.results.written.SAID", said)
+        with read_session(site.engine) as session:
+            assert [(lost.unread, lost.again) for lost in lost_answers(session, [one])] == expected
+
+
+def test_more_room_is_a_protocol_of_its_own(site: Site) -> None:
+    url = str(site.engine.url)
+    arguments = AGAIN.replace("evaluations submit", "").split()
+    shuffleboard("evaluations", "submit", *arguments, "--limit", 1, "--max-tokens", 1024, database_url=url)
+    with read_session(site.engine) as session:
+        newest = session.scalars(select(Evaluation).order_by(Evaluation.id.desc())).first()
+        assert newest is not None
+        assert newest.protocol.name == "select-letter-1024-tokens"
+        assert newest.protocol.definition["generation"]["max_tokens"] == 1024
+    shuffleboard("evaluations", "cancel", newest.id, database_url=url)
+    with write_session(site.engine) as session:
+        assert with_room(session, "select-letter-1024-tokens", 2048) == "select-letter-2048-tokens"
+        assert with_room(session, "select-letter", 512) == "select-letter"
+        definition = find_definition(session, "select-letter-2048-tokens")
+        assert definition["generation"]["max_tokens"] == 2048
+        for name, tokens in (("symbols", 10), ("select-letter", 0)):
+            with pytest.raises(ProtocolError, match=r"max.tokens"):
+                with_room(session, name, tokens)
+
+
+def test_lengths_of_thoughts_are_shown_by_order_and_by_quartile(site: Site) -> None:
+    one = site.seeded.evaluations["thinker"]
+    with read_session(site.engine) as session:
+        found = thought_lengths(session, one)
+        assert verify_evaluation(session, one)["problems"] == []
+    assert found is not None
+    assert (found["unit"], found["prompts"], found["thought"], found["position"]) == ("tokens", 160, 160, 0)
+    assert [order["mean"] for order in found["orders"]] == [pytest.approx(107.5)] * 4
+    parts = found["quartiles"]
+    assert [part["questions"] for part in parts] == [10] * 4
+    assert [(part["from"], part["to"]) for part in parts] == [(10, 55), (60, 105), (110, 155), (160, 205)]
+    assert [part["fluctuation"]["value"] for part in parts] == [pytest.approx(0.2), 0, 0, 1]
+    # Always A: chosen in every order, and right there in one of four.
+    assert parts[3]["preferred"]["value"] == pytest.approx(0.75)
+    assert all(part["accuracy"]["interval"] is None for part in parts)  # ten questions are too few
+    said = page(site, f"/evaluations/{one}")
+    assert "The model thought before 160 of 160 answers: 108 tokens on average" in said
+    assert "Thought and answer together take 118 tokens on average." in said
+    assert "160 – 205 10 25.0 % 100.0 % 75.0 %" in said
+
+
+def test_tokens_per_answer_are_a_column_and_a_chart(site: Site) -> None:
+    assert "Tokens per answer" in page(site, "/")
+    assert "Tokens per answer against Worst accuracy" in page(site, "/?chart=tokens").replace("worst", "Worst")
+    assert "118" in page(site, "/boards/thinking")
+    row = site.client.get("/api/v1/boards/thinking").json["rows"][0]
+    assert row["tokens_per_answer"] == pytest.approx(117.5)
+    row = site.client.get("/api/v1/leaderboard").json["rows"][0]
+    assert (row["unread"], row["unfinished"], row["tokens_per_answer"]) == (4, 3, pytest.approx(117.5))
+
+
+def test_a_question_shows_its_thought_folded_its_answer_and_the_rule_that_read_it(site: Site) -> None:
+    one = site.seeded.evaluations["thinker"]
+    with read_session(site.engine) as session:
+        ids = {row.external_id: row.id for row in session.scalars(select(Question))}
+    shown = site.client.get(f"/evaluations/{one}/questions/{ids['q1']}").text
+    assert "<details><summary>Its thought, " in shown
+    assert "<details open><summary>Its thought" not in shown
+    said = words(shown)
+    assert "Its answer Answer: B" in said
+    assert "Extracted by: answer-colon." in said
+    assert "It was cut off at the limit" in page(site, f"/evaluations/{one}/questions/{ids['q5']}")
+    assert "No rule found an answer in it." in page(site, f"/evaluations/{one}/questions/{ids['q7']}")
+
+
+def test_another_reading_stands_beside_the_sealed_one(site: Site) -> None:
+    one = site.seeded.evaluations["thinker"]
+    assert "Read by other rules" not in page(site, f"/evaluations/{one}")
+    shuffleboard(
+        "evaluations",
+        "reread",
+        one,
+        "--protocol",
+        "select-letter",
+        "--thoughts",
+        "in-text",
+        database_url=site.engine.url,
+    )
+    said = page(site, f"/evaluations/{one}")
+    assert "Read by other rules" in said
+    assert "select-letter-in-text" in said
