@@ -44,7 +44,7 @@ def written(session: Session, evaluation_id: int) -> dict[str, Any]:
             func.coalesce(func.sum(case((of.state == "unfinished", 1), else_=0)), 0),
         ).where(of.evaluation_id == evaluation_id)
     ).one()
-    tokens = session.execute(
+    tokens: Any = session.execute(
         select(
             type_coerce(func.avg(cast(Generation.tokens, Double())), Double()),
             type_coerce(func.avg(cast(Generation.thought_tokens, Double())), Double()),
