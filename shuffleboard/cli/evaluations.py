@@ -80,7 +80,7 @@ _ASKED = (
         "--max-tokens",
         type=click.IntRange(min=1),
         default=None,
-        help="Room for thought and answer together, in place of the protocol's; makes a protocol NAME-N-tokens.",
+        help="Limit of tokens for thought and answer together, in place of the protocol's; makes NAME-N-tokens.",
     ),
     click.option(
         "--limit",
