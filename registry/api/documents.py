@@ -418,6 +418,7 @@ class Drift(TypedDict):
     changes: Changes
     with_probabilities: int
     texts_differ: int
+    states_differ: int
     metrics: list[MetricChange]
     engine: Annotated[dict[str, list[Any]], Field(description="Facts that differ in what scored them.")]
 

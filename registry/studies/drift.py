@@ -40,10 +40,11 @@ def drift_document(session: Session, one_id: int, other_id: int) -> dict[str, An
     prompts = flipped = 0
     largest: dict[str, Any] | None = None
     changes = [0] * (len(DECADES) + 1)
-    unchanged = with_probabilities = 0
+    unchanged = with_probabilities = states_differ = 0
     flips = []
     for row in _rows(session, one.id, other.id):
         prompts += 1
+        states_differ += _state(row.one_state, row.one_option) != _state(row.other_state, row.other_option)
         if row.one_option != row.other_option:
             flipped += 1
             flips.append(
@@ -79,6 +80,7 @@ def drift_document(session: Session, one_id: int, other_id: int) -> dict[str, An
         "changes": {"none": unchanged, "up_to": dict(zip((*map(str, DECADES), "0"), changes, strict=True))},
         "with_probabilities": with_probabilities,
         "texts_differ": _texts_differ(session, one.id, other.id),
+        "states_differ": states_differ,
         "metrics": _metrics(session, one.id, other.id),
         "engine": {
             f"{group}: {fact}": values
@@ -138,6 +140,8 @@ def _rows(session: Session, one_id: int, other_id: int) -> Iterator[Any]:
             Prediction.shown,
             Prediction.chosen_option.label("one_option"),
             other.chosen_option.label("other_option"),
+            Prediction.state.label("one_state"),
+            other.state.label("other_state"),
             Prediction.label_probabilities.label("one_probabilities"),
             other.label_probabilities.label("other_probabilities"),
         )
@@ -156,6 +160,10 @@ def _rows(session: Session, one_id: int, other_id: int) -> Iterator[Any]:
         .execution_options(yield_per=5000)
     )
     return iter(session.execute(query))
+
+
+def _state(state: str | None, option: int | None) -> str:
+    return state or ("unread" if option is None else "answered")
 
 
 def _texts_differ(session: Session, one_id: int, other_id: int) -> int:

@@ -160,8 +160,21 @@ def _recorded(
         except ValueError:
             place.reject(f"metadata.label_probabilities {shown(stated)} is not a list of numbers")
         weights = check_numbers(place, "metadata.label_probabilities", values, len(order), low=0.0, high=math.inf)
-    text = written[0] if written and written[0] not in choices else None
-    return Recorded(place, question, variant, order, True, position, weights, text=optional_text(place, text))
+    traces = (
+        texts(place, output, "reasoning_trace") if isinstance(output, dict) and output.get("reasoning_trace") else []
+    )
+    text = written[0] if written and (traces or written[0] not in choices) else None
+    return Recorded(
+        place,
+        question,
+        variant,
+        order,
+        True,
+        position,
+        weights,
+        text="" if text is None and traces else optional_text(place, text),
+        reasoning=optional_text(place, "\n\n".join(traces) or None),
+    )
 
 
 def _named(record: Mapping[str, Any]) -> str | None:

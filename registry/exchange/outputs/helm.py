@@ -28,6 +28,7 @@ from registry.exchange.outputs.record import (
     Recorded,
     check_variant,
     match_options,
+    optional_text,
     with_answer_at,
 )
 
@@ -230,7 +231,15 @@ def _joint(
         text=text,
         stated=score,
         excuse=EQUAL_OPTIONS if equal else None,
+        reasoning=_thinking(place, completion),
     )
+
+
+def _thinking(place: Place, completion: Mapping[str, Any]) -> str | None:
+    """The thought that a completion holds apart from its text; None where it has none."""
+    thinking = completion.get("thinking")
+    text = thinking.get("text") if isinstance(thinking, dict) else None
+    return optional_text(place, text)
 
 
 def _extracted(place: Place, pattern: Any, text: str) -> str:

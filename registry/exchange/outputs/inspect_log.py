@@ -27,6 +27,7 @@ from registry.exchange.outputs.record import (
     QuestionFinder,
     Recorded,
     match_options,
+    optional_text,
     with_answer_at,
 )
 from registry.files.allowance import Allowance
@@ -209,6 +210,9 @@ def _recorded(place: Place, sample: dict[str, Any], finder: QuestionFinder) -> R
         output = _last_output(sample)
         text = _completion(sample, output)
     position = None if answer is None else permutation.index(answer)
+    reasoning = _reasoning(sample, output)
+    if reasoning and not isinstance(text, str):
+        text = ""
     return Recorded(
         place,
         question,
@@ -217,8 +221,9 @@ def _recorded(place: Place, sample: dict[str, Any], finder: QuestionFinder) -> R
         True,
         position,
         logprobs=_label_logprobs(output, position, len(choices)),
-        text=text if isinstance(text, str) and text else None,
+        text=text if isinstance(text, str) and (text or reasoning) else None,
         stated=_value(place, score),
+        reasoning=optional_text(place, reasoning),
     )
 
 
@@ -309,14 +314,32 @@ def _last_output(sample: Mapping[str, Any]) -> dict[str, Any]:
     return {}
 
 
-def _completion(sample: Mapping[str, Any], output: Mapping[str, Any]) -> str | None:
-    """The text of an event's output; long texts stand among the sample's attachments."""
-    text = output.get("completion")
+def _reasoning(sample: Mapping[str, Any], output: Mapping[str, Any]) -> str | None:
+    """The blocks of reasoning of an output's message, in their order; of a redacted one the summary, if any."""
+    choices = output.get("choices")
+    first = choices[0] if isinstance(choices, list) and choices else None
+    message = first.get("message") if isinstance(first, dict) else None
+    content = message.get("content") if isinstance(message, dict) else None
+    found = []
+    for block in content if isinstance(content, list) else []:
+        if isinstance(block, dict) and block.get("type") == "reasoning":
+            text = block.get("summary") if block.get("redacted") else block.get("reasoning")
+            found.append(_attached(sample, text))
+    return "\n\n".join(text for text in found if text) or None
+
+
+def _attached(sample: Mapping[str, Any], text: Any) -> str | None:
+    """A text, or the attachment of the sample that it stands for."""
     prefix = "attachment://"
     if isinstance(text, str) and text.startswith(prefix):
         attachments = sample.get("attachments")
         text = attachments.get(text.removeprefix(prefix)) if isinstance(attachments, dict) else None
     return text if isinstance(text, str) else None
+
+
+def _completion(sample: Mapping[str, Any], output: Mapping[str, Any]) -> str | None:
+    """The text of an event's output; long texts stand among the sample's attachments."""
+    return _attached(sample, output.get("completion"))
 
 
 def _label_logprobs(output: Mapping[str, Any], position: int | None, n_choices: int) -> tuple[float, ...] | None:

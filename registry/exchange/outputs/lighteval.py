@@ -82,6 +82,9 @@ def _answers(place: Place, row: Mapping[str, Any], doc: Mapping[str, Any], finde
     if not written:
         place.reject("has neither log-probabilities nor a text; import the details of a finished run")
     stated = _number(metric.get(WRITTEN)) if len(written) == 1 else None
+    thoughts = response.get("reasonings")
+    if not isinstance(thoughts, list) or len(thoughts) != len(written):
+        thoughts = [None] * len(written)
     return [
         Recorded(
             place,
@@ -90,10 +93,11 @@ def _answers(place: Place, row: Mapping[str, Any], doc: Mapping[str, Any], finde
             order,
             True,
             _written(text, choices, labelled, len(order)),
-            text=optional_text(place, text) or None,
+            text=optional_text(place, text) or ("" if thought else None),
             stated=stated,
+            reasoning=optional_text(place, thought) or None,
         )
-        for variant, text in enumerate(written)
+        for variant, (text, thought) in enumerate(zip(written, thoughts, strict=True))
     ]
 
 

@@ -1,0 +1,87 @@
+"""Thoughts that other programs recorded are kept apart from the answers."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from sqlalchemy import select
+
+from registry.db import read_session
+from registry.exchange.outputs import ImportRequest, import_outputs, log_file
+from registry.exchange.outputs.every_eval_ever import read_every_eval_ever
+from registry.exchange.outputs.programs import read_log
+from registry.exchange.outputs.record import Recorded
+from registry.results.texts import thought_of
+from registry.tables import Generation
+from tests.outputs.conftest import DATA, Registry, four_options, registry
+from tests.outputs.logs import helm_copy, inspect_copy, known
+
+__all__ = ["registry"]
+
+pytestmark = pytest.mark.one_engine
+THOUGHT = "A? No."
+[DETAILS] = DATA.glob("lighteval/details/smollm2/*/details_csqa_written|*.parquet")
+
+
+def _first(path: Path) -> Recorded:
+    file = log_file(path)
+    assert file is not None
+    return read_log(file, known()).recorded[0]
+
+
+def test_reasoning_blocks_of_inspect_are_the_thought(tmp_path: Path) -> None:
+    def think(document: dict[str, Any]) -> None:
+        sample = document["samples"][0]
+        sample["attachments"] = {"one": THOUGHT}
+        message = sample["output"]["choices"][0]["message"]
+        message["content"] = [
+            {"type": "reasoning", "reasoning": "attachment://one"},
+            {"type": "reasoning", "reasoning": "secret", "redacted": True, "summary": "So B."},
+            {"type": "text", "text": "ANSWER: A"},
+        ]
+
+    found = _first(inspect_copy(tmp_path, "plain.eval", think))
+    assert (found.reasoning, found.text) == (f"{THOUGHT}\n\nSo B.", "ANSWER: A")
+
+
+def test_thinking_of_helm_is_the_thought(tmp_path: Path) -> None:
+    def think(document: dict[str, Any]) -> None:
+        document["request_states"][0]["result"]["completions"][0]["thinking"] = {"text": THOUGHT}
+
+    assert _first(helm_copy(tmp_path, "joint", scenario_state=think)).reasoning == THOUGHT
+
+
+def test_reasonings_of_lighteval_are_the_thoughts(tmp_path: Path) -> None:
+    rows = pq.read_table(DETAILS).to_pylist()
+    for row in rows:
+        row["model_response"]["reasonings"] = [THOUGHT] * len(row["model_response"]["text"])
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "details.parquet")
+    assert _first(tmp_path / "details.parquet").reasoning == THOUGHT
+
+
+def test_reasoning_traces_of_every_eval_ever_are_the_thought(tmp_path: Path) -> None:
+    lines = (DATA / "every_eval_ever" / "inspect" / "shuffled_dataset_samples.jsonl").read_text().splitlines()
+    record = json.loads(lines[0])
+    record["output"]["reasoning_trace"] = [THOUGHT]
+    path = tmp_path / "samples.jsonl"
+    path.write_text(json.dumps(record) + "\n")
+    assert next(iter(read_every_eval_ever(path, known()))).reasoning == THOUGHT
+
+
+def test_a_recorded_thought_is_stored_beside_its_answer_even_without_one(registry: Registry) -> None:
+    registry.benchmark("b", four_options(2))
+    line = {"variant": 0, "order": [0, 1, 2, 3]}
+    lines = [
+        line | {"question_id": "q0", "position": 0, "text": "Answer: A", "reasoning": THOUGHT},
+        line | {"question_id": "q1", "position": None, "text": "", "reasoning": THOUGHT},
+    ]
+    one = import_outputs(registry.engine, ImportRequest(registry.file("o.jsonl", lines), "m", "b", "original"))
+    with read_session(registry.engine) as session:
+        rows = session.scalars(select(Generation).filter_by(evaluation_id=one).order_by(Generation.question_id)).all()
+        assert [(row.text, thought_of(row.thought), row.thought_apart) for row in rows] == [
+            ("Answer: A", THOUGHT, True),
+            ("", THOUGHT, True),
+        ]
