@@ -124,10 +124,17 @@ def _mistyped(text: str, start: int, end: int, draw: int) -> str:
     return next(edit for edit in edits[draw % 4 :] + edits if edit != word)
 
 
+def _case_edits(word: str) -> list[str]:
+    """The word in other cases, as long as it was: "ß" has no capital of one letter, and many scripts have no case."""
+    edits = (word.upper(), word[:1] + word[1:].swapcase(), word.swapcase(), word.lower(), word.capitalize())
+    return [edit for edit in edits if edit != word and len(edit) == len(word)]
+
+
 def _case_changed(text: str, start: int, end: int, draw: int) -> str:
     word = text[start:end]
     edits = (word.upper(), word[:1] + word[1:].swapcase(), word.swapcase(), word.lower(), word.capitalize())
-    return next(edit for edit in edits[draw % 5 :] + edits if edit != word and len(edit) == len(word))
+    possible = _case_edits(word)
+    return next(edit for edit in edits[draw % 5 :] + edits if edit in possible)
 
 
 def _spaced(text: str, start: int, end: int, draw: int) -> str:  # noqa: ARG001
@@ -177,7 +184,9 @@ class NoiseType:
 
 TYPES: Final[Mapping[str, NoiseType]] = {
     "typos": NoiseType(lambda text: _words(text, 4), _mistyped),
-    "case": NoiseType(lambda text: _words(text, 2), _case_changed),
+    "case": NoiseType(
+        lambda text: [(start, end) for start, end in _words(text, 2) if _case_edits(text[start:end])], _case_changed
+    ),
     "spacing": NoiseType(lambda text: [match.span() for match in _SPACE.finditer(text)], _spaced),
     "punctuation": NoiseType(_ends, _punctuated),
     "synonyms": NoiseType(_listed, _replaced),

@@ -376,5 +376,5 @@ def test_a_board_s_check_from_exported_rows_tells_prompts_apart_by_their_words(k
             }
             for variant, digest in enumerate(digests)
         ]
-        outcomes = outcomes_of(rows, {"kind": kind}, 0, {0: 1, 1: 1}, 1)
+        outcomes = outcomes_of(rows, {"kind": kind}, 0, {0: 1, 1: 1}, 1, listed=True)
         assert METRICS["worst_accuracy"].per_question(outcomes) == expected
