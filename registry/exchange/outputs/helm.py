@@ -15,6 +15,7 @@ without the question. Variant 0 is the first training trial. Read as crfm-helm 0
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -45,6 +46,8 @@ EQUAL_OPTIONS: Final = "HELM compares texts, and two options have the answer's t
 TIE: Final = "HELM shares the point between equally likely options; here the first counts"
 
 _MOST_REPEATS: Final = 2
+_ONE_ANSWER: Final = 16
+"""Tokens up to which a limit is meant to cut off what follows the letter."""
 _REPEATED_GROUP: Final = re.compile(r"(?<!\\)\)[*+{]")
 _REPEATS: Final = re.compile(r"[*+]|,\}")
 
@@ -94,6 +97,64 @@ def read_helm(path: Path, document: Mapping[str, Any], questions: Mapping[str, K
         )
     about = described(path, {"run": _run_name(path), "model": specification.get("model"), "adapter": method})
     return Log(FORMAT, recorded, about, METRIC, _overall(path.with_name("stats.json"), splits), shots, remarks)
+
+
+@dataclass(frozen=True)
+class Logged:
+    """An unperturbed instance in one training trial, taken by itself: its answer, the prompt, and what HELM says of it."""
+
+    place: Place
+    recorded: Recorded
+    prompt: str | None
+    truncated: bool
+    cut_off: bool
+
+
+def helm_as_logged(path: Path, document: Mapping[str, Any]) -> Iterator[Logged | tuple[Place, IngestError]]:
+    """The answers of a run to the questions that it holds itself, which no benchmark confirms; for an audit.
+
+    An instance that contradicts itself comes as its place and the error.
+    """
+    specification = members(Place(path, 1), document, "adapter_spec", dict)
+    method = specification.get("method")
+    if method not in METHODS:
+        Item(path, "adapter_spec").reject(f"method {shown(method)} cannot be read; multiple choice is {METHODS}")
+    stats = _per_instance(path.with_name("per_instance_stats.json"))
+    for requests in _trials(path, document):
+        place, first = requests[0]
+        instance = first["instance"]
+        if instance.get("perturbation") is not None:
+            continue
+        try:
+            texts, correct = references(place, instance)
+            name = instance_id(place, instance)
+            question = KnownQuestion(0, name, 0, _text(place, instance), tuple(texts), correct)
+            order = tuple(range(len(texts)))
+            # Where the answers contradict their scores, it is the audit that says so.
+            stated = {key: value for key, value in stats.get((name, _trial(place, first)), {}).items() if key == METRIC}
+            if method == JOINT:
+                recorded = _joint(place, first, specification, question, order, texts, stated)
+            else:
+                recorded = _separate(place, requests, method, question, order, texts, stated)
+        except IngestError as error:
+            yield place, error
+            continue
+        request = first.get("request")
+        prompt = request.get("prompt") if isinstance(request, dict) else None
+        finish = (_completion(place, first) or {}).get("finish_reason")
+        reason = finish.get("reason") if isinstance(finish, dict) else None
+        yield Logged(
+            place,
+            recorded,
+            prompt if isinstance(prompt, str) else None,
+            first.get("prompt_truncated") is True,
+            reason == "length" and specification.get("max_tokens", 0) > _ONE_ANSWER,
+        )
+
+
+def helm_overall(path: Path, splits: Mapping[str, int]) -> float | None:
+    """The exact_match that the run of this scenario_state.json states over all of its instances, if it does."""
+    return _overall(path.with_name("stats.json"), splits)
 
 
 def helm_questions(path: Path, document: Mapping[str, Any]) -> Iterator[tuple[Place, dict[str, Any]]]:

@@ -132,6 +132,29 @@ def inspect_questions(samples: Samples) -> Iterator[tuple[Place, dict[str, Any]]
         )
 
 
+def inspect_as_logged(place: Place, sample: dict[str, Any]) -> Recorded:
+    """The answer of a sample to its own question, which no benchmark confirms; for an audit.
+
+    Another scorer than `choice()` is read as if it were this one. Raises IngestError for a sample that contradicts
+    itself.
+    """
+    scores = sample.get("scores")
+    if isinstance(scores, dict) and SCORER not in scores:
+        first = next((score for score in scores.values() if isinstance(score, dict)), None)
+        sample = {**sample, "scores": {SCORER: first}}
+    choices = _choices(place, sample)
+    name = _id(place, sample)
+    target = _target(place, sample, len(choices))
+    question = KnownQuestion(0, name, 0, _input(place, sample), tuple(choices), target)
+    return _recorded(place, sample, QuestionFinder({name: question}))
+
+
+def inspect_overall(header: Mapping[str, Any]) -> float | None:
+    """The accuracy that the log states, of `choice()` or else of its first scorer."""
+    found = _overall(header)
+    return found if found is not None else _overall(header, scorer=None)
+
+
 def _id(place: Place, sample: Mapping[str, Any]) -> str:
     value = sample.get("id")
     if isinstance(value, bool) or not isinstance(value, int | str):
@@ -366,12 +389,14 @@ def _label_logprobs(output: Mapping[str, Any], position: int | None, n_choices: 
     return None
 
 
-def _overall(header: Mapping[str, Any]) -> float | None:
+def _overall(header: Mapping[str, Any], scorer: str | None = SCORER) -> float | None:
     """The accuracy that the log states, where it is a plain mean over samples and epochs."""
     results = header.get("results")
     scores = results.get("scores") if isinstance(results, dict) else None
     for score in scores if isinstance(scores, list) else []:
-        if not isinstance(score, dict) or score.get("scorer") != SCORER or score.get("reducer") not in (None, "mean"):
+        if not isinstance(score, dict) or score.get("reducer") not in (None, "mean"):
+            continue
+        if scorer is not None and score.get("scorer") != scorer:
             continue
         metrics = score.get("metrics")
         accuracy = metrics.get("accuracy") if isinstance(metrics, dict) else None

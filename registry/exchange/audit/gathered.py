@@ -1,0 +1,288 @@
+"""What is kept of a log while its records pass by: columns of numbers, and no texts."""
+
+import re
+from array import array
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Final
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+
+from registry.errors import IngestError
+from registry.exchange.audit.known import known_digest
+from registry.exchange.audit.prompts import Endings, problems
+from registry.exchange.audit.readers import QUESTIONS
+from registry.exchange.audit.rereading import RULES, reread
+from registry.exchange.audit.seen import Seen, Source, Unusable, digest, normal
+
+Column = NDArray[Any]
+
+SKETCHED: Final = 100_000
+"""Questions that are compared for near duplicates."""
+SKETCH: Final = 24
+REREAD: Final = 4_000
+"""Texts of a log that are read again before every second is passed over, then three of four, and so on."""
+STATES: Final = ("answered", "unread", "unfinished", "empty", "refused")
+PLACES: Final = 3
+
+
+@lru_cache(maxsize=50_000)
+def _content(text: str) -> int:
+    return digest(normal(text))
+
+
+@lru_cache(maxsize=20_000)
+def _contents(options: tuple[str, ...]) -> tuple[tuple[int, ...], int, int, str | None]:
+    """(digest of each option, of the set of options, of their order, what is wrong with them)."""
+    found = tuple(map(_content, options))
+    problem = None
+    if not all(map(str.strip, options)):
+        problem = "empty-question-or-option"
+    elif len({text.strip() for text in options}) < len(options):
+        problem = "repeated-options"
+    return found, hash(tuple(sorted(found))), hash(found), problem
+
+
+@dataclass
+class Questions:
+    """All questions of all logs. text: digest of each text, 0 where unknown. known: what tells it among known benchmarks, likewise. sketches: of the
+    words, None where they are too few."""
+
+    index: dict[tuple[int, int], int] = field(default_factory=dict)
+    text: "array[int]" = field(default_factory=lambda: array("q"))
+    known: "array[int]" = field(default_factory=lambda: array("Q"))
+    sketches: list[NDArray[np.uint32] | None] = field(default_factory=list)
+
+    told: set[tuple[str, int]] = field(default_factory=set)
+
+    def first_told(self, what: str, which: bytes) -> bool:
+        """Whether this is the first log of which it is said: what holds of questions is said once, not for each log."""
+        key = what, hash(which)
+        if key in self.told:
+            return False
+        self.told.add(key)
+        return True
+
+    def of(self, seen: Seen, options: int) -> int:
+        """The number of a question; the same for the same text and options in any order."""
+        text = _content(seen.text) if seen.text is not None else digest(seen.question_id)
+        key = text, options if seen.texts else 0
+        found = self.index.get(key)
+        if found is None:
+            found = self.index[key] = len(self.text)
+            self.text.append(text if seen.text is not None else 0)
+            options_shown = _contents(seen.options)[0]
+            self.known.append(known_digest(seen.text, options_shown) if seen.text is not None and seen.texts else 0)
+            sketched = seen.text is not None and found < SKETCHED
+            self.sketches.append(_sketch(seen.text or "", seen.options) if sketched else None)
+        return found
+
+
+_WORD: Final = re.compile(r"[^\W_]+")
+
+
+def _words(text: str) -> list[str]:
+    return _WORD.findall(text.casefold())
+
+
+def _sketch(text: str, options: tuple[str, ...]) -> NDArray[np.uint32] | None:
+    """The smallest digests of three words in a row, behind one digest of what makes near texts differ."""
+    words = _words(text)
+    if len(words) < 8:
+        return None
+    telling = [word for word in words if any(map(str.isdigit, word)) or word in _NEGATIONS]
+    every = words + _words(" ".join(sorted(options)))
+    threes = {crc32(" ".join(every[at : at + 3]).encode()) for at in range(len(every) - 2)}
+    telling_digest = crc32(" ".join(telling).encode())
+    return np.array([telling_digest, *sorted(threes)[:SKETCH]], dtype=np.uint32)
+
+
+_NEGATIONS: Final = frozenset(
+    "not no never except least most false true incorrect correct true wrong without increase decrease increases "
+    "decreases larger smaller higher lower first second third before after left right".split()
+)
+
+
+class Gathered:
+    """A log: its columns, a row an answer, and what its texts and prompts showed.
+
+    question: number among all questions. order: digest of the order shown. chosen: digest of the option chosen, 0 for
+    none. keyed: of the right option, 0 where unknown. position, key: −1 for none. right: 1, 0, or −1 where unknown.
+    stated: NaN where the log states none. row_id: number of the record's id.
+    """
+
+    def __init__(self, source: Source, questions: Questions) -> None:
+        self.source = source
+        self.questions = questions
+        self.ids: dict[str, int] = {}
+        self.columns: "dict[str, array[Any]]" = {name: array(code) for name, code in _COLUMNS.items()}
+        self.places = array("l")
+        self.noun = ""
+        self.counts: Counter[str] = Counter()
+        self.found: dict[str, list[str]] = {}
+        self.details: dict[str, str] = {}
+        self.endings = Endings()
+        self.prompts = 0
+        self.read_again = 0
+        self.texts = 0
+        self.rules: dict[str, list[int]] = {name: [0, 0, 0] for name in RULES}
+        """By rule: texts in which it reads an answer, of these other than recorded, and right ones."""
+        self.order_rows: list[tuple[int, ...]] = []
+        self._every = 1
+
+    @property
+    def label(self) -> str:
+        """How findings call the log."""
+        source = self.source
+        if source.format == QUESTIONS:
+            return source.path.name
+        return f"{source.model} · {source.task}" + (f" [{source.part}]" if source.part not in ("", source.model) else "")
+
+    def read(self) -> "Gathered":
+        """Reads the log to its end."""
+        try:
+            for record in self.source.records:
+                if isinstance(record, Unusable):
+                    self.note(record.name, record.place, record.detail)
+                else:
+                    self._add(record)
+        except IngestError as error:
+            self.note("unreadable-file", self.source.path.name, str(error))
+        return self
+
+    def note(self, name: str, place: str, detail: str) -> None:
+        """Counts a finding at a place."""
+        self.counts[name] += 1
+        places = self.found.setdefault(name, [])
+        if len(places) < PLACES:
+            places.append(place)
+            self.details.setdefault(name, detail)
+
+    def _add(self, seen: Seen) -> None:
+        options, whole, order, problem = _contents(seen.options)
+        question = self.questions.of(seen, whole)
+        noun, _, number = seen.place.rpartition(" ")
+        self.noun = self.noun or noun
+        if not number.isdecimal() or noun != self.noun:
+            number = str(len(self.places))
+            self.noun = "record"
+        self.places.append(int(number))
+        key, position = seen.key, seen.position
+        correct = -1 if key is None else int(position == key)
+        row = (
+            question,
+            order,
+            0 if position is None else options[position],
+            0 if key is None else options[key],
+            self.ids.setdefault(seen.question_id, len(self.ids)),
+            -1 if position is None else position,
+            -1 if key is None else key,
+            len(options),
+            correct,
+            -1 if seen.variant is None else seen.variant,
+            self._state(seen),
+            float("nan") if seen.stated is None else seen.stated,
+        )
+        for column, value in zip(self.columns.values(), row, strict=True):
+            column.append(value)
+        if seen.texts and problem is None and seen.text is not None and not seen.text.strip():
+            problem = "empty-question-or-option"
+        if (seen.texts and problem) or seen.problems or seen.prompt:
+            self._look(seen, problem if seen.texts else None)
+
+    def _look(self, seen: Seen, problem: str | None) -> None:
+        where = f"{seen.place} ({seen.question_id})"
+        if problem is not None and (self.source.part == "" or self.questions.first_told(problem, where.encode())):
+            self.note(problem, where, "")
+        for name, detail in seen.problems:
+            self.note(name, where, detail)
+        if seen.prompt:
+            self.prompts += 1
+            if not seen.scored:
+                self.endings.add(seen)
+            for name, detail in problems(seen):
+                self.note(name, where, detail)
+
+    def _state(self, seen: Seen) -> int:
+        """The state of an answer; its text is read by other rules, if it is among those that are."""
+        if seen.output is None:
+            return STATES.index("refused" if seen.refused else "answered" if seen.position is not None else "unread")
+        self.texts += 1
+        answered = seen.position is not None
+        if answered and self.texts % self._every:
+            return STATES.index("answered")
+        read = reread(
+            seen.output, seen.options, reasoning=seen.reasoning, cut_off=seen.cut_off, refused=seen.refused
+        )
+        if not seen.texts and read.positions[0] is None:
+            return STATES.index("answered" if answered else read.state if read.state != "answered" else "unread")
+        self.read_again += 1
+        if self.read_again % REREAD == 0:
+            self._every *= 2
+        self._compare(seen, read.positions, read.thought)
+        if answered:
+            return STATES.index("answered")
+        return STATES.index("unread" if read.state == "answered" else read.state)
+
+    def _compare(self, seen: Seen, positions: tuple[int | None, ...], thought: int | None) -> None:
+        where = f"{seen.place} ({seen.question_id})"
+        for name, position in zip(RULES, positions, strict=True):
+            counts = self.rules[name]
+            counts[0] += position is not None
+            counts[1] += position is not None and position != seen.position
+            counts[2] += position is not None and position == seen.key
+        final = positions[0]
+        if final is not None and seen.position is None:
+            self.note("answers-lost", where, f"reads as {_letter(final)}, recorded as no answer")
+        elif final is not None and final != seen.position:
+            name = "thought-read" if thought == seen.position and thought is not None else "answers-misread"
+            self.note(name, where, f"reads as {_letter(final)}, recorded as {_letter(seen.position or 0)}")
+        elif final is None and seen.position is not None and thought == seen.position:
+            self.note("thought-read", where, f"{_letter(seen.position)} stands in the thought alone")
+        known = {position for position in positions if position is not None}
+        if len(known) > 1:
+            self.note("rules-disagree", where, "")
+
+    def column(self, name: str) -> Column:
+        """One of the columns."""
+        code = _COLUMNS[name]
+        return np.frombuffer(self.columns[name], dtype=np.dtype(code)) if len(self.places) else np.zeros(0, code)
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def place(self, row: int) -> str:
+        """Where a row stands in the file, with its id."""
+        name = self._names[int(self.columns["row_id"][row])]
+        return f"{self.noun} {self.places[row]} ({name})"
+
+    @property
+    def _names(self) -> list[str]:
+        if not hasattr(self, "_name_list"):
+            self._name_list = list(self.ids)
+        return self._name_list
+
+
+def _letter(position: int) -> str:
+    from registry.prompting.labels import letter
+
+    return letter(position)
+
+
+_COLUMNS: Final[dict[str, str]] = {
+    "question": "l",
+    "order": "q",
+    "chosen": "q",
+    "keyed": "q",
+    "row_id": "l",
+    "position": "b",
+    "key": "b",
+    "n_options": "h",
+    "right": "b",
+    "variant": "l",
+    "state": "b",
+    "stated": "f",
+}

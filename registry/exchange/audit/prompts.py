@@ -1,0 +1,137 @@
+"""What can be wrong with a prompt, as far as its text shows."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+from registry.exchange.audit.seen import Seen, listing
+from registry.prompting.labels import LETTERS
+
+_DOUBLED: Final = re.compile(
+    r"(<s>|<bos>|<\|begin_of_text\|>|<\|startoftext\|>|<｜begin▁of▁sentence｜>|\[INST\]|<\|im_start\|>[a-z]+"
+    r"|<start_of_turn>[a-z]+|<\|start_header_id\|>[a-z]+<\|end_header_id\|>)\s*\1"
+)
+_UNFILLED: Final = re.compile(
+    r"\{\{-?\s*[A-Za-z_][\w.\[\]'\"]*\s*(?:\|[^{}\n]*)?-?\}\}|\{%-?\s*\w[^{}\n]*%\}"
+    r"|(?<!\\)\$?\{(?:question|choices?|options?|input|query|answer|subject|context|passage|prompt|target|letters?)\}"
+)
+_AND: Final = r"(?:\s*[,/|]\s*(?:or\s+|and\s+)?|\s+or\s+|\s+and\s+)"
+_QUOTED: Final = r"[\"'`(*]{0,2}%s[\"'`)*]{0,2}"
+_LISTED: Final = re.compile(
+    r"(?<![\w.])" + _QUOTED % "A" + _AND + _QUOTED % "B" + "((?:" + _AND + _QUOTED % "[C-Z]" + r")*)(?![\w'’])"
+)
+_RUN: Final = re.compile(r"(?<![\w])A?BC?D?E?F?G?H?I?J?K?L?M?N?O?P?(?![\w])|(?<![\w])ABC[D-P]*(?![\w])")
+_RANGE: Final = re.compile(
+    r"(?<![\w])\(?A\)?\s*(?:-|–|—|\.\.\.?|…|\bto\b|\bthrough\b)\s*\(?([B-Z])\)?(?![\w])", re.IGNORECASE
+)
+_TAIL: Final = 12
+_MOST_TAILS: Final = 2_000
+_ENDING: Final = re.compile(r"(?:answer|answer is|response)\s*[:=]?\s*[\"'(*]*([A-Z])[\"').*]*\s*$", re.IGNORECASE)
+_SHORTEST: Final = 24
+"""Characters that a question must have before one that stands twice in a prompt means anything."""
+
+
+def named_labels(instruction: str) -> int:
+    """How many labels from A on an instruction names, as "A, B, C or D", "ABCD" or "A to D"; 0 where it names none."""
+    most = 0
+    for match in _LISTED.finditer(instruction):
+        letters = re.findall(r"[A-Z]", re.sub(r"\b(?:or|and)\b", " ", match[0]))
+        if letters == list(LETTERS[: len(letters)]):
+            most = max(most, len(letters))
+    for match in _RUN.finditer(instruction):
+        if len(match[0]) > 2 and LETTERS.startswith(match[0]):
+            most = max(most, len(match[0]))
+    for match in _RANGE.finditer(instruction):
+        if match[0].lstrip("(")[0] == "A" and match[1].isupper():
+            most = max(most, LETTERS.index(match[1]) + 1)
+    return most
+
+
+def problems(seen: Seen) -> Iterator[tuple[str, str]]:
+    """The findings that one prompt gives, as (name, detail)."""
+    prompt = seen.prompt or ""
+    own = [part for part in (seen.text, *seen.options) if part and len(part) > 1]
+    if (match := _DOUBLED.search(prompt)) is not None:
+        yield "doubled-begin-token", " ".join(match[0].split())
+    if (match := _UNFILLED.search(prompt)) is not None and not any(match[0] in part for part in own):
+        yield "unfilled-template", match[0][:40]
+    flat = " ".join(prompt.split())
+    text = " ".join((seen.text or "").split())
+    lists = _lists_options(seen, flat)
+    if text and not (flat.find(text[-60:]) >= 0 and flat.find(text[:60]) >= 0):
+        if "attachment://" not in prompt:
+            yield "truncated-prompt", "the question is not all there"
+    elif lists and (missing := [option for option in seen.options if " ".join(option.split()) not in flat]):
+        yield "truncated-prompt", f"{len(missing)} of {len(seen.options)} options are not there"
+    elif len(text) >= _SHORTEST and flat.count(text) > 1 and _as_example(seen, flat, text):
+        yield "question-among-examples", "the question stands there twice"
+    if lists:
+        yield from _labels(seen, prompt, own)
+        if not seen.scored and seen.key is not None:
+            shown = listing(prompt)
+            ending = None if shown is None else _ENDING.search(shown.after)
+            if ending is not None and ending[1].upper() == LETTERS[seen.key]:
+                yield "answer-in-prompt", f"it ends with {ending[0].strip()!r}"
+
+
+def _as_example(seen: Seen, flat: str, text: str) -> bool:
+    """Whether the first of two places has options or an answer of its own, so that it is not a mere repetition."""
+    first = flat.find(text)
+    between = flat[first + len(text) : flat.rfind(text)]
+    return "nswer" in between or any(" ".join(option.split()) in between for option in seen.options)
+
+
+def _lists_options(seen: Seen, flat: str) -> bool:
+    """Whether the prompt lists options behind labels: at least two of this question's are there."""
+    if not seen.texts:
+        return False
+    found = 0
+    for position, option in enumerate(seen.options[: len(LETTERS)]):
+        text = re.escape(" ".join(option.split()))
+        if re.search(rf"(?:^|[\s(\[*]){LETTERS[position]}[.):\]*]+\s*{text}", flat):
+            found += 1
+            if found > 1:
+                return True
+    return False
+
+
+def _labels(seen: Seen, prompt: str, own: list[str]) -> Iterator[tuple[str, str]]:
+    around = prompt
+    for part in sorted(own, key=len, reverse=True):
+        around = around.replace(part, " ")
+    # The instruction stands before the first example or after the last option.
+    around = re.sub(r"(?m)^[ \t]*[(\[]?[A-Z][.):\]][^\n]*$", "\n", around)
+    named = named_labels(around[:600] + "\n" + around[-600:])
+    if named and named < len(seen.options):
+        yield "labels-missing-in-instruction", f"it names A to {LETTERS[named - 1]}, {len(seen.options)} options are shown"
+    elif named > len(seen.options):
+        yield "labels-beyond-options", f"it names A to {LETTERS[named - 1]}, {len(seen.options)} options are shown"
+
+
+class Endings:
+    """How prompts end, to find those that end otherwise than nearly all others."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+        self._places: dict[str, list[str]] = {}
+
+    def add(self, seen: Seen) -> None:
+        """Counts the end of one prompt."""
+        tail = (seen.prompt or "").rstrip()[-_TAIL:]
+        if tail in self._counts or len(self._counts) < _MOST_TAILS:
+            self._counts[tail] += 1
+            places = self._places.setdefault(tail, [])
+            if len(places) < 3:
+                places.append(f"{seen.place} ({seen.question_id})")
+
+    def odd(self) -> tuple[int, list[str]]:
+        """How many prompts end otherwise than at least 90 % do, and the first three places; 0 without such an end."""
+        total = sum(self._counts.values())
+        if total < 10:
+            return 0, []
+        tail, count = self._counts.most_common(1)[0]
+        if count == total or count < 0.9 * total:
+            return 0, []
+        places = [place for other, found in self._places.items() if other != tail for place in found]
+        return total - count, places[:3]

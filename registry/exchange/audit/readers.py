@@ -1,0 +1,752 @@
+"""Every format that `evaluations import` reads, as an audit sees it: by the log's own questions, faults and all.
+
+Where the import refuses a record, an audit names it and goes on. Lines are streamed; a log that is one document is held
+while it is read.
+"""
+
+import json
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from registry.benchmarks.lines import read_cells, read_lines, shorten
+from registry.errors import IngestError
+from registry.exchange.audit.rereading import final_reading
+from registry.exchange.audit.seen import Seen, Source, Unusable, label_position, listing
+from registry.exchange.outputs.consistency import KEYS as CAT_KEYS
+from registry.exchange.outputs.every_eval_ever import FORMAT as EVERY_EVAL_EVER
+from registry.exchange.outputs.every_eval_ever import KEYS as EVERY_EVAL_EVER_KEYS
+from registry.exchange.outputs.harness import KEYS as HARNESS_KEYS
+from registry.exchange.outputs.helm import KEYS as HELM_KEYS
+from registry.exchange.outputs.helm import STATE_FILE, Logged, helm_as_logged, helm_overall
+from registry.exchange.outputs.inspect_log import KEYS as INSPECT_KEYS
+from registry.exchange.outputs.inspect_log import (
+    inspect_archive,
+    inspect_as_logged,
+    inspect_document,
+    inspect_overall,
+)
+from registry.exchange.outputs.logs import load_json
+from registry.exchange.outputs.opencompass import LABEL, is_opencompass
+from registry.files.packed import ZIP_MAGIC
+from registry.prompting.labels import LETTERS
+
+LIGHTEVAL_COLUMNS: Final = frozenset({"doc", "metric", "model_response"})
+QUESTION_KEYS: Final = frozenset({"id", "question", "options", "answer"})
+CONTRACT_KEYS: Final = frozenset({"question_id", "variant", "order"})
+SUFFIXES: Final = (".jsonl", ".jsonl.gz", ".json", ".eval", ".parquet", ".csv", ".csv.gz")
+MOST_FILES: Final = 10_000
+"""Files of a folder that are looked at."""
+LONGEST_LINE: Final = 1 << 20
+QUESTIONS: Final = "questions"
+"""The format of a file of questions, which lends its texts to logs that have none."""
+
+Known = dict[str, tuple[str, tuple[str, ...], int]]
+"""Question id to (text, options, right option) of the files of questions that were given."""
+
+
+def files_of(path: Path) -> list[Path]:
+    """The files at `path` that may be logs: itself, or those in a folder. Raises IngestError where there is none."""
+    if not path.is_dir():
+        if not path.exists():
+            raise IngestError(f"{path}: no such file; check the path")
+        return [path]
+    found: list[Path] = []
+    for folder, folders, names in os.walk(path):
+        folders.sort()
+        if STATE_FILE in names:
+            found.append(Path(folder, STATE_FILE))
+            continue
+        found += [Path(folder, name) for name in sorted(names) if name.endswith(SUFFIXES)]
+        if len(found) > MOST_FILES:
+            raise IngestError(f"{path}: holds more than {MOST_FILES:,} files; audit its folders one by one")
+    if not found:
+        raise IngestError(f"{path}: holds no log; logs end in {', '.join(SUFFIXES)}")
+    return found
+
+
+def sources_of(path: Path, known: Known) -> list[Source]:
+    """The logs in a file; none where it is of no format that is imported. Raises IngestError for a damaged file."""
+    name = path.name
+    if name.endswith((".csv", ".csv.gz")):
+        return _table(path, known)
+    if name.endswith(".parquet"):
+        return _lighteval(path)
+    with path.open("rb") as stream:
+        beginning = stream.read(len(ZIP_MAGIC))
+        if beginning == ZIP_MAGIC or name.endswith(".eval"):
+            header, samples = inspect_archive(path)
+            return [_inspect(path, header, samples)]
+    if name.endswith(".json") and not _holds_lines(path):
+        return _document(path)
+    first = next(read_lines(path), None)
+    if first is None:
+        raise IngestError(f"{name}: is empty; give a log with at least one answer")
+    keys = first[1].keys()
+    for needed, read in _LINES:
+        if keys >= needed:
+            return read(path, first[1], known)
+    return []
+
+
+def _holds_lines(path: Path) -> bool:
+    with path.open("rb") as stream:
+        first = stream.readline(LONGEST_LINE)
+        if not first.endswith(b"\n") or not stream.read(1):
+            return False
+    try:
+        return isinstance(json.loads(first), dict)
+    except ValueError:
+        return False
+
+
+def _document(path: Path) -> list[Source]:
+    document = load_json(path)
+    if not isinstance(document, dict):
+        return []
+    if document.keys() >= HELM_KEYS:
+        return [_helm(path, document)]
+    if document.keys() >= INSPECT_KEYS:
+        header, samples = inspect_document(path, document)
+        return [_inspect(path, header, samples)]
+    return [_opencompass(path, document)] if is_opencompass(document) else []
+
+
+# Values as programs write them
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, bool):
+        return float(value)
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        return ()
+    return tuple(item if isinstance(item, str) else json.dumps(item, ensure_ascii=False) for item in value)
+
+
+def _first(value: Any) -> Any:
+    while isinstance(value, list) and len(value) == 1:
+        value = value[0]
+    return value
+
+
+def said(value: Any) -> str:
+    """The text of a prompt: one text, or a list of turns."""
+    if isinstance(value, str):
+        return value
+    parts = []
+    for turn in value if isinstance(value, list) else []:
+        content = _object(turn).get("content", _object(turn).get("prompt", _object(turn).get("text")))
+        if isinstance(content, list):
+            content = "\n".join(str(_object(part).get("text", "")) for part in content)
+        if isinstance(content, str):
+            parts.append(content)
+    return "\n\n".join(parts)
+
+
+# lm-evaluation-harness
+
+
+_ASKED: Final = ("question", "query", "question_stem", "Question", "input", "ctx", "sentence", "problem", "goal")
+_CHOICES: Final = ("choices", "options", "endings", "mc1_targets", "Choices")
+_RIGHT: Final = ("answer", "label", "gold", "answerKey", "answer_index", "correct")
+_METRICS: Final = ("acc", "exact_match", "em", "score")
+
+
+def _harness(path: Path, first: Mapping[str, Any], _known: Known) -> list[Source]:
+    filters = [str(first.get("filter", "none"))]
+    if filters[0] != "none":
+        filters = list(dict.fromkeys(str(line.get("filter", "none")) for _, line in read_lines(path)))
+    task, _, date = path.name.removesuffix(".gz").removesuffix(".jsonl").removeprefix("samples_").rpartition("_")
+    task = task or date
+    results = _results(path.with_name(f"results_{date}.json"))
+    scores = _object(_object(results.get("results")).get(task))
+    sizes = _object(_object(results.get("n-samples")).get(task))
+    metric = next((name for name in _METRICS if name in first), None)
+    declared = _object(results.get("config")).get("limit") is not None or sizes.get("original") != sizes.get("effective")
+    model = str(results.get("model_name") or path.parent.name or "model")
+    return [
+        Source(
+            path,
+            "lm-evaluation-harness",
+            model,
+            task,
+            _harness_records(path, name, metric),
+            _number(scores.get(f"{metric},{name}")),
+            declared,
+            part=name if len(filters) > 1 else "",
+        )
+        for name in filters
+    ]
+
+
+def _results(path: Path) -> Mapping[str, Any]:
+    return _object(load_json(path)) if path.is_file() else {}
+
+
+def _harness_records(path: Path, filter_: str, metric: str | None) -> Iterator[Seen | Unusable]:
+    for place, line in read_lines(path):
+        if str(line.get("filter", "none")) == filter_:
+            yield _harness_record(f"line {place.line}", line, metric)
+
+
+def _harness_record(place: str, line: Mapping[str, Any], metric: str | None) -> Seen | Unusable:
+    doc = _object(line.get("doc"))
+    options: tuple[str, ...] = ()
+    for key in _CHOICES:
+        value = doc.get(key)
+        if isinstance(value, dict):
+            value = value.get("text", value.get("choices"))
+        if isinstance(value, list) and value:
+            options = _texts(value)
+            break
+    asked = next((doc[key] for key in _ASKED if isinstance(doc.get(key), str)), None)
+    calls = line.get("arguments")
+    calls = list(calls.values()) if isinstance(calls, dict) else calls if isinstance(calls, list) else []
+    pairs = [(call.get("arg_0"), call.get("arg_1")) if isinstance(call, dict) else (*call, None, None)[:2] for call in calls]
+    prompt = said(pairs[0][0]) if pairs else None
+    responses = line.get("filtered_resps", line.get("resps"))
+    responses = responses if isinstance(responses, list) else [responses]
+    likelihoods = [_loglikelihood(item) for item in responses]
+    scored = len(likelihoods) > 1 and None not in likelihoods
+    shown = listing(prompt) if prompt else None
+    if not options and shown is not None:
+        options, asked = shown.options, asked or shown.question
+    if not options and scored:
+        options = tuple(str(pair[1]).strip() for pair in pairs)
+    if len(options) < 2:
+        return Unusable(place, "lists no options; only multiple-choice tasks can be audited")
+    key = _harness_key(line.get("target"), doc, options)
+    if key is None:
+        return Unusable(place, f"its target {shorten(line.get('target'), 40)} names none of its {len(options)} options")
+    output = None
+    if scored:
+        if len(likelihoods) != len(options):
+            return Unusable(place, f"{len(likelihoods)} continuations were scored for {len(options)} options")
+        numbers = [value for value in likelihoods if value is not None]
+        position: int | None = numbers.index(max(numbers))
+    else:
+        output = _text(_first(line.get("resps")))
+        position = _written(_first(responses), options)
+    variant = doc.get("prompt_id")
+    if isinstance(doc.get("always_same_option"), str):
+        variant = LETTERS.find(doc["always_same_option"][:1])
+    return Seen(
+        place,
+        str(line.get("doc_id")),
+        asked,
+        options,
+        key,
+        position,
+        variant if isinstance(variant, int) else None,
+        None if metric is None else _number(line.get(metric)),
+        prompt,
+        output,
+        scored=scored,
+    )
+
+
+def _loglikelihood(value: Any) -> float | None:
+    value = _first(value)
+    value = value[0] if isinstance(value, list) and value else value
+    if isinstance(value, str):
+        try:
+            value = float(value.strip("()[] ").split(",")[0].strip("' "))
+        except ValueError:
+            return None
+    return _number(value)
+
+
+def _harness_key(target: Any, doc: Mapping[str, Any], options: Sequence[str]) -> int | None:
+    """Where the target stands: an index, written as a number or as text, a letter, or an option's text."""
+    target = _first(target)
+    if isinstance(target, str):
+        text = target.strip()
+        if text.isdecimal() and text not in options:
+            target = int(text)
+        elif text.isdecimal():
+            # An option reads like the index: the document says which is meant.
+            stated = next((doc[key] for key in _RIGHT if isinstance(doc.get(key), int)), int(text))
+            target = stated
+    return label_position(target, options)
+
+
+def _written(value: Any, options: Sequence[str]) -> int | None:
+    value = _first(value)
+    if not isinstance(value, str) or value in ("[invalid]", ""):
+        return None
+    return label_position(value, options)
+
+
+# Inspect
+
+
+def _inspect(path: Path, header: Mapping[str, Any], samples: Any) -> Source:
+    about = _object(header.get("eval"))
+    dataset, config = _object(about.get("dataset")), _object(about.get("config"))
+    asked, whole = len(dataset.get("sample_ids") or ()), dataset.get("samples")
+    declared = config.get("limit") is not None or config.get("sample_id") is not None
+    declared = declared or (isinstance(whole, int) and 0 < asked < whole)
+    return Source(
+        path,
+        "inspect",
+        str(about.get("model") or "model"),
+        str(about.get("task") or path.stem),
+        _inspect_records(samples),
+        inspect_overall(header),
+        declared,
+    )
+
+
+def _inspect_records(samples: Any) -> Iterator[Seen | Unusable]:
+    for place, sample in samples:
+        where = str(place.name)
+        if sample.get("error") is not None:
+            yield Unusable(where, shorten(_object(sample["error"]).get("message", "an error")), "failed-samples")
+            continue
+        try:
+            found = inspect_as_logged(place, sample)
+        except IngestError as error:
+            yield Unusable(where, str(error).split(": ", 1)[-1])
+            continue
+        output = _object(sample.get("output"))
+        choice = _object(next(iter(output.get("choices") or ()), None))
+        messages = sample.get("messages")
+        messages = messages if isinstance(messages, list) and messages else sample.get("input")
+        if isinstance(messages, list) and _object(messages[-1]).get("role") == "assistant":
+            messages = messages[:-1]
+        options = tuple(found.question.options[item] for item in found.order if isinstance(item, int))
+        yield Seen(
+            where,
+            found.question.external_id,
+            found.question.text,
+            options,
+            found.order.index(found.question.answer),
+            found.position,
+            found.variant,
+            found.stated,
+            said(messages) or None,
+            found.text or _text(output.get("completion")) or "",
+            _reasoning(choice),
+            choice.get("stop_reason") in ("max_tokens", "model_length"),
+            choice.get("stop_reason") == "content_filter",
+        )
+
+
+def _reasoning(choice: Mapping[str, Any]) -> str | None:
+    content = _object(choice.get("message")).get("content")
+    parts = [_object(part) for part in content] if isinstance(content, list) else []
+    return "\n".join(str(part.get("reasoning")) for part in parts if part.get("type") == "reasoning") or None
+
+
+# HELM
+
+
+def _helm(path: Path, document: Mapping[str, Any]) -> Source:
+    about = _object(document["adapter_spec"])
+    run = _results(path.with_name("run_spec.json")).get("name") or path.parent.name
+    splits: dict[str, int] = {}
+    seen: set[tuple[Any, Any]] = set()
+    for request in document["request_states"] if isinstance(document["request_states"], list) else []:
+        instance = _object(_object(request).get("instance"))
+        key = instance.get("id"), _object(request).get("train_trial_index")
+        if instance.get("perturbation") is None and key not in seen:
+            seen.add(key)
+            splits[str(instance.get("split"))] = splits.get(str(instance.get("split")), 0) + 1
+    return Source(
+        path,
+        "helm",
+        str(about.get("model") or "model"),
+        str(run).split(",model=")[0],
+        _helm_records(path, document),
+        helm_overall(path, splits),
+        len(splits) > 0 and about.get("max_eval_instances") == sum(splits.values()),
+    )
+
+
+def _helm_records(path: Path, document: Mapping[str, Any]) -> Iterator[Seen | Unusable]:
+    for found in helm_as_logged(path, document):
+        if not isinstance(found, Logged):
+            yield Unusable(getattr(found[0], "name", ""), str(found[1]).split(": ", 1)[-1])
+            continue
+        recorded = found.recorded
+        yield Seen(
+            getattr(found.place, "name", ""),
+            recorded.question.external_id,
+            recorded.question.text,
+            recorded.question.options,
+            recorded.question.answer,
+            recorded.position,
+            recorded.variant,
+            recorded.stated if recorded.excuse is None else None,
+            found.prompt,
+            recorded.text,
+            cut_off=found.cut_off,
+            scored=recorded.text is None,
+            problems=(("truncated-prompt", "HELM says that it truncated it"),) if found.truncated else (),
+        )
+
+
+# lighteval
+
+
+def _lighteval(path: Path) -> list[Source]:
+    from registry.files.parquet import parquet_columns, parquet_rows
+
+    if not set(parquet_columns(path)) >= LIGHTEVAL_COLUMNS:
+        return []
+    task = path.stem.removeprefix("details_").rsplit("_", 1)[0]
+    folder = next((parent for parent in path.parents if parent.name == "details"), None)
+    model, scores = path.parent.parent.name, {}
+    declared = False
+    if folder is not None:
+        relative = path.parent.parent.relative_to(folder)
+        results = _results(folder.with_name("results") / relative / f"results_{path.parent.name}.json")
+        scores = dict(_object(_object(results.get("results")).get(task)))
+        about = _object(results.get("config_general"))
+        model = str(about.get("model_name") or relative)
+        declared = about.get("max_samples") is not None
+    stated = next((number for name in ("acc", "em") if (number := _number(scores.get(name))) is not None), None)
+    return [Source(path, "lighteval", model, task, _lighteval_records(parquet_rows(path)), stated, declared)]
+
+
+def _lighteval_records(rows: Iterator[dict[str, Any]]) -> Iterator[Seen | Unusable]:
+    for number, row in enumerate(rows, start=1):
+        doc, response, metric = _object(row.get("doc")), _object(row.get("model_response")), _object(row.get("metric"))
+        place = f"row {number}"
+        choices = tuple(choice.strip() for choice in _texts(doc.get("choices")))
+        query = str(doc.get("query") or "")
+        instruction = str(doc.get("instruction") or "")
+        shots = [_object(shot) for shot in doc.get("fewshot_samples") or ()]
+        shown = listing(query)
+        labelled = all(len(choice) == 1 and choice in LETTERS for choice in choices)
+        options = shown.options if labelled and shown is not None else choices
+        gold = _first(doc.get("gold_index"))
+        if len(options) < 2 or len(options) != len(choices):
+            yield Unusable(place, f"shows {len(options)} options and scores {len(choices)}")
+            continue
+        if isinstance(gold, bool) or not isinstance(gold, int) or not 0 <= gold < len(options):
+            yield Unusable(place, f"its gold_index {shorten(gold, 40)} names none of its {len(options)} options")
+            continue
+        text = shown.question if shown is not None else query.removeprefix(instruction).strip()
+        text = text.removeprefix("Question:").removesuffix("Answer:").strip()
+        examples = [f"{shot.get('query', '')} {_example_answer(shot)}" for shot in shots]
+        body = query.removeprefix(instruction)
+        prompt = _text(response.get("input")) or "\n\n".join(
+            part for part in (instruction.strip(), *(e.removeprefix(instruction) for e in examples), body) if part
+        )
+        tokens = response.get("input_tokens") or ()
+        doubled = len(tokens) > 1 and tokens[0] == tokens[1] and tokens[0] in (0, 1, 2, 128000)
+        problems = (("doubled-begin-token", f"token {tokens[0]} begins the prompt twice"),) if doubled else ()
+        logprobs = [_number(value) for value in response.get("logprobs") or ()][: len(options)]
+        written = _texts(response.get("text_post_processed") or response.get("text"))
+        raw = _texts(response.get("text"))
+        scored = len(logprobs) == len(options) and None not in logprobs
+        numbers = [value for value in logprobs if value is not None]
+        stated = next((value for name in ("acc", "em") if (value := _number(metric.get(name))) is not None), None)
+        answers = [None] if scored else list(range(len(written)))
+        for at in answers:
+            yield Seen(
+                place,
+                str(doc.get("id") if doc.get("id") is not None else number),
+                text,
+                options,
+                gold,
+                numbers.index(max(numbers)) if at is None else _written(written[at].strip(), options),
+                None if len(answers) < 2 else at,
+                stated if len(answers) < 2 else None,
+                prompt,
+                None if at is None else raw[at] if at < len(raw) else written[at],
+                scored=at is None,
+                problems=problems,
+            )
+        if not answers:
+            yield Unusable(place, "has neither log-probabilities nor a text")
+
+
+def _example_answer(shot: Mapping[str, Any]) -> str:
+    choices, gold = _texts(shot.get("choices")), _first(shot.get("gold_index"))
+    return choices[gold].strip() if isinstance(gold, int) and 0 <= gold < len(choices) else ""
+
+
+# OpenCompass
+
+
+def _opencompass(path: Path, document: Mapping[str, Any]) -> Source:
+    file = path.parent.parent.with_name("results") / path.parent.name / path.name
+    results = _results(file) if path.parent.parent.name == "predictions" else {}
+    details = results.get("details")
+    if isinstance(details, list):
+        details = {str(number): detail for number, detail in enumerate(details)}
+    accuracy = _number(results.get("accuracy"))
+    records = _opencompass_records(document, _object(details))
+    stated = None if accuracy is None else accuracy / 100
+    return Source(path, "opencompass", path.parent.name, path.stem, records, stated)
+
+
+def _opencompass_records(document: Mapping[str, Any], details: Mapping[str, Any]) -> Iterator[Seen | Unusable]:
+    for name, value in document.items():
+        prediction, detail, place = _object(value), _object(details.get(name)), f"prediction {name}"
+        labels = {key.removeprefix(LABEL): _object(item) for key, item in prediction.items() if key.startswith(LABEL)}
+        prompts = [said(item.get("testing input")) for item in labels.values()]
+        prompt = os.path.commonprefix(prompts) if prompts else said(prediction.get("origin_prompt"))
+        shown = listing(prompt)
+        if shown is not None:
+            options, text = shown.options, shown.question
+        elif prompts:
+            options = tuple(ending[len(prompt) :].strip() or name for ending, name in zip(prompts, labels, strict=True))
+            text = prompt
+        else:
+            yield Unusable(place, "its prompt lists no options behind labels")
+            continue
+        whole = said(next(iter(labels.values())).get("prompt")) if labels else prompt
+        examples = whole[: whole.find(prompts[0])] if prompts and prompts[0] in whole else ""
+        names = list(labels)
+        key = _opencompass_label(prediction.get("gold"), options, names)
+        if key is None:
+            yield Unusable(place, f"its gold {shorten(prediction.get('gold'), 40)} names none of {len(options)} options")
+            continue
+        output = None if labels else _text(prediction.get("prediction"))
+        extracted = _first(detail.get("predictions", detail.get("pred")))
+        if labels:
+            position = _opencompass_label(prediction.get("prediction"), options, names)
+        elif detail:
+            position = _written(extracted, options)
+        else:
+            position = final_reading(output or "", options)
+        stated = _first(detail.get("correct", detail.get("is_correct")))
+        yield Seen(
+            place,
+            name,
+            text,
+            options,
+            key,
+            position,
+            None,
+            _number(stated),
+            examples + prompt,
+            output,
+            scored=bool(labels),
+        )
+
+
+def _opencompass_label(value: Any, options: Sequence[str], names: Sequence[str]) -> int | None:
+    if isinstance(value, str) and value in names and len(names) == len(options):
+        return names.index(value)
+    if isinstance(value, str) and value.strip().isdecimal() and value.strip() not in options:
+        value = int(value)
+    return label_position(value, options)
+
+
+# Every Eval Ever
+
+
+def _every_eval_ever(path: Path, first: Mapping[str, Any], _known: Known) -> list[Source]:
+    whole = _results(path.with_name(path.name.replace("_samples.jsonl", ".json")))
+    stated = None
+    results = whole.get("evaluation_results")
+    for result in results if isinstance(results, list) else []:
+        if _object(result).get("evaluation_result_id") == first.get("evaluation_result_id"):
+            stated = _number(_object(_object(result).get("score_details")).get("score"))
+    return [
+        Source(
+            path,
+            EVERY_EVAL_EVER,
+            str(first.get("model_id") or "model"),
+            str(first.get("evaluation_name") or path.stem),
+            _every_eval_ever_records(path, first.get("evaluation_result_id")),
+            stated,
+        )
+    ]
+
+
+def _every_eval_ever_records(path: Path, result: Any) -> Iterator[Seen | Unusable]:
+    for where, record in read_lines(path):
+        if record.get("evaluation_result_id") != result:
+            continue  # the same prompt, counted in another result
+        place = f"line {where.line}"
+        if record.get("error"):
+            yield Unusable(place, shorten(record["error"]), "failed-samples")
+            continue
+        asked, output = _object(record.get("input")), _object(record.get("output"))
+        scored, metadata = _object(record.get("evaluation")), _object(record.get("metadata"))
+        options = _texts(asked.get("choices"))
+        text = said(asked.get("raw"))
+        if not options and (shown := listing(text)) is not None:
+            options, text = shown.options, shown.question
+        references = _texts(asked.get("reference"))
+        key = label_position(references[0], options) if len(references) == 1 else None
+        if len(options) < 2 or key is None:
+            yield Unusable(place, f"its reference {shorten(list(references), 60)} names none of {len(options)} choices")
+            continue
+        raw = _first(output.get("raw"))
+        named = next(
+            (
+                item["extracted_value"]
+                for item in reversed(record.get("answer_attribution") or ())
+                if isinstance(item, dict) and item.get("is_terminal") and isinstance(item.get("extracted_value"), str)
+            ),
+            None,
+        )
+        variant = metadata.get("variant", metadata.get("epoch"))
+        trace = output.get("reasoning_trace")
+        is_correct = scored.get("is_correct")
+        yield Seen(
+            place,
+            str(record.get("sample_id")),
+            text,
+            options,
+            key,
+            _written(raw if named is None else named, options),
+            int(variant) if isinstance(variant, str) and variant.isdecimal() else None,
+            _number(is_correct) if isinstance(is_correct, bool) else _number(scored.get("score")),
+            _text(asked.get("formatted")) or (said(record.get("messages")) or None),
+            _text(raw) if raw not in options else None,
+            "\n".join(_texts(trace)) if isinstance(trace, list) else _text(trace),
+            metadata.get("stop_reason") in ("length", "max_tokens"),
+            metadata.get("stop_reason") == "content_filter",
+        )
+
+
+# Our own formats, IBM/cat's, and tables
+
+
+def _questions(path: Path, _first_line: Mapping[str, Any], known: Known) -> list[Source]:
+    def records() -> Iterator[Seen | Unusable]:
+        for where, line in read_lines(path):
+            if line.get("split") == "fewshot":
+                continue
+            options, key = _texts(line.get("options")), line.get("answer")
+            place = f"line {where.line}"
+            if isinstance(key, bool) or not isinstance(key, int) or not 0 <= key < len(options):
+                yield Unusable(place, f"its answer {shorten(key, 40)} names none of its {len(options)} options")
+                continue
+            text = "\n".join(str(part) for part in (line.get("context", line.get("passage")), line.get("question")) if part)
+            known[str(line.get("id"))] = (text, options, key)
+            yield Seen(place, str(line.get("id")), text, options, key, None)
+
+    return [Source(path, QUESTIONS, "", path.name.split(".")[0], records())]
+
+
+def _contract(path: Path, _first_line: Mapping[str, Any], known: Known) -> list[Source]:
+    def records() -> Iterator[Seen | Unusable]:
+        for where, line in read_lines(path):
+            place, name, order = f"line {where.line}", str(line.get("question_id")), line.get("order")
+            if not isinstance(order, list) or not order:
+                yield Unusable(place, f"its order {shorten(order, 40)} is not a list of options")
+                continue
+            text, all_options, answer = known.get(name, (None, (), None))
+            options = tuple(
+                all_options[item] if isinstance(item, int) and 0 <= item < len(all_options) else str(item) for item in order
+            )
+            weights = line.get("probabilities") or line.get("logprobs")
+            if "position" in line or "option" in line:
+                at, option = line.get("position"), line.get("option")
+                position = at if at is not None else order.index(option) if option in order else None
+            else:
+                position = weights.index(max(weights)) if isinstance(weights, list) and weights else None
+            if isinstance(position, int) and not 0 <= position < len(order):
+                yield Unusable(place, f"its position {position} is not among the {len(order)} shown")
+                continue
+            variant = line.get("variant")
+            yield Seen(
+                place,
+                name,
+                text,
+                options,
+                order.index(answer) if answer in order else None,
+                position,
+                variant if isinstance(variant, int) else None,
+                output=_text(line.get("text")),
+                reasoning=_text(line.get("reasoning")),
+                texts=bool(all_options),
+                scored=weights is not None,
+            )
+
+    return [Source(path, "shuffleboard", path.name.split(".")[0], path.parent.name or "outputs", records())]
+
+
+def _cat(path: Path, _first_line: Mapping[str, Any], _known: Known) -> list[Source]:
+    types: dict[str, int] = {}
+
+    def records() -> Iterator[Seen | Unusable]:
+        for where, line in read_lines(path):
+            place, options = f"line {where.line}", _texts(line.get("options"))
+            key, chosen = line.get("correct"), line.get("chosen")
+            if not isinstance(key, int) or not 0 <= key < len(options):
+                yield Unusable(place, f"its right option {shorten(key, 40)} is none of its {len(options)} options")
+                continue
+            kind = types.setdefault(str(line.get("variant_type")), len(types))
+            index = line.get("variant_index")
+            yield Seen(
+                place,
+                str(line.get("question_id")),
+                None,
+                options,
+                key,
+                chosen if isinstance(chosen, int) and 0 <= chosen < len(options) else None,
+                1000 * kind + index if isinstance(index, int) else None,
+                output=_text(line.get("raw")),
+            )
+
+    return [Source(path, "ibm-cat", path.name.split(".")[0], "outputs", records())]
+
+
+def _table(path: Path, known: Known) -> list[Source]:
+    """A column of letters for each model, the question's in `correct`, else in a file of questions."""
+    lines = read_cells(path)
+    heading = [name.strip() for name in next(lines, (None, [""]))[1]]
+    if heading[0] != "question_id":
+        return []
+    about = {name: heading.index(name) for name in ("question_id", "subject", "n_options", "correct") if name in heading}
+    rows: list[tuple[int, str, str | None, tuple[str, ...], int | None]] = []
+    letters: dict[str, bytearray] = {name: bytearray() for name in heading if name not in about}
+    places = {name: heading.index(name) for name in letters}
+    for where, cells in lines:
+        if len(cells) != len(heading):
+            raise IngestError(f"{path.name} line {where.line}: {len(cells)} cells under {len(heading)} headings")
+        name = cells[0]
+        text, options, key = known.get(name, (None, (), None))
+        correct = cells[about["correct"]].strip() if "correct" in about else ""
+        count = cells[about["n_options"]].strip() if "n_options" in about else ""
+        if not options:
+            n_options = int(count) if count.isdecimal() and int(count) < len(LETTERS) else 0
+            options = tuple(LETTERS[:n_options])
+        if correct in LETTERS[: len(options) or len(LETTERS)] and correct:
+            key = LETTERS.index(correct)
+        rows.append((where.line, name, text, options, key))
+        for column, at in places.items():
+            cell = cells[at].strip().upper()
+            letters[column].append(LETTERS.index(cell) if len(cell) == 1 and cell in LETTERS else 255)
+
+    def records(column: bytearray) -> Iterator[Seen | Unusable]:
+        for (line, name, text, options, key), letter in zip(rows, column, strict=True):
+            shown = options or tuple(LETTERS[:4])
+            position = letter if letter < len(shown) else None
+            yield Seen(f"line {line}", name, text, shown, key, position, texts=text is not None)
+
+    task = path.name.split(".")[0]
+    return [Source(path, "table", name, task, records(column), part=name) for name, column in letters.items()]
+
+
+_Lines = Callable[[Path, Mapping[str, Any], Known], list[Source]]
+_LINES: Final[tuple[tuple[frozenset[str], _Lines], ...]] = (
+    (CAT_KEYS, _cat),
+    (HARNESS_KEYS, _harness),
+    (EVERY_EVAL_EVER_KEYS, _every_eval_ever),
+    (CONTRACT_KEYS, _contract),
+    (QUESTION_KEYS, _questions),
+)

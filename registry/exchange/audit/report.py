@@ -1,0 +1,223 @@
+"""What an audit came to: for people, for programs and for CI."""
+
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from registry.errors import IngestError
+from registry.exchange.audit.across import Compared, compare
+from registry.exchange.audit.catalogue import KINDS, SEVERITIES, Finding, Severity
+from registry.exchange.audit.checks import Checked, check
+from registry.exchange.audit.gathered import Gathered, Questions
+from registry.exchange.audit.readers import QUESTIONS, Known, files_of, sources_of
+
+WIDTH = 80
+SHOWN_LOGS = 12
+DETAILED = 3
+"""Logs up to which each has a paragraph, and not a line."""
+
+
+@dataclass
+class Report:
+    """logs: those read, with their numbers. findings: the gravest first. compared: groups of logs of one task."""
+
+    logs: list[Checked]
+    findings: list[Finding]
+    compared: list[Compared] = field(default_factory=list)
+
+    def worst(self) -> Severity | None:
+        """The gravest severity that was found; None for nothing."""
+        return next((severity for severity in SEVERITIES if self.count(severity)), None)
+
+    def count(self, severity: Severity) -> int:
+        """How many findings have this severity."""
+        return sum(finding.severity == severity for finding in self.findings)
+
+    def fails(self, level: str) -> bool:
+        """Whether anything of `level`, error, warning or note, or graver was found; never for "never"."""
+        return level != "never" and any(self.count(severity) for severity in SEVERITIES[: SEVERITIES.index(level) + 1])  # type: ignore[arg-type]
+
+    def document(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "logs": [log.document() for log in self.logs],
+            "findings": [finding.document() for finding in self.findings],
+            "comparisons": [group.document() for group in self.compared],
+        }
+
+    def text(self, width: int = WIDTH) -> str:
+        """A summary that is read in a minute."""
+        return "\n".join(self._lines(width))
+
+    def _lines(self, width: int) -> Iterator[str]:
+        counts = ", ".join(f"{self.count(severity)} {severity}s" for severity in SEVERITIES)
+        answers = sum(log.answers for log in self.logs)
+        yield f"{len(self.logs)} logs, {answers:,} answers: {counts}"
+        if len(self.logs) <= DETAILED:
+            for log in self.logs:
+                yield from self._log(log, width)
+        else:
+            yield from self._table(width)
+        for group in self.compared:
+            yield from _ranking(group, width)
+        seen: dict[str, list[Finding]] = {}
+        for finding in self.findings:
+            seen.setdefault(finding.kind.name, []).append(finding)
+        for severity in SEVERITIES:
+            for name, findings in seen.items():
+                graver = [finding for finding in findings if finding.severity == severity]
+                if graver:
+                    yield from _finding(name, graver, width)
+
+    def _table(self, width: int) -> Iterator[str]:
+        room = width - 46
+        yield ""
+        yield f"{'log':{room}} {'answers':>8} accuracy  95 % interval  stated  read"
+        for log in self.logs[:SHOWN_LOGS]:
+            known = log.accuracy is not None and log.interval is not None
+            accuracy = f"{log.accuracy:7.1%}" if known else "      –"
+            interval = f"{log.interval[0]:.0%} to {log.interval[1]:.0%}" if log.interval is not None else "–"
+            stated = "–" if log.stated is None else f"{log.stated:.1%}"
+            read = f"{log.states['answered'] / log.answers:.0%}" if log.answers else "–"
+            name = _cut(log.gathered.label, room)
+            yield f"{name:{room}} {log.answers:8,} {accuracy}  {interval:>13}  {stated:>6}  {read:>4}"
+        if len(self.logs) > SHOWN_LOGS:
+            yield f"… and {len(self.logs) - SHOWN_LOGS} more; --json and --html have all of them"
+
+    def _log(self, log: Checked, width: int) -> Iterator[str]:
+        yield ""
+        yield _cut(f"{log.gathered.label}", width)
+        if log.gathered.source.format == QUESTIONS:
+            yield f"  {log.questions:,} questions"
+            return
+        if log.accuracy is None or log.interval is None or log.chance is None:
+            yield f"  {log.answers:,} answers, none with a key to score it by"
+            return
+        parts = [f"  accuracy {log.accuracy:.1%} [{log.interval[0]:.1%}, {log.interval[1]:.1%}]"]
+        parts.append("stated –" if log.stated is None else f"stated {log.stated:.1%}")
+        parts.append(f"guessing {log.chance:.1%}")
+        if log.letter is not None:
+            parts.append(f"always {log.letter[0]} {log.letter[1]:.1%}")
+        yield _cut("  ".join(parts), width)
+        total = max(1, log.answers)
+        states = ", ".join(f"{name} {count / total:.1%}" for name, count in log.states.items() if count)
+        yield _cut(f"  {log.answers:,} answers to {log.questions:,} questions: {states}", width)
+        if log.rules:
+            flips = ", ".join(
+                f"{name} {counts['otherwise'] / max(1, log.read_again):.1%}" for name, counts in log.rules.items()
+            )
+            yield _cut(f"  other rules differ: {flips}", width)
+        if sum(log.chosen):
+            yield _cut(f"  chosen {_spread(log.chosen)}   keys {_spread(log.keys)}", width)
+        if log.orders is not None and log.orders.metrics:
+            named = ("average_accuracy", "worst_accuracy", "fluctuation_rate")
+            values = (f"{name.replace('_', ' ')} {_percent(log.orders.metrics[name])}" for name in named)
+            yield _cut(f"  up to {log.orders.orders} orders: {', '.join(values)}", width)
+
+
+def _percent(value: float | None) -> str:
+    return "–" if value is None else f"{value:.1%}"
+
+
+def _spread(counts: Sequence[int]) -> str:
+    total = max(1, sum(counts))
+    return " ".join(f"{'ABCDEFGHIJKLMNOPQRSTUVWXYZ'[at]} {count / total:.0%}" for at, count in enumerate(counts[:6]))
+
+
+def _cut(line: str, width: int) -> str:
+    return line if len(line) <= width else line[: width - 1] + "…"
+
+
+def _ranking(group: Compared, width: int) -> Iterator[str]:
+    yield ""
+    yield f"{len(group.logs)} logs over the same {group.questions:,} questions"
+    ranked = sorted(range(len(group.logs)), key=lambda at: -group.accuracies[at])
+    if group.ranks:
+        for at in ranked[:SHOWN_LOGS]:
+            low, high = group.ranks[at]
+            rank = f"rank {low}" if low == high else f"rank {low} to {high}"
+            yield f"  {group.accuracies[at]:6.1%}  {rank:14} {_cut(group.logs[at], width - 26)}"
+        return
+    for pair in group.pairs:
+        between = "" if pair.interval is None else f" [{100 * pair.interval[0]:+.1f}, {100 * pair.interval[1]:+.1f}]"
+        seen = "" if pair.seen is None else f"; {100 * pair.seen:.1f} points could be seen"
+        yield _cut(f"  difference {100 * pair.difference:+.1f} points{between}, p = {pair.p_value:.3f}{seen}", width)
+        yield f"  only the first right {pair.only_first}, only the second {pair.only_second}"
+
+
+def _finding(name: str, findings: Sequence[Finding], width: int) -> Iterator[str]:
+    kind = KINDS[name]
+    yield ""
+    severity = findings[0].severity
+    logs = "" if len(findings) == 1 else f" in {len(findings)} logs"
+    yield _cut(f"{severity.upper()} {kind.id} {name}{logs}", width)
+    for finding in findings[:3]:
+        counted = f"{finding.count:,} of {finding.of:,}" if finding.of else ""
+        yield from _wrapped(": ".join(part for part in (finding.log, counted, finding.detail) if part), width, "  ")
+        if finding.places:
+            yield from _wrapped(f"at {'; '.join(finding.places)}", width, "    ")
+    if len(findings) > 3:
+        yield f"  … and {len(findings) - 3} more"
+    yield from _wrapped(f"→ {kind.remedy}", width, "  ")
+
+
+def _wrapped(text: str, width: int, indent: str) -> list[str]:
+    return textwrap.wrap(text, width, initial_indent=indent, subsequent_indent=indent + "  ", max_lines=3, placeholder=" …")
+
+
+def audit(paths: Sequence[Path | str], tell: Callable[[str], None] = lambda _: None) -> Report:
+    """Reads the logs at `paths`, files or folders, and reports what is wrong with them. Writes nothing.
+
+    Files of questions among them lend their texts and keys to logs that have none. Raises IngestError for a path that
+    is not there, or that holds no log; a damaged log among others is a finding.
+    """
+    known: Known = {}
+    questions = Questions()
+    found: list[Checked] = []
+    findings: list[Finding] = []
+    files: list[tuple[Path, bool]] = []
+    for path in map(Path, paths):
+        files += [(file, not path.is_dir()) for file in files_of(path)]
+    files.sort(key=lambda item: not _asks(item[0]))
+    for file, named in files:
+        tell(str(file))
+        try:
+            sources = sources_of(file, known)
+        except IngestError as error:
+            findings.append(Finding(KINDS["unreadable-file"], file.name, str(error)))
+            continue
+        if not sources and named:
+            message = f"{file}: is in no format that is read; docs/importing-outputs.md lists them"
+            raise IngestError(message)
+        for source in sources:
+            gathered = Gathered(source, questions).read()
+            if len(gathered) or gathered.counts:
+                found.append(check(gathered))
+    if not found and not findings:
+        listed = ", ".join(map(str, paths))
+        message = f"{listed}: holds no log; docs/importing-outputs.md lists the formats"
+        raise IngestError(message)
+    compared, between = compare([log for log in found if log.gathered.source.format != QUESTIONS])
+    for log in found:
+        findings += log.findings
+    findings += between
+    findings.sort(key=lambda finding: (SEVERITIES.index(finding.severity), finding.kind.id))
+    return Report(found, findings, compared)
+
+
+def _asks(file: Path) -> bool:
+    """Whether a file holds questions alone, so that it is read before the logs that need them."""
+    if not file.name.endswith((".jsonl", ".jsonl.gz")):
+        return False
+    from registry.benchmarks.lines import read_lines
+    from registry.exchange.audit.readers import CONTRACT_KEYS, QUESTION_KEYS
+
+    try:
+        _, first = next(read_lines(file), (None, {}))
+    except IngestError:
+        return False
+    return first.keys() >= QUESTION_KEYS and not first.keys() >= CONTRACT_KEYS
+
+

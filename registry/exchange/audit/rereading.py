@@ -1,0 +1,54 @@
+"""What other rules would read in a text: the states and rules of protocols, applied to what a log recorded."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final
+
+from registry.prompting.labels import LETTERS
+from registry.prompting.protocols.presets import PRESETS
+from registry.prompting.reading import Reading, State, read
+from registry.prompting.thoughts import Output
+
+FINAL: Final = "final-answer"
+IN_TEXT: Final = "final-answer, thoughts read"
+RULES: Final = (FINAL, "select-letter", "first-letter")
+"""Presets whose rules are tried: what chat models are asked for, [N]'s select and [C]'s first letter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reread:
+    """state: of the text by `final-answer`. positions: what each of RULES reads, None for nothing. thought: what the
+    thought alone says where it differs from the answer after it; None where there is no thought."""
+
+    state: State
+    positions: tuple[int | None, ...]
+    thought: int | None
+
+
+@cache
+def _definition(name: str) -> Mapping[str, Any]:
+    return {**PRESETS[name], "thoughts": "apart"}
+
+
+def _read(name: str, output: Output, options: Sequence[str]) -> Reading:
+    return read(_definition(name), output, LETTERS[: len(options)], options)
+
+
+def reread(
+    text: str, options: Sequence[str], *, reasoning: str | None = None, cut_off: bool = False, refused: bool = False
+) -> Reread:
+    """What the rules read in an output whose options were shown behind letters."""
+    output = Output(text, reasoning, "refused" if refused else "length" if cut_off else "stop")
+    final = _read(FINAL, output, options)
+    positions = (final.position, *(_read(name, output, options).position for name in RULES[1:]))
+    thought = None
+    if final.divided.thought:
+        said = _read("select-letter", Output(final.divided.thought), options).position
+        thought = said if said != final.position else None
+    return Reread(final.state, positions, thought)
+
+
+def final_reading(text: str, options: Sequence[str]) -> int | None:
+    """The position that `final-answer` reads."""
+    return _read(FINAL, Output(text), options).position
