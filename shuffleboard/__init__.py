@@ -1,6 +1,6 @@
-"""What Shuffleboard offers to its users: a client for scripts, and the command line.
+"""What Shuffleboard offers to its users: a client for scripts, the audit of logs, the metrics, and the command line.
 
->>> from shuffleboard import Client
+>>> from shuffleboard import Client, audit, metrics
 """
 
 from typing import TYPE_CHECKING, Any

@@ -24,6 +24,7 @@ GROUPS: Final = {
         "models": "Register and list models.",
         "evaluations": "Submit, import, watch and read evaluations.",
         "leaderboard": "Show the leaderboard.",
+        "audit": "Check logs of evaluations, without a registry.",
         "serve": "Serve the leaderboard on the web.",
     },
     "Results": {
@@ -92,6 +93,8 @@ def load(name: str) -> click.Command:
             from shuffleboard.cli.boards import suites as command
         case "boards":
             from shuffleboard.cli.boards import boards as command
+        case "audit":
+            from shuffleboard.cli.audit import audit as command
         case "leaderboard":
             from shuffleboard.cli.reports import leaderboard as command
         case "statistics":

@@ -81,6 +81,7 @@ EXAMPLES: Final = {
     "boards show": "boards show main --as-of 2026-11-21",
     "boards snapshots": "boards snapshots main",
     "evaluations metrics": "evaluations metrics 12 --without-flagged",
+    "audit": "audit logs/ --html audit.html --fail-on error",
     "leaderboard": "leaderboard --benchmark mmlu --variants cyclic --columns model,worst_accuracy,evaluation_id",
     "statistics compare-protocols": "statistics compare-protocols select-letter:5 match-dash:5 --benchmark mmlu",
     "apply": "apply registry.toml --dry-run",

@@ -19,7 +19,7 @@ from registry.db import make_engine
 from registry.proof.seal import seal
 from tests import services
 from tests.spec.stores import add_common_rows, changed_statistics, database_answers, kept_metrics, store
-from tests.spec.tables import Answers, Case, disagreements, python_answers, read_table, same
+from tests.spec.tables import Answers, Case, array_answers, disagreements, python_answers, read_table, same
 
 Values = Mapping[str, float | None]
 
@@ -111,6 +111,12 @@ class Specification:
         cases = read_table(table) if isinstance(table, str) else table
         reference = python_answers(cases)
         wrong = []
+        if cases and all(
+            case.complete and len({p.variant for p in case.prompts}) == len(case.prompts) for case in cases
+        ):
+            for name, value in array_answers(cases).items():
+                if not same(reference.over_questions["all"][name][0], value):
+                    wrong.append(f"plain arrays: {name} is {value}, not {reference.over_questions['all'][name][0]}")
         for said in (reference, *self.engines.answers([cases])[0]):
             over = said.over_questions.get(scope, {})
             for name, value in (expected or {}).items():

@@ -21,7 +21,7 @@ One line is one prompt. Columns may stand in any order; a column that is not nee
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -29,6 +29,7 @@ from registry.metrics import METRICS as ALL
 from registry.metrics import Metric, VariantOutcome
 from registry.metrics.averaging import MeanOverQuestions
 from registry.metrics.outcome import as_asked
+from shuffleboard import metrics
 
 METRICS: Final[Mapping[str, Metric]] = {name: metric for name, metric in ALL.items() if metric.over_cells is None}
 """What questions and runs come to. What axes do is no view's, and is held against arrays in tests/statistics."""
@@ -294,6 +295,33 @@ def python_answers(cases: Sequence[Case]) -> Answers:
             for question, outcomes in shown[name].items():
                 per_question[question][name] = None if outcomes is None else metric.per_question(outcomes)
     return Answers("python", over, per_question)
+
+
+def array_answers(cases: Sequence[Case]) -> Mapping[str, float | None]:
+    """What `shuffleboard.metrics` says of complete cases, given as plain arrays."""
+
+    def by_prompt(value: Callable[[Case, Prompt], Any]) -> list[list[Any]]:
+        return [[value(case, prompt) for prompt in sorted(case.prompts, key=lambda p: p.variant)] for case in cases]
+
+    def answer(case: Case, prompt: Prompt) -> int | None:
+        if prompt.answered:
+            return prompt.chosen
+        best = prompt.weights or prompt.logprobs or ()
+        return prompt.order[best.index(max(best))] if best and (prompt.logprobs or sum(best)) else None
+
+    return metrics.compute(
+        by_prompt(answer),
+        [case.answer for case in cases],
+        orders=by_prompt(lambda _, prompt: prompt.order),
+        options=[case.texts for case in cases],
+        probabilities=by_prompt(lambda _, prompt: prompt.weights),
+        logprobs=by_prompt(lambda _, prompt: prompt.logprobs),
+        logprobs_without_question=by_prompt(lambda _, prompt: prompt.without),
+        question_shown=by_prompt(lambda _, prompt: prompt.question_shown),
+        labels=by_prompt(lambda _, prompt: prompt.labels),
+        ids=[case.question for case in cases],
+        repeats=cases[0].repeats,
+    )
 
 
 TOLERANCE: Final = 1e-9

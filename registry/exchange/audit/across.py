@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -29,9 +29,12 @@ _DATED: Final = re.compile(r"(?:[@:_-](?:v?\d[\w.-]*|main|latest|rev\w*|[0-9a-f]
 
 @dataclass(frozen=True)
 class Pair:
-    """Two logs over the questions that both have. difference: accuracy of the first less the second's; interval: its
+    """Two logs over the questions that both have.
+
+    difference: accuracy of the first less the second's; interval: its
     95 % interval; p_value: McNemar's mid-p; seen: the smallest difference that these questions would show with 80 %
-    power; only_first, only_second: questions that only one has right; changed: share of chosen options that differ."""
+    power; only_first, only_second: questions that only one has right; changed: share of chosen options that differ.
+    """
 
     first: str
     second: str
@@ -153,7 +156,9 @@ def _compare(group: Sequence[Checked], numbers: NDArray[Any], findings: list[Fin
         test = mcnemar(first.tolist(), second.tolist())
         differing = (test.only_first + test.only_second) / len(numbers)
         interval = pairs.interval(one, other, len(numbers))
-        same_model = models[one] == models[other] and group[one].gathered.source.task == group[other].gathered.source.task
+        same_model = (
+            models[one] == models[other] and group[one].gathered.source.task == group[other].gathered.source.task
+        )
         pair = Pair(
             labels[one],
             labels[other],
@@ -168,7 +173,11 @@ def _compare(group: Sequence[Checked], numbers: NDArray[Any], findings: list[Fin
             same_model,
         )
         found.append(pair)
-        apart = bool(told[one, other]) if told is not None else interval is not None and not interval.low <= 0 <= interval.high
+        apart = (
+            bool(told[one, other])
+            if told is not None
+            else interval is not None and not interval.low <= 0 <= interval.high
+        )
         if not apart and not same_model and len(shown) <= 3:
             seen = "" if pair.seen is None else f"; {100 * pair.seen:.1f} points could be seen"
             detail = f"{values[one]:.1%} and {values[other]:.1%} on {len(numbers):,} questions{seen}"
@@ -188,4 +197,4 @@ def _compare(group: Sequence[Checked], numbers: NDArray[Any], findings: list[Fin
 
 def _neighbours(values: Sequence[float]) -> list[tuple[int, int]]:
     ranked = sorted(range(len(values)), key=lambda at: -values[at])
-    return list(zip(ranked, ranked[1:], strict=False))
+    return list(pairwise(ranked))

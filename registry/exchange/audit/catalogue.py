@@ -172,7 +172,7 @@ _TABLE: Final[tuple[tuple[str, tuple[Kind, ...]], ...]] = (
                 "empty-answers",
                 "warning",
                 "More than 1 % of the texts are empty.",
-                "`\"completion\": \"\"`",
+                '`"completion": ""`',
                 "Look for stop sequences that end the answer at once, and for failed requests.",
             ),
             Kind(
@@ -187,8 +187,8 @@ _TABLE: Final[tuple[tuple[str, tuple[Kind, ...]], ...]] = (
                 "SB308",
                 "rules-disagree",
                 "warning",
-                "More than 5 % of the texts read differently under the common sets of rules.",
-                "The first letter says A, the last line says C",
+                "More than 5 % of the texts read differently by the rules `final-answer` and `select-letter`.",
+                "`Answer: C` is followed by a remark about A",
                 "Say with the accuracy which rules read the answers.",
             ),
         ),
@@ -424,7 +424,7 @@ assert len({kind.id for kind in KINDS.values()}) == len(KINDS) == sum(len(kinds)
 class Finding:
     """What was found in a log, or in several.
 
-    count: places where it stands, of `of` that were looked at (both 0 where it is about the log as a whole). places: the
+    count: places where it stands, of `of` that were looked at, both 0 where it is about the whole log. places: the
     first three.
     """
 

@@ -84,7 +84,9 @@ class Checked:
             "interval": self.interval,
             "stated_accuracy": self.stated,
             "chance": self.chance,
-            "always_one_letter": None if self.letter is None else {"letter": self.letter[0], "accuracy": self.letter[1]},
+            "always_one_letter": None
+            if self.letter is None
+            else {"letter": self.letter[0], "accuracy": self.letter[1]},
             "keys_by_position": self.keys,
             "answers_by_position": self.chosen,
             "states": self.states,
@@ -137,13 +139,13 @@ def check(gathered: Gathered) -> Checked:
         means = dict(zip(numbers.tolist(), per_question.tolist(), strict=True))
         accuracy = float(right[scored].mean())
         error = float(per_question.std(ddof=1) / math.sqrt(len(numbers))) if len(numbers) > 1 else 0.0
-        low, high = score_interval(np.float64(accuracy), np.float64(error), len(numbers), 1.959964)
+        low, high = score_interval(np.array(accuracy), np.array(error), len(numbers), 1.959964)
         interval = float(low), float(high)
         chance = float((1 / gathered.column("n_options")[scored]).mean())
         top = int(np.argmax(keys))
         best = letter(top), float(keys[top] / scored.sum())
         _scores(c, accuracy, interval, chance, best, len(numbers), scored)
-    _positions(c, keys, chosen, total if asked else 0, chance=chance)
+    _positions(c, keys, total if asked else 0, chance=chance)
     benchmark = _benchmark(c)
     orders = _orders(c) if asked else None
     states = np.bincount(gathered.column("state"), minlength=len(STATES)) if asked else np.zeros(len(STATES), int)
@@ -151,7 +153,8 @@ def check(gathered: Gathered) -> Checked:
     if asked:
         _states(c, named, total)
     rules = {
-        name: {"answered": counts[0], "otherwise": counts[1], "right": counts[2]} for name, counts in gathered.rules.items()
+        name: {"answered": counts[0], "otherwise": counts[1], "right": counts[2]}
+        for name, counts in gathered.rules.items()
     }
     return Checked(
         gathered,
@@ -245,7 +248,9 @@ def _questions(c: _Checker, *, variants: bool) -> None:
     pairs = np.unique(np.stack([question, ids], axis=1)[texts], axis=0)
     several = np.flatnonzero(np.bincount(pairs[:, 0]) > 1) if len(pairs) else np.zeros(0, int)
     if len(several) and not variants and g.questions.first_told("duplicates", several.tobytes()):
-        c.add("duplicate-questions", "", len(several), len(np.unique(question)), [_rows(g, q) for q in several[:PLACES]])
+        c.add(
+            "duplicate-questions", "", len(several), len(np.unique(question)), [_rows(g, q) for q in several[:PLACES]]
+        )
     keys = np.unique(np.stack([question, keyed], axis=1)[known & texts], axis=0)
     contradictory = np.flatnonzero(np.bincount(keys[:, 0]) > 1) if len(keys) else np.zeros(0, int)
     if len(contradictory) and g.questions.first_told("contradictions", contradictory.tobytes()):
@@ -344,14 +349,13 @@ def _scores(
         c.add("few-questions", f"{questions} questions: {accuracy:.1%} [{interval[0]:.1%}, {interval[1]:.1%}]")
 
 
-def _positions(c: _Checker, keys: Column, chosen: Column, answers: int, *, chance: float | None) -> None:
+def _positions(c: _Checker, keys: Column, answers: int, *, chance: float | None) -> None:
     from scipy.stats import binomtest, chi2
 
     g = c.gathered
     n_options, key = g.column("n_options"), g.column("key")
     known = key >= 0
     total = int(known.sum())
-    # A question asked in several orders has its key moved by design.
     if total >= LEAST:
         widths = np.bincount(n_options[known], minlength=len(keys) + 1)
         expected = np.array([sum(widths[n] / n for n in range(at + 1, len(widths)) if n) for at in range(len(keys))])
@@ -407,7 +411,9 @@ def _states(c: _Checker, states: dict[str, int], total: int) -> None:
 
 def _benchmark(c: _Checker) -> Benchmark | None:
     g = c.gathered
-    numbers, first = np.unique(g.column("question"), return_index=True) if len(g) else (np.zeros(0, int), np.zeros(0, int))
+    numbers, first = (
+        np.unique(g.column("question"), return_index=True) if len(g) else (np.zeros(0, int), np.zeros(0, int))
+    )
     digests = np.frombuffer(g.questions.known, dtype=np.uint64)[numbers] if len(numbers) else np.zeros(0, np.uint64)
     found = benchmark_of(digests, numbers, g.column("keyed")[first])
     if found is None:
@@ -484,5 +490,3 @@ def _repeat_noise(outcomes: Sequence[Sequence[VariantOutcome]]) -> float | None:
         if same[1]:
             shares.append(same[0] / same[1])
     return float(np.mean(shares)) if shares else None
-
-

@@ -48,8 +48,11 @@ def _contents(options: tuple[str, ...]) -> tuple[tuple[int, ...], int, int, str 
 
 @dataclass
 class Questions:
-    """All questions of all logs. text: digest of each text, 0 where unknown. known: what tells it among known benchmarks, likewise. sketches: of the
-    words, None where they are too few."""
+    """All questions of all logs.
+
+    text: digest of each text, 0 where unknown. known: what tells it among known benchmarks, likewise. sketches: of its
+    words, None where they are too few. told: what was said of which questions.
+    """
 
     index: dict[tuple[int, int], int] = field(default_factory=dict)
     text: "array[int]" = field(default_factory=lambda: array("q"))
@@ -101,8 +104,35 @@ def _sketch(text: str, options: tuple[str, ...]) -> NDArray[np.uint32] | None:
 
 
 _NEGATIONS: Final = frozenset(
-    "not no never except least most false true incorrect correct true wrong without increase decrease increases "
-    "decreases larger smaller higher lower first second third before after left right".split()
+    {
+        "not",
+        "no",
+        "never",
+        "except",
+        "least",
+        "most",
+        "false",
+        "true",
+        "incorrect",
+        "correct",
+        "wrong",
+        "without",
+        "first",
+        "second",
+        "increase",
+        "increases",
+        "decrease",
+        "decreases",
+        "larger",
+        "smaller",
+        "higher",
+        "lower",
+        "before",
+        "after",
+        "left",
+        "right",
+        "third",
+    }
 )
 
 
@@ -118,7 +148,7 @@ class Gathered:
         self.source = source
         self.questions = questions
         self.ids: dict[str, int] = {}
-        self.columns: "dict[str, array[Any]]" = {name: array(code) for name, code in _COLUMNS.items()}
+        self.columns: dict[str, array[Any]] = {name: array(code) for name, code in _COLUMNS.items()}
         self.places = array("l")
         self.noun = ""
         self.counts: Counter[str] = Counter()
@@ -139,7 +169,9 @@ class Gathered:
         source = self.source
         if source.format == QUESTIONS:
             return source.path.name
-        return f"{source.model} · {source.task}" + (f" [{source.part}]" if source.part not in ("", source.model) else "")
+        return f"{source.model} · {source.task}" + (
+            f" [{source.part}]" if source.part not in ("", source.model) else ""
+        )
 
     def read(self) -> "Gathered":
         """Reads the log to its end."""
@@ -214,9 +246,7 @@ class Gathered:
         answered = seen.position is not None
         if answered and self.texts % self._every:
             return STATES.index("answered")
-        read = reread(
-            seen.output, seen.options, reasoning=seen.reasoning, cut_off=seen.cut_off, refused=seen.refused
-        )
+        read = reread(seen.output, seen.options, reasoning=seen.reasoning, cut_off=seen.cut_off, refused=seen.refused)
         if not seen.texts and read.positions[0] is None:
             return STATES.index("answered" if answered else read.state if read.state != "answered" else "unread")
         self.read_again += 1
@@ -242,8 +272,7 @@ class Gathered:
             self.note(name, where, f"reads as {_letter(final)}, recorded as {_letter(seen.position or 0)}")
         elif final is None and seen.position is not None and thought == seen.position:
             self.note("thought-read", where, f"{_letter(seen.position)} stands in the thought alone")
-        known = {position for position in positions if position is not None}
-        if len(known) > 1:
+        if final is not None and positions[1] not in (None, final):
             self.note("rules-disagree", where, "")
 
     def column(self, name: str) -> Column:

@@ -35,7 +35,10 @@ def known_digest(text: str, options: tuple[int, ...]) -> int:
 
 @dataclass(frozen=True)
 class Benchmark:
-    """matched: of a log's questions. other_keys: numbers of those with another right option than published."""
+    """What a log's questions are from.
+
+    matched: of a log's questions. other_keys: numbers of those with another right option than published.
+    """
 
     name: str
     questions: int
@@ -62,8 +65,9 @@ def _known() -> list[tuple[str, tuple[str, ...], _Digests, _Digests]]:
 
 
 def benchmark_of(digests: _Digests, numbers: NDArray[Any], keyed: NDArray[Any]) -> Benchmark | None:
-    """The benchmark that a log's questions are from, of several the one with the most of them, and of these the
-    one with the most keys of theirs, then the smallest.
+    """The benchmark that a log's questions are from; None for none.
+
+    Of several it is the one with the most of them, of these the one with the most of their keys, then the smallest.
 
     digests: `known_digest` of each, 0 where unknown. numbers: of the questions; keyed: digests of their right options.
     """
@@ -109,7 +113,7 @@ def _write(named: list[str]) -> None:
         parts.append(np.array(sorted(entry for entry, _ in entries), dtype=">u8"))
         listed = ", ".join(f'"{subject}"' for subject in sorted(subjects) if subject and len(subjects) < 100)
         lines += ["", "[[benchmark]]", f'name = "{name}"', f"questions = {total}", f"subjects = [{listed}]"]
-    (HERE / "known.bin").write_bytes(np.concatenate(parts).tobytes())
+    (HERE / "known.bin").write_bytes(np.concatenate(parts).astype(">u8").tobytes())
     (HERE / "known.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 

@@ -104,7 +104,10 @@ def _labels(seen: Seen, prompt: str, own: list[str]) -> Iterator[tuple[str, str]
     around = re.sub(r"(?m)^[ \t]*[(\[]?[A-Z][.):\]][^\n]*$", "\n", around)
     named = named_labels(around[:600] + "\n" + around[-600:])
     if named and named < len(seen.options):
-        yield "labels-missing-in-instruction", f"it names A to {LETTERS[named - 1]}, {len(seen.options)} options are shown"
+        yield (
+            "labels-missing-in-instruction",
+            f"it names A to {LETTERS[named - 1]}, {len(seen.options)} options are shown",
+        )
     elif named > len(seen.options):
         yield "labels-beyond-options", f"it names A to {LETTERS[named - 1]}, {len(seen.options)} options are shown"
 
@@ -118,7 +121,7 @@ class Endings:
 
     def add(self, seen: Seen) -> None:
         """Counts the end of one prompt."""
-        tail = (seen.prompt or "").rstrip()[-_TAIL:]
+        tail = (seen.prompt or "").rstrip().rpartition("\n")[2][-_TAIL:]
         if tail in self._counts or len(self._counts) < _MOST_TAILS:
             self._counts[tail] += 1
             places = self._places.setdefault(tail, [])

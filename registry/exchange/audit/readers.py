@@ -176,7 +176,9 @@ def _harness(path: Path, first: Mapping[str, Any], _known: Known) -> list[Source
     scores = _object(_object(results.get("results")).get(task))
     sizes = _object(_object(results.get("n-samples")).get(task))
     metric = next((name for name in _METRICS if name in first), None)
-    declared = _object(results.get("config")).get("limit") is not None or sizes.get("original") != sizes.get("effective")
+    declared = _object(results.get("config")).get("limit") is not None or sizes.get("original") != sizes.get(
+        "effective"
+    )
     model = str(results.get("model_name") or path.parent.name or "model")
     return [
         Source(
@@ -206,8 +208,8 @@ def _harness_records(path: Path, filter_: str, metric: str | None) -> Iterator[S
 def _harness_record(place: str, line: Mapping[str, Any], metric: str | None) -> Seen | Unusable:
     doc = _object(line.get("doc"))
     options: tuple[str, ...] = ()
-    for key in _CHOICES:
-        value = doc.get(key)
+    for name in _CHOICES:
+        value = doc.get(name)
         if isinstance(value, dict):
             value = value.get("text", value.get("choices"))
         if isinstance(value, list) and value:
@@ -216,7 +218,9 @@ def _harness_record(place: str, line: Mapping[str, Any], metric: str | None) -> 
     asked = next((doc[key] for key in _ASKED if isinstance(doc.get(key), str)), None)
     calls = line.get("arguments")
     calls = list(calls.values()) if isinstance(calls, dict) else calls if isinstance(calls, list) else []
-    pairs = [(call.get("arg_0"), call.get("arg_1")) if isinstance(call, dict) else (*call, None, None)[:2] for call in calls]
+    pairs = [
+        (call.get("arg_0"), call.get("arg_1")) if isinstance(call, dict) else (*call, None, None)[:2] for call in calls
+    ]
     prompt = said(pairs[0][0]) if pairs else None
     responses = line.get("filtered_resps", line.get("resps"))
     responses = responses if isinstance(responses, list) else [responses]
@@ -448,7 +452,7 @@ def _lighteval_records(rows: Iterator[dict[str, Any]]) -> Iterator[Seen | Unusab
         prompt = _text(response.get("input")) or "\n\n".join(
             part for part in (instruction.strip(), *(e.removeprefix(instruction) for e in examples), body) if part
         )
-        tokens = response.get("input_tokens") or ()
+        tokens = list(response.get("input_tokens") or ())
         doubled = len(tokens) > 1 and tokens[0] == tokens[1] and tokens[0] in (0, 1, 2, 128000)
         problems = (("doubled-begin-token", f"token {tokens[0]} begins the prompt twice"),) if doubled else ()
         logprobs = [_number(value) for value in response.get("logprobs") or ()][: len(options)]
@@ -502,7 +506,7 @@ def _opencompass_records(document: Mapping[str, Any], details: Mapping[str, Any]
         prediction, detail, place = _object(value), _object(details.get(name)), f"prediction {name}"
         labels = {key.removeprefix(LABEL): _object(item) for key, item in prediction.items() if key.startswith(LABEL)}
         prompts = [said(item.get("testing input")) for item in labels.values()]
-        prompt = os.path.commonprefix(prompts) if prompts else said(prediction.get("origin_prompt"))
+        prompt = _common(prompts) if prompts else said(prediction.get("origin_prompt"))
         shown = listing(prompt)
         if shown is not None:
             options, text = shown.options, shown.question
@@ -517,7 +521,9 @@ def _opencompass_records(document: Mapping[str, Any], details: Mapping[str, Any]
         names = list(labels)
         key = _opencompass_label(prediction.get("gold"), options, names)
         if key is None:
-            yield Unusable(place, f"its gold {shorten(prediction.get('gold'), 40)} names none of {len(options)} options")
+            yield Unusable(
+                place, f"its gold {shorten(prediction.get('gold'), 40)} names none of {len(options)} options"
+            )
             continue
         output = None if labels else _text(prediction.get("prediction"))
         extracted = _first(detail.get("predictions", detail.get("pred")))
@@ -541,6 +547,13 @@ def _opencompass_records(document: Mapping[str, Any], details: Mapping[str, Any]
             output,
             scored=bool(labels),
         )
+
+
+def _common(texts: Sequence[str]) -> str:
+    """What all begin with."""
+    first, last = min(texts), max(texts)
+    end = next((at for at, (one, other) in enumerate(zip(first, last, strict=False)) if one != other), len(first))
+    return first[:end]
 
 
 def _opencompass_label(value: Any, options: Sequence[str], names: Sequence[str]) -> int | None:
@@ -634,7 +647,9 @@ def _questions(path: Path, _first_line: Mapping[str, Any], known: Known) -> list
             if isinstance(key, bool) or not isinstance(key, int) or not 0 <= key < len(options):
                 yield Unusable(place, f"its answer {shorten(key, 40)} names none of its {len(options)} options")
                 continue
-            text = "\n".join(str(part) for part in (line.get("context", line.get("passage")), line.get("question")) if part)
+            text = "\n".join(
+                str(part) for part in (line.get("context", line.get("passage")), line.get("question")) if part
+            )
             known[str(line.get("id"))] = (text, options, key)
             yield Seen(place, str(line.get("id")), text, options, key, None)
 
@@ -650,7 +665,8 @@ def _contract(path: Path, _first_line: Mapping[str, Any], known: Known) -> list[
                 continue
             text, all_options, answer = known.get(name, (None, (), None))
             options = tuple(
-                all_options[item] if isinstance(item, int) and 0 <= item < len(all_options) else str(item) for item in order
+                all_options[item] if isinstance(item, int) and 0 <= item < len(all_options) else str(item)
+                for item in order
             )
             weights = line.get("probabilities") or line.get("logprobs")
             if "position" in line or "option" in line:
@@ -711,7 +727,9 @@ def _table(path: Path, known: Known) -> list[Source]:
     heading = [name.strip() for name in next(lines, (None, [""]))[1]]
     if heading[0] != "question_id":
         return []
-    about = {name: heading.index(name) for name in ("question_id", "subject", "n_options", "correct") if name in heading}
+    about = {
+        name: heading.index(name) for name in ("question_id", "subject", "n_options", "correct") if name in heading
+    }
     rows: list[tuple[int, str, str | None, tuple[str, ...], int | None]] = []
     letters: dict[str, bytearray] = {name: bytearray() for name in heading if name not in about}
     places = {name: heading.index(name) for name in letters}

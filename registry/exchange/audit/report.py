@@ -37,7 +37,7 @@ class Report:
 
     def fails(self, level: str) -> bool:
         """Whether anything of `level`, error, warning or note, or graver was found; never for "never"."""
-        return level != "never" and any(self.count(severity) for severity in SEVERITIES[: SEVERITIES.index(level) + 1])  # type: ignore[arg-type]
+        return level != "never" and any(self.count(severity) for severity in SEVERITIES[: SEVERITIES.index(level) + 1])
 
     def document(self) -> dict[str, Any]:
         """For JSON."""
@@ -164,7 +164,9 @@ def _finding(name: str, findings: Sequence[Finding], width: int) -> Iterator[str
 
 
 def _wrapped(text: str, width: int, indent: str) -> list[str]:
-    return textwrap.wrap(text, width, initial_indent=indent, subsequent_indent=indent + "  ", max_lines=3, placeholder=" …")
+    return textwrap.wrap(
+        text, width, initial_indent=indent, subsequent_indent=indent + "  ", max_lines=3, placeholder=" …"
+    )
 
 
 def audit(paths: Sequence[Path | str], tell: Callable[[str], None] = lambda _: None) -> Report:
@@ -219,5 +221,3 @@ def _asks(file: Path) -> bool:
     except IngestError:
         return False
     return first.keys() >= QUESTION_KEYS and not first.keys() >= CONTRACT_KEYS
-
-

@@ -18,8 +18,11 @@ RULES: Final = (FINAL, "select-letter", "first-letter")
 
 @dataclass(frozen=True, slots=True)
 class Reread:
-    """state: of the text by `final-answer`. positions: what each of RULES reads, None for nothing. thought: what the
-    thought alone says where it differs from the answer after it; None where there is no thought."""
+    """What the rules read in one text.
+
+    state: of the text by `final-answer`. positions: what each of RULES reads, None for nothing. thought: what the
+    thought alone says where it differs from the answer after it; None where there is no thought.
+    """
 
     state: State
     positions: tuple[int | None, ...]

@@ -54,8 +54,7 @@ class Unusable:
 class Source:
     """A log: what it says of itself, and its records.
 
-    stated: its own accuracy. stated_digits: decimals that it is written with, where they were rounded. declared: whether
-    it says that only some of the questions were asked.
+    stated: its own accuracy. declared: whether it says that only some of the questions were asked.
     """
 
     path: Path
@@ -83,7 +82,10 @@ def digest(text: str) -> int:
     return int.from_bytes(blake2b(text.encode("utf-8", "replace"), digest_size=8).digest(), "big", signed=True) or 1
 
 
-_LABELLED: Final = re.compile(r"^[ \t>*-]*[(\[]?(?:\*\*)?([A-Z]|[a-z]|[0-9]{1,2})(?:\*\*)?[.):\]]+(?:\*\*)?[ \t]+(\S[^\n]*)$", re.MULTILINE)
+_LABELLED: Final = re.compile(
+    r"^[ \t>*-]*[(\[]?(?:\*\*)?([A-Z]|[a-z]|[0-9]{1,2})(?:\*\*)?[.):\]]+(?:\*\*)?(?:[ \t]+(\S[^\n]*))?[ \t]*$",
+    re.MULTILINE,
+)
 _QUESTION: Final = re.compile(r"^(?:question|q|problem|input)\s*\d*\s*[:.]\s*", re.IGNORECASE)
 
 
@@ -120,7 +122,10 @@ def listing(prompt: str) -> Listing | None:
     question = "\n".join(lines[start:]).strip()
     question = _QUESTION.sub("", question).removesuffix("Options:").removesuffix("Choices:").strip()
     return Listing(
-        question, tuple(match[1] for match in best), tuple(match[2].strip() for match in best), prompt[best[-1].end() :]
+        question,
+        tuple(match[1] for match in best),
+        tuple((match[2] or "").strip() for match in best),
+        prompt[best[-1].end() :],
     )
 
 

@@ -101,7 +101,7 @@ def read_helm(path: Path, document: Mapping[str, Any], questions: Mapping[str, K
 
 @dataclass(frozen=True)
 class Logged:
-    """An unperturbed instance in one training trial, taken by itself: its answer, the prompt, and what HELM says of it."""
+    """An unperturbed instance in one training trial, taken by itself: answer, prompt, what HELM says of it."""
 
     place: Place
     recorded: Recorded
@@ -120,7 +120,11 @@ def helm_as_logged(path: Path, document: Mapping[str, Any]) -> Iterator[Logged |
     if method not in METHODS:
         Item(path, "adapter_spec").reject(f"method {shown(method)} cannot be read; multiple choice is {METHODS}")
     stats = _per_instance(path.with_name("per_instance_stats.json"))
-    for requests in _trials(path, document):
+    # Of a joint run each request is an answer by itself, should one stand there twice.
+    trials = list(_trials(path, document))
+    if method == JOINT:
+        trials = [[request] for requests in trials for request in requests]
+    for requests in trials:
         place, first = requests[0]
         instance = first["instance"]
         if instance.get("perturbation") is not None:

@@ -1,0 +1,16 @@
+"""Auditing logs of evaluations from Python, without a registry.
+
+>>> from shuffleboard import audit
+>>> report = audit.run(["logs/"])  # doctest: +SKIP
+>>> [finding.kind.id for finding in report.findings if finding.severity == "error"]  # doctest: +SKIP
+
+`report.logs` holds the numbers of each log, `report.findings` what is wrong, the gravest first, `report.compared` logs
+of the same questions beside each other. `report.document()` is what `--json` prints and `report.text()` the summary.
+"""
+
+from registry.exchange.audit.catalogue import KINDS, SEVERITIES, Finding, Kind
+from registry.exchange.audit.page import page_of
+from registry.exchange.audit.report import Report
+from registry.exchange.audit.report import audit as run
+
+__all__ = ["KINDS", "SEVERITIES", "Finding", "Kind", "Report", "page_of", "run"]

@@ -1,0 +1,58 @@
+"""`shuffleboard audit`: what is wrong with logs of evaluations. Reads no database and writes none."""
+
+import json
+import shutil
+from pathlib import Path
+
+import click
+
+from registry.errors import IngestError
+from registry.exchange.audit.catalogue import SEVERITIES
+
+LEVELS = (*SEVERITIES, "never")
+
+
+@click.command()
+@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="PATH…")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout, everything else on stderr.")
+@click.option(
+    "--html",
+    "page",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write a report as one page.",
+)
+@click.option(
+    "--fail-on",
+    type=click.Choice(LEVELS),
+    default="error",
+    show_default=True,
+    help="End with status 1 if anything this grave, or graver, is found.",
+)
+@click.pass_context
+def audit(ctx: click.Context, paths: tuple[Path, ...], page: Path | None, fail_on: str, *, as_json: bool) -> None:
+    """Check logs of evaluations: scores, how answers were read, positions, duplicates, prompts, several runs.
+
+    PATH is a file or a folder, of any format that `evaluations import` reads. No registry is needed and nothing is
+    registered. A file of questions (JSON Lines with id, question, options, answer) lends its texts and keys to
+    logs that have none. Each finding has a number; docs/findings.md explains all of them.
+    """
+    from registry.exchange.audit.report import WIDTH
+    from registry.exchange.audit.report import audit as read
+
+    report = read(paths)
+    if page is not None:
+        from registry.exchange.audit.page import page_of
+
+        try:
+            page.write_text(page_of(report), encoding="utf-8")
+        except OSError as error:
+            message = f"{page}: cannot be written ({error.strerror}); give another FILE to --html"
+            raise IngestError(message) from None
+        click.echo(f"Wrote {page}.", err=True)
+    if as_json:
+        click.echo(json.dumps(report.document(), ensure_ascii=False, allow_nan=False, indent=2))
+    elif page is None:
+        click.echo(report.text(max(WIDTH, min(shutil.get_terminal_size((WIDTH, 24)).columns, 120))))
+    if report.fails(fail_on):
+        ctx.exit(1)

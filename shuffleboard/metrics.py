@@ -1,0 +1,288 @@
+"""The metrics as functions over plain arrays: no registry, no database.
+
+>>> from shuffleboard import metrics
+>>> rotations = [[0, 1, 2, 3], [1, 2, 3, 0], [2, 3, 0, 1], [3, 0, 1, 2]]
+>>> metrics.worst_accuracy([[1, 1, 1, 2]], [1], orders=[rotations])
+0.0
+>>> metrics.average_accuracy([[1, 0, 3, 3]], [1], orders=[rotations], answers_are="positions")
+0.75
+
+Every name of `names()` is a function of this module with the arguments of `compute`. Sequences may be lists, tuples or
+numpy arrays; questions may have different numbers of variants and of options.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, Literal
+
+from registry.errors import MetricInputError
+from registry.metrics import METRICS as _CATALOGUE
+from registry.metrics import Metric, VariantOutcome
+from registry.metrics.outcome import as_asked
+
+_COMPUTED: Final = {name: metric for name, metric in _CATALOGUE.items() if metric.over_cells is None}
+"""Those of questions and runs. What axes do to an accuracy needs the axes (`shuffleboard statistics`)."""
+
+AnswersAre = Literal["options", "positions", "texts"]
+
+ARGUMENTS: Final = """
+    answers: shape (questions, variants); what was answered. Option ordinals; with answers_are="positions" positions
+    in the order shown, with "texts" texts of options. None, "" or a number below 0: no valid answer, which is wrong and
+    equal to nothing. Instead of answers, probabilities or logprobs give the highest, of equals the lowest position.
+    key: shape (questions,); ordinals of the right options, or their texts with answers_are="texts".
+    orders: shape (questions, variants, options shown); the option at each position, an inserted one below 0. None:
+    every variant shows the options as they are, so that nothing was varied.
+    options: shape (questions, options); the texts. Without them metrics that end in _normalized are None.
+    probabilities: shape (questions, variants, options shown), by position; of any sum, all zero for unknown.
+    logprobs, logprobs_without_question: likewise, in nats, at most 0; with the question and with it left empty.
+    question_shown: shape (questions, variants); False where the prompt leaves the question out. None: always.
+    labels: shape (questions, variants); what tells wordings or labels of equal orders apart. None: nothing does.
+    ids: shape (questions,); names of questions, which PriDe draws its estimation set by. None: their numbers.
+    repeats: how often each prompt was asked in a row (the kind `repeat`); 1: equal prompts have one answer, None: each
+    answer was drawn by itself.
+    None stands for what a single prompt has not, in every array. Raises MetricInputError for unequal shapes.
+"""
+
+
+def names() -> tuple[str, ...]:
+    """The names of all metrics."""
+    return tuple(_COMPUTED)
+
+
+def compute(
+    answers: Sequence[Sequence[Any]] | None = None,
+    key: Sequence[Any] = (),
+    *,
+    answers_are: AnswersAre = "options",
+    orders: Sequence[Sequence[Sequence[int]]] | None = None,
+    options: Sequence[Sequence[str]] | None = None,
+    probabilities: Sequence[Sequence[Any]] | None = None,
+    logprobs: Sequence[Sequence[Any]] | None = None,
+    logprobs_without_question: Sequence[Sequence[Any]] | None = None,
+    question_shown: Sequence[Sequence[bool]] | None = None,
+    labels: Sequence[Sequence[Any]] | None = None,
+    ids: Sequence[str] | None = None,
+    repeats: int | None = None,
+) -> dict[str, float | None]:
+    """Every metric, by name; None where it is undefined."""
+    outcomes = _outcomes(
+        answers,
+        key,
+        answers_are=answers_are,
+        orders=orders,
+        options=options,
+        probabilities=probabilities,
+        logprobs=logprobs,
+        logprobs_without_question=logprobs_without_question,
+        question_shown=question_shown,
+        labels=labels,
+        ids=ids,
+        repeats=repeats,
+    )
+    return {name: _value(metric, outcomes, lengths=options is not None) for name, metric in _COMPUTED.items()}
+
+
+compute.__doc__ = f"{compute.__doc__}\n{ARGUMENTS}"
+
+
+def _value(metric: Metric, outcomes: Sequence[Sequence[VariantOutcome]], *, lengths: bool) -> float | None:
+    if metric.name.endswith("_normalized") and not lengths:
+        return None
+    if metric.over_evaluation is not None:
+        values = [value for value in metric.over_evaluation(outcomes) if value is not None]
+        return math.fsum(values) / len(values) if values else None
+    return metric.over_questions(outcomes)[0]
+
+
+def _rows(name: str, values: Any, questions: int) -> list[Any]:
+    """One entry for each question, None for none at all."""
+    found = [None] * questions if values is None else list(values)
+    if len(found) != questions:
+        message = f"{name}: {len(found)} questions, and the key has {questions}; give each question one row"
+        raise MetricInputError(message)
+    return found
+
+
+def _cells(name: str, row: Any, variants: int, question: int) -> list[Any]:
+    found = [None] * variants if row is None else list(row)
+    if len(found) != variants:
+        message = f"{name}: question {question} has {len(found)} variants, and {variants} elsewhere"
+        raise MetricInputError(message)
+    return found
+
+
+def _numbers(name: str, value: Any, shown: int, question: int) -> tuple[float, ...] | None:
+    if value is None:
+        return None
+    found = tuple(float(number) for number in value)
+    if len(found) != shown or not all(map(math.isfinite, found)):
+        message = f"{name}: question {question} has {found} for {shown} options shown; give one finite number each"
+        raise MetricInputError(message)
+    return found
+
+
+_PER_PROMPT: Final = (
+    "answers", "orders", "probabilities", "logprobs", "logprobs_without_question", "question_shown", "labels",
+)  # fmt: skip
+
+
+def _outcomes(
+    answers: Any, key: Any, *, answers_are: str, options: Any, ids: Any, repeats: int | None, orders: Any, **arrays: Any
+) -> list[list[VariantOutcome]]:
+    if answers_are not in ("options", "positions", "texts"):
+        message = f"answers_are={answers_are!r}: give options, positions or texts"
+        raise MetricInputError(message)
+    keys = list(key)
+    texts, named = _rows("options", options, len(keys)), _rows("ids", ids, len(keys))
+    rows = {
+        name: _rows(name, value, len(keys)) for name, value in {"answers": answers, "orders": orders, **arrays}.items()
+    }
+    found = []
+    for question, right in enumerate(keys):
+        given = {name: rows[name][question] for name in _PER_PROMPT}
+        variants = next((len(row) for row in given.values() if row is not None), 0)
+        cells = {name: _cells(name, row, variants, question) for name, row in given.items()}
+        shown = None if texts[question] is None else [str(text) for text in texts[question]]
+        if answers_are == "texts" and shown is None and orders is None:
+            # Nothing was varied: only what is equal counts, not what else was offered.
+            said = (str(text) for text in cells["answers"] if text not in (None, ""))
+            shown = list(dict.fromkeys([str(right), *said, "another option"]))
+        prompts = [{name: cells[name][variant] for name in _PER_PROMPT} for variant in range(variants)]
+        answer, count = _key(right, shown, prompts, answers_are, question)
+        outcomes = [
+            _outcome(variant, prompt, answer, count, shown, answers_are, question, answered=answers is not None)
+            for variant, prompt in enumerate(prompts)
+        ]
+        name = str(question if named[question] is None else named[question])
+        found.append(as_asked([replace(outcome, question=name) for outcome in outcomes], repeats))
+    return found
+
+
+def _key(
+    right: Any, shown: list[str] | None, prompts: list[dict[str, Any]], answers_are: str, question: int
+) -> tuple[int, int]:
+    """(ordinal of the right option, number of options)."""
+    if answers_are == "texts":
+        if shown is None:
+            message = "answers_are='texts' with orders needs the texts of the options; give options"
+            raise MetricInputError(message)
+        if str(right) not in shown:
+            message = f"key: {right!r} is none of the options of question {question}: {shown}"
+            raise MetricInputError(message)
+        return shown.index(str(right)), len(shown)
+    counts = [len(shown)] if shown is not None else [int(right) + 1, 2]
+    for prompt in prompts if shown is None else ():
+        order = prompt["orders"]
+        if order is not None:
+            counts.append(max(map(int, order)) + 1)
+        else:
+            counts += [len(prompt[name]) for name in ("probabilities", "logprobs") if prompt[name] is not None]
+            if answers_are == "options" and prompt["answers"] is not None:
+                counts.append(int(prompt["answers"]) + 1)
+    if not 0 <= int(right) < max(counts):
+        message = f"key: {right!r} is no option of question {question}; ordinals count from 0"
+        raise MetricInputError(message)
+    return int(right), max(counts)
+
+
+def _outcome(
+    variant: int,
+    prompt: Mapping[str, Any],
+    answer: int,
+    count: int,
+    shown: list[str] | None,
+    answers_are: str,
+    question: int,
+    *,
+    answered: bool,
+) -> VariantOutcome:
+    identity = tuple(range(count))
+    order = identity if prompt["orders"] is None else tuple(map(int, prompt["orders"]))
+    weights = _numbers("probabilities", prompt["probabilities"], len(order), question)
+    logprobs = _numbers("logprobs", prompt["logprobs"], len(order), question)
+    without = _numbers("logprobs_without_question", prompt["logprobs_without_question"], len(order), question)
+    best = weights if weights is not None else logprobs
+    if weights is None and logprobs is not None:
+        weights = tuple(math.exp(value) for value in logprobs)
+    total = math.fsum(weights or ())
+    probabilities = tuple(weight / total for weight in weights) if weights and total > 0 else None
+    if answered:
+        option = _chosen(prompt["answers"], order, shown, answers_are, question)
+    else:
+        option = order[best.index(max(best))] if best and probabilities is not None else None
+    asked = prompt["question_shown"] is None or bool(prompt["question_shown"])
+    label = None if prompt["labels"] is None else str(prompt["labels"])
+    # Nobody asks for the length of an inserted option: what is normalised is so on the question's own.
+    lengths = tuple(len(shown[item].encode()) if shown is not None and item >= 0 else 1 for item in order)
+    return VariantOutcome(
+        variant,
+        option,
+        answer,
+        order,
+        probabilities,
+        logprobs,
+        without if logprobs is not None else None,
+        lengths,
+        original=order == identity and asked and label is None,
+        question_shown=asked,
+        own_options=sorted(order) == list(identity),
+        labels=label,
+    )
+
+
+def _chosen(value: Any, order: Sequence[int], shown: list[str] | None, answers_are: str, question: int) -> int | None:
+    if value is None or value == "" or value != value:  # noqa: PLR0124 - NaN
+        return None
+    if answers_are == "texts":
+        assert shown is not None
+        # A text that is no option is an answer of its own: wrong, and equal to nothing.
+        return shown.index(str(value)) if str(value) in shown else None
+    number = int(value)
+    if answers_are == "positions":
+        if number < 0:
+            return None
+        if number >= len(order):
+            message = f"answers: position {number} of question {question} is beyond the {len(order)} options shown"
+            raise MetricInputError(message)
+        return order[number]
+    if number not in order:
+        if number < 0:
+            return None
+        message = f"answers: option {number} of question {question} is not among those shown, {list(order)}"
+        raise MetricInputError(message)
+    return number
+
+
+def _function(name: str, metric: Metric) -> Callable[..., float | None]:
+    def function(*args: Any, **arrays: Any) -> float | None:
+        given = dict(zip(("answers", "key"), args, strict=False)) | arrays
+        settings = dict.fromkeys((*_PER_PROMPT[1:], "options", "ids", "repeats"))
+        unknown = given.keys() - settings.keys() - {"answers", "key", "answers_are"}
+        if unknown:
+            message = f"{name}: unknown argument {min(unknown)!r}; those are in help(metrics.compute)"
+            raise MetricInputError(message)
+        defaults: dict[str, Any] = {"answers": None, "key": (), "answers_are": "options", **settings}
+        return _value(metric, _outcomes(**(defaults | given)), lengths=given.get("options") is not None)
+
+    low, high = (
+        ("−∞" if metric.low is None else f"{metric.low:g}"),
+        ("∞" if metric.high is None else f"{metric.high:g}"),
+    )
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = (
+        f"{metric.summary}\n\n{metric.label}: {metric.unit}, {low} to {high}; better: {metric.better}. "
+        f"None if {metric.undefined}.\nNeeds: {metric.needs}\nSource: {metric.source}.\n{ARGUMENTS}"
+    )
+    return function
+
+
+globals().update({name: _function(name, metric) for name, metric in _COMPUTED.items()})
+
+
+def __getattr__(name: str) -> Callable[..., float | None]:
+    message = f"module {__name__!r} has no attribute {name!r}"
+    raise AttributeError(message)
+
+
+__all__ = ["compute", "names", *_COMPUTED]  # noqa: PLE0604 - names of metrics
