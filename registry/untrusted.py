@@ -17,8 +17,8 @@ from functools import cache
 from itertools import repeat
 from typing import Any, Final, NoReturn
 
-from registry.db import MAX_ROW_ID
-
+LARGEST: Final = 2**63 - 1
+"""The largest integer that a database holds."""
 MAX_DEPTH: Final = 64
 """Levels of lists and objects in a document."""
 MAX_ITEMS: Final = 10_000
@@ -86,7 +86,7 @@ def check(document: Any, name: str = "the document", *, items: int = MAX_ITEMS, 
             problem = None
             if isinstance(value, str):
                 problem = problem_of_text(value)
-            elif isinstance(value, int) and not -MAX_ROW_ID - 1 <= value <= MAX_ROW_ID:
+            elif isinstance(value, int) and not -LARGEST - 1 <= value <= LARGEST:
                 problem = "is beyond 64-bit integers; give a smaller number"
             elif isinstance(value, float) and math.isinf(value) and not infinite:
                 problem = "is too large to be stored; give a finite number"

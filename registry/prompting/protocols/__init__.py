@@ -5,15 +5,19 @@ protocols are presets with some keys changed, by file. A definition holds decima
 depend on how a float is written.
 """
 
-from registry.prompting.protocols.custom import SHIPPED, read_protocol_file
-from registry.prompting.protocols.presets import PRESETS, RECORDED
-from registry.prompting.protocols.store import (
-    find_definition,
-    import_protocol,
-    protocol_definition,
-    store_protocol,
-    with_room,
-)
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from registry.prompting.protocols.custom import SHIPPED, read_protocol_file
+    from registry.prompting.protocols.presets import PRESETS, RECORDED
+    from registry.prompting.protocols.store import (
+        find_definition,
+        import_protocol,
+        protocol_definition,
+        store_protocol,
+        with_room,
+    )
 
 __all__ = [
     "PRESETS",
@@ -26,3 +30,22 @@ __all__ = [
     "store_protocol",
     "with_room",
 ]
+
+_MODULES: Final = {
+    "SHIPPED": "custom",
+    "read_protocol_file": "custom",
+    "PRESETS": "presets",
+    "RECORDED": "presets",
+    "find_definition": "store",
+    "import_protocol": "store",
+    "protocol_definition": "store",
+    "store_protocol": "store",
+    "with_room": "store",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Loads what is asked for: presets are read without a database."""
+    if name in _MODULES:
+        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
