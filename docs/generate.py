@@ -3,7 +3,8 @@
 
 docs/command-line.md from the commands, docs/settings.md from the settings, docs/metrics.md from the entries of the
 metrics and their guide, docs/views.md from registry/schema/columns.toml, docs/third-party.md from
-docs/third-party.toml; in docs/variants-and-protocols.md the examples that the first line of a block marks, and what
+docs/third-party.toml, docs/findings.md from the catalogue of findings; in
+docs/variants-and-protocols.md the examples that the first line of a block marks, and what
 code and TOML files say in the tables of kinds and of shipped protocols; the routes in docs/api.md. And one module, the
 types of answers that are rows of views. A test compares them with what this script would write, so edit help texts,
 entries, functions and tables themselves, never the results.
@@ -247,6 +248,7 @@ def pages() -> dict[Path, str]:
         DOCS / "command-line.md": "\n".join(_command_line()) + "\n",
         DOCS / "metrics.md": "\n".join(_metrics()) + "\n",
         DOCS / "verdicts.md": "\n".join(_verdicts()) + "\n",
+        DOCS / "findings.md": "\n".join(_findings()) + "\n",
         DOCS / "settings.md": "\n".join(_settings()) + "\n",
         VARIANTS_PAGE: _with_shipped(_with_kinds(_with_examples(VARIANTS_PAGE.read_text(encoding="utf-8")))),
         API_PAGE: _with_routes(API_PAGE.read_text(encoding="utf-8")),
@@ -702,6 +704,29 @@ def _verdicts() -> Iterator[str]:
         yield "|---|---|"
         for case in table:
             yield f"| `{case.name}` | {case.when} |"
+
+
+def _findings() -> Iterator[str]:
+    """The catalogue of findings of an audit."""
+    catalogue = import_module("registry.exchange.audit.catalogue")
+    yield "# Findings of an audit"
+    yield ""
+    yield "<!-- Written by docs/generate.py: edit the code it reads, then run it again. -->"
+    yield ""
+    yield "This page is for you if `shuffleboard audit` named something and you want to know what it means. [Audit"
+    yield "logs](how-to/audit-logs.md) explains the command. Numbers and names of findings stay as they are."
+    yield ""
+    yield "- *error*: a number in the log is wrong, or cannot be trusted."
+    yield "- *warning*: the number needs a remark wherever it is shown."
+    yield "- *note*: what a reader should know."
+    for title, kinds in catalogue.CHAPTERS:
+        yield ""
+        yield f"## {title}"
+        yield ""
+        yield "| Number | Name | Severity | Reported when | Example | Remedy |"
+        yield "|---|---|---|---|---|---|"
+        for kind in kinds:
+            yield f"| {kind.id} | `{kind.name}` | {kind.severity} | {kind.when} | {kind.example} | {kind.remedy} |"
 
 
 def _views() -> Iterator[str]:

@@ -200,6 +200,10 @@ def cli() -> None:
     """  # noqa: D301 - \b is click's mark for "do not wrap"
 
 
+_CORE: Final = ("alembic", "celery", "duckdb", "flask", "pandas", "pyarrow", "rich", "sqlalchemy", "structlog")
+"""What an audit does without, unless a file needs it."""
+
+
 def main() -> None:
     """Runs the command line: 0 for success, 1 for a problem with the request, 2 for a usage error. No traceback."""
     # Hardly anything that importing makes is garbage, and looking for it takes a fifth of the start-up.
@@ -221,6 +225,12 @@ def main() -> None:
         if error.name in ("torch", "transformers", "gguf", "huggingface_hub", "torchao"):
             message = (
                 f"{error.name} is not installed here; install the worker's packages: pip install 'shuffleboard[worker]'"
+            )
+            click.echo(f"Error: {message}", err=True)
+            sys.exit(UsageError.exit_status)
+        if error.name is not None and error.name.partition(".")[0] in _CORE:
+            message = (
+                f"{error.name} is not installed here, and this needs it; install all of it: pip install shuffleboard"
             )
             click.echo(f"Error: {message}", err=True)
             sys.exit(UsageError.exit_status)

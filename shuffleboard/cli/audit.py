@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import click
@@ -29,8 +30,7 @@ LEVELS = (*SEVERITIES, "never")
     show_default=True,
     help="End with status 1 if anything this grave, or graver, is found.",
 )
-@click.pass_context
-def audit(ctx: click.Context, paths: tuple[Path, ...], page: Path | None, fail_on: str, *, as_json: bool) -> None:
+def audit(paths: tuple[Path, ...], page: Path | None, fail_on: str, *, as_json: bool) -> None:
     """Check logs of evaluations: scores, how answers were read, positions, duplicates, prompts, several runs.
 
     PATH is a file or a folder, of any format that `evaluations import` reads. No registry is needed and nothing is
@@ -55,4 +55,4 @@ def audit(ctx: click.Context, paths: tuple[Path, ...], page: Path | None, fail_o
     elif page is None:
         click.echo(report.text(max(WIDTH, min(shutil.get_terminal_size((WIDTH, 24)).columns, 120))))
     if report.fails(fail_on):
-        ctx.exit(1)
+        sys.exit(1)

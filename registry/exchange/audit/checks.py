@@ -430,7 +430,7 @@ def _benchmark(c: _Checker) -> Benchmark | None:
 
 
 MOST_ORDERED: Final = 200_000
-"""Answers up to which metrics over orders are computed question by question."""
+"""Answers that metrics over orders rest on at most: those of the first questions, which are then counted."""
 
 
 def _orders(c: _Checker) -> Orders | None:
@@ -442,10 +442,13 @@ def _orders(c: _Checker) -> Orders | None:
     keyed, chosen, variant = g.column("keyed"), g.column("chosen"), g.column("variant")
     rows = np.lexsort((np.arange(len(g)), variant, question))
     outcomes: list[list[VariantOutcome]] = []
-    most = 0
+    most = answers = 0
     for group in _groups(rows, question):
         if keyed[group[0]] == 0:
             continue
+        if answers > MOST_ORDERED:
+            break
+        answers += len(group)
         kinds = {int(value): number for number, value in enumerate(dict.fromkeys(order[group].tolist()))}
         most = max(most, len(kinds))
         options = {0: None, int(keyed[group[0]]): 0}

@@ -3,6 +3,7 @@
 import re
 from array import array
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final
@@ -17,6 +18,7 @@ from registry.exchange.audit.prompts import Endings, problems
 from registry.exchange.audit.readers import QUESTIONS
 from registry.exchange.audit.rereading import RULES, reread
 from registry.exchange.audit.seen import Seen, Source, Unusable, digest, normal
+from registry.files.documents import as_written
 
 Column = NDArray[Any]
 
@@ -176,7 +178,7 @@ class Gathered:
     def read(self) -> "Gathered":
         """Reads the log to its end."""
         try:
-            for record in self.source.records:
+            for record in self._records():
                 if isinstance(record, Unusable):
                     self.note(record.name, record.place, record.detail)
                 else:
@@ -184,6 +186,16 @@ class Gathered:
         except IngestError as error:
             self.note("unreadable-file", self.source.path.name, str(error))
         return self
+
+    def _records(self) -> Iterator[Seen | Unusable]:
+        """The records, whose readers may stumble over what no program writes."""
+        while True:
+            with as_written(self.source.path.name, "fetch the log again"):
+                try:
+                    record = next(self.source.records)
+                except StopIteration:
+                    return
+            yield record
 
     def note(self, name: str, place: str, detail: str) -> None:
         """Counts a finding at a place."""

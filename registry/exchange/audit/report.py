@@ -12,6 +12,7 @@ from registry.exchange.audit.catalogue import KINDS, SEVERITIES, Finding, Severi
 from registry.exchange.audit.checks import Checked, check
 from registry.exchange.audit.gathered import Gathered, Questions
 from registry.exchange.audit.readers import QUESTIONS, Known, files_of, sources_of
+from registry.files.documents import as_written
 
 WIDTH = 80
 SHOWN_LOGS = 12
@@ -186,7 +187,8 @@ def audit(paths: Sequence[Path | str], tell: Callable[[str], None] = lambda _: N
     for file, named in files:
         tell(str(file))
         try:
-            sources = sources_of(file, known)
+            with as_written(file.name, "fetch it again"):
+                sources = sources_of(file, known)
         except IngestError as error:
             findings.append(Finding(KINDS["unreadable-file"], file.name, str(error)))
             continue

@@ -1,0 +1,130 @@
+"""The command: what it prints, how it ends, and what it needs."""
+
+import json
+import os
+import random
+import re
+import shlex
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+from tests.audit.logs import FAULTS, WRITERS, clean, write_every_eval_ever, write_harness, write_inspect
+from tests.commands import shuffleboard, shuffleboard_json
+from tests.docs.pages import DOCS
+
+
+def test_the_job_of_the_documentation_fails_at_a_faulty_log_and_says_why(tmp_path, monkeypatch):
+    page = (DOCS / "how-to" / "audit-logs.md").read_text(encoding="utf-8")
+    job = yaml.safe_load(re.search(r"```yaml\n(.*?)```", page, re.DOTALL)[1])
+    (command,) = (step["run"] for step in job["jobs"]["audit"]["steps"] if "audit" in step.get("run", ""))
+    monkeypatch.chdir(tmp_path)
+    write_harness(FAULTS["answers-lost"](clean(1), random.Random(1)), tmp_path / "logs")
+    failed = shuffleboard(*shlex.split(command)[1:], status=1)
+    assert "ERROR SB301 answers-lost" in failed.stdout
+    assert "→ Read the texts again" in failed.stdout
+    for line in failed.stdout.splitlines():
+        assert len(line) <= 80, line
+    (tmp_path / "good").mkdir()
+    write_harness(clean(1), tmp_path / "good" / "logs")
+    monkeypatch.chdir(tmp_path / "good")
+    shuffleboard(*shlex.split(command)[1:], status=0)
+
+
+def test_the_document_has_the_keys_of_the_contract(tmp_path):
+    path = write_inspect(FAULTS["contradictory-keys"](clean(1), random.Random(1)), tmp_path)
+    document = shuffleboard_json("audit", path, "--fail-on", "never")
+    assert document.keys() >= {"logs", "findings"}
+    for finding in document["findings"]:
+        assert finding.keys() >= {"id", "severity", "log", "places", "remedy"}
+        assert len(finding["places"]) <= 3
+    (log,) = document["logs"]
+    assert (log["answers"], log["model"], log["format"]) == (125, "org/model", "inspect")
+    assert log["chance"] == pytest.approx(0.25)
+
+
+def test_the_page_is_one_file_without_scripts_and_escapes_what_logs_say(tmp_path):
+    log = clean(1)
+    log.model = "<script>alert(1)</script>"
+    page = tmp_path / "page.html"
+    shuffleboard("audit", write_every_eval_ever(log, tmp_path), "--html", page)
+    text = page.read_text(encoding="utf-8")
+    assert "<script" not in text
+    assert "&lt;script&gt;" in text
+    assert not re.search(r"(?:src|href)=", text)
+    assert "<svg" in text
+
+
+def test_two_models_are_compared_over_their_common_questions(tmp_path):
+    for number, fault in enumerate(("no-better-than-guessing", "repeated-options")):
+        log = FAULTS[fault](clean(1), random.Random(number))
+        log.model = f"org/{fault}"
+        (tmp_path / fault).mkdir()
+        write_inspect(log, tmp_path / fault)
+    (group,) = shuffleboard_json("audit", tmp_path, "--fail-on", "never")["comparisons"]
+    (pair,) = group["pairs"]
+    assert abs(pair["difference"]) > 0.3
+    assert pair["p_value"] < 0.001
+    assert 0 < pair["seen"] < 0.3
+
+
+def test_what_is_no_log_is_refused_in_one_line(tmp_path):
+    other = tmp_path / "notes.json"
+    other.write_text(json.dumps({"a": 1}))
+    for path in (other, tmp_path / "nowhere", tmp_path):
+        refused = shuffleboard("audit", path, status=1)
+        assert refused.stderr.startswith("Error: ")
+        assert refused.stderr.count("\n") == 1
+
+
+def test_a_damaged_log_is_a_finding_beside_others(tmp_path):
+    write_harness(clean(1), tmp_path)
+    (tmp_path / "samples_b.jsonl").write_text('{"doc_id": ', encoding="utf-8")
+    assert "ERROR SB101 unreadable-file" in shuffleboard("audit", tmp_path, status=1).stdout
+
+
+@pytest.mark.parametrize("format_", WRITERS)
+def test_garbage_in_any_field_never_ends_an_audit(tmp_path, format_):
+    """Every value of a record is replaced by others in turn: each is read, or named."""
+    path = WRITERS[format_](clean(3, count=4), tmp_path)
+    if format_ in ("lighteval", "inspect"):
+        return  # typed columns, and an archive: their readers refuse as the import's do
+    files = [
+        file for file in ([path] if path.is_file() else sorted(path.rglob("*.json*"))) if "result" not in str(file)
+    ]
+    for file in files:
+        whole = file.read_text(encoding="utf-8")
+        for wrong in (None, 7, "x", [], {}, [{}]):
+            lines = [json.dumps(_spoilt(json.loads(line), wrong, draw)) for draw, line in enumerate(whole.splitlines())]
+            file.write_text("\n".join(lines), encoding="utf-8")
+            done = shuffleboard("audit", path, "--fail-on", "never", "--json", status=None)
+            assert "Traceback" not in done.stderr
+        file.write_text(whole, encoding="utf-8")
+
+
+def _spoilt(document, wrong, at):
+    """The document with one of its values, the at-th of those deepest inside, replaced."""
+    places = []
+
+    def walk(value, path):
+        items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+        for key, inner in items:
+            places.append((value, key))
+            walk(inner, (*path, key))
+
+    walk(document, ())
+    for value, key in places[at % 7 :: 7]:
+        value[key] = wrong
+    return document
+
+
+def test_an_audit_loads_no_database_library_and_no_torch(tmp_path):
+    path = write_harness(clean(1, count=30), tmp_path)
+    code = "import sys; from shuffleboard import audit; audit.run(sys.argv[1:]).text(); print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True, env=os.environ.copy()
+    )
+    loaded = {name.partition(".")[0] for name in done.stdout.split()}
+    assert not loaded & {"sqlalchemy", "torch", "pandas", "pyarrow", "duckdb", "flask", "celery"}
