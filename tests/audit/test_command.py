@@ -14,6 +14,7 @@ import yaml
 from tests.audit.logs import FAULTS, WRITERS, clean, write_every_eval_ever, write_harness, write_inspect
 from tests.commands import shuffleboard, shuffleboard_json
 from tests.docs.pages import DOCS
+from tests.outputs.logs import INSPECT
 
 
 def test_the_job_of_the_documentation_fails_at_a_faulty_log_and_says_why(tmp_path, monkeypatch):
@@ -128,3 +129,9 @@ def test_an_audit_loads_no_database_library_and_no_torch(tmp_path):
     )
     loaded = {name.partition(".")[0] for name in done.stdout.split()}
     assert not loaded & {"sqlalchemy", "torch", "pandas", "pyarrow", "duckdb", "flask", "celery"}
+
+
+def test_a_log_of_the_inspect_extension_has_orders():
+    (log,) = shuffleboard_json("audit", INSPECT / "permuted.json", "--fail-on", "never")["logs"]
+    assert (log["answers"], log["questions"], log["orders"]["orders"]) == (50, 5, 5)
+    assert log["orders"]["repeats"] > 0

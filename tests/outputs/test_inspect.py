@@ -15,6 +15,7 @@ from registry.errors import ShuffleboardError
 from registry.exchange.outputs import Comparison, ImportRequest, import_outputs, log_file, log_questions
 from registry.exchange.outputs.logs import Log
 from registry.exchange.outputs.programs import read_log
+from registry.prompting.variants import QuestionShape, parse_variants
 from registry.results.reports import evaluation_metrics
 from registry.tables import Evaluation, Generation, Prediction
 from tests.commands import shuffleboard, shuffleboard_json
@@ -55,6 +56,16 @@ def test_choices_that_the_dataset_shuffled_stand_as_they_were_shown() -> None:
     # Options 0 and 1 of the second question are both "bent"; its target, D, says that the right one stood there.
     assert log.recorded[1].order == (1, 3, 2, 0, 4)
     assert [item.position for item in log.recorded] == [0, 1, 2, 2, None]
+
+
+def test_variants_that_our_extension_asked_are_those_of_the_kind() -> None:
+    log = _read(INSPECT / "permuted.json")
+    kind = parse_variants("cyclic*repeat:k=2")
+    for question in known().values():
+        shape = QuestionShape(question.external_id, len(question.options), question.answer)
+        found = {item.variant: item.order for item in log.recorded if item.question.external_id == question.external_id}
+        # The second question has two equal options; the log says which stood where.
+        assert found == {variant.ordinal: variant.order for variant in kind.variants(shape)}
 
 
 def test_choices_that_the_solver_shuffled_are_read_as_shown_and_the_text_as_written() -> None:

@@ -40,6 +40,8 @@ SCORER: Final = "choice"
 METRIC: Final = "accuracy of choice()"
 SHUFFLED: Final = "Choices were shuffled before generating a response, the following was sent to the model:\n\n"
 SHUFFLED_ANSWER: Final = "\nShuffled answer:\nANSWER: "
+METADATA: Final = "shuffleboard"
+"""Where a sample of our extension (`shuffleboard/inspect_extension.py`) says which question and variant it is."""
 _NUMBER: Final = re.compile("[1-9][0-9]{0,3}")
 _VALUES: Final = {"C": 1.0, "I": 0.0, "N": 0.0, "P": 0.5}
 
@@ -156,7 +158,7 @@ def inspect_overall(header: Mapping[str, Any]) -> float | None:
 
 
 def _id(place: Place, sample: Mapping[str, Any]) -> str:
-    value = sample.get("id")
+    value = _permuted(sample).get("question", sample.get("id"))
     if isinstance(value, bool) or not isinstance(value, int | str):
         place.reject(f"id {shown(value)} is neither text nor a whole number; the log is damaged")
     return str(value)
@@ -213,9 +215,7 @@ def _recorded(place: Place, sample: dict[str, Any], finder: QuestionFinder) -> R
     choices = _choices(place, sample)
     target = _target(place, sample, len(choices))
     question = finder.find(place, _id(place, sample), _input(place, sample), choices)
-    matched = match_options(question, choices)
-    assert matched is not None  # the finder compared them
-    order = with_answer_at(matched, question, target)
+    order = with_answer_at(_matched(place, sample, question, choices), question, target)
     if order[target] != question.answer:
         place.reject(
             f"calls {shown(choices[target])} the right choice of question {question.external_id}, the benchmark "
@@ -254,7 +254,38 @@ def _epoch(place: Place, sample: Mapping[str, Any]) -> int:
     epoch = members(place, sample, "epoch", int)
     if not 1 <= epoch <= MAX_VARIANT + 1:
         place.reject(f"epoch {shown(epoch)} is not a whole number from 1 to {MAX_VARIANT + 1}; the log is damaged")
-    return epoch
+    variant = _permuted(sample).get("variant")
+    if variant is None:
+        return epoch
+    if epoch > 1 or isinstance(variant, bool) or not isinstance(variant, int) or not 0 <= variant <= MAX_VARIANT:
+        place.reject(f"variant {shown(variant)}, epoch {epoch}: variants have one epoch; use repeat:k")
+    return variant + 1
+
+
+def _matched(
+    place: Place, sample: Mapping[str, Any], question: KnownQuestion, choices: Sequence[str]
+) -> tuple[int | str, ...]:
+    """The options in the order of the sample. Of equal texts our extension says which stands where."""
+    stated = _permuted(sample).get("order")
+    if stated is None:
+        stated = list(range(len(choices)))
+    if (
+        not isinstance(stated, list)
+        or {type(item) for item in stated} != {int}
+        or sorted(stated) != [*range(len(choices))]
+    ):
+        place.reject(f"order {shown(stated)} is no order of its {len(choices)} choices; the log is damaged")
+    before = [choices[stated.index(option)] for option in range(len(choices))]
+    matched = match_options(question, before)
+    assert matched is not None  # the finder compared them
+    return tuple(matched[option] for option in stated)
+
+
+def _permuted(sample: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What our extension of Inspect says of a sample; nothing where it did not make it."""
+    metadata = sample.get("metadata")
+    found = metadata.get(METADATA) if isinstance(metadata, dict) else None
+    return found if isinstance(found, dict) else {}
 
 
 def _score(place: Place, sample: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,66 @@
+"""An extension of Inspect AI: any multiple-choice task asked in several orders of its options, and several times.
+
+    inspect eval shuffleboard/permuted -T task=inspect_evals/mmlu_0_shot -T variants=cyclic --model …
+
+or in Python, `eval(permuted(my_task(), variants="cyclic*repeat:k=2"))`. `shuffleboard audit` and `evaluations import`
+read the log: each sample's metadata says which question it is, and which variant.
+"""
+
+import dataclasses
+from typing import Any, Final
+
+from inspect_ai import task, task_with
+from inspect_ai.dataset import MemoryDataset
+from inspect_ai.util import registry_create
+
+from registry.errors import VariantError
+from registry.exchange.outputs.inspect_log import METADATA
+from registry.prompting.labels import LETTERS
+from registry.prompting.variants import QuestionShape, parse_variants
+
+SEPARATOR: Final = "/variant-"
+
+
+def permuted_samples(samples: Any, variants: str) -> list[Any]:
+    """Each sample once for each variant, its choices in that order and its target where the right choice then stands.
+
+    Raises VariantError for samples without choices or with several targets, and for kinds that change more than orders.
+    """
+    definition = parse_variants(variants)
+    found = []
+    for number, sample in enumerate(samples, start=1):
+        name = str(number if sample.id is None else sample.id)
+        choices, target = sample.choices or [], sample.target
+        right = LETTERS.find(target.strip()) if isinstance(target, str) and len(target.strip()) == 1 else -1
+        if not 0 <= right < len(choices):
+            message = f"sample {name}: target {target!r} is not one letter of its {len(choices)} choices"
+            raise VariantError(message)
+        for variant in definition.variants(QuestionShape(name, len(choices), right)):
+            if sorted(variant.order) != list(range(len(choices))) or dataclasses.replace(
+                variant, ordinal=0, name="", order=(), repeat=0
+            ) != type(variant)(0, "", ()):
+                message = f"--variants {variants}: {variant.name} changes more than the order; give kinds of orders"
+                raise VariantError(message)
+            own = {"question": name, "variant": variant.ordinal, "order": list(variant.order)}
+            metadata = {**(sample.metadata or {}), METADATA: own}
+            changed = {
+                "id": f"{name}{SEPARATOR}{variant.ordinal}",
+                "choices": [choices[option] for option in variant.order],
+                "target": LETTERS[variant.order.index(right)],
+                "metadata": metadata,
+            }
+            found.append(sample.model_copy(update=changed))
+    return found
+
+
+@task  # type: ignore[untyped-decorator, unused-ignore]
+def permuted(task: Any, variants: str = "cyclic", **arguments: Any) -> Any:
+    """A task with every question in several orders.
+
+    task: a Task, or the name of a registered one, which is made with the other arguments. variants: a kind of orders as
+    everywhere in Shuffleboard, such as `cyclic`, `full`, `shuffle:m=4`, or with repeats `cyclic*repeat:k=2`.
+    """
+    made = registry_create("task", task, **arguments) if isinstance(task, str) else task
+    samples = permuted_samples(list(made.dataset), variants)
+    dataset = MemoryDataset(samples, name=made.dataset.name, location=made.dataset.location)
+    return task_with(made, dataset=dataset, name=f"{made.name}_{variants.replace(':', '-').replace('*', '-')}")
