@@ -208,7 +208,7 @@ _TABLE: Final[tuple[tuple[str, tuple[Kind, ...]], ...]] = (
             Kind(
                 "SB402",
                 "keys-at-one-position",
-                "error",
+                "warning",
                 "The right option always stands at the same position.",
                 "A is right in all 500 questions",
                 "Shuffle the options; TruthfulQA is published with the right one first.",

@@ -475,7 +475,8 @@ def _orders(c: _Checker) -> Orders | None:
     if tested and (metrics["fluctuation_rate"] or 0) > 0:
         detail = (
             f"of {len(tested):,} questions, right in every one of up to {most} orders "
-            f"{metrics['worst_accuracy']:.1%}, on average {metrics['average_accuracy']:.1%}; {metrics['fluctuation_rate']:.1%} of the questions change"
+            f"{metrics['worst_accuracy']:.1%}, on average {metrics['average_accuracy']:.1%}; "
+            f"{metrics['fluctuation_rate']:.1%} of the questions change"
         )
         c.add("order-changes-answers", detail)
     if repeats:
