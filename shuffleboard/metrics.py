@@ -41,6 +41,7 @@ ARGUMENTS: Final = """
     ids: shape (questions,); names of questions, which PriDe draws its estimation set by. None: their numbers.
     repeats: how often each prompt was asked in a row (the kind `repeat`); 1: equal prompts have one answer, None: each
     answer was drawn by itself.
+    lists_options: the prompts list the options. False (a protocol such as cloze): what order does is None.
     None stands for what a single prompt has not, in every array. Raises MetricInputError for unequal shapes.
 """
 
@@ -64,6 +65,7 @@ def compute(
     labels: Sequence[Sequence[Any]] | None = None,
     ids: Sequence[str] | None = None,
     repeats: int | None = None,
+    lists_options: bool = True,
 ) -> dict[str, float | None]:
     """Every metric, by name; None where it is undefined."""
     outcomes = _outcomes(
@@ -79,6 +81,7 @@ def compute(
         labels=labels,
         ids=ids,
         repeats=repeats,
+        lists_options=lists_options,
     )
     return {name: _value(metric, outcomes, lengths=options is not None) for name, metric in _COMPUTED.items()}
 
@@ -128,7 +131,16 @@ _PER_PROMPT: Final = (
 
 
 def _outcomes(
-    answers: Any, key: Any, *, answers_are: str, options: Any, ids: Any, repeats: int | None, orders: Any, **arrays: Any
+    answers: Any,
+    key: Any,
+    *,
+    answers_are: str,
+    options: Any,
+    ids: Any,
+    repeats: int | None,
+    lists_options: bool,
+    orders: Any,
+    **arrays: Any,
 ) -> list[list[VariantOutcome]]:
     if answers_are not in ("options", "positions", "texts"):
         message = f"answers_are={answers_are!r}: give options, positions or texts"
@@ -155,7 +167,7 @@ def _outcomes(
             for variant, prompt in enumerate(prompts)
         ]
         name = str(question if named[question] is None else named[question])
-        found.append(as_asked([replace(outcome, question=name) for outcome in outcomes], repeats))
+        found.append(as_asked([replace(outcome, question=name, listed=lists_options) for outcome in outcomes], repeats))
     return found
 
 
@@ -257,12 +269,12 @@ def _chosen(value: Any, order: Sequence[int], shown: list[str] | None, answers_a
 def _function(name: str, metric: Metric) -> Callable[..., float | None]:
     def function(*args: Any, **arrays: Any) -> float | None:
         given = dict(zip(("answers", "key"), args, strict=False)) | arrays
-        settings = dict.fromkeys((*_PER_PROMPT[1:], "options", "ids", "repeats"))
-        unknown = given.keys() - settings.keys() - {"answers", "key", "answers_are"}
+        defaults: dict[str, Any] = dict.fromkeys((*_PER_PROMPT, "options", "ids", "repeats"))
+        defaults |= {"key": (), "answers_are": "options", "lists_options": True}
+        unknown = given.keys() - defaults.keys()
         if unknown:
             message = f"{name}: unknown argument {min(unknown)!r}; those are in help(metrics.compute)"
             raise MetricInputError(message)
-        defaults: dict[str, Any] = {"answers": None, "key": (), "answers_are": "options", **settings}
         return _value(metric, _outcomes(**(defaults | given)), lengths=given.get("options") is not None)
 
     low, high = (

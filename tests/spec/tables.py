@@ -321,6 +321,7 @@ def array_answers(cases: Sequence[Case]) -> Mapping[str, float | None]:
         labels=by_prompt(lambda _, prompt: prompt.labels),
         ids=[case.question for case in cases],
         repeats=cases[0].repeats,
+        lists_options=cases[0].listed,
     )
 
 

@@ -283,7 +283,7 @@ class Gathered:
             name = "thought-read" if thought == seen.position and thought is not None else "answers-misread"
             self.note(name, where, f"reads as {_letter(final)}, recorded as {_letter(seen.position or 0)}")
         elif final is None and seen.position is not None and thought == seen.position:
-            self.note("thought-read", where, f"{_letter(seen.position)} stands in the thought alone")
+            self.note("thought-read", where, f"{_letter(seen.position)} is in the thought alone")
         if final is not None and positions[1] not in (None, final):
             self.note("rules-disagree", where, "")
 
@@ -296,7 +296,7 @@ class Gathered:
         return len(self.places)
 
     def place(self, row: int) -> str:
-        """Where a row stands in the file, with its id."""
+        """Where a row is in the file, with its id."""
         name = self._names[int(self.columns["row_id"][row])]
         return f"{self.noun} {self.places[row]} ({name})"
 

@@ -579,8 +579,8 @@ def _is_described(rows: Sequence[Mapping[str, Any]], one: _Evaluation, question:
     )
 
 
-UNSIGNED: Final = ("cost", "conflict_of_interest")
-"""What a board shows beside the rows of its snapshot."""
+UNSIGNED: Final = ("cost", "conflict_of_interest", "tokens_per_answer")
+"""What a board shows in addition to the rows of its snapshot."""
 
 
 def _check_shown(root: Path, board: Any, found: Checked) -> None:
