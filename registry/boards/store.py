@@ -9,7 +9,6 @@ from sqlalchemy import ColumnElement, and_, func, or_, select, tuple_
 from sqlalchemy.orm import Session
 
 from registry.boards.definition import (
-    EVERY_BENCHMARK,
     Asked,
     BoardDefinition,
     Column,
@@ -473,9 +472,3 @@ def submit_board(session: Session, model: str, board: str, **options: Any) -> li
         version = entry.benchmark_version
         found.append(submit(session, _request(model, asked, f"{version.benchmark.name}@{version.version}", **options)))
     return found
-
-
-def every_benchmark_of(definition: SuiteDefinition) -> list[str]:
-    """The benchmarks that a suite names, without "*"."""
-    names = (name for task in definition.tasks for name in task.benchmarks if name != EVERY_BENCHMARK)
-    return list(dict.fromkeys(names))

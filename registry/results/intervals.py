@@ -99,18 +99,13 @@ def question_values_of_each(
             yield evaluation_id, {name: np.ascontiguousarray(own[:, place]) for place, name in enumerate(names)}
 
 
-def metric_intervals(values: Mapping[str, Array], *, resamples: int = RESAMPLES, seed: int = SEED) -> dict[str, Any]:
-    """Metric to its Interval over questions, or None where it would not cover.
-
-    values: metric to (questions,), of all per-question metrics. Metrics that compare runs have no interval here.
-    """
-    return metric_intervals_together([values], resamples=resamples, seed=seed)[0]
-
-
 def metric_intervals_together(
     several: Sequence[Mapping[str, Array]], *, resamples: int = RESAMPLES, seed: int = SEED
 ) -> list[dict[str, Any]]:
-    """What `metric_intervals` gives for each of several evaluations of the same questions, which are drawn once."""
+    """For each of several evaluations of the same questions, drawn once: metric to its Interval, None if not covered.
+
+    several: metric to (questions,), of all per-question metrics. Metrics that compare runs have no interval here.
+    """
     columns: list[Array] = []
     places: list[dict[str, list[int]]] = []
     for values in several:
@@ -142,7 +137,7 @@ def column_samples(
 ) -> dict[str, tuple[Array, NDArray[np.bool_]]]:
     """Metric to its resampled values, (resamples,), and the questions that its interval rests on, (questions,).
 
-    values: as for `metric_intervals`. Metrics that are defined for fewer than MINIMUM_QUESTIONS are left out.
+    values: as for `metric_intervals_together`, of one evaluation. Metrics that are defined for fewer than MINIMUM_QUESTIONS are left out.
     clusters: as for `resampled_means`.
     """
     columns: list[Array] = []

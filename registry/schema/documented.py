@@ -87,12 +87,6 @@ def columns_of(view: str) -> Mapping[str, ColumnDocument]:
     return {column.name: column for column in found.columns}
 
 
-@cache
-def documented_columns() -> frozenset[str]:
-    """The names of the columns of all views."""
-    return frozenset(column.name for view in documented_views() for column in view.columns)
-
-
 def metrics_of(view: str) -> tuple[str, ...]:
     """The metrics that a view has a column for, where columns.toml says `<metric>`."""
     if view == "question_metrics":
