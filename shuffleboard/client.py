@@ -123,6 +123,7 @@ class Asked(TypedDict, total=False):
     benchmarks: Sequence[str]
     protocol: str
     shots: int
+    max_tokens: int
     limit: int
     subjects: Sequence[str]
     options: int

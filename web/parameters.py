@@ -3,9 +3,7 @@
 Whatever cannot be right is refused in one line that names the parameter, its value and the remedy.
 """
 
-import re
 from collections.abc import Collection
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache, partial
 from typing import Annotated, Any, Final, Literal, TypeVar, get_origin
@@ -16,17 +14,16 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
-    GetCoreSchemaHandler,
     StringConstraints,
     ValidationError,
     WithJsonSchema,
     create_model,
 )
-from pydantic_core import CoreSchema, core_schema
 from werkzeug.datastructures import MultiDict
 
 from registry.digests import DIGEST_LENGTH
 from registry.errors import UsageError
+from registry.fields import NUMBER, Between, OneOf, Remedy
 from registry.metrics import METRICS
 from registry.names import check_name
 from registry.results.errata import TREATMENTS
@@ -47,9 +44,6 @@ MAX_PER_PAGE: Final = 1000
 MAX_ID: Final = 10**18 - 1
 """18 digits fit the database's 64-bit integers."""
 
-# [0-9] since int() also reads other scripts' digits.
-_NUMBER: Final = re.compile(r"[0-9]{1,18}")
-
 
 def shorten(value: str, length: int = 60) -> str:
     """`value` as a message can quote it."""
@@ -57,49 +51,6 @@ def shorten(value: str, length: int = 60) -> str:
 
 
 # Types of values
-
-
-@dataclass(frozen=True)
-class Remedy:
-    """What to say of a value that its type refuses, in place of pydantic's words."""
-
-    text: str
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return _or_else(handler(source), self.text)
-
-
-@dataclass(frozen=True)
-class Between:
-    """A whole number from `low` to `high`, in decimal digits where it is a text."""
-
-    low: int
-    high: int
-
-    def __get_pydantic_core_schema__(self, _source: Any, _handler: GetCoreSchemaHandler) -> CoreSchema:
-        number = core_schema.int_schema(ge=self.low, le=self.high)
-        in_digits = core_schema.no_info_before_validator_function(_digits, number)
-        return _or_else(in_digits, f"give a whole number from {self.low} to {self.high}")
-
-
-@dataclass(frozen=True)
-class OneOf:
-    """One of `choices`."""
-
-    choices: tuple[str, ...]
-
-    def __get_pydantic_core_schema__(self, _source: Any, _handler: GetCoreSchemaHandler) -> CoreSchema:
-        return _or_else(core_schema.literal_schema(list(self.choices)), f"use one of {', '.join(self.choices)}")
-
-
-def _or_else(schema: CoreSchema, remedy: str) -> CoreSchema:
-    return core_schema.custom_error_schema(schema, "refused", custom_error_message=remedy)
-
-
-def _digits(value: Any) -> Any:
-    if isinstance(value, str) and not _NUMBER.fullmatch(value):
-        raise ValueError
-    return value
 
 
 def _moment(value: Any, *, end: bool) -> datetime:
@@ -329,7 +280,7 @@ def filters(arguments: Arguments) -> dict[str, Any]:
 
 def identifier(what: str, value: str) -> int:
     """An id from the path."""
-    if not _NUMBER.fullmatch(value):
+    if not NUMBER.fullmatch(value):
         raise UsageError(f"{what} {shorten(value)}: ids are whole numbers from 1, such as 17")
     return int(value)
 

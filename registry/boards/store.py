@@ -23,9 +23,8 @@ from registry.db import one_at_a_time
 from registry.digests import specification_digest
 from registry.errors import UsageError
 from registry.lookups import find_board, find_revision, find_suite, find_version, published, stands
-from registry.prompting.protocols import find_definition, store_protocol, with_room
-from registry.prompting.variants import VariantSetDefinition, parse_variants, stored_variants
-from registry.queue.estimate import Plan
+from registry.prompting.protocols import find_definition, store_protocol
+from registry.prompting.variants import parse_variants, stored_variants
 from registry.queue.evaluations import (
     EvaluationRequest,
     in_full,
@@ -34,7 +33,6 @@ from registry.queue.evaluations import (
     store_variant_set,
     submit,
 )
-from registry.queue.sampling import PrecisionRequest
 from registry.results.asked import asked_digest
 from registry.tables import (
     Benchmark,
@@ -406,55 +404,6 @@ def _submit_missing(session: Session, model: str, asked: Asked, **options: Any) 
     if revision.id in known:
         return known[revision.id], False
     return submit(session, _request(model, asked, asked.benchmark, **options))
-
-
-def plan_of(
-    *,
-    model: str,
-    board: str | None = None,
-    suite: str | None = None,
-    benchmarks: Sequence[str] = (),
-    variants: str | VariantSetDefinition | None = None,
-    protocol: str | None = None,
-    shots: int | None = None,
-    limit: int | None = None,
-    subjects: Sequence[str] = (),
-    n_options: int | None = None,
-    replicate: bool = False,
-    precision: PrecisionRequest | None = None,
-    stop_when_decided: str | None = None,
-    max_tokens: int | None = None,
-    **options: Any,
-) -> Plan:
-    """What queues all that a board or a suite asks of a model, or one evaluation on the first of the benchmarks.
-
-    max_tokens: as the protocol, but with so much room for what is written.
-    options: priority, queue, requester of EvaluationRequest.
-    """
-
-    def submit_all(session: Session) -> list[tuple[Evaluation, bool]]:
-        if board is not None:
-            return submit_board(session, model, board, **options)
-        if suite is not None:
-            return submit_suite(session, model, suite, benchmarks, limit=limit, **options)
-        name = protocol or "symbols"
-        request = EvaluationRequest(
-            model=model,
-            benchmark=benchmarks[0],
-            variants=variants or "",
-            protocol=name if max_tokens is None else with_room(session, name, max_tokens),
-            shots=shots or 0,
-            limit=limit,
-            subjects=tuple(subjects),
-            options=n_options,
-            new_replicate=replicate,
-            precision=precision,
-            stop_when_decided=stop_when_decided,
-            **options,
-        )
-        return [submit(session, request)]
-
-    return submit_all
 
 
 def submit_board(session: Session, model: str, board: str, **options: Any) -> list[tuple[Evaluation, bool]]:

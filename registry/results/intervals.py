@@ -137,7 +137,8 @@ def column_samples(
 ) -> dict[str, tuple[Array, NDArray[np.bool_]]]:
     """Metric to its resampled values, (resamples,), and the questions that its interval rests on, (questions,).
 
-    values: as for `metric_intervals_together`, of one evaluation. Metrics that are defined for fewer than MINIMUM_QUESTIONS are left out.
+    values: of one evaluation, as for `metric_intervals_together`. Metrics that are defined for fewer than
+    MINIMUM_QUESTIONS are left out.
     clusters: as for `resampled_means`.
     """
     columns: list[Array] = []

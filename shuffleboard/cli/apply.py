@@ -11,6 +11,7 @@ from sqlalchemy import Engine, select
 from sqlalchemy.orm import Session
 
 from registry.boards.definition import read_board_file, read_suite_file
+from registry.boards.wanted import Wanted
 from registry.db import read_session, write_session
 from registry.errors import IngestError, NotFoundError
 from registry.files.toml import read_toml
@@ -90,21 +91,6 @@ class BoardEntry(_Strict):
     file: Path
 
 
-class SubmitEntry(_Strict):
-    """What is asked of a model: a suite or a board."""
-
-    model: str
-    suite: str | None = None
-    board: str | None = None
-
-    @model_validator(mode="after")
-    def _one_of_two(self) -> "SubmitEntry":
-        if (self.suite is None) == (self.board is None):
-            message = "give suite or board"
-            raise ValueError(message)
-        return self
-
-
 class Manifest(_Strict):
     """What a registry is to hold. Paths are relative to the file."""
 
@@ -112,7 +98,7 @@ class Manifest(_Strict):
     models: tuple[ModelEntry, ...] = ()
     suites: tuple[SuiteEntry, ...] = ()
     boards: tuple[BoardEntry, ...] = ()
-    submit: tuple[SubmitEntry, ...] = ()
+    submit: tuple[Wanted, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -296,11 +282,9 @@ def _board(engine: Engine, file: Path) -> Step:
     return _stored(engine, "board", definition.name, lambda session: import_board(session, definition)[1])
 
 
-def _submitted(engine: Engine, entry: SubmitEntry) -> Step:
-    from registry.boards.store import plan_of
-
-    submit = plan_of(model=entry.model, suite=entry.suite, board=entry.board)
-    wanted = f"{entry.model} for {entry.suite or entry.board}"
+def _submitted(engine: Engine, entry: Wanted) -> Step:
+    submit = entry.plan(read_files=True)
+    wanted = f"{entry.model} for {entry.suite or entry.board or entry.benchmark}"
     return _stored(engine, "submission", wanted, lambda session: sum(new for _, new in submit(session)))
 
 

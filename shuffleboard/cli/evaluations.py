@@ -4,25 +4,28 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from types import NoneType
+from typing import TYPE_CHECKING, Annotated, Any, Final, cast, get_args, get_origin
 from urllib.parse import urlencode
 
 import click
+from pydantic import ValidationError
+from pydantic.fields import FieldInfo
 from sqlalchemy import Engine, select
 
+from registry.boards.wanted import OF_PRECISION, Wanted, contradiction
 from registry.db import MAX_INTEGER, read_session, write_session
 from registry.errors import IngestError, QueueError, UsageError
+from registry.fields import OneOf
 from registry.lookups import find_evaluation
 from registry.prompting.variants import VARIANT_KINDS, parse_variants
-from registry.providers.budgets import set_budget
 from registry.queue.claims import live_workers
-from registry.queue.estimate import Plan, Tokenise, estimates, ways
+from registry.queue.estimate import Tokenise, estimates, ways
 from registry.queue.evaluations import move, submit_rest
 from registry.queue.progress import DOING, Progress, import_progress, progress_of, progress_of_several, wait_for
-from registry.queue.sampling import PrecisionRequest
 from registry.results.costs import cost_document
 from registry.results.designs import STOPPABLE
 from registry.results.selection import evaluation_conditions
@@ -66,148 +69,73 @@ VARIANTS_HELP = (
     f"Kind of variants, or several joined by '*': {', '.join(VARIANT_KINDS)}.  [KIND:parameter=value,parameter=value]"
 )
 
-_ASKED = (
-    click.option("--model", required=True, help="Model NAME, NAME@REVISION, or OWNER/NAME of one on the hub."),
-    click.option("--benchmark", "benchmarks", multiple=True, help="Benchmark NAME, or NAME@VERSION."),
-    click.option("--variants", default=None, help=f"{VARIANTS_HELP}  [default: {DEFAULT_VARIANTS}]"),
-    click.option(
-        "--suite", default=None, help="Everything in this suite that is still missing: NAME, or NAME@VERSION."
-    ),
-    click.option("--board", default=None, help="Everything that this board still needs of the model."),
-    click.option("--protocol", default=None, help="How the model is asked.  [default: symbols]"),
-    click.option("--shots", type=int, default=None, help="Examples from the few-shot pool.  [default: 0]"),
-    click.option(
-        "--max-tokens",
-        type=click.IntRange(min=1),
-        default=None,
-        help="Limit of tokens for thought and answer together, in place of the protocol's; makes NAME-N-tokens.",
-    ),
-    click.option(
-        "--limit",
-        type=int,
-        default=None,
-        help="Only the first questions in file order; with --suite, of each benchmark.",
-    ),
-    click.option("--subject", "subjects", multiple=True, help="Only this subject; may be repeated."),
-    click.option("--options", "n_options", type=int, default=None, help="Only questions with this many options."),
-    click.option(
-        "--priority",
-        type=click.IntRange(-MAX_INTEGER, MAX_INTEGER),
-        default=0,
-        show_default=True,
-        help="Higher is scored first.",
-    ),
-    click.option("--queue", type=click.Choice(QUEUES[:2]), default="cpu", show_default=True, help="Kind of device."),
-    click.option("--replicate", is_flag=True, help="Score again even if already scored."),
-    click.option(
-        "--precision",
-        type=float,
-        default=None,
-        help="Ask only as many questions, in a drawn order, as it takes to know --metric to ± this much.",
-    ),
-    click.option("--metric", default=None, help="The metric with the stated precision.  [default: accuracy]"),
-    click.option(
-        "--confidence", type=float, default=None, help="How sure the interval is to hold the value.  [default: 0.95]"
-    ),
-    click.option(
-        "--max-questions",
-        type=int,
-        default=None,
-        help="With --precision: stop there, from 30 on, however wide the interval is.",
-    ),
-    click.option(
-        "--better-than",
-        default=None,
-        metavar="MODEL",
-        help="With --precision: stop once it is known which of it and this model, asked in full before, is better.",
-    ),
-    click.option(
-        "--until-tier", default=None, metavar="BOARD", help="With --precision: stop as soon as its tier there is known."
-    ),
-    click.option(
-        "--stop-when-decided",
-        default=None,
-        metavar="METRIC",
-        help=f"Ask each question only until this is decided, exactly: {' or '.join(STOPPABLE)}.",
-    ),
-    click.option(
-        "--conflict-of-interest",
-        default=None,
-        metavar="TEXT",
-        help="Your tie to the model's maker, or none; shown on boards.  [default: not stated]",
-    ),
-)
+_HELP: Final = {
+    "model": "Model NAME, NAME@REVISION, or OWNER/NAME of one on the hub.",
+    "variants": f"{VARIANTS_HELP}  [default: {DEFAULT_VARIANTS}]",
+    "benchmark": "Benchmark NAME, or NAME@VERSION; with --suite, what its * stands for, and may be repeated.",
+    "subjects": "Only this subject; may be repeated.",
+}
+"""What is said of options beside what the API says of the same fields."""
+_SPELLED: Final = {"benchmarks": "--benchmark", "subjects": "--subject"}
+
+
+def _spelled(name: str) -> str:
+    """The option of a field of `Wanted`."""
+    return _SPELLED.get(name, "--" + name.replace("_", "-"))
 
 
 def _asks(command: Callable[..., None]) -> Callable[..., None]:
-    """The options that say what is to be evaluated."""
-    for option in reversed(_ASKED):
-        command = option(command)
+    """The options that say what is to be evaluated: the fields of `Wanted`, but for what `--budget` says apart."""
+    for name, field in reversed(Wanted.model_fields.items()):
+        if name not in ("benchmarks", "budget"):
+            command = _option(name, field)(command)
     return command
 
 
-def _plan(**asked: Any) -> Plan:
-    """What queues all that the options of `_asks` ask for. Raises UsageError when they contradict each other."""
-    suite, board, benchmarks, variants = (asked[name] for name in ("suite", "board", "benchmarks", "variants"))
-    given = {
-        "--variants": variants,
-        "--protocol": asked["protocol"],
-        "--shots": asked["shots"],
-        "--max-tokens": asked["max_tokens"],
-        "--limit": asked["limit"] if board else None,
-        "--subject": asked["subjects"] or None,
-        "--options": asked["n_options"],
-        "--replicate": asked["replicate"] or None,
-        "--precision": asked["precision"],
-        "--stop-when-decided": asked["stop_when_decided"],
-        "--suite": suite if board else None,
-        "--benchmark": benchmarks or None if board else None,
-    }
-    contradicting = [name for name, value in given.items() if value is not None]
-    if (suite or board) and contradicting:
-        asker = "a board" if board else "a suite"
-        raise UsageError(f"{asker} already defines what is asked; leave out {', '.join(contradicting)}")
-    if not (suite or board) and len(benchmarks) != 1:
-        lack = "--benchmark is missing" if not benchmarks else f"{len(benchmarks)} times --benchmark"
-        raise UsageError(f"{lack}: give one, or --suite, or --board")
-    if not (suite or board) and variants is None:
-        variants = asked["variants"] = DEFAULT_VARIANTS
-    precision = _precision(asked)
-    if variants is not None:
-        asked["variants"] = parse_variants(variants, read_files=True)
-    from registry.boards.store import plan_of
-
-    return plan_of(**asked, **precision)
+def _option(name: str, field: FieldInfo) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    kind: Any = field.annotation
+    if NoneType in get_args(kind):
+        kind = next(one for one in get_args(kind) if one is not NoneType)
+    said = [*field.metadata, *getattr(kind, "__metadata__", ())]
+    kind = getattr(kind, "__origin__", kind) if get_origin(kind) is Annotated else kind
+    several = name == "benchmark" or get_origin(kind) is list
+    choices = next((one.choices for one in said if isinstance(one, OneOf)), None)
+    taken = click.Choice(choices) if choices else {int: int, float: float}.get(kind, str)
+    shows_default = name in ("priority", "queue")
+    return click.option(
+        _spelled(name),
+        name,
+        type=None if kind is bool else taken,
+        is_flag=kind is bool,
+        multiple=several,
+        required=field.is_required(),
+        default=field.default if shows_default or kind is bool else None,
+        show_default=shows_default,
+        help=_HELP.get(name, field.description),
+    )
 
 
-def _precision(asked: dict[str, Any]) -> dict[str, Any]:
-    """Takes the options of a stated precision out of what was asked; returns them as `plan_of` has them."""
-    precision = asked.pop("precision")
-    names = ("metric", "confidence", "max_questions")
-    given = {name: value for name in names if (value := asked.pop(name)) is not None}
-    history = asked.pop("history", True)
-    better_than, until_tier = asked.pop("better_than"), asked.pop("until_tier")
-    given_too = {"better_than": better_than, "until_tier": until_tier}
-    if precision is None:
-        given |= {name: value for name, value in given_too.items() if value is not None}
-        if given:
-            listed = ", ".join("--" + name.replace("_", "-") for name in given)
-            raise UsageError(f"{listed} without --precision; give the precision that is wanted, such as 0.02")
-        return {}
-    until = None
-    if better_than is not None or until_tier is not None:
-        from registry.boards.bounds import ends_at
-
-        with read_session(engine_of(settings_of())) as session:
-            until = ends_at(
-                session,
-                better=better_than,
-                tier_of=until_tier,
-                benchmark=asked["benchmarks"][0],
-                variants=asked["variants"],
-                metric=given.get("metric", "accuracy"),
-            )
-    return {"precision": PrecisionRequest(precision, **given, history=history, until=until)}
+def _wanted(asked: Mapping[str, Any]) -> Wanted:
+    """What the options of `_asks` ask for. Raises UsageError when they contradict each other."""
+    given = {name: value for name, value in asked.items() if value not in (None, ())}
+    benchmarks = given.pop("benchmark", ())
+    if given.get("suite") is not None and given.get("board") is None:
+        given["benchmarks"] = list(benchmarks)
+    elif len(benchmarks) > 1:
+        raise UsageError(f"{len(benchmarks)} times --benchmark: give one, or --suite, or --board")
+    elif benchmarks:
+        given["benchmark"] = benchmarks[0]
+    if "subjects" in given:
+        given["subjects"] = list(given["subjects"])
+    if "benchmark" in given and "board" not in given:
+        given.setdefault("variants", DEFAULT_VARIANTS)
+    if message := contradiction(given, _spelled):
+        raise UsageError(message)
+    try:
+        return Wanted.model_validate(given)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise UsageError(f"{_spelled(str(first['loc'][0]))} {first['input']!r:.60}: {first['msg']}") from None
 
 
 @evaluations.command("submit")
@@ -216,7 +144,6 @@ def _precision(asked: dict[str, Any]) -> dict[str, Any]:
 @click.option("--wait", is_flag=True, help="Wait until it is complete, with a progress bar.")
 @json_option
 def submit_command(
-    budget: float | None,
     wait: bool,
     as_json: bool,  # noqa: ARG001 - it always prints JSON
     **asked: Any,
@@ -231,16 +158,14 @@ def submit_command(
     work.
     """
     settings = settings_of()
-    plan = _plan(**asked)
-    several = bool(asked["suite"] or asked["board"])
+    wanted = _wanted(asked)
+    plan = wanted.plan(read_files=True)
+    several = bool(wanted.suite or wanted.board)
     engine = engine_of(settings)
-    register_of_hub(engine, settings, asked["model"])
+    register_of_hub(engine, settings, wanted.model)
     with write_session(engine) as session:
         found = plan(session)
         ids = [evaluation.id for evaluation, _ in found]
-        if budget is not None:
-            for evaluation_id in ids:
-                set_budget(session, "evaluation", str(evaluation_id), budget)
         told = [(evaluation.id, evaluation.prompts, new, evaluation.state) for evaluation, new in found]
     for evaluation_id, prompts, new, state in told:
         known = f"evaluation {evaluation_id} already has this specification"
@@ -252,8 +177,8 @@ def submit_command(
             note(known + ("" if several else "; --replicate scores it again"))
     if wait:
         wait_until_complete(engine, settings, ids)
-    if asked["suite"] and asked["limit"]:
-        name = f"{asked['suite'].partition('@')[0]}-first-{asked['limit']}"
+    if wanted.suite and wanted.limit:
+        name = f"{wanted.suite.partition('@')[0]}-first-{wanted.limit}"
         note(f"suite {name}; its board: shuffleboard leaderboard --board {name}")
     print_json({"evaluations": ids} if several else {"evaluation": ids[0]})
 
@@ -291,16 +216,16 @@ def estimate_command(as_json: bool, **asked: Any) -> None:
     decided, a sample, a sample with the answers of other models.
     """
     settings = settings_of()
-    plan = _plan(**asked)
+    wanted = _wanted(asked)
 
     def tokeniser(revision: ModelRevision) -> Tokenise:
         from workers.tokenizer import tokenizer_of
 
         return tokenizer_of(revision, settings.home.expanduser())
 
-    document = estimates(engine_of(settings), plan, asked["queue"], tokeniser)
-    if asked["precision"] is not None:
-        document["ways"] = _ways(engine_of(settings), tokeniser, asked)
+    document = estimates(engine_of(settings), wanted.plan(read_files=True), wanted.queue, tokeniser)
+    if wanted.precision is not None:
+        document["ways"] = _ways(engine_of(settings), tokeniser, wanted, wanted.precision)
     if as_json:
         print_json(document)
         return
@@ -308,18 +233,20 @@ def estimate_command(as_json: bool, **asked: Any) -> None:
 
 
 def _ways(
-    engine: Engine, tokeniser: Callable[[ModelRevision], Tokenise], asked: dict[str, Any]
+    engine: Engine, tokeniser: Callable[[ModelRevision], Tokenise], wanted: Wanted, precision: float
 ) -> list[dict[str, Any]]:
     """What else would answer a question of which the precision was stated."""
-    metric = asked["metric"] or "accuracy"
-    sampling = ("precision", "metric", "confidence", "max_questions", "better_than", "until_tier")
-    exact = asked | dict.fromkeys(sampling)
-    plans = {"everything": _plan(**exact)}
+    metric = wanted.metric or "accuracy"
+    exact = wanted.model_copy(update=dict.fromkeys(("precision", *OF_PRECISION)))
+    plans = {"everything": exact}
     if metric in STOPPABLE:
-        plans["until decided"] = _plan(**exact | {"stop_when_decided": metric})
-    plans |= {"a sample": _plan(**asked, history=False), "a sample, with history": _plan(**asked)}
-    errors = dict.fromkeys(("a sample", "a sample, with history"), asked["precision"])
-    return ways(engine, plans, asked["queue"], tokeniser, errors)
+        plans["until decided"] = exact.model_copy(update={"stop_when_decided": metric})
+    samples = {
+        "a sample": wanted.plan(history=False, read_files=True),
+        "a sample, with history": wanted.plan(read_files=True),
+    }
+    asked = {name: way.plan(read_files=True) for name, way in plans.items()} | samples
+    return ways(engine, asked, wanted.queue, tokeniser, dict.fromkeys(samples, precision))
 
 
 def wait_until_complete(engine: Engine, settings: Settings, ids: list[int]) -> None:

@@ -13,6 +13,7 @@ from werkzeug.serving import make_server
 from werkzeug.utils import redirect
 from werkzeug.wrappers import Request, Response
 
+from registry.boards.wanted import Wanted
 from registry.db import read_session, write_session
 from registry.errors import NotFoundError, RemoteError, UsageError
 from registry.metrics.catalogue import ALL_NAMES
@@ -164,7 +165,7 @@ def test_a_redirection_to_another_host_does_not_carry_the_token():
 def test_what_it_can_ask_for_is_what_the_routes_read():
     for keys, model, more in [
         (client.Filters, parameters.Filters, set()),
-        (client.Asked, bodies.EvaluationBody, {"model"}),
+        (client.Asked, Wanted, {"model"}),
         (client.WishedModel, bodies.SubmissionBody, {"suite"}),
         (client.ModelFacts, bodies.ModelBody, {"name", "kind"}),
         (client.BenchmarkFacts, writing.BenchmarkQuery, {"name"}),

@@ -4,35 +4,24 @@ from typing import Annotated, Any, Final, Self
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
 
-from registry.db import MAX_INTEGER, MAX_ROW_ID
+from registry.boards.wanted import Budget, Priority, Queue, Reference, Statement, Word
+from registry.db import MAX_ROW_ID
+from registry.fields import Between, OneOf
 from registry.people.accounts import ROLES, SCOPES
-from registry.providers.budgets import MOST
 from registry.revisions.store import DTYPES
-from registry.tables import MODEL_KINDS, QUEUES, VISIBILITIES
+from registry.tables import MODEL_KINDS, VISIBILITIES
 from web import parameters
-from web.parameters import Between, OneOf
 
 Name = Annotated[parameters.Name, Field(description="Letters, digits, '.', '_' and '-'.")]
-Reference = Annotated[str, Field(min_length=1, max_length=400, description="NAME, or NAME@VERSION.")]
 Text = Annotated[str, Field(max_length=2000)]
-Statement = Annotated[str, Field(max_length=500)]
-Word = Annotated[str, Field(min_length=1, max_length=200)]
 HubName = Annotated[str, Field(min_length=3, max_length=200, description="owner/name, as on the hub; never a path.")]
 Url = Annotated[str, Field(min_length=1, max_length=2000)]
-Queue = Annotated[str, OneOf(tuple(name for name in QUEUES if name != "match"))]
 Dtype = Annotated[str, OneOf(DTYPES)]
 Kind = Annotated[str, OneOf(tuple(kind for kind in MODEL_KINDS if kind != "gguf"))]
 """A file is registered on the machine that has it."""
 Visibility = Annotated[str, OneOf(VISIBILITIES)]
 Role = Annotated[str, OneOf(ROLES)]
 Scope = Annotated[str, OneOf(tuple(SCOPES))]
-Priority = Annotated[int, Between(-MAX_INTEGER, MAX_INTEGER), Field(description="Higher is scored earlier.")]
-Budget = Annotated[
-    float,
-    Field(
-        ge=0, le=MOST, allow_inf_nan=False, description="What asking a provider may cost, in the price list's currency."
-    ),
-]
 Password = Annotated[str, Field(min_length=12, max_length=1024)]
 SECRET: Final = Field(None, repr=False)
 
@@ -136,85 +125,6 @@ class VisibilityBody(_Body):
 
     visibility: Visibility
     version: Name | None = None
-
-
-OF_PRECISION: Final = ("metric", "confidence", "max_questions", "better_than", "until_tier")
-"""What an evaluation with a stated precision may say besides."""
-
-
-class EvaluationBody(_Body):
-    """What is to be evaluated: a benchmark under variants, or all that a suite or a board lacks of the model."""
-
-    model_config = _such_as(model="SmolLM2-135M", benchmark="capitals", variants="cyclic")
-
-    model: Reference
-    benchmark: Reference | None = None
-    variants: Reference | None = None
-    suite: Reference | None = None
-    board: Reference | None = None
-    benchmarks: Annotated[
-        list[Reference], Field(max_length=100, description="What the suite's * stands for; for suites alone.")
-    ] = []
-    protocol: Word | None = None
-    shots: Annotated[int, Between(0, 1000)] | None = None
-    limit: Annotated[int, Between(1, MAX_INTEGER)] | None = None
-    subjects: Annotated[list[Word], Field(max_length=1000)] = []
-    options: Annotated[int, Between(2, 100)] | None = None
-    priority: Priority = 0
-    queue: Queue = "cpu"
-    replicate: bool = False
-    stop_when_decided: Annotated[
-        Word | None,
-        Field(description="Ask each question only until this is decided: worst_accuracy, fluctuation_rate."),
-    ] = None
-    precision: Annotated[
-        float | None,
-        Field(description="Ask only as many questions as it takes to know a metric to within ± this, such as 0.02."),
-    ] = None
-    metric: Annotated[Word | None, Field(description="What the precision is of. Default: accuracy.")] = None
-    confidence: Annotated[
-        float | None, Field(description="How sure the interval is to hold the value. Default: 0.95.")
-    ] = None
-    max_questions: Annotated[
-        int | None, Field(ge=1, le=MAX_INTEGER, description="With precision: stop there, however wide the interval is.")
-    ] = None
-    better_than: Annotated[
-        Reference | None,
-        Field(description="With precision: stop once it is known which of it and this model is better."),
-    ] = None
-    until_tier: Annotated[
-        Reference | None, Field(description="With precision: stop as soon as its tier on this board is known.")
-    ] = None
-    budget: Budget | None = None
-    conflict_of_interest: Annotated[
-        Statement | None, Field(description="What ties whoever asks to the model's maker; none where nothing does.")
-    ] = None
-
-    @model_validator(mode="after")
-    def _asks_one_thing(self) -> Self:
-        given = [key for key in ("benchmark", "suite", "board") if getattr(self, key) is not None]
-        if len(given) != 1:
-            message = "give one of benchmark, suite and board"
-            raise ValueError(message)
-        of_questions = ("limit", "options", "subjects")
-        of_benchmarks = ("variants", "protocol", "shots", *of_questions, "replicate", "stop_when_decided", "precision")
-        extra = [key for key in of_benchmarks if getattr(self, key) not in (None, [], False)]
-        if given == ["suite"]:
-            extra = [key for key in extra if key != "limit"]
-        if given != ["benchmark"] and extra:
-            message = f"a {given[0]} says itself what is asked; leave out {', '.join(extra)}"
-            raise ValueError(message)
-        if given == ["benchmark"] and self.variants is None:
-            message = "a benchmark is asked under variants; give them, such as cyclic"
-            raise ValueError(message)
-        without = [key for key in OF_PRECISION if getattr(self, key) is not None]
-        if self.precision is None and without:
-            message = f"{', '.join(without)} without precision; give the precision that is wanted, such as 0.02"
-            raise ValueError(message)
-        if given != ["suite"] and self.benchmarks:
-            message = "benchmarks are what a suite's * stands for; leave them out"
-            raise ValueError(message)
-        return self
 
 
 class WebhookBody(_Body):

@@ -4,7 +4,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from web.parameters import Digest, Id, Name, Remedy
+from registry.fields import Remedy
+from web.parameters import Digest, Id, Name
 
 EvaluationId = Annotated[Id, Field(description="An evaluation's number.")]
 OtherId = Annotated[Id, Field(description="Another evaluation's number.")]

@@ -10,6 +10,7 @@ from sqlalchemy import func, select
 from registry.api import documents
 from registry.db import read_session, utc_text, write_session
 from registry.errors import NotFoundError
+from registry.fields import OneOf
 from registry.people import accounts
 from registry.sql import as_json
 from registry.tables.accounts import OUTCOMES, Account, ApiToken, AuditEvent, SavedQuery
@@ -19,7 +20,7 @@ from web.api.paths import AccountName, Slug, TokenId
 from web.api.writing import audited
 from web.identity import engine
 from web.pages import sql
-from web.parameters import OneOf, Paged, Text
+from web.parameters import Paged, Text
 
 # The SQL page
 

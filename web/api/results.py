@@ -7,6 +7,7 @@ from flask import Response
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from registry.api import documents
+from registry.fields import Between, OneOf
 from registry.metrics.catalogue import ALL_NAMES
 from registry.results.costs import cost_document
 from registry.results.leaderboard import SORTS, Ordering, Page, default_sort, leaderboard_page, natural_order
@@ -21,18 +22,7 @@ from web.clustered import clustered
 from web.contamination import contamination
 from web.identity import settings_of
 from web.noise import repeat_noise
-from web.parameters import (
-    DEFAULT_METRICS,
-    MAX_PER_PAGE,
-    Between,
-    Filters,
-    MetricNames,
-    NoiseFrom,
-    OneOf,
-    Paged,
-    Query,
-    YesOrNo,
-)
+from web.parameters import DEFAULT_METRICS, MAX_PER_PAGE, Filters, MetricNames, NoiseFrom, Paged, Query, YesOrNo
 from web.provenance import provenance_of
 from web.responses import session
 

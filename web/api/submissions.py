@@ -22,6 +22,7 @@ from registry.boards.submissions import (
 )
 from registry.db import read_session, write_session
 from registry.errors import AuthenticationError
+from registry.fields import OneOf
 from registry.notices.webhooks import (
     add_webhook,
     current_webhooks,
@@ -36,7 +37,7 @@ from web.api import bodies
 from web.api.operations import answer, change, get, nothing, page
 from web.api.paths import SubmissionId, WebhookId
 from web.identity import engine, settings_of, viewer
-from web.parameters import OneOf, Paged, YesOrNo
+from web.parameters import Paged, YesOrNo
 from web.responses import session
 
 

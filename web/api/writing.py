@@ -11,17 +11,17 @@ from registry.api import documents
 from registry.benchmarks import set_visibility
 from registry.boards.definition import BoardDefinition, SuiteDefinition
 from registry.boards.deprecation import deprecate, deprecation_document, reinstate
-from registry.boards.store import import_board, import_suite, plan_of
+from registry.boards.store import import_board, import_suite
 from registry.boards.submissions import check_hub_name
+from registry.boards.wanted import Wanted
 from registry.db import MAX_INTEGER, write_session
 from registry.errors import ModelError, UsageError
+from registry.fields import Between, OneOf
 from registry.lookups import find_evaluation
 from registry.names import split_reference
 from registry.people import accounts
-from registry.providers.budgets import set_budget
-from registry.queue.estimate import Plan, estimates
+from registry.queue.estimate import estimates
 from registry.queue.evaluations import move, submit_rest
-from registry.queue.sampling import PrecisionRequest
 from registry.results.errata import TREATMENTS
 from registry.results.reports import evaluation_metrics
 from registry.revisions.store import RevisionRequest, add_revision
@@ -33,7 +33,7 @@ from web.api.uploads import Upload, stored
 from web.clustered import clustered
 from web.identity import engine, viewer
 from web.noise import repeat_noise
-from web.parameters import Between, Name, NoiseFrom, OneOf, Query, Text, YesOrNo, shorten
+from web.parameters import Name, NoiseFrom, Query, Text, YesOrNo, shorten
 from web.responses import session
 
 _LINES: Final = {
@@ -161,33 +161,6 @@ def change_visibility(benchmark: BenchmarkName, body: bodies.VisibilityBody) -> 
 # Evaluations
 
 
-def _plan(body: bodies.EvaluationBody) -> Plan:
-    """What queues all that a body asks for."""
-    apart = {"benchmark", "benchmarks", "options", "budget", "precision", *bodies.OF_PRECISION}
-    asked = body.model_dump(exclude=apart)
-    benchmarks = body.benchmarks if body.benchmark is None else [body.benchmark]
-    return plan_of(
-        **asked, benchmarks=benchmarks, n_options=body.options, precision=_precision(body), requester=viewer().name
-    )
-
-
-def _precision(body: bodies.EvaluationBody) -> PrecisionRequest | None:
-    if body.precision is None:
-        return None
-    from registry.boards.bounds import ends_at
-
-    given = body.model_dump(include={"metric", "confidence", "max_questions"}, exclude_none=True)
-    until = ends_at(
-        session(),
-        better=body.better_than,
-        tier_of=body.until_tier,
-        benchmark=body.benchmark or "",
-        variants=body.variants or "",
-        metric=body.metric or "accuracy",
-    )
-    return PrecisionRequest(body.precision, **given, until=until)
-
-
 @change(
     "POST",
     "/evaluations",
@@ -197,19 +170,16 @@ def _precision(body: bodies.EvaluationBody) -> PrecisionRequest | None:
     statuses={201: "Queued, as far as it was not there.", 200: "All of it is there already."},
     conflicts=True,
 )
-def submit_evaluations(body: bodies.EvaluationBody) -> Response:
+def submit_evaluations(body: Wanted) -> Response:
     """Queues a model on a benchmark under a set of variants, or all that a suite or a board lacks of it.
 
     The same specification is one evaluation: asking again answers with the one that is there.
     """
-    plan = _plan(body)
+    plan = body.plan(requester=viewer().name)
     with write_session(engine()) as database:
         found = plan(database)
         ids = [evaluation.id for evaluation, _ in found]
         new = [evaluation.id for evaluation, is_new in found if is_new]
-        if body.budget is not None:
-            for evaluation_id in ids:
-                set_budget(database, "evaluation", str(evaluation_id), body.budget)
         audited(database, "evaluation.submit", body.model, evaluations=ids[:100], new=len(new))
     return answer({"evaluations": ids, "new": new}, status=201 if new else 200)
 
@@ -223,9 +193,9 @@ def submit_evaluations(body: bodies.EvaluationBody) -> Response:
     statuses={200: "What it would cost; nothing is queued."},
     conflicts=True,
 )
-def estimate_evaluations(body: bodies.EvaluationBody) -> Response:
+def estimate_evaluations(body: Wanted) -> Response:
     """Estimates the cost of the same evaluations; nothing is queued. Unknown values are null, with the reason."""
-    return answer(estimates(engine(), _plan(body), body.queue, _no_tokeniser))
+    return answer(estimates(engine(), body.plan(), body.queue, _no_tokeniser))
 
 
 def _no_tokeniser(_revision: ModelRevision) -> NoReturn:

@@ -26,6 +26,7 @@ from registry.boards.submissions import (
 )
 from registry.db import MAX_INTEGER, read_session, write_session
 from registry.errors import ForbiddenError, NotFoundError, QueueError, UsageError
+from registry.fields import Between, OneOf
 from registry.metrics import METRICS
 from registry.names import split_reference
 from registry.notices import KINDS
@@ -175,8 +176,8 @@ def ask() -> ResponseReturnValue:
 class _Listed(parameters.Query):
     """Which submissions are listed."""
 
-    state: Annotated[str, parameters.OneOf(SUBMISSION_STATES)] | None = None
-    page: Annotated[int, parameters.Between(1, parameters.MAX_PAGE)] = 1
+    state: Annotated[str, OneOf(SUBMISSION_STATES)] | None = None
+    page: Annotated[int, Between(1, parameters.MAX_PAGE)] = 1
 
 
 @blueprint.get("/submissions")

@@ -1,0 +1,54 @@
+"""Types of fields of what is asked for, by request or by command: whatever they refuse is said with its remedy."""
+
+import re
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pydantic import GetCoreSchemaHandler
+from pydantic_core import CoreSchema, core_schema
+
+# [0-9] since int() also reads other scripts' digits.
+NUMBER: Final = re.compile(r"[0-9]{1,18}")
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """What to say of a value that its type refuses, in place of pydantic's words."""
+
+    text: str
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return _or_else(handler(source), self.text)
+
+
+@dataclass(frozen=True)
+class Between:
+    """A whole number from `low` to `high`, in decimal digits where it is a text."""
+
+    low: int
+    high: int
+
+    def __get_pydantic_core_schema__(self, _source: Any, _handler: GetCoreSchemaHandler) -> CoreSchema:
+        number = core_schema.int_schema(ge=self.low, le=self.high)
+        in_digits = core_schema.no_info_before_validator_function(_digits, number)
+        return _or_else(in_digits, f"give a whole number from {self.low} to {self.high}")
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """One of `choices`."""
+
+    choices: tuple[str, ...]
+
+    def __get_pydantic_core_schema__(self, _source: Any, _handler: GetCoreSchemaHandler) -> CoreSchema:
+        return _or_else(core_schema.literal_schema(list(self.choices)), f"use one of {', '.join(self.choices)}")
+
+
+def _or_else(schema: CoreSchema, remedy: str) -> CoreSchema:
+    return core_schema.custom_error_schema(schema, "refused", custom_error_message=remedy)
+
+
+def _digits(value: Any) -> Any:
+    if isinstance(value, str) and not NUMBER.fullmatch(value):
+        raise ValueError
+    return value
