@@ -19,7 +19,7 @@ def code_identity() -> dict[str, Any]:
     identity: dict[str, Any] = {"version": __version__, "commit": None, "dirty": None}
     root = _FOLDER.parent
     if _BUILD.is_file():
-        identity |= json.loads(_BUILD.read_text(encoding="utf-8"))
+        identity |= json.loads(_BUILD.read_text(encoding="utf-8"))  # noqa: TID251 - our own
     elif (root / ".git").exists():
         commit = _git(root, "rev-parse", "HEAD")
         if commit:

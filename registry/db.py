@@ -148,7 +148,7 @@ class _NumberArray(TypeDecorator[Sequence[Any]]):
         """Stored form to a list."""
         if value is None:
             return None
-        return json.loads(value) if isinstance(value, str) else list(value)
+        return json.loads(value) if isinstance(value, str) else list(value)  # noqa: TID251 - our own column
 
 
 class DoubleArray(_NumberArray):
@@ -183,7 +183,7 @@ class JsonDocument(TypeDecorator[Any]):
 
     def process_result_value(self, value: Any, dialect: Dialect) -> Any:  # noqa: ARG002
         """Stored form to a document."""
-        return json.loads(value) if isinstance(value, str) else value
+        return json.loads(value) if isinstance(value, str) else value  # noqa: TID251 - our own column
 
 
 class database_now(FunctionElement[datetime]):  # noqa: N801 - reads as the SQL function it is

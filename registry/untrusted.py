@@ -118,15 +118,17 @@ def _members(where: str, value: dict[Any, Any], *, outermost: bool) -> Iterator[
 
 
 def decode(
-    text: str, *, items: int = MAX_ITEMS, memory: int = MEMORY, exactly: bool = False, constants: bool = False
+    text: str | bytes, *, items: int = MAX_ITEMS, memory: int = MEMORY, exactly: bool = False, constants: bool = False
 ) -> Any:
-    """The JSON document that `text` is.
+    """The JSON document that `text` is; bytes are UTF-8.
 
     items: how many a list or an object may have. memory: bytes that it may take once it is read, with its text.
     exactly: numbers with a point come as Decimal. constants: NaN and Infinity are let in.
     Raises TooHeavyError before it is read; RefusedError for NaN and infinity, a key given twice, nesting too deep, and
-    all that `check` refuses; json.JSONDecodeError for what is no JSON.
+    all that `check` refuses; json.JSONDecodeError for what is no JSON, and UnicodeDecodeError. All are ValueErrors.
     """
+    if isinstance(text, bytes):
+        text = text.decode("utf-8-sig")
     needed = weight(text, memory)
     if needed > memory:
         raise TooHeavyError(needed, memory)
@@ -142,6 +144,22 @@ def decode(
     if text.count("[") + text.count("{") > MAX_DEPTH or text.count(",") >= items or _SUSPECT.search(text):
         check(document, items=items, infinite=constants)
     return document
+
+
+def decode_answer(content: bytes, memory: int = MEMORY) -> Any:
+    """The JSON document that another program's server answers with, which nobody wrote for us.
+
+    It may name a token twice, hold half a character or NaN: whoever takes a value looks at it. Raises ValueErrors as
+    `decode`: for one that takes more memory, is nested too deeply or is no JSON in UTF-8.
+    """
+    text = content.decode("utf-8-sig")
+    needed = weight(text, memory)
+    if needed > memory:
+        raise TooHeavyError(needed, memory)
+    try:
+        return json.loads(text)  # noqa: TID251 - weighed above
+    except RecursionError:
+        raise TooDeepError("the document") from None
 
 
 def weight(text: str, enough: int) -> int:

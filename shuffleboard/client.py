@@ -12,7 +12,7 @@ Methods return plain documents, as the API does; their types are those of `regis
 
 from __future__ import annotations
 
-import tomllib
+import sys
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
@@ -33,6 +33,8 @@ from registry.errors import (
     ShuffleboardError,
     UsageError,
 )
+from registry.files.toml import read_toml
+from registry.untrusted import decode_answer
 
 if TYPE_CHECKING:  # what the server answers; reading it takes the server's libraries
     from registry.api.documents import (
@@ -479,7 +481,7 @@ class Client:
 
 def _document(response: httpx2.Response) -> Any:
     try:
-        found = response.json()
+        found = decode_answer(response.content, sys.maxsize)
     except ValueError:
         found = None
     if not isinstance(found, dict):
@@ -491,18 +493,13 @@ def _definition(definition: Mapping[str, Any] | Path) -> Mapping[str, Any]:
     """A definition, read where a file is named."""
     if not isinstance(definition, Path):
         return definition
-    try:
-        return tomllib.loads(definition.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise IngestError(f"{definition}: cannot be read ({error.strerror}); check the path") from None
-    except (ValueError, RecursionError) as error:
-        raise IngestError(f"{definition.name}: not valid TOML in UTF-8 ({error}); correct the file") from None
+    return read_toml(definition)
 
 
 def _problem(response: httpx2.Response, *, is_file: bool) -> Exception:
     """The error that a problem document stands for."""
     try:
-        detail = str(response.json()["detail"])
+        detail = str(decode_answer(response.content)["detail"])
     except (ValueError, KeyError, TypeError):
         status = response.status_code
         return RemoteError(f"{response.url} answers {status} without a reason; check that it is a registry")

@@ -6,7 +6,6 @@ are read once and neither kept nor logged.
 """
 
 import hmac
-import json
 import secrets
 import threading
 import time
@@ -27,7 +26,7 @@ from registry.errors import AuthenticationError, ShuffleboardError, UsageError
 from registry.people.identities import Identity, check_subject
 from registry.people.role_rules import RoleRules, load_role_rules
 from registry.settings import Settings
-from registry.untrusted import RefusedError, check
+from registry.untrusted import RefusedError, check, decode_answer
 
 CALLBACK: Final = "/sign-in/provider/callback"
 ALGORITHMS: Final = (
@@ -393,8 +392,8 @@ class Provider:
     def _got(self, url: str) -> dict[str, Any]:
         response = self.send("GET", url, {"Accept": "application/json"}, None)
         try:
-            document = json.loads(response.content) if response.status_code == httpx2.codes.OK else None
-        except (ValueError, RecursionError):
+            document = decode_answer(response.content) if response.status_code == httpx2.codes.OK else None
+        except ValueError:
             document = None
         if not isinstance(document, dict):
             raise self._unavailable(url, f"status {response.status_code} and no JSON document")

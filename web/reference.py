@@ -100,7 +100,7 @@ class Entry:
         if self.scope != "read":
             parts.append('-H "Authorization: Bearer $TOKEN"')
         if self.sent is not None:
-            parts.append(f"-H 'Content-Type: application/json' -d '{json.dumps(json.loads(self.sent))}'")
+            parts.append(f"-H 'Content-Type: application/json' -d '{json.dumps(json.loads(self.sent))}'")  # noqa: TID251 - our own
         elif self.body:
             parts.append("-F file=@answers.jsonl")
         return " ".join([*parts, f"'{host}{path}'"])

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from registry.digests import sha256_file, sha256_text, specification_digest
-from registry.errors import ModelError
+from registry.errors import IngestError, ModelError
+from registry.files.documents import read_document
 from registry.files.hub import Source, cached_folder, download
+from registry.files.toml import read_definition
 from registry.lookups import is_hub_name
 from registry.names import split_reference
 from registry.queue.progress import say_doing
@@ -184,12 +186,11 @@ def _chat_template(folder: Path) -> str | None:
     if not source.is_file():
         return None
     try:
-        text = source.read_text(encoding="utf-8")
-        template = text if source == own else json.loads(text).get("chat_template")
+        template = read_definition(own) if source == own else read_document(source).get("chat_template")
         if isinstance(template, list):  # several named templates
             template = {item["name"]: item["template"] for item in template}.get("default")
-    except (ValueError, AttributeError, KeyError, TypeError, RecursionError):
-        what = "not UTF-8" if source == own else "not valid JSON, or not that of a tokenizer"
+    except (IngestError, AttributeError, KeyError, TypeError) as error:
+        what = error if isinstance(error, IngestError) else "not that of a tokenizer"
         raise ModelError(f"{source}: {what}; save the tokenizer again") from None
     if template is not None and (not isinstance(template, str) or "\0" in template):
         raise ModelError(f"{source}: its chat template is not a text; save the tokenizer again")

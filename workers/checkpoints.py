@@ -80,7 +80,7 @@ def dequantised(model: Any) -> Any:
 def _options(folder: Path) -> dict[str, Any] | None:
     path = folder / "config.json"
     try:
-        config = json.loads(path.read_text(encoding="utf-8"))
+        config = json.loads(path.read_text(encoding="utf-8"))  # noqa: TID251 - knows no registry
         options = config.get("quantization_config") or (config.get("text_config") or {}).get("quantization_config")
     except OSError as error:
         raise EngineError(f"{folder}: cannot be loaded: its config.json cannot be read ({error.strerror})") from None

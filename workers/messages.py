@@ -46,7 +46,7 @@ def _is_hint(message: Any) -> bool:
     """Whether a message is one that `registry.queue.hints` sends: Celery takes for granted what is looked at here."""
     try:
         properties, headers = message["properties"], message["headers"]
-        arguments, named, options = json.loads(base64.b64decode(message["body"], validate=True))
+        arguments, named, options = json.loads(base64.b64decode(message["body"], validate=True))  # noqa: TID251 - caught below
         return (
             (message["content-type"], message["content-encoding"]) == ("application/json", "utf-8")
             and properties["body_encoding"] == "base64"

@@ -16,7 +16,6 @@ An answer that was cut off at a limit may lack its end: what touches the cut cou
 """
 
 import re
-import tomllib
 import unicodedata
 from bisect import bisect_right
 from collections import deque
@@ -25,6 +24,8 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib.resources import files
 from typing import Final
+
+from registry.files.toml import parse_toml, read_definition
 
 RULES: Final = ("answer-line", "boxed", "json", "tag", "label-alone", "option-alone")
 TEXT_RULES: Final = ("answer-line", "boxed", "json", "tag", "option-alone")
@@ -364,7 +365,7 @@ class _Words:
 @lru_cache(maxsize=1)
 def _words() -> _Words:
     """The patterns of lead-ins, made of the words that the data file holds."""
-    data = tomllib.loads((files(__package__) / "answer_words.toml").read_text(encoding="utf-8"))
+    data = parse_toml(read_definition(files(__package__) / "answer_words.toml"), "answer_words.toml")
     nouns, good, before, copulas, foreign, foreign_said = (
         _one_of(data[key]) for key in ("nouns", "good", "before", "copulas", "foreign", "foreign_said")
     )

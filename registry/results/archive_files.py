@@ -21,6 +21,7 @@ from registry.db import Digest, DoubleArray, SmallIntArray
 from registry.errors import ArchiveError
 from registry.files.stores import AT_ONCE, Store
 from registry.tables import Generation, Prediction
+from registry.untrusted import decode
 
 FORMAT: Final = 1
 ENDING: Final = ".parquet"
@@ -149,7 +150,7 @@ def _seal_in(file: pq.ParquetFile) -> str:
     """The seal that a file says is its evaluation's; empty where it says none."""
     said = (file.schema_arrow.metadata or {}).get(METADATA.encode(), b"{}")
     with suppress(ValueError):
-        found = json.loads(said)
+        found = decode(said)
         return str(found.get("seal", "")) if isinstance(found, dict) else ""
     return ""
 

@@ -14,7 +14,6 @@ never its key: only a worker reads that, and sends it only to URLs of that endpo
 """
 
 import ipaddress
-import tomllib
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -23,7 +22,8 @@ from urllib.parse import SplitResult, urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from registry.errors import ModelError, UsageError
+from registry.errors import IngestError, ModelError, UsageError
+from registry.files.toml import read_toml
 from registry.names import check_name
 from registry.settings import Settings
 
@@ -104,12 +104,9 @@ def load_endpoints(path: str) -> dict[str, Endpoint]:
         return {}
     file = Path(path).expanduser()
     try:
-        tables = tomllib.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"SHUFFLEBOARD_ENDPOINTS={path}: cannot be read ({error.strerror}); check the path") from None
-    except ValueError as error:  # of TOML and of UTF-8; the message has a line number and no content
-        where = error if isinstance(error, tomllib.TOMLDecodeError) else "not UTF-8"
-        raise UsageError(f"SHUFFLEBOARD_ENDPOINTS={path}: not valid TOML ({where}); correct the file") from None
+        tables = read_toml(file)
+    except IngestError as error:  # its message has a line number and no content
+        raise UsageError(f"SHUFFLEBOARD_ENDPOINTS: {error}") from None
     endpoints = {name: _endpoint(name, table, path) for name, table in tables.items()}
     owners: dict[str, str] = {}
     for name, endpoint in endpoints.items():

@@ -71,7 +71,7 @@ def documented_views(*, markdown: bool = False) -> tuple[ViewDocument, ...]:
     """Every documented view, those that people ask for most first; as plain text, or with Markdown's links and code."""
     if not markdown:
         return tuple(_plain(view) for view in documented_views(markdown=True))
-    views = tomllib.loads((Path(__file__).parent / "columns.toml").read_text(encoding="utf-8"))
+    views = tomllib.loads((Path(__file__).parent / "columns.toml").read_text(encoding="utf-8"))  # noqa: TID251 - our own
     return tuple(
         ViewDocument(
             name, view["one_row_per"], view["use_it_for"], view["text"], tuple(_columns(name, view["columns"]))

@@ -246,7 +246,7 @@ def test_a_worker_without_a_readable_file_of_endpoints_says_so_and_goes_on(
     with write_session(get_engine(sqlite_database)) as session:
         add_revision(session, "smol", RevisionRequest("openai", environment, "tiny"))
     run_worker(sqlite_database, Settings(endpoints="/nowhere/endpoints.toml"))
-    assert "SHUFFLEBOARD_ENDPOINTS=/nowhere/endpoints.toml: cannot be read" in (
+    assert "SHUFFLEBOARD_ENDPOINTS: /nowhere/endpoints.toml: cannot be read" in (
         revision_of(sqlite_database).error or ""
     )
 

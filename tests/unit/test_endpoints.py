@@ -203,7 +203,7 @@ def test_a_file_of_endpoints_that_cannot_be_right_is_refused_without_showing_val
 
 
 def test_a_file_of_endpoints_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"SHUFFLEBOARD_ENDPOINTS=.*missing\.toml: cannot be read"):
+    with pytest.raises(UsageError, match=r"SHUFFLEBOARD_ENDPOINTS: .*missing\.toml: cannot be read"):
         load_endpoints(str(tmp_path / "missing.toml"))
 
 
@@ -490,6 +490,8 @@ def test_waiting_for_another_attempt_ends_when_scoring_is_to_stop() -> None:
         (Answer(b"", 404), r"answers 404 \(Not Found\)"),
         (Answer(b"<html>welcome</html>"), "does not answer with a JSON object.*welcome"),
         (Answer(b'{"choices": ['), "does not answer with a JSON object"),
+        (Answer(b"[" * 100_000), "does not answer with a JSON object"),
+        (Answer(b'{"choices": ' + b"9" * 5000 + b"}"), "does not answer with a JSON object"),
         (Answer([1, 2]), "does not answer with a JSON object"),
         (Answer(b"junk", headers={"Content-Encoding": "gzip"}), "cannot be decompressed"),
     ],
@@ -829,3 +831,11 @@ def test_an_address_outside_the_endpoints_is_refused_by_the_worker_too(tmp_path:
         open_endpoint("http://127.0.0.1:2/v1", "tiny", None, Settings(endpoints=path))
     with pytest.raises(ModelError, match="key 'other' is not in the file"):
         open_endpoint("http://127.0.0.1:1/v1", "tiny", "other", Settings(endpoints=path))
+
+
+def test_a_file_of_endpoints_nested_without_end_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"SHUFFLEBOARD_ENDPOINTS: .*") as refused:
+        load_endpoints(endpoints_file(tmp_path, "x = " + "[" * 100_000))
+    assert "\n" not in str(refused.value)
+    with pytest.raises(UsageError, match="nested too deeply"):
+        load_endpoints(endpoints_file(tmp_path, ".".join("a" * 100) + " = 1"))

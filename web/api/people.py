@@ -37,7 +37,7 @@ def query(body: bodies.QueryBody) -> Response:
     """Runs one SELECT over the documented views, as the viewer's audience, within the limits of the SQL page."""
     # Through its own writer, which knows what JSON cannot hold.
     found = sql.run(body.query)
-    return answer(json.loads(as_json(found.result)) | {"as_of": utc_text(found.listed.as_of)})
+    return answer(json.loads(as_json(found.result)) | {"as_of": utc_text(found.listed.as_of)})  # noqa: TID251 - our own
 
 
 @get("/queries", documents.SavedQueryList, tag="sql", scope="sql")

@@ -139,7 +139,7 @@ def main() -> int:
     if sys.platform == "linux":
         resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
     try:
-        picture = draw(json.load(sys.stdin))
+        picture = draw(json.load(sys.stdin))  # noqa: TID251 - our own process's
     except Exception as error:  # noqa: BLE001 - whatever Vega raises, the website answers that it cannot be drawn
         sys.stderr.write(f"{type(error).__name__}: {' '.join(str(error).split())[:300]}\n")
         return 1

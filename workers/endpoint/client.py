@@ -20,6 +20,7 @@ from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_aft
 from registry.errors import ModelError
 from registry.revisions.endpoints import Endpoint, host_of, is_loopback
 from registry.settings import Settings
+from registry.untrusted import decode_answer
 from workers.endpoint.outputs import BrokenOffError
 from workers.endpoint.pacing import CHARACTERS_PER_TOKEN, NoPace, Pace, retry_after
 from workers.errors import EngineError, InterruptedScoringError
@@ -27,6 +28,8 @@ from workers.errors import EngineError, InterruptedScoringError
 FIRST_WAIT_SECONDS: Final = 0.5
 """Waits are drawn evenly from 0 to this, then to twice this, and so on up to the longest."""
 MAX_BYTES: Final = 32 << 20
+HEAVIEST: Final = 1 << 30
+"""Bytes that an answer may take once it is read: lists of tokens take thirty times their text."""
 """A longer answer cannot be a valid one."""
 SIGNS_OF_LIFE: Final = 10
 """A stream that says only that it is there may do so for this many times the time-out for silence."""
@@ -353,7 +356,7 @@ class EndpointClient:
 
     def _document(self, url: str, body: bytes) -> dict[str, Any]:
         try:
-            document = json.loads(body)
+            document = decode_answer(body, HEAVIEST)
         except ValueError:
             document = None
         if not isinstance(document, dict):
@@ -448,7 +451,7 @@ def _reason(body: bytes) -> str:
     """What an error's body says: OpenAI's, FastAPI's and llama.cpp's forms, else the body."""
     text = body[: 1 << 16].decode(errors="replace")
     try:
-        document = json.loads(text)
+        document = decode_answer(text.encode())
     except ValueError:
         return text
     return next((said for said in _said(document) if isinstance(said, str) and said), text)
@@ -457,7 +460,7 @@ def _reason(body: bytes) -> str:
 def _code(body: bytes) -> object:
     """What an error in OpenAI's form is called."""
     try:
-        document = json.loads(body[: 1 << 16])
+        document = decode_answer(body[: 1 << 16])
     except ValueError:
         return None
     error = document.get("error") if isinstance(document, dict) else None

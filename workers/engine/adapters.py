@@ -305,7 +305,7 @@ def _read_options(path: Path) -> dict[str, Any]:
     try:
         with path.open("rb") as stream:
             text = stream.read(CONFIG_BYTES + 1)
-        options = json.loads(text) if len(text) <= CONFIG_BYTES else None
+        options = json.loads(text) if len(text) <= CONFIG_BYTES else None  # noqa: TID251 - bounded, and knows no registry
     except OSError as error:
         raise EngineError(f"{path}: cannot be read ({error.strerror}); name the adapter's folder") from None
     except (ValueError, RecursionError):

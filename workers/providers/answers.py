@@ -1,11 +1,12 @@
 """What is asked of a provider, and what comes back, in one form for all of them."""
 
-import json
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal, Protocol, runtime_checkable
+
+from registry.untrusted import decode_answer
 
 Outcome = Literal["complete", "cut-off", "refused", "filtered"]
 
@@ -204,7 +205,7 @@ def lines_of(content: bytes) -> Iterator[Mapping[str, Any]]:
     """The documents of a file of JSON lines, without those that are none."""
     for line in content.splitlines():
         try:
-            document = json.loads(line)
+            document = decode_answer(line)
         except ValueError:
             continue
         if isinstance(document, Mapping) and isinstance(document.get("custom_id"), str):

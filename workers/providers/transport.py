@@ -12,6 +12,7 @@ import httpx2
 
 from registry.revisions.endpoints import Endpoint, is_loopback
 from registry.settings import Settings
+from registry.untrusted import decode_answer
 from workers.endpoint.client import MAX_BYTES
 from workers.providers.answers import RefusedRequestError
 
@@ -78,7 +79,7 @@ class OneEndpoint(httpx2.BaseTransport):
 def _refusal(response: httpx2.Response) -> RefusedRequestError:
     try:
         response.read()
-        document = response.json()
+        document = decode_answer(response.content)
     except (httpx2.DecodingError, ValueError):
         document = None
     said = response.content[:LONGEST_BODY_SHOWN].decode(errors="replace") if document is None else message_of(document)

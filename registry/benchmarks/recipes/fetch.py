@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from registry.benchmarks.contract import FEW_SHOT, BenchmarkFile, checked_benchmark
-from registry.benchmarks.lines import Place, read_lines, shorten
+from registry.benchmarks.lines import Place, read_lines
 from registry.benchmarks.recipes.recipe import Files, Recipe
 from registry.benchmarks.recipes.rows import documents
 from registry.digests import sha256_file, specification_digest
 from registry.errors import IngestError
+from registry.files.documents import as_written, read_document
 from registry.files.hub import Snapshot, Source, download, of_folder
 
 MANIFEST: Final = "fetched.json"
@@ -127,16 +128,14 @@ def _download(recipe: Recipe, revision: str | None) -> Snapshot:
 
 def _from_folder(recipe: Recipe, folder: Path) -> Snapshot:
     there = folder / recipe.name
-    try:
-        manifest = json.loads((there / MANIFEST).read_text(encoding="utf-8"))
-        commit, digests = manifest["commit"], dict(manifest["files"])
-    except FileNotFoundError:
+    if not (there / MANIFEST).is_file():
         raise IngestError(
             f"{there}: holds no {MANIFEST}; fill it where there is a connection: shuffleboard benchmarks fetch "
             f"{recipe.name} --to {folder}"
-        ) from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise IngestError(f"{there / MANIFEST}: cannot be read ({shorten(str(error))}); fetch it --to again") from None
+        )
+    with as_written(str(there / MANIFEST), "fetch it --to again"):
+        manifest = read_document(there / MANIFEST, str(there / MANIFEST))
+        commit, digests = manifest["commit"], dict(manifest["files"])
     for name, digest in digests.items():
         path = there / str(name)
         if not path.resolve().is_relative_to(there.resolve()) or not path.is_file():

@@ -1,6 +1,5 @@
 """Checks of this host: its data directory, the key that signs cookies, models' files, and its accelerator."""
 
-import json
 import os
 import shutil
 import socket
@@ -20,6 +19,7 @@ from registry.operations.doctor.findings import Context, Outcome, ok, problem, w
 from registry.queue.claims import worker_is_live
 from registry.revisions.store import check_location
 from registry.tables import Model, ModelRevision, Worker
+from registry.untrusted import MEMORY, decode
 
 PROGRAM_SECONDS = 20.0
 
@@ -99,7 +99,7 @@ def _cut_off(folder: Path) -> Iterator[str]:
         with path.open("rb") as stream:
             length = int.from_bytes(stream.read(8), "little")
             try:
-                header = json.loads(stream.read(min(length, size)))
+                header = decode(stream.read(min(length, size, MEMORY)), items=sys.maxsize)
             except ValueError:
                 header = None
         if not isinstance(header, dict):

@@ -5,7 +5,6 @@ how its answers are read all stay. So every protocol that lists the options can 
 are read in the same way under each.
 """
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -15,7 +14,7 @@ from string import Formatter
 from typing import Any, Final
 
 from registry.errors import VariantError
-from registry.files.toml import read_definition, read_toml
+from registry.files.toml import parse_toml, read_definition, read_toml
 
 PLACES: Final = ("before", "after")
 OWN: Final = "own"
@@ -79,7 +78,7 @@ def shipped(name: str) -> tuple[Template, ...]:
 @cache
 def _shipped(name: str) -> tuple[Template, ...]:
     text = read_definition(files(__name__).joinpath(f"{name}.toml"))
-    return templates_of(checked(tomllib.loads(text), f"{name}.toml"))
+    return templates_of(checked(parse_toml(text, f"{name}.toml"), f"{name}.toml"))
 
 
 def read_templates(path: Path) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """Markers: what models write around their thoughts and answers, as data."""
 
 import re
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -11,7 +10,7 @@ from typing import Any, Final, Literal
 
 from registry.digests import specification_digest
 from registry.errors import IngestError
-from registry.files.toml import read_definition, read_toml
+from registry.files.toml import parse_toml, read_definition, read_toml
 from registry.settings import get_settings
 from registry.untrusted import problem_of_text
 
@@ -137,7 +136,7 @@ def _texts(where: str, value: Any) -> tuple[str, ...]:
 
 @lru_cache(maxsize=8)
 def _read(extra: str) -> Markers:
-    shipped = tomllib.loads(read_definition(files(__package__) / "markers.toml"))
+    shipped = parse_toml(read_definition(files(__package__) / "markers.toml"), "markers.toml")
     families = families_of("markers.toml", shipped["markers"])
     ends = tuple(shipped["turn_ends"])
     if extra:
