@@ -48,6 +48,9 @@ class FakeScorer:
     def device(self) -> str:
         return "fake"
 
+    def place(self) -> str:
+        return "fake"
+
     def versions(self) -> dict[str, str]:
         return {"fake": "1"}
 

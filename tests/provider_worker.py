@@ -25,6 +25,9 @@ from workers.scorer import TransformersScorer
 class WithoutTorch(TransformersScorer):
     """Loads no model of its own."""
 
+    def place(self) -> str:
+        return "fake"
+
     def device(self) -> str:
         return "cpu"
 

@@ -15,17 +15,17 @@ from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, InterfaceError
 from sqlalchemy.orm import Session
 
 from registry.code_identity import code_version
-from registry.db import database_now, read_session, write_session
-from registry.errors import DatabaseError, GenerationError, ShuffleboardError
+from registry.db import database_now, read_session
+from registry.errors import DatabaseError, GenerationError, ModelError, ShuffleboardError, StorageError
 from registry.logs import log
 from registry.operations.maintenance import Maintenance, log_trouble
-from registry.queue import claims, generation, sampling, stalls
+from registry.queue import claims, exclusions, generation, preparation, sampling, stalls
 from registry.revisions.store import request_of
 from registry.settings import Settings
-from registry.tables import ModelRevision, Worker
+from registry.tables import Worker
 from workers.artifacts import inspect_files
 from workers.errors import EngineError, InterruptedScoringError
-from workers.memory import TokenBudgets, release_memory
+from workers.memory import TokenBudgets, is_of_device, is_out_of_memory, release_memory
 from workers.progress import Stillness
 from workers.scorer import Scorer
 
@@ -75,6 +75,7 @@ class WorkerLoop:
         self._turn = threading.Lock()
         self._maintaining = threading.Lock()
         self._maintenance = Maintenance(engine, settings)
+        self._scopes: list[str] = []
         self._claim: claims.Claim | None = None
         self._lost: claims.Claim | None = None
         self._unsure = False
@@ -92,7 +93,9 @@ class WorkerLoop:
         """Makes the worker's row, reconciles once, and starts the threads that beat and maintain."""
         host, device = socket.gethostname(), self.scorer.device()
         versions = {"shuffleboard": code_version(), **self.scorer.versions()}
+        self._scopes = exclusions.scopes_of(host, device, self.scorer.place())
         row = {"id": self.id, "host": host, "pid": os.getpid(), "device": device, "versions": versions}
+        row |= {"scopes": self._scopes}
         self._patience = self.settings.database_wait_seconds
         try:
             of = self._insist(lambda session: self._sign_on(session, row))
@@ -267,6 +270,7 @@ class WorkerLoop:
                     queues=self.queues,
                     lease_seconds=self.settings.lease_seconds,
                     loaded_model_revision_id=self.scorer.loaded_model_revision_id,
+                    scopes=self._scopes,
                 )
         except TROUBLE:
             self._unsure = True  # it may have been committed all the same
@@ -291,6 +295,8 @@ class WorkerLoop:
             self._hand_back(shard_claim)
             raise
         except Exception as error:  # noqa: BLE001 - any error of a model is recorded on its shard, and the rest goes on
+            if self._is_own(shard_claim, error):
+                return
             final = isinstance(error, EngineError) and error.final
             message = str(error) if final else f"{type(error).__name__}: {error}"
             of_all = isinstance(error, EngineError) and error.of_all
@@ -312,6 +318,39 @@ class WorkerLoop:
             )
         else:
             log.warning("shard_discarded", reason="the lease was lost; another worker has the shard")
+
+    def _is_own(self, shard_claim: claims.Claim, error: Exception) -> bool:
+        """Leaves a shard to others whose error is of this worker's device, memory or disk; whether it is one.
+
+        A worker whose device failed ends, since nothing more can be computed in its process.
+        """
+        kind, host, place = self._scopes
+        loading = self.scorer.loaded_model_revision_id != shard_claim.model_revision_id
+        message = f"{type(error).__name__}: {error}"[:2000]
+
+        def leave(scope: str, message: str, **how: bool) -> None:
+            self._insist(lambda session: claims.leave_to_others(session, shard_claim, scope, message, **how))
+
+        if is_of_device(error):
+            leave(place, message)
+            log.error("device_failed", error=message, remedy="this worker ends; if it happens again, check the device")
+            self.broken = True
+            self.stopping.set()
+        elif is_out_of_memory(error):
+            release_memory()
+            leave(
+                kind,
+                f"the model does not fit in memory: {message}" if loading else message,
+                model=loading,
+                lasting=loading,
+            )
+            log.warning("does_not_fit", model_revision=shard_claim.model_revision_id, where=kind, error=message)
+        elif loading and isinstance(error, (ModelError, StorageError, OSError)):
+            leave(host, str(error), model=True)
+            log.warning("model_unusable_here", model_revision=shard_claim.model_revision_id, where=host, error=message)
+        else:
+            return False
+        return True
 
     def _store(self, shard_claim: claims.Claim, result: claims.ShardResult) -> bool:
         """Stores a result, waiting for a database in trouble; False when the claim is lost."""
@@ -378,24 +417,24 @@ class WorkerLoop:
 
     def _prepare_revisions(self) -> None:
         """Hashes the files of newly registered revisions, or asks their endpoints; what is unusable fails, and why."""
-        with read_session(self.engine) as session:
-            waiting = {
-                row.id: request_of(row)
-                for row in session.scalars(select(ModelRevision).where(ModelRevision.state == "registered"))
-            }
-        for revision_id, request in waiting.items():
-            files, problem = None, None
+        while not self.stopping.is_set():
+            with self._maintenance.transaction() as session:
+                lease = self.settings.lease_seconds
+                revision = preparation.next_to_prepare(session, self.id, lease, self._scopes)
+                if revision is None:
+                    return
+                revision_id, request = revision.id, request_of(revision)
             try:
                 files = inspect_files(request, self.settings)
             except (ShuffleboardError, OSError) as error:
                 problem = str(error)
+                with self._maintenance.transaction() as session:
+                    live = claims.worker_is_live()
+                    preparation.not_prepared(session, revision_id, self.id, self._scopes, live, problem)
                 log.warning("model_unusable", revision=revision_id, error=problem)
-            with write_session(self.engine) as session:
-                revision = session.get_one(ModelRevision, revision_id)
-                if files is not None:
-                    files.record(revision)
-                else:
-                    revision.state, revision.error = "failed", problem
+                continue
+            with self._maintenance.transaction() as session:
+                preparation.prepared(session, revision_id, files)
 
     def seal_complete(self, evaluation_id: int | None = None) -> None:
         """Seals every evaluation whose shards are all done, or only this one, and brings the boards up to date."""
@@ -473,6 +512,7 @@ class WorkerLoop:
                 token_budgets=self._budgets.document() or None,
             )
         )
+        preparation.keep_preparing(session, self.id, self.settings.lease_seconds)
         held = self._claim
         if held is not None and not claims.heartbeat(session, held, self.settings.lease_seconds):
             self._lost = held

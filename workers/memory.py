@@ -19,6 +19,17 @@ _SIGNS: Final = (
 )
 """What the errors of allocators say; torch raises a plain RuntimeError on the CPU and from some libraries."""
 
+_OF_DEVICE: Final = ("AcceleratorError", "EngineDeadError")
+_DEVICE_SIGNS: Final = (
+    "cuda error",
+    "cudnn error",
+    "cublas_status",
+    "cusparse_status",
+    "nccl error",
+    "hip error",
+    "ecc error",
+)
+"""What a device that has failed says, or the driver for it: nothing more can be computed in the process."""
 
 T = TypeVar("T")
 
@@ -36,6 +47,18 @@ def is_out_of_memory(error: BaseException) -> bool:
         if isinstance(one, MemoryError) or type(one).__name__ == "OutOfMemoryError":
             return True
         if isinstance(one, RuntimeError) and any(sign in str(one).lower() for sign in _SIGNS):
+            return True
+    return False
+
+
+def is_of_device(error: BaseException) -> bool:
+    """Whether an error, or what it was raised from, says that the device failed, other than for lack of memory."""
+    if is_out_of_memory(error):
+        return False
+    for one in _chain(error):
+        if type(one).__name__ in _OF_DEVICE:
+            return True
+        if isinstance(one, RuntimeError) and any(sign in str(one).lower() for sign in _DEVICE_SIGNS):
             return True
     return False
 

@@ -26,6 +26,7 @@ from registry.tables import Evaluation, ModelRevision
 from workers.asking import AskedModel, EndpointModel, LocalModel
 from workers.drafts import Drafts, without_nul
 from workers.fingerprint import package_versions
+from workers.memory import release_memory
 from workers.quiet import quiet_libraries
 from workers.written import Written
 
@@ -42,6 +43,10 @@ class Scorer(Protocol):
 
     def device(self) -> str:
         """The device as shown to users."""
+        ...
+
+    def place(self) -> str:
+        """What tells the device from others of its host."""
         ...
 
     def versions(self) -> dict[str, str]:
@@ -117,6 +122,15 @@ class TransformersScorer:
 
         device = choose_device(self._device_name)
         return torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
+
+    def place(self) -> str:
+        """`cpu`, or the GPU's own number, which stays the same whatever order a process sees them in."""
+        import torch
+
+        from workers.engine.loading import choose_device
+
+        device = choose_device(self._device_name)
+        return f"GPU {torch.cuda.get_device_properties(device).uuid}" if device.type == "cuda" else "cpu"
 
     def versions(self) -> dict[str, str]:
         """Package versions that could move a number."""
@@ -274,6 +288,7 @@ class TransformersScorer:
             return
         quiet_libraries()
         self.unload()
+        release_memory()  # or the next model's budget is what the last one has not given back yet
         started = time.perf_counter()
         self._model = self._endpoint(revision, engine) if revision.kind == "openai" else self._local(revision)
         self.loaded_model_revision_id = revision.id

@@ -258,6 +258,8 @@ def upgrade() -> None:
         sa.Column("thinking", postgresql.JSONB(none_as_null=True).with_variant(sa.Text(), "sqlite"), nullable=True),
         sa.Column("state", sa.Text(), nullable=False),
         sa.Column("error", sa.Text(), nullable=True),
+        sa.Column("prepared_by", sa.String(length=36), nullable=True),
+        sa.Column("prepare_until", sa.DateTime(timezone=True).with_variant(sa.Text(), "sqlite"), nullable=True),
         sa.Column("created_at", sa.DateTime(timezone=True).with_variant(sa.Text(), "sqlite"), nullable=False),
         sa.CheckConstraint(
             "kind IN ('huggingface', 'gguf', 'openai', 'external')", name=op.f("ck_model_revision_kind")
@@ -554,6 +556,7 @@ def upgrade() -> None:
         sa.Column("host", sa.Text(), nullable=False),
         sa.Column("pid", sa.Integer(), nullable=False),
         sa.Column("device", sa.Text(), nullable=False),
+        sa.Column("scopes", postgresql.JSONB(none_as_null=True).with_variant(sa.Text(), "sqlite"), nullable=False),
         sa.Column("versions", postgresql.JSONB(none_as_null=True).with_variant(sa.Text(), "sqlite"), nullable=False),
         sa.Column("loaded_model_revision_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True),
         sa.Column("queues", postgresql.JSONB(none_as_null=True).with_variant(sa.Text(), "sqlite"), nullable=True),
@@ -854,6 +857,24 @@ def upgrade() -> None:
     )
     op.create_index("ix_evaluation_question_question_id", "evaluation_question", ["question_id"], unique=False)
     op.create_index("ix_evaluation_question_shard_id", "evaluation_question", ["shard_id"], unique=False)
+    op.create_table(
+        "exclusion",
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("scope", sa.Text(), nullable=False),
+        sa.Column("model_revision_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True),
+        sa.Column("shard_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True),
+        sa.Column("lasting", sa.Boolean(), nullable=False),
+        sa.Column("error", sa.Text(), nullable=False),
+        sa.Column("created_at", sa.DateTime(timezone=True).with_variant(sa.Text(), "sqlite"), nullable=False),
+        sa.CheckConstraint("(model_revision_id IS NULL) <> (shard_id IS NULL)", name=op.f("ck_exclusion_of_one")),
+        sa.ForeignKeyConstraint(
+            ["model_revision_id"], ["model_revision.id"], name=op.f("fk_exclusion_model_revision_id")
+        ),
+        sa.ForeignKeyConstraint(["shard_id"], ["shard.id"], name=op.f("fk_exclusion_shard_id")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_exclusion")),
+    )
+    op.create_index("ix_exclusion_model_revision_id", "exclusion", ["model_revision_id"], unique=False)
+    op.create_index("ix_exclusion_shard_id", "exclusion", ["shard_id"], unique=False)
     op.create_table(
         "provider_batch",
         sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),

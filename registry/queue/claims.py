@@ -20,6 +20,7 @@ from sqlalchemy.orm import Session, aliased
 from registry import notices
 from registry.db import changed_one, database_now, insert_ignoring, registry_place
 from registry.digests import specification_digest
+from registry.queue import exclusions
 from registry.queue.generation import current
 from registry.queue.hints import hint_at
 from registry.queue.sampling import go_on
@@ -87,9 +88,11 @@ def claim(
     queues: Sequence[str],
     lease_seconds: float,
     loaded_model_revision_id: int | None = None,
+    scopes: Sequence[str] = (),
 ) -> Claim | None:
-    """Takes the best queued shard: of the loaded model first, then by priority, then the oldest.
+    """Takes the best queued shard: by priority, then of the loaded model, then the oldest.
 
+    scopes: the worker's; what an exclusion keeps from one of them is left to others.
     Returns None when there is nothing to do. Several workers never wait for each other (SKIP LOCKED); on SQLite the
     transaction is BEGIN IMMEDIATE and there is one writer at a time.
     """
@@ -97,8 +100,8 @@ def claim(
     chosen = session.execute(
         select(Shard.id, Shard.evaluation_id, Evaluation.model_revision_id, Shard.queue)
         .join(Evaluation, Evaluation.id == Shard.evaluation_id)
-        .where(_claimable(), Shard.queue.in_(queues))
-        .order_by(loaded, Evaluation.priority.desc(), Shard.id)
+        .where(_claimable(), Shard.queue.in_(queues), ~exclusions.excluded(scopes))
+        .order_by(Evaluation.priority.desc(), loaded, Shard.id)
         .limit(1)
         .with_for_update(of=Shard, skip_locked=True)
     ).first()
@@ -239,6 +242,21 @@ def hand_back(session: Session, shard_claim: Claim, wait_s: float = 0.0) -> bool
     return _update_held(session, shard_claim, state="queued", lease_until=None)
 
 
+def leave_to_others(
+    session: Session, shard_claim: Claim, scope: str, error: str, *, model: bool = False, lasting: bool = False
+) -> bool:
+    """Returns a shard that could not be scored for a reason of the worker's own: no failure of the shard.
+
+    scope: what the reason is about, one of the worker's. model: it holds for whatever else the model is asked.
+    lasting: trying again there is of no use. False: the claim was lost.
+    """
+    if not hand_back(session, shard_claim):
+        return False
+    of_what = {"model_revision_id": shard_claim.model_revision_id} if model else {"shard_id": shard_claim.shard_id}
+    exclusions.exclude(session, scope, error, lasting=lasting, **of_what)
+    return True
+
+
 def hand_back_all(session: Session, worker_id: str) -> int:
     """Returns whatever a worker holds; how many shards that were.
 
@@ -291,7 +309,8 @@ def reconcile(session: Session) -> None:
         .join(Evaluation, Evaluation.id == Shard.evaluation_id)
         .where(Shard.state == "failed", Evaluation.state.in_(("queued", "running")))
     )
-    for evaluation_id in session.scalars(with_parked.distinct()).all():
+    unservable = exclusions.fail_unservable(session, worker_is_live(), MAX_FAILURES, BACK_OFF_SECONDS)
+    for evaluation_id in unservable.union(session.scalars(with_parked.distinct())):
         settle(session, evaluation_id)
 
 

@@ -14,7 +14,7 @@ from registry.errors import NotFoundError, ProtocolError, QueueError, UsageError
 from registry.lookups import find_evaluation, find_revision, find_version, stands
 from registry.prompting.protocols import RECORDED, find_definition, store_protocol
 from registry.prompting.variants import VariantSetDefinition, parse_variants, repeats, stored_variants
-from registry.queue import rounds, sampling
+from registry.queue import exclusions, rounds, sampling
 from registry.queue.hints import hint_at
 from registry.queue.planning import SHARD_PROMPTS, plan_questions, plan_shards, require_sample, store_shards
 from registry.queue.thinking import shown_by_server, shown_by_template, why_not_honoured
@@ -446,6 +446,7 @@ def move(session: Session, evaluation_id: int, action: str) -> Evaluation:
         )
     if action == "retry":
         rounds.check_retry(session, evaluation)
+        exclusions.forget(session, evaluation)
         session.execute(
             of_evaluation.where(Shard.state.in_(("failed", "cancelled", "queued"))).values(
                 state="queued", failures=0, crashes=0, error=None, not_before=None

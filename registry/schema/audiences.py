@@ -160,6 +160,7 @@ CLOSED: Final = frozenset(
         "browser_session",
         "budget",
         "draft",
+        "exclusion",
         "notice",
         "provider_batch",
         "rate_limit",

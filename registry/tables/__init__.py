@@ -183,6 +183,10 @@ class ModelRevision(Base):
     loaded here, and for a server that shows nothing."""
     state: Mapped[str] = mapped_column(Text, default="registered")
     error: Mapped[str | None] = mapped_column(Text)
+    prepared_by: Mapped[str | None] = mapped_column(String(36))
+    """The worker that downloads and hashes its files, so that no other does. NULL: none does."""
+    prepare_until: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    """Until when it is expected to, by the database's clock; then another may."""
     created_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
 
     model: Mapped[Model] = relationship(back_populates="revisions")
@@ -261,6 +265,8 @@ class Worker(Base):
     host: Mapped[str] = mapped_column(Text)
     pid: Mapped[int] = mapped_column(Integer)
     device: Mapped[str] = mapped_column(Text)
+    scopes: Mapped[Any] = mapped_column(JsonDocument, default=list)
+    """What an exclusion may name to be about this worker: its kind of device, its host, its device."""
     versions: Mapped[Any] = mapped_column(JsonDocument)
     """Package to version; `shuffleboard` with its commit."""
     loaded_model_revision_id: Mapped[int | None] = mapped_column(ForeignKey("model_revision.id"))
@@ -475,6 +481,30 @@ class Shard(Base):
     finished_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
 
     evaluation: Mapped[Evaluation] = relationship()
+
+
+class Exclusion(Base):
+    """Work that a kind of device, a host or one device has shown that it cannot do, and that is left to the others.
+
+    Either of a model revision as a whole or of one shard.
+    """
+
+    __tablename__ = "exclusion"
+    __table_args__ = (
+        CheckConstraint("(model_revision_id IS NULL) <> (shard_id IS NULL)", name="of_one"),
+        Index("ix_exclusion_model_revision_id", "model_revision_id"),
+        Index("ix_exclusion_shard_id", "shard_id"),
+    )
+
+    id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    scope: Mapped[str] = mapped_column(Text)
+    """One of the worker's `scopes`."""
+    model_revision_id: Mapped[int | None] = mapped_column(ForeignKey("model_revision.id"))
+    shard_id: Mapped[int | None] = mapped_column(ForeignKey("shard.id"))
+    lasting: Mapped[bool] = mapped_column(Boolean)
+    """Whether trying again there is of no use, as where the memory is too small."""
+    error: Mapped[str] = mapped_column(Text)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
 
 
 class EvaluationQuestion(Base):

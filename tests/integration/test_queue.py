@@ -146,7 +146,7 @@ def test_a_claimer_passes_by_a_shard_that_another_is_just_claiming(postgresql_da
         pytest.param(None, (0, 0), 0, id="the oldest without anything else"),
         pytest.param(None, (0, 5), 1, id="priority before age"),
         pytest.param(1, (0, 0), 1, id="the loaded model before age"),
-        pytest.param(0, (0, 5), 0, id="the loaded model before priority"),
+        pytest.param(0, (0, 5), 1, id="priority before the loaded model"),
     ],
 )
 def test_the_best_shard_is_claimed_first(

@@ -118,12 +118,12 @@ def test_a_failing_shard_is_parked_with_its_error_while_the_others_are_scored(
 
     def trip(item: ShardPrompt) -> None:
         if item.question.external_id == "q1":
-            raise MemoryError("no room for 4 tokens")
+            raise ValueError("no such token")
 
     logs = run(engine, FakeScorer(before_prompt=trip))
     assert shard_rows(engine, "state", "failures", "crashes", "error") == [
         ("done", 0, 0, None),
-        ("failed", 3, 0, "MemoryError: no room for 4 tokens"),
+        ("failed", 3, 0, "ValueError: no such token"),
         ("done", 0, 0, None),
     ]
     assert state(engine, evaluation_id) == "failed"

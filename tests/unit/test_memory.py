@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from workers.memory import MINIMUM_TOKENS, TokenBudgets, is_out_of_memory
+from workers.memory import MINIMUM_TOKENS, TokenBudgets, is_of_device, is_out_of_memory
 
 MODEL, OTHER = 1, 2
 
@@ -95,3 +95,22 @@ def test_smaller_batches_are_not_tried_while_the_model_itself_could_not_be_loade
         budgets.run(scorer, MODEL, scorer.score)
     assert scorer.tried == [4096]
     assert budgets.document() == {}
+
+
+@pytest.mark.parametrize(
+    ("error", "of_device"),
+    [
+        (RuntimeError("CUDA error: an illegal memory access was encountered"), True),
+        (RuntimeError("CUDA error: uncorrectable ECC error encountered"), True),
+        (RuntimeError("cuDNN error: CUDNN_STATUS_EXECUTION_FAILED"), True),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling cublasCreate(handle)"), False),
+        (RuntimeError("CUDA out of memory. Tried to allocate 20.00 MiB"), False),
+        (RuntimeError("shapes do not match"), False),
+        (ValueError("CUDA error"), False),
+    ],
+)
+def test_an_error_of_the_device_is_told_from_others(error: Exception, of_device: bool) -> None:
+    assert is_of_device(error) == of_device
+    wrapped = ValueError("cannot score")
+    wrapped.__cause__ = error
+    assert is_of_device(wrapped) == of_device

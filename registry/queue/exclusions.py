@@ -1,0 +1,119 @@
+"""Exclusions: what a kind of device, a host or one device has shown that it cannot do is left to the others.
+
+A model whose weights do not fit in one kind of GPU fits in another; a full disk and a defective card are no fault of a
+shard. The work waits for a worker that may do it. Where every live worker of its queue is excluded there is none, and
+the shard fails with the error: at once if trying again is of no use, else as any failure does, by its count.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from sqlalchemy import ColumnElement, and_, delete, false, insert, or_, select, update
+from sqlalchemy.orm import Session
+
+from registry.db import database_now
+from registry.tables import Evaluation, Exclusion, ModelRevision, Shard, Worker
+
+LASTS_SECONDS: Final = 3600.0
+"""Afterwards it is tried again: a disk has been tidied, memory is free, a card was replaced."""
+
+
+def scopes_of(host: str, device: str, place: str) -> list[str]:
+    """What can be said of a worker: its kind of device, which for a CPU is its host's memory; its host; its device.
+
+    place: what tells a device from others of its host.
+    """
+    kind = f"memory of {host}" if device == "cpu" else device
+    return [kind, f"host {host}", f"{place} of {host}"]
+
+
+def exclude(
+    session: Session,
+    scope: str,
+    error: str,
+    *,
+    model_revision_id: int | None = None,
+    shard_id: int | None = None,
+    lasting: bool = False,
+) -> None:
+    """Leaves a model revision, or one shard, to workers that this scope does not hold for."""
+    row = {"scope": scope, "error": error, "lasting": lasting}
+    session.execute(insert(Exclusion).values(row | {"model_revision_id": model_revision_id, "shard_id": shard_id}))
+
+
+def excluded(scopes: Sequence[str]) -> ColumnElement[bool]:
+    """Whether a worker of these scopes leaves the shard to others; for queries of shards with their evaluation."""
+    if not scopes:
+        return false()
+    of_it = or_(Exclusion.shard_id == Shard.id, Exclusion.model_revision_id == Evaluation.model_revision_id)
+    return select(Exclusion.id).where(of_it, _holds(), Exclusion.scope.in_(scopes)).exists()
+
+
+def excluded_models(scopes: Sequence[str]) -> ColumnElement[bool]:
+    """The same for queries of model revisions."""
+    of_it = Exclusion.model_revision_id == ModelRevision.id
+    return select(Exclusion.id).where(of_it, _holds(), Exclusion.scope.in_(scopes)).exists()
+
+
+def _holds() -> ColumnElement[bool]:
+    return Exclusion.created_at > database_now(-LASTS_SECONDS)
+
+
+def forget(session: Session, evaluation: Evaluation) -> None:
+    """Lets every worker try the evaluation again."""
+    shards = select(Shard.id).where(Shard.evaluation_id == evaluation.id)
+    of_it = or_(Exclusion.shard_id.in_(shards), Exclusion.model_revision_id == evaluation.model_revision_id)
+    session.execute(delete(Exclusion).where(of_it).execution_options(synchronize_session=False))
+
+
+def fail_unservable(session: Session, live: ColumnElement[bool], most_failures: int, wait_s: float) -> set[int]:
+    """Counts a failure of what every live worker is excluded from; the evaluations that this may have ended.
+
+    Where no worker of a queue is alive, what waits there goes on waiting.
+    """
+    found = select(Exclusion.model_revision_id, Exclusion.shard_id).where(_holds()).distinct()
+    excluded_work = session.execute(found).all()
+    if not excluded_work:
+        return set()
+    workers = [(set(row.queues or ()), list(row.scopes)) for row in session.scalars(select(Worker).where(live))]
+    touched: set[int] = set()
+    for model_revision_id, shard_id in excluded_work:
+        of_it = Exclusion.shard_id == shard_id if shard_id else Exclusion.model_revision_id == model_revision_id
+        reasons = session.scalars(select(Exclusion).where(of_it, _holds()).order_by(Exclusion.id)).all()
+        queued = _queued(shard_id, model_revision_id)
+        for queue in session.scalars(select(Shard.queue).where(queued).distinct()).all():
+            serving = [set(scopes) for queues, scopes in workers if queue in queues]
+            covering = {reason.scope for reason in reasons}
+            if not serving or any(not scopes & covering for scopes in serving):
+                continue
+            touched |= _count_failure(session, and_(queued, Shard.queue == queue), reasons, most_failures, wait_s)
+    return touched
+
+
+def _queued(shard_id: int | None, model_revision_id: int | None) -> ColumnElement[bool]:
+    going_on = select(Evaluation.id).where(Evaluation.state.in_(("queued", "running")))
+    if shard_id is not None:
+        return and_(Shard.state == "queued", Shard.id == shard_id, Shard.evaluation_id.in_(going_on))
+    of_model = going_on.where(Evaluation.model_revision_id == model_revision_id)
+    return and_(Shard.state == "queued", Shard.evaluation_id.in_(of_model))
+
+
+def _count_failure(
+    session: Session, shards: ColumnElement[bool], reasons: Sequence[Exclusion], most_failures: int, wait_s: float
+) -> set[int]:
+    touched = set(session.scalars(select(Shard.evaluation_id).where(shards).distinct()))
+    error = f"{reasons[-1].scope}: {reasons[-1].error}"[:2000]
+    if all(reason.lasting for reason in reasons):
+        session.execute(update(Shard).where(shards).values(state="failed", error=error))
+        return touched
+    session.execute(
+        update(Shard)
+        .where(shards, Shard.failures + 1 >= most_failures)
+        .values(state="failed", failures=Shard.failures + 1, error=error)
+    )
+    session.execute(
+        update(Shard).where(shards).values(failures=Shard.failures + 1, error=error, not_before=database_now(wait_s))
+    )
+    tried_again = [reason.id for reason in reasons if not reason.lasting]
+    session.execute(delete(Exclusion).where(Exclusion.id.in_(tried_again)))
+    return touched

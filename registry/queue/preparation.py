@@ -1,0 +1,70 @@
+"""Preparing a registered model: one worker downloads and hashes its files, and says whether they can be used."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from sqlalchemy import ColumnElement, and_, delete, or_, select, update
+from sqlalchemy.orm import Session
+
+from registry.db import changed_one, database_now
+from registry.queue import exclusions
+from registry.revisions.store import ModelFiles
+from registry.tables import Exclusion, ModelRevision, Worker
+
+MOST_HOSTS: Final = 3
+"""After so many hosts could not prepare a model, it counts as unusable."""
+
+
+def next_to_prepare(
+    session: Session, worker_id: str, lease_seconds: float, scopes: Sequence[str]
+) -> ModelRevision | None:
+    """The oldest revision that no worker prepares, which this one then does; None where there is none."""
+    free = and_(
+        ModelRevision.state == "registered",
+        or_(ModelRevision.prepare_until.is_(None), ModelRevision.prepare_until < database_now()),
+        ~exclusions.excluded_models(scopes),
+    )
+    query = select(ModelRevision).where(free).order_by(ModelRevision.id).limit(1)
+    revision = session.scalars(query.with_for_update(of=ModelRevision, skip_locked=True)).first()
+    if revision is not None:
+        revision.prepared_by, revision.prepare_until = worker_id, database_now(lease_seconds)
+    return revision
+
+
+def keep_preparing(session: Session, worker_id: str, lease_seconds: float) -> None:
+    """Extends what a live worker has taken on: a download may take an hour."""
+    own = and_(ModelRevision.prepared_by == worker_id, ModelRevision.state == "registered")
+    session.execute(update(ModelRevision).where(own).values(prepare_until=database_now(lease_seconds)))
+
+
+def prepared(session: Session, revision_id: int, files: ModelFiles) -> None:
+    """Makes a revision usable."""
+    revision = session.get_one(ModelRevision, revision_id)
+    files.record(revision)
+    revision.error = revision.prepared_by = revision.prepare_until = None
+
+
+def not_prepared(
+    session: Session, revision_id: int, worker_id: str, scopes: Sequence[str], live: ColumnElement[bool], problem: str
+) -> bool:
+    """Leaves a revision to other hosts, or gives it up where none is left; whether it was given up.
+
+    Only of the worker that prepares it, and only while nobody else has made it usable.
+    """
+    held = update(ModelRevision).where(
+        ModelRevision.id == revision_id,
+        ModelRevision.prepared_by == worker_id,
+        ModelRevision.state == "registered",
+    )
+    if not changed_one(session, held.values(prepared_by=None, prepare_until=None)):
+        return False
+    host = scopes[1]
+    exclusions.exclude(session, host, problem, model_revision_id=revision_id)
+    tried = set(session.scalars(select(Exclusion.scope).where(Exclusion.model_revision_id == revision_id)))
+    hosts = {row[1] for row in session.scalars(select(Worker.scopes).where(live)) if row}
+    if hosts - tried and len(tried) < MOST_HOSTS:
+        return False
+    session.execute(update(ModelRevision).where(ModelRevision.id == revision_id).values(state="failed", error=problem))
+    # When somebody asks again, every host may try again.
+    session.execute(delete(Exclusion).where(Exclusion.model_revision_id == revision_id))
+    return True
