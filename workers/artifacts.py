@@ -2,7 +2,7 @@
 
 import json
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +12,7 @@ from registry.digests import sha256_file, sha256_text, specification_digest
 from registry.errors import IngestError, ModelError
 from registry.files.documents import read_document
 from registry.files.hub import Source, cached_folder, download
+from registry.files.remembered import remembered_sha256
 from registry.files.toml import read_definition
 from registry.lookups import is_hub_name
 from registry.names import split_reference
@@ -37,10 +38,15 @@ ADAPTER_FILES: Final = ("adapter_config.json", "adapter_model.safetensors")
 ADAPTER_PATTERNS: Final = (*ADAPTER_FILES, "tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
 CONVERSION_VERSION: Final = 1
 
+DigestOf = Callable[[Path], str]
+"""How a file is hashed: as remembered, or by reading it."""
+
 _DIGESTS: Final = ("weights_digest", "tokenizer_digest")
 
 
-def inspect_files(request: RevisionRequest, settings: Settings | None = None) -> ModelFiles:
+def inspect_files(
+    request: RevisionRequest, settings: Settings | None = None, digest_of: DigestOf = remembered_sha256
+) -> ModelFiles:
     """Hashes the files that a checked request names; downloads them first where it names a hub model.
 
     A model on an endpoint has no files that could be hashed: its server is asked whether it has it.
@@ -52,16 +58,18 @@ def inspect_files(request: RevisionRequest, settings: Settings | None = None) ->
 
         return inspect_endpoint(request, settings or get_settings())
     if request.kind == "gguf":
-        return _gguf_files(Path(request.location))
+        return _gguf_files(Path(request.location), digest_of)
     folder, commit = resolve_folder(request.location, request.revision)
     _check_checkpoint(folder, request)
-    files = _folder_files(folder, commit)
-    return files if request.adapter is None else _with_adapter(files, folder, request.location, request.adapter)
+    files = _folder_files(folder, commit, digest_of)
+    if request.adapter is None:
+        return files
+    return _with_adapter(files, folder, request.location, request.adapter, digest_of)
 
 
 def check_files(revision: ModelRevision, settings: Settings) -> None:
-    """Raises ModelError when the model's files are not the ones that were registered, or scored."""
-    files = inspect_files(request_of(revision), settings)
+    """Raises ModelError when the model's files, read in full, are not the ones that were registered, or scored."""
+    files = inspect_files(request_of(revision), settings, sha256_file)
     for name in _DIGESTS:
         if getattr(files, name) != getattr(revision, name):
             raise ModelError(
@@ -116,7 +124,7 @@ def resolve_adapter(adapter: str) -> tuple[Path, str | None]:
     return Path(check_adapter(str(snapshot.files[0][1].parent))), snapshot.commit
 
 
-def _with_adapter(base: ModelFiles, folder: Path, location: str, adapter: str) -> ModelFiles:
+def _with_adapter(base: ModelFiles, folder: Path, location: str, adapter: str, digest_of: DigestOf) -> ModelFiles:
     """The files of a base with those of an adapter, which must fit it."""
     quiet_libraries()
     from workers.engine.adapters import AdapterFiles
@@ -135,7 +143,7 @@ def _with_adapter(base: ModelFiles, folder: Path, location: str, adapter: str) -
                 "both have the same weights, correct base_model_name_or_path in its adapter_config.json"
             )
     _check_vocabulary(adapter, own, folder)
-    digest = _adapter_digest(own)
+    digest = _adapter_digest(own, digest_of)
     return replace(
         base,
         weights_digest=specification_digest({"base": base.weights_digest, "adapter": digest}),
@@ -146,8 +154,8 @@ def _with_adapter(base: ModelFiles, folder: Path, location: str, adapter: str) -
     )
 
 
-def _adapter_digest(folder: Path) -> str:
-    return _digest_of_files([folder / name for name in ADAPTER_FILES])
+def _adapter_digest(folder: Path, digest_of: DigestOf = remembered_sha256) -> str:
+    return _digest_of_files([folder / name for name in ADAPTER_FILES], digest_of)
 
 
 def _check_vocabulary(adapter: str, folder: Path, base: Path) -> None:
@@ -170,13 +178,13 @@ def _check_vocabulary(adapter: str, folder: Path, base: Path) -> None:
         )
 
 
-def _digest_of_files(files: list[Path]) -> str:
-    return specification_digest({file.name: sha256_file(file) for file in files})
+def _digest_of_files(files: list[Path], digest_of: DigestOf) -> str:
+    return specification_digest({file.name: digest_of(file) for file in files})
 
 
-def _folder_files(folder: Path, commit: str | None) -> ModelFiles:
-    tokenizer = [folder / name for name in TOKENIZER_FILES if (folder / name).is_file()]
-    return ModelFiles(_weights_digest(folder), _digest_of_files(tokenizer), _chat_template(folder), commit)
+def _folder_files(folder: Path, commit: str | None, digest_of: DigestOf) -> ModelFiles:
+    tokenizer = _digest_of_files([folder / name for name in TOKENIZER_FILES if (folder / name).is_file()], digest_of)
+    return ModelFiles(_weights_digest(folder, digest_of), tokenizer, _chat_template(folder), commit)
 
 
 def _chat_template(folder: Path) -> str | None:
@@ -197,13 +205,13 @@ def _chat_template(folder: Path) -> str | None:
     return template
 
 
-def _gguf_files(path: Path) -> ModelFiles:
+def _gguf_files(path: Path, digest_of: DigestOf) -> ModelFiles:
     """Digests of a GGUF file: the whole file for the weights, its tokenizer fields for the tokenizer."""
     fields = _gguf_fields(Path(check_location("gguf", str(path))))
     tokenizer = {key: value for key, value in fields.items() if key.startswith("tokenizer.")}
     template = tokenizer.pop("tokenizer.chat_template", None)
     text = json.dumps(tokenizer, sort_keys=True, ensure_ascii=False, default=repr)
-    return ModelFiles(sha256_file(path), sha256_text(text), template)
+    return ModelFiles(digest_of(path), sha256_text(text), template)
 
 
 def _gguf_fields(path: Path) -> dict[str, Any]:
@@ -238,7 +246,7 @@ def model_folder(revision: ModelRevision, home: Path) -> Path:
             _check_digest(revision, _weights_digest(folder))
         return folder
     source = Path(revision.location)
-    _check_digest(revision, sha256_file(Path(check_location("gguf", str(source)))))
+    _check_digest(revision, remembered_sha256(Path(check_location("gguf", str(source)))))
     folder = home / "models" / f"{revision.weights_digest}-v{CONVERSION_VERSION}"
     if not folder.is_dir():
         convert_gguf(source, folder)
@@ -278,8 +286,8 @@ def _cached_folder(revision: ModelRevision) -> Path | None:
     return folder
 
 
-def _weights_digest(folder: Path) -> str:
-    return _digest_of_files([folder / "config.json", *sorted(folder.glob("*.safetensors"))])
+def _weights_digest(folder: Path, digest_of: DigestOf = remembered_sha256) -> str:
+    return _digest_of_files([folder / "config.json", *sorted(folder.glob("*.safetensors"))], digest_of)
 
 
 def _own_digest(revision: ModelRevision) -> str | None:

@@ -10,7 +10,6 @@ from registry.prompting.thoughts import Markers, Output, Thinking, divide, marke
 from registry.queue.claims import Claim
 from registry.results.prompts import ShardPrompt
 from workers.errors import EngineError
-from workers.fingerprint import driver_version
 from workers.thoughts import (
     closing_of,
     family_opened,
@@ -198,15 +197,14 @@ class LocalModel:
                 "generation": effective_parameters(self._loaded, definition["generation"]),
                 "markers": markers_of(definition).digest,
             }
-        device = self._loaded.device
-        if device.type == "cuda":
-            settings |= {"driver": driver_version(), "cuda": torch.version.cuda}
         if self._loaded.adapter is not None:
             settings |= {"adapter": self._loaded.adapter, "peft": version("peft")}
+        settings |= {"dtype": self._loaded.dtype, "quantisation": self._loaded.quantisation}
+        device = self._loaded.device
+        if device.type == "cuda":  # the host's threads, instructions and driver compute nothing there
+            return settings | {"device": torch.cuda.get_device_name(device), "cuda": torch.version.cuda}
         return settings | {
-            "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
-            "dtype": self._loaded.dtype,
-            "quantisation": self._loaded.quantisation,
+            "device": "cpu",
             "threads": torch.get_num_threads(),
             "cpu_capability": torch.backends.cpu.get_cpu_capability(),
         }

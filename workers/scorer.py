@@ -25,7 +25,7 @@ from registry.settings import get_settings
 from registry.tables import Evaluation, ModelRevision
 from workers.asking import AskedModel, EndpointModel, LocalModel
 from workers.drafts import Drafts, without_nul
-from workers.fingerprint import package_versions
+from workers.fingerprint import driver_version, package_versions
 from workers.memory import release_memory
 from workers.quiet import quiet_libraries
 from workers.written import Written
@@ -133,8 +133,8 @@ class TransformersScorer:
         return f"GPU {torch.cuda.get_device_properties(device).uuid}" if device.type == "cuda" else "cpu"
 
     def versions(self) -> dict[str, str]:
-        """Package versions that could move a number."""
-        return package_versions()
+        """Package versions that could move a number; on a GPU its driver too."""
+        return package_versions() | ({} if self.place() == "cpu" else {"driver": driver_version() or "unknown"})
 
     def score(self, engine: Engine, claim: Claim, should_stop: Callable[[], bool]) -> ShardResult:
         """Builds the shard's prompts, loads its model if another is loaded, and asks it what was not asked before."""

@@ -15,9 +15,9 @@ from json import JSONDecodeError
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
-from registry.digests import sha256_file
 from registry.errors import IngestError, ModelError, ShuffleboardError
 from registry.files.attended import PASSING, HubError, RefusedError, attended, say
+from registry.files.remembered import remembered_sha256
 from registry.files.storage import explained
 from registry.logs import log
 
@@ -149,7 +149,7 @@ def _unlike(item: "RepoSibling", path: Path) -> str | None:
     if item.size is not None and size != item.size:
         return f"has {size} bytes, and the hub lists {item.size}"
     if item.lfs is not None:
-        same = sha256_file(path) == item.lfs.sha256
+        same = remembered_sha256(path) == item.lfs.sha256
     elif _COMMIT.fullmatch(item.blob_id or "") is not None:
         same = _git_digest(path) == item.blob_id
     else:

@@ -3,11 +3,15 @@
 import signal
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Sequence
+from typing import Final
 
 import click
 
 from registry.files.attended import tell_to
+from registry.logs import log
 from registry.queue.broker import require_admission
 from registry.tables import QUEUES
 from shuffleboard.cli.common import engine_when_reachable, settings_of
@@ -16,6 +20,12 @@ from workers.loop import UNLOAD_SECONDS, WorkerLoop
 from workers.quiet import quiet_libraries
 from workers.scorer import ENGINES, TransformersScorer
 from workers.stopping import leave_in_time, stop_on_signals
+
+FIRST_PAUSE_SECONDS: Final = 1.0
+LONGEST_PAUSE_SECONDS: Final = 300.0
+"""Between two starts of a worker that fails."""
+MOST_STARTS: Final = 3
+"""Of a worker that somebody waits for."""
 
 
 @click.group(
@@ -116,17 +126,49 @@ def worker(
 
 
 def _one_process_each(devices: Sequence[str], options: Sequence[str]) -> int:
-    """Runs a worker for each device, and stops them all when it is stopped; 1 if one of them failed.
+    """Runs a worker for each device, and starts one again that failed; stops them all when it is stopped.
 
+    Returns 0 once all have ended as they should. A worker that keeps failing is started more and more rarely, and the
+    others go on; with `--until-idle` it is given up after MOST_STARTS, and the result is 1.
     Separate processes rather than forks: a process forked after importing torch hangs. This one does not import it.
     """
     command = [sys.executable, "-m", "shuffleboard.cli", "worker", *options]
-    running = [subprocess.Popen([*command, "--device", device]) for device in devices]  # noqa: S603 - our own command
+    stopping = threading.Event()
+    running: list[subprocess.Popen[bytes]] = []
+    failed: list[str] = []
+
+    def keep(device: str) -> None:
+        pause = FIRST_PAUSE_SECONDS
+        for start in range(1, sys.maxsize):
+            began = time.monotonic()
+            process = subprocess.Popen([*command, "--device", device])  # noqa: S603 - our own command
+            running.append(process)
+            if stopping.is_set():
+                process.terminate()
+            status = process.wait()
+            running.remove(process)
+            if status == 0 or stopping.is_set():
+                break
+            if "--until-idle" in options and start == MOST_STARTS:
+                break
+            pause = FIRST_PAUSE_SECONDS if time.monotonic() - began > LONGEST_PAUSE_SECONDS else pause
+            log.error("worker_of_device_ended", device=device, status=status, starts_again_in_s=pause)
+            stopping.wait(pause)
+            pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+        if status != 0 and not stopping.is_set():
+            failed.append(device)
 
     def stop(*_: object) -> None:
-        for process in running:
+        stopping.set()
+        for process in tuple(running):
             process.terminate()
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
-    return max(1 if process.wait() else 0 for process in running)
+    keepers = [threading.Thread(target=keep, args=(device,), name=device) for device in devices]
+    for keeper in keepers:
+        keeper.start()
+    for keeper in keepers:
+        while keeper.is_alive():
+            keeper.join(0.2)  # signals are handled in between
+    return 1 if failed else 0

@@ -460,11 +460,14 @@ main()
             eventually(lambda: len(alive()) == 2, "both workers are alive")
             assert {row.device for row in alive()} == {"cpu"}
             assert parent.pid not in {row.pid for row in alive()}
+            killed = alive()[0].pid
+            os.kill(killed, signal.SIGKILL)
+            eventually(lambda: len(alive()) == 3, "one that died is started again")
             assert terminate(parent) == 0
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(parent.pid, signal.SIGKILL)
-    assert alive() == []
+    assert [row.pid for row in alive()] == [killed]
 
 
 # Frozen transactions
