@@ -17,7 +17,7 @@ MESSAGE ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo services peer test test-long spec fuzz chaos deploy-check gpu test-servers docs migration bench bench-peers bench-import bench-statistics bench-precision bench-web bench-db bench-workers bench-gpu screenshots check format constraints lock sbom audit clean
+.PHONY: help setup demo services peer test test-long spec fuzz chaos deploy-check gpu test-servers docs migration bench bench-peers bench-import bench-statistics bench-precision bench-web bench-db bench-workers screenshots check format constraints lock sbom audit clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -124,10 +124,6 @@ bench-db: setup services ## Grow a database by millions of predictions: size, im
 
 bench-workers: setup services ## Let 10 to 200 workers claim, beat and store on one database (ARGS=...)
 	$(BIN)/python -m tests.bench.bench_workers $(ARGS)
-
-bench-gpu: setup ## Score prompts on a GPU by the trie and in plain batches (ARGS=...)
-	$(BIN)/python -m tests.bench.bench_gpu --write-prompts build/bench/prompts.jsonl
-	$(BIN)/python -m tests.bench.bench_gpu $(ARGS)
 
 screenshots: setup services ## Take the pictures of docs/images again
 	$(BIN)/python -m docs.screenshots

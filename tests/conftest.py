@@ -157,7 +157,6 @@ SLOWEST = (
     "engine/test_trie_engine.py",
     "operations/test_many_hosts.py",
     "operations/test_wheel.py",
-    "bench/test_bench_gpu.py",
 )
 """Files that take longest. Order matters little but for the last of them: a process may be left alone with it."""
 

@@ -1,6 +1,6 @@
 """One model, loaded here or on an endpoint, asked a shard's prompts."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -21,7 +21,8 @@ from workers.thoughts import (
 from workers.written import Keep, ShouldStop, WritingSpeed, Written, forget
 
 if TYPE_CHECKING:
-    from workers.engine import Generated, ThoughtLimit
+    from workers.engine import Generated, GenerationPrompt, ThoughtLimit
+    from workers.engine.generation import Counted
 
 
 class Scores(Protocol):
@@ -126,11 +127,8 @@ class LocalModel:
         keep: Keep = forget,
     ) -> tuple[list[Written], int, int]:
         """What the model writes after each prompt."""
-        from workers.engine import GenerationPrompt, cache_tokens, generate_counted
-        from workers.engine.trie_engine import BUDGET_TOKENS
+        from workers.engine import GenerationPrompt
 
-        kind = self._loaded.device.type
-        budget = cache_tokens(self._loaded) * self.budget_tokens // BUDGET_TOKENS[kind]
         generation, markers = definition["generation"], markers_of(definition)
         thinking = thinking_of(generation)
         texts = [self._text(item.prompt, template_arguments(thinking)) for item in items]
@@ -159,19 +157,35 @@ class LocalModel:
             found[place] = Written(output, text.tokens, thought, speed.ended(text.tokens))
             keep(place, found[place])
 
-        texts_written, counted = generate_counted(
-            self._loaded,
-            prompts,
-            generation,
-            budget_tokens=budget,
-            should_stop=should_stop,
-            kept_special=partial(marks_thoughts, markers=markers),
-            done=done,
-            stepped=speed.step,
-        )
+        special = partial(marks_thoughts, markers=markers)
+        texts_written, counted = self._continued(prompts, generation, should_stop, special, done, speed.step)
         tokens = sum(text.tokens for text in texts_written)
         written = [found[place] for place in range(len(items))]
         return written, counted.prompts + tokens, counted.computed + tokens
+
+    def _continued(
+        self,
+        prompts: "Sequence[GenerationPrompt]",
+        generation: Mapping[str, Any],
+        should_stop: ShouldStop,
+        kept_special: Callable[[str], bool],
+        done: "Callable[[int, Generated], None]",
+        stepped: Callable[[int], None],
+    ) -> "tuple[list[Generated], Counted]":
+        """See `generate_counted`."""
+        from workers.engine import cache_tokens, generate_counted
+        from workers.engine.trie_engine import BUDGET_TOKENS
+
+        return generate_counted(
+            self._loaded,
+            prompts,
+            generation,
+            budget_tokens=cache_tokens(self._loaded) * self.budget_tokens // BUDGET_TOKENS[self._loaded.device.type],
+            should_stop=should_stop,
+            kept_special=kept_special,
+            done=done,
+            stepped=stepped,
+        )
 
     def _check_samples(self, generation: Mapping[str, Any]) -> None:
         """Raises EngineError for repeats of a model whose own configuration does not sample."""
@@ -191,9 +205,7 @@ class LocalModel:
 
         settings: dict[str, object] = self._engine.settings()
         if "generation" in definition:
-            settings = {
-                "engine": "transformers-generate",
-                "budget_tokens": self.budget_tokens,
+            settings = self._writing_settings() | {
                 "generation": effective_parameters(self._loaded, definition["generation"]),
                 "markers": markers_of(definition).digest,
             }
@@ -208,6 +220,9 @@ class LocalModel:
             "threads": torch.get_num_threads(),
             "cpu_capability": torch.backends.cpu.get_cpu_capability(),
         }
+
+    def _writing_settings(self) -> dict[str, object]:
+        return {"engine": "transformers-generate", "budget_tokens": self.budget_tokens}
 
     def tokens(self, item: ShardPrompt) -> int:
         """Tokens of a prompt."""
@@ -224,6 +239,36 @@ class LocalModel:
             return prompt.text
         opened = turns.pop()["content"] if turns[-1]["role"] == "assistant" else ""
         return render_chat(self._loaded, turns, open_with=opened, told=told or {})
+
+
+class VllmModel(LocalModel):
+    """A model in this host's vLLM: tokenised, rendered and read here, computed there."""
+
+    def _continued(
+        self,
+        prompts: "Sequence[GenerationPrompt]",
+        generation: Mapping[str, Any],
+        should_stop: ShouldStop,
+        kept_special: Callable[[str], bool],
+        done: "Callable[[int, Generated], None]",
+        stepped: Callable[[int], None],
+    ) -> "tuple[list[Generated], Counted]":
+        def ended(place: int, text: "Generated") -> None:
+            stepped(text.tokens)
+            done(place, text)
+
+        written: tuple[list[Generated], Counted] = self._engine.write(
+            prompts, generation, should_stop=should_stop, kept_special=kept_special, done=ended
+        )
+        return written
+
+    def _writing_settings(self) -> dict[str, object]:
+        settings: dict[str, object] = self._engine.settings()
+        return settings
+
+    def close(self) -> None:
+        """Ends vLLM."""
+        self._engine.close()
 
 
 class EndpointModel:

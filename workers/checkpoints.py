@@ -59,6 +59,12 @@ def quantisation_of(folder: Path) -> str | None:
     return method
 
 
+def stored_quantisation(folder: Path) -> str | None:
+    """What a checkpoint says of how its weights are quantised, whoever can read it."""
+    options = _options(folder)
+    return None if options is None else str(options.get("quant_method"))
+
+
 def ask_for_plain_weights(config: Any) -> None:
     """Makes transformers dequantise the weights of a model's configuration as it reads them, where it can."""
     options = getattr(config, "quantization_config", None) or config.get_text_config().quantization_config

@@ -12,7 +12,7 @@ MOVES_NO_BIT: Final = frozenset({"code", "threads"})
 DRIVER: Final = Path("/sys/module/nvidia/version")
 """Where Linux says which NVIDIA driver is loaded."""
 
-PACKAGES: Final = ("torch", "transformers", "tokenizers", "safetensors", "numpy", "torchao")
+PACKAGES: Final = ("torch", "transformers", "tokenizers", "safetensors", "numpy", "torchao", "vllm")
 
 
 def package_versions() -> dict[str, str]:

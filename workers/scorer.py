@@ -30,8 +30,9 @@ from workers.memory import release_memory
 from workers.quiet import quiet_libraries
 from workers.written import Written
 
-ENGINES: Final = ("trie", "batched", "reference")
-"""The engines, the default first; named here too, so that the command line need not import torch."""
+ENGINES: Final = ("auto", "trie", "batched", "reference", "vllm")
+"""The engines, the default first, which is vLLM on a GPU if it is installed and knows the model, else transformers in
+batches, and the trie on a CPU. Named here too, so that the command line need not import torch."""
 
 
 class Scorer(Protocol):
@@ -87,13 +88,23 @@ class TransformersScorer:
     """Scores with transformers. torch is imported at the first shard, in the process that then keeps it."""
 
     def __init__(
-        self, home: Path, device: str | None = None, *, engine: str = "trie", memory_mb: int | None = None
+        self,
+        home: Path,
+        device: str | None = None,
+        *,
+        engine: str = ENGINES[0],
+        memory_mb: int | None = None,
+        gpus: tuple[int, int] = (1, 1),
     ) -> None:
-        """engine: `trie`, `batched` or `reference`. memory_mb: what scoring may take beside the model, in MiB."""
+        """engine: one of ENGINES. memory_mb: what scoring may take beside the model, in MiB.
+
+        gpus: over how many vLLM spreads a model: the parts of a layer, and groups of layers.
+        """
         self.home = home
         self.loaded_model_revision_id: int | None = None
         self._device_name = device
         self._engine_name = engine
+        self._gpus = gpus
         self._memory_bytes = memory_mb and memory_mb << 20
         self._budget_tokens: int | None = None
         self._model: Any = None
@@ -298,10 +309,12 @@ class TransformersScorer:
     def _local(self, revision: ModelRevision) -> LocalModel:
         from workers.engine import open_engine
 
+        because = self._why_not_vllm(revision)
+        if because is None:
+            return self._by_vllm(revision)
         loaded = load_revision(revision, self.home, self._device_name)
-        opened = open_engine(
-            loaded, self._engine_name, budget_tokens=self.budget_tokens, memory_bytes=self._memory_bytes
-        )
+        name = "trie" if self._engine_name == "auto" else self._engine_name
+        opened = open_engine(loaded, name, budget_tokens=self.budget_tokens, memory_bytes=self._memory_bytes)
         settings = opened.settings()
         if settings.get("bfloat16") == "emulated":
             log.warning(
@@ -312,7 +325,49 @@ class TransformersScorer:
                 "on one with AMX or AVX-512 BF16, or add the model with --dtype float32",
             )
         self._how = {name: settings[name] for name in ("engine", "strategy", "because") if name in settings}
+        self._how |= {} if loaded.device.type == "cpu" else {"not_vllm": because}
         return LocalModel(loaded, opened)
+
+    def _why_not_vllm(self, revision: ModelRevision) -> str | None:
+        """Why a revision is not given to vLLM; None where it is."""
+        from workers.artifacts import model_folder
+        from workers.engine.loading import choose_device
+        from workers.engine.vllm_engine import why_not_vllm
+
+        device = choose_device(self._device_name)
+        if self._engine_name == "vllm":
+            return None
+        if self._engine_name != "auto":
+            return f"--engine {self._engine_name} was given"
+        if device.type == "cpu":
+            return "the device is a CPU"
+        return why_not_vllm(
+            model_folder(revision, self.home),
+            device,
+            quantisation=revision.quantisation,
+            merged_adapter=bool(revision.adapter_merged),
+        )
+
+    def _by_vllm(self, revision: ModelRevision) -> LocalModel:
+        from workers.artifacts import adapter_folder, model_folder
+        from workers.asking import VllmModel
+        from workers.engine import Adapter
+        from workers.engine.loading import choose_device
+        from workers.engine.vllm_engine import open_vllm
+
+        adapter = adapter_folder(revision)
+        loaded, opened = open_vllm(
+            model_folder(revision, self.home),
+            dtype=revision.dtype or "float32",
+            device=choose_device(self._device_name),
+            adapter=None if adapter is None else Adapter(adapter, merged=False),
+            chat_template=None if adapter is None else revision.chat_template,
+            memory_bytes=self._memory_bytes,
+            tensor_parallel=self._gpus[0],
+            pipeline_parallel=self._gpus[1],
+        )
+        self._how = {name: opened.settings()[name] for name in ("engine", "version", "batch_invariant")}
+        return VllmModel(loaded, opened)
 
     def _endpoint(self, revision: ModelRevision, engine: Engine | None) -> AskedModel:
         from workers.endpoint import open_endpoint

@@ -48,7 +48,13 @@ MOST_STARTS: Final = 3
     type=click.Choice(ENGINES),
     default=ENGINES[0],
     show_default=True,
-    help="How prompts are scored: shared tokens once, prompts in batches, or one by one.",
+    help="How prompts are scored. auto: on a GPU by vLLM where it is installed and knows the model, else in batches by "
+    "transformers; on a CPU by the token trie. trie: shared tokens once; batched: prompts in batches; reference: one "
+    "by one.",
+)
+@click.option("--tensor-parallel", type=click.IntRange(min=1), default=1, help="GPUs over which vLLM splits layers.")
+@click.option(
+    "--pipeline-parallel", type=click.IntRange(min=1), default=1, help="Groups of GPUs, each with a part of the layers."
 )
 @click.option(
     "--memory",
@@ -71,6 +77,8 @@ def worker(
     devices: tuple[str, ...],
     threads: int | None,
     engine_name: str,
+    tensor_parallel: int,
+    pipeline_parallel: int,
     memory: int | None,
     unload_after: float,
 ) -> None:
@@ -88,6 +96,7 @@ def worker(
             raise click.UsageError(f"queue {name!r}: use {', '.join(QUEUES)}")
     if len(devices) > 1:
         options = ["--unload-after", str(unload_after), "--engine", engine_name]
+        options += ["--tensor-parallel", str(tensor_parallel), "--pipeline-parallel", str(pipeline_parallel)]
         options += ["--memory", str(memory)] if memory else []
         options += ["--until-idle"] if until_idle else []
         options += ["--queues", queues] if queues else []
@@ -104,7 +113,11 @@ def worker(
 
         torch.set_num_threads(threads)
     scorer = TransformersScorer(
-        settings.home.expanduser(), devices[0] if devices else None, engine=engine_name, memory_mb=memory
+        settings.home.expanduser(),
+        devices[0] if devices else None,
+        engine=engine_name,
+        memory_mb=memory,
+        gpus=(tensor_parallel, pipeline_parallel),
     )
     if served is None:
         served = ["cpu"] if scorer.device() == "cpu" else ["gpu", "cpu"]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.bench import bench_peers
-from tests.bench.test_bench_gpu import questions
+from tests.bench.few_questions import questions
 
 pytestmark = pytest.mark.long
 

@@ -210,7 +210,7 @@ def test_a_copy_of_the_weights_changes_no_bit() -> None:
     engine = TrieEngine(loaded, canonical=True)
     prompts = mixed_prompts(5)
     packed = engine.score_tokens(prompts).logprobs
-    engine._forward = HostedForward(loaded.model, Products(loaded.model, 64, packed=False), by_flex=False)
+    engine._forward = HostedForward(loaded.model, Products(loaded.model, 64, packed=False))
     assert engine.score_tokens(prompts).logprobs == packed
 
 

@@ -208,7 +208,7 @@ def settings_and_difference(
     expected = reference(loaded, prompts)
     engine = TrieEngine(loaded, canonical=canonical)
     if not packed:
-        engine._forward = HostedForward(loaded.model, Products(loaded.model, 64, packed=False), by_flex=False)
+        engine._forward = HostedForward(loaded.model, Products(loaded.model, 64, packed=False))
     difference = largest_difference(engine.score_tokens(prompts).logprobs, expected)
     # The model is as it was: nothing of the engine is left in it.
     assert reference(loaded, prompts) == expected

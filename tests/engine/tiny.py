@@ -48,6 +48,7 @@ OWN: dict[str, dict[str, Any]] = {
         "residual_multiplier": 0.5,
         "embedding_multiplier": 2.0,
     },
+    "mamba2": {"num_heads": 8, "head_dim": 8},
     "ministral": {"sliding_window": WINDOW},
     "mistral": {"sliding_window": WINDOW},
     "mixtral": {"sliding_window": WINDOW, "num_local_experts": 4},

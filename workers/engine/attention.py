@@ -4,7 +4,7 @@ A *pass* is a range of nodes that goes through the model at once. Its keys are t
 computed by earlier passes, and then its own nodes. Key j is visible to query i when node j is an ancestor of node i or
 node i itself: `j <= i < end[j]`, with depths as positions.
 
-On the CPU the queries are taken in blocks of 128 nodes. A block attends to the path of its first node and to itself,
+The queries are taken in blocks of 128 nodes. A block attends to the path of its first node and to itself,
 some hundreds of keys instead of the thousands of a pass, and the mask covers only the keys that some of its queries do
 not see. On a GPU flex attention skips the blocks of 128 by 128 pairs that nobody sees.
 """

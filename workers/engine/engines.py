@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 from workers.engine.batched import BATCH_TOKENS, continuations_batched, score_batched
+from workers.engine.batching import why_equal_lengths
 from workers.engine.forward import refusal
 from workers.engine.loading import LoadedModel
 from workers.engine.reference import continuations_reference, score_reference
@@ -68,6 +69,8 @@ class BatchedEngine:
     def settings(self) -> dict[str, object]:
         """What could change the last bits of a number."""
         settings: dict[str, object] = {"engine": "transformers-batched", "batch_tokens": self.budget_tokens}
+        equal = why_equal_lengths(self._loaded.model)
+        settings |= {} if equal is None else {"equal_lengths": equal}
         return settings | ({"because": self._because} if self._because else {})
 
 
@@ -130,7 +133,8 @@ def open_engine(
         reason = refusal(loaded.model)
         if reason is None or canonical:
             return TrieEngine(loaded, budget_tokens=budget_tokens, memory_bytes=memory_bytes, canonical=canonical)
-        return BatchedEngine(loaded, because=reason)
+        on_cpu = loaded.device.type == "cpu"  # whose passes are smaller than a batch
+        return BatchedEngine(loaded, budget_tokens=None if on_cpu else budget_tokens, because=reason)
     if name == "batched":
         return BatchedEngine(loaded, budget_tokens=budget_tokens)
     if name == "reference":

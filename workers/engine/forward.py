@@ -10,7 +10,6 @@ from transformers import AttentionInterface
 
 from workers.engine.attention import Pass
 from workers.engine.cpu import attend_on_cpu
-from workers.engine.flex import attend_by_flex
 from workers.engine.products import Products
 
 ATTENTION: Final = "shuffleboard_trie"
@@ -52,12 +51,14 @@ TRIE_TYPES: Final = (
 )
 """Types of models whose tries the tests compare with the reference; all others are scored in batches."""
 
-_current: ContextVar[tuple[Pass, bool]] = ContextVar("current")
-"""What the thread's model is computing, and whether by flex attention."""
+_current: ContextVar[Pass] = ContextVar("current")
+"""What the thread's model is computing."""
 
 
 def refusal(model: Any) -> str | None:
     """Why a model's prompts cannot be scored as a trie; None when they can."""
+    if model.device.type != "cpu":
+        return "tries are computed on CPUs"
     config = model.config.get_text_config()
     if config is not model.config:
         return "it is more than a language model"
@@ -76,14 +77,13 @@ def refusal(model: Any) -> str | None:
 
 
 class HostedForward:
-    """The model's own forward pass with the trie's attention, and on the CPU with oneDNN's products."""
+    """The model's own forward pass with the trie's attention and, where they serve, oneDNN's products."""
 
     name = "hosted"
 
-    def __init__(self, model: Any, products: Products | None, *, by_flex: bool) -> None:
+    def __init__(self, model: Any, products: Products | None) -> None:
         self._model = model
         self._products = products
-        self._flex = by_flex
 
     @contextmanager
     def installed(self) -> Iterator[None]:
@@ -99,7 +99,7 @@ class HostedForward:
     def __call__(self, current: Pass, wanted: Sequence[int]) -> torch.Tensor:
         """States after the last norm of the pass's `wanted` rows, (wanted, hidden size)."""
         device = self._model.device
-        token = _current.set((current, self._flex))
+        token = _current.set(current)
         try:
             states = self._model.base_model(
                 input_ids=torch.tensor([current.tokens], device=device),
@@ -124,18 +124,12 @@ def _attention(
     **_others: Any,
 ) -> tuple[torch.Tensor, None]:
     """Called by each layer in place of its own attention; query (1, heads, tokens, head size), rotated already."""
-    current, by_flex = _current.get()
+    current = _current.get()
     keys, values = current.extended(module.layer_idx, key[0], value[0])
-    if by_flex:
-        output = attend_by_flex(
-            current, query[0], keys, values, scaling=scaling, window=sliding_window, softcap=softcap
-        )
-    else:
-        key_heads = key.shape[1]
-        heads = query[0].unflatten(0, (key_heads, -1)).transpose(1, 2)  # (key heads, tokens, heads per key head, size)
-        output = attend_on_cpu(
-            current, heads, keys, values, scaling=scaling, window=sliding_window, softcap=softcap
-        ).flatten(1)
+    heads = query[0].unflatten(0, (key.shape[1], -1)).transpose(1, 2)  # (key heads, tokens, heads per key head, size)
+    output = attend_on_cpu(
+        current, heads, keys, values, scaling=scaling, window=sliding_window, softcap=softcap
+    ).flatten(1)
     return output.unflatten(1, (query.shape[1], -1))[None], None
 
 

@@ -29,6 +29,7 @@ from transformers import (
     TopPLogitsWarper,
 )
 
+from workers.engine.batching import begin_text, is_alone, length_dependent, why_equal_lengths
 from workers.engine.chat import encode_rendered, split_special
 from workers.engine.loading import LoadedModel
 from workers.errors import EngineError, InterruptedScoringError
@@ -201,9 +202,9 @@ def generate_counted(
     one without tokens, and for a model whose numbers overflow.
     """
     writer = _Writer(loaded, effective_parameters(loaded, generation), should_stop, kept_special, done, stepped)
-    contexts = [_context(loaded.tokenizer, prompt) for prompt in prompts]
+    contexts = [context_of(loaded.tokenizer, prompt) for prompt in prompts]
     for context in contexts:
-        _check_fits(len(context), int(generation["max_tokens"]), loaded.max_length)
+        check_fits(len(context), int(generation["max_tokens"]), loaded.max_length)
     most = int(generation["max_tokens"])
     room = [most if loaded.max_length is None else min(most, loaded.max_length - len(one)) for one in contexts]
     rows = [_Row(index, prompts[index], context, room[index]) for index, context in enumerate(contexts)]
@@ -231,7 +232,8 @@ def cache_tokens(loaded: LoadedModel) -> int:
     return max(1024, int(free) // 2 // size)
 
 
-def _context(tokenizer: Any, prompt: GenerationPrompt) -> list[int]:
+def context_of(tokenizer: Any, prompt: GenerationPrompt) -> list[int]:
+    """A prompt's tokens."""
     if prompt.chat:
         return encode_rendered(tokenizer, prompt.text)
     # A token that ends every text would tell the model that there is nothing to continue.
@@ -239,7 +241,8 @@ def _context(tokenizer: Any, prompt: GenerationPrompt) -> list[int]:
     return before + own
 
 
-def _check_fits(tokens: int, max_tokens: int, limit: int | None) -> None:
+def check_fits(tokens: int, max_tokens: int, limit: int | None) -> None:
+    """Raises EngineError for a prompt that leaves no room for what is to follow."""
     if tokens == 0:
         raise EngineError("a prompt has no tokens to continue; use a protocol with a non-empty prompt")
     if limit is not None and limit - tokens < min(max_tokens, LEAST_ROOM):
@@ -288,6 +291,7 @@ class _Writer:
         # A token has at least a byte, so that a stop sequence lies within as many tokens as it has bytes.
         self._window = max((len(stop.encode()) for stop in parameters["stop"]), default=0) + STOP_MARGIN
         self._written: dict[int, Generated] = {}
+        self._one_length = why_equal_lengths(loaded.model) is not None
         self.computed = 0
 
     def write(self, rows: Sequence[_Row], budget_tokens: int) -> list[Generated]:
@@ -305,8 +309,14 @@ class _Writer:
         batch: list[_Row] = []
         longest = 0
         most = MOST_ROWS.get(self._loaded.device.type, MOST_ROWS["cpu"])
+        if length_dependent(self._loaded.model) or is_alone(
+            self._loaded.model
+        ):  # a text that is read in again is rotated as the longer one it is now
+            most = 1
         while waiting and len(batch) < most:
             row = waiting[0]
+            if batch and self._one_length and len(row.all) != len(batch[0].all):
+                break
             room = min(ROOM_TOKENS, row.most - len(row.written))
             length = max(longest, len(row.all) + room)
             if batch and (len(batch) + 1) * length > budget_tokens:
@@ -396,8 +406,17 @@ class _Writer:
 
     def _stop(self, text: str) -> int | None:
         """Where the first stop sequence begins."""
-        found = [text.find(stop) for stop in self._parameters["stop"]]
-        return min((place for place in found if place >= 0), default=None)
+        return first_stop(self._parameters["stop"], text)
+
+
+def first_stop(stops: Sequence[str], text: str) -> int | None:
+    """Where the first stop sequence of a text begins."""
+    return min((place for place in map(text.find, stops) if place >= 0), default=None)
+
+
+def decoder_of(tokenizer: Any, kept_special: Callable[[str], bool]) -> Callable[[Sequence[int]], str]:
+    """What makes texts of tokens, without the special ones but for those that are kept."""
+    return _Decoder(tokenizer, kept_special)
 
 
 class _Decoder:
@@ -442,6 +461,7 @@ class _State:
         """Reads the sequences in, equal ones once."""
         distinct = [list(sequence) for sequence in dict.fromkeys(map(tuple, sequences))]
         state = cls(loaded, takes, distinct)
+        begin_text(loaded.model)
         state._read_in(distinct)
         place = {tuple(sequence): number for number, sequence in enumerate(distinct)}
         if len(distinct) < len(sequences):

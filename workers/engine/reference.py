@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import torch
 
+from workers.engine.batching import begin_text
 from workers.engine.encoding import encoder_for
 from workers.engine.loading import LoadedModel
 from workers.tokens import (
@@ -50,6 +51,7 @@ def continuations_reference(loaded: LoadedModel, prompts: Sequence[ScoringPrompt
 
 def next_token_logprobs(loaded: LoadedModel, tokens: Sequence[int]) -> torch.Tensor:
     """Log-probabilities of every next token after each of `tokens`, float64, shape (tokens, vocabulary)."""
+    begin_text(loaded.model)
     with torch.no_grad():
         input_ids = torch.tensor([list(tokens)], device=loaded.device)  # (1, tokens)
         logits = loaded.model(input_ids=input_ids, use_cache=False).logits  # (1, tokens, vocabulary)

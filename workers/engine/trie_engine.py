@@ -31,11 +31,10 @@ from workers.tokens import (
 )
 
 BUDGET_TOKENS: Final = {"cpu": 2048, "cuda": 16384}
-"""Tokens of one pass, by kind of device."""
+"""Tokens of one pass, or on a GPU of one batch, by kind of device."""
 
-CPU_MEMORY_BYTES: Final = 2 << 30
-GPU_MEMORY_SHARE: Final = 0.75
-"""What scoring may use besides the loaded model by default; on a GPU, of what is free."""
+MEMORY_BYTES: Final = 2 << 30
+"""What scoring may use besides the loaded model by default."""
 
 READ_ROWS: Final = 512
 """States that go through the vocabulary head together."""
@@ -93,10 +92,8 @@ class TrieEngine:
         if reason is not None:
             raise EngineError(f"the trie engine cannot score this model: {reason}; use the batched engine")
         self._loaded = loaded
-        self._on_cpu = loaded.device.type == "cpu"
-        self._by_flex = loaded.device.type == "cuda"
-        self.budget_tokens = budget_tokens or BUDGET_TOKENS.get(loaded.device.type, BUDGET_TOKENS["cpu"])
-        self.memory_bytes = memory_bytes or _free_memory(loaded.device)
+        self.budget_tokens = budget_tokens or BUDGET_TOKENS["cpu"]
+        self.memory_bytes = memory_bytes or MEMORY_BYTES
         weights = linear_bytes(loaded.model) if onednn_serves(loaded.device, loaded.model.dtype) else 0
         self._packed_bytes = weights if PACKED_SHARE * self.memory_bytes >= weights else 0
         self._kept = KeptPrefixes((self.memory_bytes - self._packed_bytes) // 8)
@@ -153,7 +150,7 @@ class TrieEngine:
         products = None
         if onednn_serves(model.device, model.dtype):
             products = Products(model, rows, packed=bool(self._packed_bytes))
-        return HostedForward(model, products, by_flex=self._by_flex)
+        return HostedForward(model, products)
 
     @property
     def packed_weights(self) -> bool:
@@ -167,7 +164,7 @@ class TrieEngine:
             "canonical": self.canonical,
             "strategy": self._forward.name,
         }
-        if self._on_cpu and self._loaded.model.dtype == torch.bfloat16:
+        if self._loaded.model.dtype == torch.bfloat16:
             own |= {"bfloat16": bfloat16_by(), "query_rows": tiles.ROWS}
         if self.canonical:
             # How passes are cut is not among it, nor the memory they may take.
@@ -194,8 +191,6 @@ class TrieEngine:
 
     def _attention(self) -> str:
         """How most layers attend; those with a window or bent scores do so in float32 on the CPU."""
-        if self._by_flex:
-            return "flex"
         if self._loaded.model.dtype == torch.bfloat16:
             return "tiles"
         return "chunks" if self.canonical else "blocks"
@@ -277,7 +272,7 @@ class TrieEngine:
         for node, token in reads:
             tokens_at.setdefault(node, []).append(token)
         known = self._kept.find(trie, set(tokens_at))
-        threads = torch.get_num_threads() if self._on_cpu else 1
+        threads = torch.get_num_threads()
         pieces = list(self._plan_pieces(trie, known, threads))
         upper = {step for first, _ in pieces for step in trie.path(trie.parent[first])} - known.keys()
         most = threads if self.canonical else min(threads, MAX_LANES)
@@ -299,7 +294,7 @@ class TrieEngine:
 
     def _plan_pieces(self, trie: TokenTrie, known: Container[int], threads: int) -> Iterator[tuple[int, int]]:
         """Ranges of nodes for threads to take; in the canonical mode as many as suit the threads."""
-        if not self._on_cpu or (self.canonical and threads == 1):
+        if self.canonical and threads == 1:
             return iter([(0, len(trie))])
         if not self.canonical:
             return plan_pieces(trie, known, PIECE_TOKENS)
@@ -389,13 +384,6 @@ class TrieEngine:
 
 def _never() -> bool:
     return False
-
-
-def _free_memory(device: torch.device) -> int:
-    if device.type != "cuda":
-        return CPU_MEMORY_BYTES
-    free, _ = torch.cuda.mem_get_info(device)
-    return int(free * GPU_MEMORY_SHARE)
 
 
 def _fitting(trie: TokenTrie, ends: Iterable[int], state_bytes: int, limit_bytes: int) -> Iterator[int]:

@@ -1,0 +1,37 @@
+"""A few questions, and a tokenizer for them, for tests of what measures and rescores."""
+
+import copy
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from tokenizers import decoders
+
+from tests.engine.tokenizers import tokenizer_of_kind
+
+
+@cache
+def tokenizer() -> Any:
+    """Small, with a token for each label."""
+    made = copy.deepcopy(tokenizer_of_kind("llama3"))
+    made.backend_tokenizer.decoder = decoders.ByteLevel()
+    made.add_tokens([f" {label}" for label in "ABCD"])
+    return made
+
+
+def questions(path: Path, options: int) -> Path:
+    """Two questions and a pool of five."""
+    lines = [
+        {
+            "id": f"q{number}",
+            "subject": "force",
+            "split": "fewshot" if number < 5 else "test",
+            "question": f"What is {number}?",
+            "options": [f"{number}{letter}" for letter in "NJWP"[:options]],
+            "answer": 0,
+        }
+        for number in range(7)
+    ]
+    path.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    return path

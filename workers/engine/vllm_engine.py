@@ -1,0 +1,457 @@
+"""vLLM in this process: the engine on GPUs, where it is installed and knows the model.
+
+Labels are asked for by `logprob_token_ids`, exactly those, with one token to write: never by `prompt_logprobs`, which
+skip the prefix cache and depend on the order of requests under it. A whole continuation is one request for each of its
+tokens, the beginnings that continuations share asked once. Requests are sent in the order of the token tree, so that
+what begins alike comes one after the other and its keys and values are still in the cache.
+
+vLLM is imported where an engine is opened and nowhere else: everything else here takes what is opened, so that the
+tests can stand in for it.
+"""
+
+import itertools
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Final, Protocol
+
+import torch
+
+from workers.engine.adapters import Adapter
+from workers.engine.encoding import encode_all
+from workers.engine.generation import (
+    Counted,
+    Generated,
+    GenerationPrompt,
+    check_fits,
+    context_of,
+    decoder_of,
+    effective_parameters,
+    first_stop,
+)
+from workers.engine.loading import LoadedModel
+from workers.errors import EngineError, InterruptedScoringError
+from workers.seeds import seed_number
+from workers.tokens import (
+    ScoredPrompts,
+    ScoringPrompt,
+    check_length,
+    checked_logprobs,
+    tokenise,
+    tokenise_continuations,
+)
+
+MOST_TOKENS_ASKED: Final = 64
+"""Tokens whose log-probabilities one request asks for: vLLM limits them to 128."""
+
+WEIGHTS_SHARE: Final = 0.85
+"""Of a GPU's free memory that weights may take: without room for keys and values nothing can be computed."""
+
+
+class Core(Protocol):
+    """What is used of vLLM's `LLMEngine`."""
+
+    def add_request(self, request_id: str, prompt: Any, params: Any, *, lora_request: Any = None) -> object:
+        """Queues a request; its id comes back with its output."""
+        ...
+
+    def step(self) -> Sequence[Any]:
+        """Computes on; the outputs that this brought."""
+        ...
+
+    def has_unfinished_requests(self) -> bool:
+        """Whether something is queued or being computed."""
+        ...
+
+    def abort_request(self, request_ids: list[str]) -> None:
+        """Drops requests."""
+        ...
+
+
+@dataclass(frozen=True)
+class OpenedVllm:
+    """vLLM with a model. params: makes its `SamplingParams`. lora: sent with each request; None without an adapter.
+
+    settings: what could change a number. close: ends its processes.
+    """
+
+    core: Core
+    params: Callable[..., Any]
+    settings: Mapping[str, object]
+    lora: Any = None
+    close: Callable[[], None] = lambda: None
+
+
+class VllmEngine:
+    """Log-probabilities and texts of one model, by vLLM.
+
+    budget_tokens: not vLLM's, which plans its own memory; kept for the worker that halves it where memory runs out.
+    """
+
+    def __init__(self, loaded: LoadedModel, opened: OpenedVllm) -> None:
+        self._loaded = loaded
+        self._opened = opened
+        self._numbers = itertools.count()
+        self.budget_tokens = 1
+
+    def score(
+        self, prompts: Sequence[ScoringPrompt], *, should_stop: Callable[[], bool] | None = None
+    ) -> ScoredPrompts:
+        """Log-probabilities of each continuation's first token."""
+        tokenised = encode_all(self._loaded.tokenizer, prompts, tokenise)
+        reads = [[(tuple(prompt.context), label) for label in prompt.labels] for prompt in tokenised]
+        found, computed = self._read(reads, should_stop)
+        return ScoredPrompts(
+            [checked_logprobs([found[read] for read in listed]) for listed in reads],
+            sum(len(prompt.context) for prompt in tokenised),
+            computed,
+        )
+
+    def score_continuations(
+        self, prompts: Sequence[ScoringPrompt], *, should_stop: Callable[[], bool] | None = None
+    ) -> ScoredPrompts:
+        """Log-probabilities of whole continuations, summed over their tokens."""
+        tokenised = encode_all(self._loaded.tokenizer, prompts, tokenise_continuations)
+        reads = [
+            [(tuple(prompt.context + continuation[:place]), token) for place, token in enumerate(continuation)]
+            for prompt in tokenised
+            for continuation in prompt.continuations
+        ]
+        found, computed = self._read(reads, should_stop)
+        sums = iter(min(0.0, sum(found[read] for read in listed)) for listed in reads)
+        naive = sum(len(listed[-1][0]) for listed in reads)
+        return ScoredPrompts(
+            [checked_logprobs([next(sums) for _ in prompt.continuations]) for prompt in tokenised], naive, computed
+        )
+
+    def _read(
+        self, reads: Sequence[Sequence[tuple[tuple[int, ...], int]]], should_stop: Callable[[], bool] | None
+    ) -> tuple[dict[tuple[tuple[int, ...], int], float], int]:
+        """The log-probability of each (tokens, next token), and how many tokens were computed."""
+        wanted: dict[tuple[int, ...], set[int]] = {}
+        for tokens, following in itertools.chain.from_iterable(reads):
+            check_length(len(tokens), self._loaded.max_length)
+            wanted.setdefault(tokens, set()).add(following)
+        asked = [
+            (tokens, sorted(wanted[tokens])[first : first + MOST_TOKENS_ASKED])
+            for tokens in sorted(wanted)  # the order of the token tree
+            for first in range(0, len(wanted[tokens]), MOST_TOKENS_ASKED)
+        ]
+        params = self._opened.params
+        requests = [
+            (tokens, params(max_tokens=1, temperature=0.0, detokenize=False, logprob_token_ids=following))
+            for tokens, following in asked
+        ]
+        found: dict[tuple[tuple[int, ...], int], float] = {}
+        computed = 0
+        for place, output in self._run(requests, should_stop):
+            tokens, following = asked[place]
+            computed += len(tokens) - (output.num_cached_tokens or 0)
+            logprobs = output.outputs[0].logprobs[0]
+            for token in following:
+                if token not in logprobs:
+                    raise EngineError(f"vLLM gave no log-probability of token {token}, which it was asked for")
+                found[tokens, token] = float(logprobs[token].logprob)
+        return found, computed
+
+    def _run(
+        self, requests: Sequence[tuple[Sequence[int], Any]], should_stop: Callable[[], bool] | None
+    ) -> Iterator[tuple[int, Any]]:
+        """(place, output) of each request, as it ends. All are queued at once: vLLM takes as many as fit."""
+        core, number = self._opened.core, next(self._numbers)
+        places = {f"{number}-{place}": place for place in range(len(requests))}
+        try:
+            for name, place in places.items():
+                tokens, params = requests[place]
+                core.add_request(name, {"prompt_token_ids": list(tokens)}, params, lora_request=self._opened.lora)
+                if should_stop is not None and should_stop():
+                    raise InterruptedScoringError
+            while places:
+                if should_stop is not None and should_stop():
+                    raise InterruptedScoringError
+                if not core.has_unfinished_requests():
+                    raise EngineError(f"vLLM dropped {len(places)} requests without an answer; see its log")
+                for output in core.step():
+                    if output.finished and output.request_id in places:
+                        yield places.pop(output.request_id), output
+        finally:
+            if places:
+                with suppress(Exception):  # of an engine that has died nothing need be taken back
+                    core.abort_request(list(places))
+
+    def write(
+        self,
+        prompts: Sequence[GenerationPrompt],
+        generation: Mapping[str, Any],
+        *,
+        should_stop: Callable[[], bool] | None,
+        kept_special: Callable[[str], bool],
+        done: Callable[[int, Generated], None],
+    ) -> tuple[list[Generated], Counted]:
+        """Continues each prompt, as `generate_counted` does with transformers; draws are vLLM's own.
+
+        A thought that has a limit is written up to it first, and what closes it is sent as the beginning of the rest.
+        """
+        parameters = effective_parameters(self._loaded, generation)
+        most, limit = int(generation["max_tokens"]), self._loaded.max_length
+        rows = [_Text(prompt, context_of(self._loaded.tokenizer, prompt)) for prompt in prompts]
+        for row in rows:
+            check_fits(len(row.context), most, limit)
+            row.most = most if limit is None else min(most, limit - len(row.context))
+        decode = decoder_of(self._loaded.tokenizer, kept_special)
+        written: dict[int, Generated] = {}
+        counted = computed = 0
+        waiting = sorted(range(len(rows)), key=lambda place: rows[place].context)
+        while waiting:
+            requests = [
+                (rows[place].context + rows[place].written, self._drawing(parameters, rows[place])) for place in waiting
+            ]
+            going_on = []
+            for number, output in self._run(requests, should_stop):
+                place, row, ended = waiting[number], rows[waiting[number]], output.outputs[0]
+                if not row.written:
+                    counted += len(row.context)
+                    computed += len(row.context) - (output.num_cached_tokens or 0)
+                row.written += ended.token_ids
+                if self._goes_on(row, decode, finished=ended.finish_reason == "stop"):
+                    going_on.append(place)
+                else:
+                    written[place] = self._generated(row, decode, parameters, finished=ended.finish_reason == "stop")
+                    done(place, written[place])
+            waiting = sorted(going_on, key=lambda place: rows[place].context)
+        return [written[place] for place in range(len(rows))], Counted(counted, computed)
+
+    def _drawing(self, parameters: Mapping[str, Any], row: "_Text") -> Any:
+        limit = row.prompt.limit
+        left = row.most - len(row.written)
+        if limit is not None and not row.forced:
+            left = min(left, limit.tokens - len(row.written))
+        drawn: dict[str, Any] = {"temperature": 0.0}
+        if parameters["do_sample"]:
+            drawn = {name: float(parameters[name]) for name in ("temperature", "top_p", "min_p")}
+            drawn |= {"top_k": parameters["top_k"], "seed": row.seed(parameters["seed"])}
+        return self._opened.params(
+            max_tokens=left,
+            repetition_penalty=float(parameters["repetition_penalty"]),
+            stop=parameters["stop"] or None,
+            stop_token_ids=parameters["end_tokens"],
+            skip_special_tokens=False,
+            **drawn,
+        )
+
+    def _goes_on(self, row: "_Text", decode: Callable[[Sequence[int]], str], *, finished: bool) -> bool:
+        """Whether a text is cut off at the limit of its thought and is to be answered now."""
+        limit = row.prompt.limit
+        if finished or limit is None or row.forced or len(row.written) < limit.tokens or limit.tokens >= row.most:
+            return False
+        closing = limit.closing(decode(row.written))
+        if closing is None:  # it does not think: only the whole text has a limit
+            row.forced, row.closed = True, False
+            return True
+        if not limit.answers:
+            return False
+        row.written += self._loaded.tokenizer(closing, add_special_tokens=False)["input_ids"]
+        row.forced = True
+        return len(row.written) < row.most
+
+    def _generated(
+        self, row: "_Text", decode: Callable[[Sequence[int]], str], parameters: Mapping[str, Any], *, finished: bool
+    ) -> Generated:
+        ends = parameters["end_tokens"]
+        shown = row.written[:-1] if row.written and row.written[-1] in ends else row.written
+        text = decode(shown)
+        stop = first_stop(parameters["stop"], text)
+        return Generated(
+            text[:stop],
+            max(1, len(row.written)),
+            finished or stop is not None,
+            parameters,
+            row.forced and row.closed,
+            lambda tokens: decode(shown[:tokens]),
+        )
+
+    def settings(self) -> dict[str, object]:
+        """What could change a number."""
+        return {"engine": "vllm", **self._opened.settings}
+
+    def close(self) -> None:
+        """Ends vLLM's processes, which gives their memory back."""
+        self._opened.close()
+
+
+class _Text:
+    """A text that is being written. closed: whether, where it was forced on, its thought was closed."""
+
+    def __init__(self, prompt: GenerationPrompt, context: list[int]) -> None:
+        self.prompt = prompt
+        self.context = context
+        self.most = 0
+        self.written: list[int] = []
+        self.forced = False
+        self.closed = True
+
+    def seed(self, seed: int) -> int:
+        """Of what is drawn next; what is drawn after a thought was closed has another."""
+        return seed_number(seed, self.prompt.seed_text + (":answer" if self.forced else ""))
+
+
+def why_not_vllm(
+    folder: Path, device: torch.device, *, quantisation: str | None = None, merged_adapter: bool = False
+) -> str | None:
+    """Why a model is not given to vLLM here; None where it is."""
+    if device.type == "cpu":
+        return "the device is a CPU"
+    if not vllm_version():
+        return "vLLM is not installed on this host (pip install vllm)"
+    if quantisation is not None:
+        return f"it is quantised here, by {quantisation}"
+    if merged_adapter:
+        return "its adapter is merged into the weights here"
+    return _unknown_to_vllm(folder)
+
+
+def _unknown_to_vllm(folder: Path) -> str | None:
+    from transformers import AutoConfig
+    from vllm import ModelRegistry
+
+    config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+    known = ModelRegistry.get_supported_archs()
+    named = list(config.architectures or ())
+    return None if any(name in known for name in named) else f"vLLM {vllm_version()} does not know {', '.join(named)}"
+
+
+def vllm_version() -> str | None:
+    """Of the vLLM that is installed; None without one."""
+    if find_spec("vllm") is None:
+        return None
+    with suppress(PackageNotFoundError):
+        return version("vllm")
+    return None
+
+
+def open_vllm(
+    folder: Path,
+    *,
+    dtype: str,
+    device: torch.device,
+    adapter: Adapter | None = None,
+    chat_template: str | None = None,
+    memory_bytes: int | None = None,
+    tensor_parallel: int = 1,
+    pipeline_parallel: int = 1,
+    **options: Any,
+) -> tuple[LoadedModel, VllmEngine]:
+    """A model's folder in vLLM, with its tokenizer and configuration here.
+
+    memory_bytes: for keys and values; None: what vLLM finds free. options: other arguments of `vllm.LLM`.
+    Raises EngineError where vLLM cannot load it, and MemoryError where its weights alone do not fit.
+    """
+    gpus = tensor_parallel * pipeline_parallel
+    invariant = _prepare_environment(device, gpus)
+    from vllm import LLM, SamplingParams
+
+    options |= {"kv_cache_memory_bytes": memory_bytes} if memory_bytes else {}
+    lora = None
+    if adapter is not None:
+        from vllm.lora.request import LoRARequest
+
+        lora = LoRARequest("adapter", 1, str(adapter.folder))
+        options |= {"enable_lora": True, "max_loras": 1, "max_lora_rank": _rank_of(adapter.folder)}
+    if device.type == "cuda":
+        _check_memory(folder, device, gpus)
+    else:  # the CPU build, which serves the tests
+        options = {"enforce_eager": True, "gpu_memory_utilization": 0.2, "block_size": 32, **options}
+    try:
+        llm = LLM(
+            model=str(folder),
+            dtype=dtype,
+            trust_remote_code=False,
+            load_format="safetensors",
+            generation_config="vllm",  # a protocol says how to sample, and nothing else does
+            enable_prefix_caching=True,
+            tensor_parallel_size=tensor_parallel,
+            pipeline_parallel_size=pipeline_parallel,
+            **options,
+        )
+    except (ValueError, RuntimeError) as error:
+        reason = " ".join(str(error).split())[:300]
+        raise EngineError(f"{folder} cannot be loaded by vLLM: {reason}; its log says more") from error
+    loaded = _described(folder, dtype, device, chat_template, adapter)
+    config = llm.llm_engine.vllm_config
+    settings = {
+        "version": vllm_version(),
+        "tensor_parallel": tensor_parallel,
+        "pipeline_parallel": pipeline_parallel,
+        "batch_invariant": invariant,
+        "block_size": config.cache_config.block_size,
+        "kv_cache_dtype": str(config.cache_config.cache_dtype),
+        "eager": bool(config.model_config.enforce_eager),
+    }
+    limit = min(config.model_config.max_model_len, loaded.max_length or config.model_config.max_model_len)
+    loaded = LoadedModel(**{**vars(loaded), "max_length": limit - 1})  # vLLM always writes one token
+    return loaded, VllmEngine(
+        loaded,
+        OpenedVllm(llm.llm_engine, SamplingParams, settings, lora, llm.llm_engine.engine_core.shutdown),
+    )
+
+
+def _prepare_environment(device: torch.device, gpus: int) -> bool:
+    """What vLLM reads from the environment as it is imported; whether numbers do not depend on the batch.
+
+    Its processes see the GPUs from the chosen one on, as many as the model takes.
+    """
+    os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
+    if device.type != "cuda":
+        os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")  # GiB
+        os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", "nobind")
+        return False
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    visible = named.split(",") if named else [str(number) for number in range(torch.cuda.device_count())]
+    first = device.index or 0
+    os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(visible[first : first + gpus])
+    if torch.cuda.get_device_capability(device) >= (8, 0):
+        os.environ.setdefault("VLLM_BATCH_INVARIANT", "1")
+    return os.environ.get("VLLM_BATCH_INVARIANT") == "1"
+
+
+def _check_memory(folder: Path, device: torch.device, gpus: int) -> None:
+    """VLLM loads in a process of its own, whose lack of memory cannot be told from other errors."""
+    weights = sum(file.stat().st_size for file in folder.glob("*.safetensors"))
+    free = torch.cuda.mem_get_info(device)[0] * gpus
+    if weights > WEIGHTS_SHARE * free:
+        raise MemoryError(f"{weights >> 20} MiB of weights, and {free >> 20} MiB are free")
+
+
+def _rank_of(folder: Path) -> int:
+    import json
+
+    rank = int(json.loads((folder / "adapter_config.json").read_text(encoding="utf-8")).get("r", 16))
+    return next(known for known in (8, 16, 32, 64, 128, 256, 320, 512) if rank <= known)
+
+
+def _described(
+    folder: Path, dtype: str, device: torch.device, chat_template: str | None, adapter: Adapter | None
+) -> LoadedModel:
+    """A model's tokenizer and configuration, without its weights."""
+    from transformers import AutoConfig, AutoTokenizer, GenerationConfig
+
+    from workers.checkpoints import stored_quantisation
+
+    own = {"trust_remote_code": False, "local_files_only": True}
+    config = AutoConfig.from_pretrained(folder, **own)
+    try:
+        generation = GenerationConfig.from_pretrained(folder, local_files_only=True)
+    except OSError:
+        generation = GenerationConfig.from_model_config(config)
+    tokenizer = AutoTokenizer.from_pretrained(folder, **own)
+    if chat_template is not None:
+        tokenizer.chat_template = chat_template
+    model = SimpleNamespace(config=config, generation_config=generation)
+    limit = getattr(config.get_text_config(), "max_position_embeddings", None)
+    applied = None if adapter is None else "unmerged"
+    return LoadedModel(model, tokenizer, device, dtype, stored_quantisation(folder), limit, applied)
