@@ -1,12 +1,6 @@
 """On a GPU transformers gives what it gives on the CPU: `make gpu`. vLLM, which scores there, is in tests/servers.
 
-<<<<<<< HEAD
-float32 products are exact to float32 there (torch leaves TF32 off), so that the bound is that of the CPU's tests. With
-the stand-in the engine plans, masks and attends as for a GPU, and torch computes on the CPU, attention in its plain form:
-docs/evidence/deployments.md lists what is left.
-=======
 float32 products are exact to float32 there (torch leaves TF32 off), so that the bound is that of the CPU's tests.
->>>>>>> 256864e (workers: vLLM scores on GPUs, batches hold only what may be batched, and the trie is for CPUs)
 """
 
 import ast

@@ -21,7 +21,6 @@ from workers.engine import (
 from workers.engine.reference import next_token_logprobs
 from workers.engine.vllm_engine import OpenedVllm, VllmEngine
 
-
 ROUNDED = 1e-5
 """Nats between two orders of adding in float32."""
 

@@ -18,13 +18,8 @@ from registry.revisions.store import RevisionRequest, add_revision
 from registry.schema.triggers import trigger_names
 from registry.settings import Settings
 from registry.tables import Question
-<<<<<<< HEAD
 from registry.verification.rescoring import TOLERANCE, _compared, rescore_evaluation
-from tests.bench.test_bench_gpu import tokenizer
-=======
-from registry.verification.rescoring import TOLERANCE, rescore_evaluation
 from tests.bench.few_questions import tokenizer
->>>>>>> 256864e (workers: vLLM scores on GPUs, batches hold only what may be batched, and the trie is for CPUs)
 from tests.engine.tiny import COMMON
 from tests.population import add_benchmark, question
 from tests.proof.commands import run

@@ -144,16 +144,16 @@ class VllmEngine:
         ]
         params = self._opened.params
         requests = [
-            (tokens, params(max_tokens=1, temperature=0.0, detokenize=False, logprob_token_ids=following))
-            for tokens, following in asked
+            (tokens, params(max_tokens=1, temperature=0.0, detokenize=False, logprob_token_ids=labels))
+            for tokens, labels in asked
         ]
         found: dict[tuple[tuple[int, ...], int], float] = {}
         computed = 0
         for place, output in self._run(requests, should_stop):
-            tokens, following = asked[place]
+            tokens, labels = asked[place]
             computed += len(tokens) - (output.num_cached_tokens or 0)
             logprobs = output.outputs[0].logprobs[0]
-            for token in following:
+            for token in labels:
                 if token not in logprobs:
                     raise EngineError(f"vLLM gave no log-probability of token {token}, which it was asked for")
                 found[tokens, token] = float(logprobs[token].logprob)
