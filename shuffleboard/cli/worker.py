@@ -134,6 +134,7 @@ def worker(
             loop.run(until_idle=until_idle)
     finally:
         loop.stop()
+        scorer.unload()  # processes of vLLM would keep the GPU's memory
     if loop.broken:
         sys.exit(1)
 
