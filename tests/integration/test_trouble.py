@@ -300,7 +300,7 @@ def test_a_shard_that_fits_in_no_batch_fails(engine: Engine, tmp_path: Path, mon
     run(engine, scorer)
     assert min(scorer.tried) == MINIMUM_TOKENS
     assert shard_rows(engine, "state", "failures", "error") == [
-        ("failed", 3, "RuntimeError: DefaultCPUAllocator: can't allocate memory")
+        ("failed", 3, "fake: RuntimeError: DefaultCPUAllocator: can't allocate memory")
     ]
 
 
