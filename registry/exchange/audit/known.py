@@ -6,7 +6,6 @@ writes both from files of questions.
 """
 
 import sys
-import tomllib
 from collections import Counter
 from dataclasses import dataclass
 from functools import cache
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 
 from registry.benchmarks.lines import read_lines
 from registry.exchange.audit.seen import digest, normal
+from registry.files.toml import read_toml
 
 HERE: Final = Path(__file__).parent
 LEAST: Final = 20
@@ -56,7 +56,7 @@ def _known() -> list[tuple[str, tuple[str, ...], _Digests, _Digests]]:
     """(name, subjects, digests of the questions, sorted, with their keys, and the questions alone)."""
     whole = np.fromfile(HERE / "known.bin", dtype=">u8").astype(np.uint64)
     found, start = [], 0
-    for entry in tomllib.loads((HERE / "known.toml").read_text(encoding="utf-8"))["benchmark"]:
+    for entry in read_toml(HERE / "known.toml")["benchmark"]:
         end = start + entry["questions"]
         part = whole[start:end]
         found.append((entry["name"], tuple(entry["subjects"]), part, part >> np.uint64(16)))

@@ -32,6 +32,7 @@ from registry.exchange.outputs.logs import load_json
 from registry.exchange.outputs.opencompass import LABEL, is_opencompass
 from registry.files.packed import ZIP_MAGIC
 from registry.prompting.labels import LETTERS
+from registry.untrusted import decode_answer
 
 LIGHTEVAL_COLUMNS: Final = frozenset({"doc", "metric", "model_response"})
 QUESTION_KEYS: Final = frozenset({"id", "question", "options", "answer"})
@@ -97,7 +98,7 @@ def _holds_lines(path: Path) -> bool:
         if not first.endswith(b"\n") or not stream.read(1):
             return False
     try:
-        return isinstance(json.loads(first), dict)
+        return isinstance(decode_answer(first), dict)
     except ValueError:
         return False
 
