@@ -10,7 +10,6 @@ from typing import Any, Final
 
 from registry.digests import sha256_file, sha256_text, specification_digest
 from registry.errors import IngestError, ModelError
-from registry.files.documents import read_document
 from registry.files.hub import Source, cached_folder, download
 from registry.files.remembered import remembered_sha256
 from registry.files.toml import read_definition
@@ -20,6 +19,7 @@ from registry.queue.progress import say_doing
 from registry.revisions.store import ModelFiles, RevisionRequest, check_adapter, check_location, is_local, request_of
 from registry.settings import Settings, get_settings
 from registry.tables import ModelRevision
+from registry.untrusted import decode_answer
 from workers.errors import EngineError
 from workers.quiet import quiet_libraries
 
@@ -194,12 +194,13 @@ def _chat_template(folder: Path) -> str | None:
     if not source.is_file():
         return None
     try:
-        template = read_definition(own) if source == own else read_document(source).get("chat_template")
+        template = read_definition(own) if source == own else decode_answer(source.read_bytes()).get("chat_template")
         if isinstance(template, list):  # several named templates
             template = {item["name"]: item["template"] for item in template}.get("default")
-    except (IngestError, AttributeError, KeyError, TypeError) as error:
-        what = error if isinstance(error, IngestError) else "not that of a tokenizer"
-        raise ModelError(f"{source}: {what}; save the tokenizer again") from None
+    except IngestError as error:
+        raise ModelError(f"{error}; save the tokenizer again") from None
+    except (ValueError, AttributeError, KeyError, TypeError):
+        raise ModelError(f"{source}: not valid JSON, or not that of a tokenizer; save the tokenizer again") from None
     if template is not None and (not isinstance(template, str) or "\0" in template):
         raise ModelError(f"{source}: its chat template is not a text; save the tokenizer again")
     return template

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from sqlalchemy.orm import Session
 
 from registry.db import MAX_INTEGER
-from registry.fields import Between, OneOf
+from registry.fields import Between, OneOf, Remedy
 from registry.prompting.protocols import with_room
 from registry.prompting.variants import VariantSetDefinition, parse_variants
 from registry.providers.budgets import MOST, set_budget
@@ -27,6 +27,7 @@ Budget = Annotated[
     Field(
         ge=0, le=MOST, allow_inf_nan=False, description="What asking a provider may cost, in the price list's currency."
     ),
+    Remedy(f"give an amount from 0 to {MOST:g}"),
 ]
 _OF_BENCHMARKS: Final = (
     "variants",

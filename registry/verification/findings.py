@@ -36,6 +36,8 @@ OUTSIDE: Final[dict[str, dict[str, str]]] = {
         "id": "its number here",
         "state": "a sealed evaluation was scored, whatever became of its model",
         "error": "goes with the state",
+        "prepared_by": "who downloads it at present, which ends before anything is scored",
+        "prepare_until": "goes with the worker that downloads",
         "thinking": "what a server said of itself when the model was added; what was asked stands in the protocol",
     },
     "analysis": {"id": "its number here", "computed_at": "analyses are added later; when says nothing of what"},

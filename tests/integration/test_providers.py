@@ -699,7 +699,7 @@ def test_a_budget_is_set_before_anything_is_queued(opened: Open) -> None:
     environment = {name.removeprefix("SHUFFLEBOARD_").lower(): value for name, value in registry.environment.items()}
     asked = ("evaluations", "submit", "--model", "hosted", "--board", "letters")
     refused = shuffleboard(*asked, "--budget", "nan", status=2, **environment)
-    assert "budget nan: give an amount from 0 to 1e+12" in refused.stderr
+    assert "--budget nan: give an amount from 0 to 1e+12" in refused.stderr
     with read_session(registry.engine) as session:
         assert session.scalar(select(func.count()).select_from(Evaluation)) == 0
     [evaluation_id] = shuffleboard_json(*asked, "--budget", "0.25", **environment)["evaluations"]

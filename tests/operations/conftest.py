@@ -25,6 +25,7 @@ from registry.tables import (
     ChainSignature,
     Embargo,
     EvaluationQuestion,
+    Exclusion,
     Model,
     ModelRevision,
     Schedule,
@@ -145,6 +146,7 @@ def _add_money(session, evaluation_id: int) -> None:  # type: ignore[no-untyped-
             Budget(kind="account", subject="ann", amount=12.5, spent=0.1, held=0.0),
             ProviderCall(evaluation_id=evaluation_id, question_id=asked.question_id, variant=0, **call),
             ProviderBatch(evaluation_id=evaluation_id, shard_id=asked.shard_id, **batch),
+            Exclusion(scope="host:ä", shard_id=asked.shard_id, lasting=True, error="too large"),
             Draft(
                 evaluation_id=evaluation_id,
                 question_id=asked.question_id,

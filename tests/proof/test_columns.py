@@ -74,6 +74,7 @@ NOT_SEALED: Final = {
     "budget", "rate_limit",  # what may be spent and asked from now on
     "draft", "provider_batch", "provider_call",  # how answers were got, which may cost; the answers themselves are sealed
     "registry_generation",  # of which place of the database claims are, and no result
+    "exclusion",  # who may claim what is left to be scored
     "worker",  # lives on; its id, host and device stand in the seal
     "embargo", "board_deprecation", "schedule", "schedule_run",  # who sees, uses or repeats what is sealed
     "suite", "board", "board_entry",  # named by their digests, which snapshots hold
