@@ -107,7 +107,14 @@ SETTING_GROUPS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     ),
     "Work": (
         "How workers share it, and when one takes over: [how the queue works](queue.md#how-the-queue-works).",
-        ("lease_seconds", "poll_seconds", "reconcile_seconds", "stall_min_seconds", "stall_max_seconds"),
+        (
+            "lease_seconds",
+            "shard_seconds",
+            "poll_seconds",
+            "reconcile_seconds",
+            "stall_min_seconds",
+            "stall_max_seconds",
+        ),
     ),
     "Endpoints": (
         "Models on servers that speak OpenAI's protocol. More: [endpoints](how-to/serve-a-model.md).",

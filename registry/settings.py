@@ -101,6 +101,14 @@ class Settings(BaseSettings):
     reconcile_seconds: float = Field(
         default=30.0, gt=0, description="How often lost hints are resent and complete evaluations sealed."
     )
+    shard_seconds: float = Field(
+        default=40.0,
+        ge=0,
+        description=(
+            "How many seconds of work a worker takes at once, by the rate of its kind of device: from half to one and "
+            "a half times as many, and less at the end of an evaluation; 0: as many prompts as were planned."
+        ),
+    )
     stall_min_seconds: float = Field(
         default=300.0,
         gt=0,

@@ -20,6 +20,7 @@ from registry.errors import DatabaseError, GenerationError, ModelError, Shuffleb
 from registry.logs import log
 from registry.operations.maintenance import Maintenance, log_trouble
 from registry.queue import claims, exclusions, generation, preparation, sampling, stalls
+from registry.queue.sizing import Sizes
 from registry.revisions.store import request_of
 from registry.settings import Settings
 from registry.tables import Worker
@@ -76,6 +77,7 @@ class WorkerLoop:
         self._maintaining = threading.Lock()
         self._maintenance = Maintenance(engine, settings)
         self._scopes: list[str] = []
+        self._sizes = Sizes(0, "")
         self._claim: claims.Claim | None = None
         self._lost: claims.Claim | None = None
         self._unsure = False
@@ -94,6 +96,7 @@ class WorkerLoop:
         host, device = socket.gethostname(), self.scorer.device()
         versions = {"shuffleboard": code_version(), **self.scorer.versions()}
         self._scopes = exclusions.scopes_of(host, device, self.scorer.place())
+        self._sizes = Sizes(self.settings.shard_seconds, device)
         row = {"id": self.id, "host": host, "pid": os.getpid(), "device": device, "versions": versions}
         row |= {"scopes": self._scopes}
         self._patience = self.settings.database_wait_seconds
@@ -271,6 +274,7 @@ class WorkerLoop:
                     lease_seconds=self.settings.lease_seconds,
                     loaded_model_revision_id=self.scorer.loaded_model_revision_id,
                     scopes=self._scopes,
+                    sizes=self._sizes,
                 )
         except TROUBLE:
             self._unsure = True  # it may have been committed all the same
@@ -309,6 +313,7 @@ class WorkerLoop:
             self._record_failure(shard_claim, f"results refused: {type(error).__name__}: {error}"[:2000])
             return
         if stored:
+            self._sizes.note(shard_claim.evaluation_id, len(result.rows), result.tokens_computed, result.elapsed_s)
             log.info(
                 "shard_done",
                 prompts=len(result.rows),

@@ -24,6 +24,7 @@ from registry.queue import exclusions
 from registry.queue.generation import current
 from registry.queue.hints import hint_at
 from registry.queue.sampling import go_on
+from registry.queue.sizing import Sizes
 from registry.results.bulk import insert_predictions
 from registry.results.designs import stopping_of
 from registry.results.scores import write_question_scores
@@ -89,10 +90,12 @@ def claim(
     lease_seconds: float,
     loaded_model_revision_id: int | None = None,
     scopes: Sequence[str] = (),
+    sizes: Sizes | None = None,
 ) -> Claim | None:
     """Takes the best queued shard: by priority, then of the loaded model, then the oldest.
 
-    scopes: the worker's; what an exclusion keeps from one of them is left to others.
+    scopes: the worker's; what an exclusion keeps from one of them is left to others. sizes: its own, which the shard
+    is made to fit; None: it stays as it was planned.
     Returns None when there is nothing to do. Several workers never wait for each other (SKIP LOCKED); on SQLite the
     transaction is BEGIN IMMEDIATE and there is one writer at a time.
     """
@@ -107,6 +110,8 @@ def claim(
     ).first()
     if chosen is None:
         return None
+    if sizes is not None:
+        sizes.fit(session, chosen.id, chosen.evaluation_id)
     generation = current(session)
     fence = session.scalar(
         update(Shard)

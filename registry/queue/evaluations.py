@@ -48,7 +48,7 @@ class EvaluationRequest:
     """What a user asks to be evaluated; `limit` keeps the first questions in file order, after the other filters.
 
     options: only questions with so many options.
-    shard_prompts: about how many prompts a worker takes at once; it changes no result.
+    shard_prompts: about how many prompts a shard has as it is planned; it changes no result.
     variants: as they are spelled, or read with the files that they name.
     precision: ask only as many questions as that takes; None: all.
     stop_when_decided: ask each question only until this metric is decided; None: in every variant.

@@ -12,7 +12,7 @@ from registry.prompting.variants import QuestionShape, VariantSetDefinition
 from registry.tables import EvaluationQuestion, Question, Shard
 
 SHARD_PROMPTS: Final = 64
-"""Prompts of one shard: some seconds to a minute of work, so that little is lost with a worker."""
+"""Prompts of one shard as it is planned; workers change it to what they measure (`registry.queue.sizing`)."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,164 @@
+"""The size of shards: some tens of seconds of work each, by the rate that was measured.
+
+A submission cuts an evaluation into small shards, before anything is known of its speed. A worker that claims one joins
+those after it to it, as far as they fill that time at the rate of its kind of device, or cuts off what is too much and
+queues it again. Towards the end of an evaluation shards get small, so that its workers finish together.
+"""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from sqlalchemy import ColumnElement, case, delete, func, select, update
+from sqlalchemy.orm import Session
+
+from registry.queue.hints import hint_at
+from registry.revisions.endpoints import provider_of
+from registry.settings import get_settings
+from registry.tables import Evaluation, EvaluationQuestion, Question, Shard, Worker
+
+MOST_PROMPTS: Final = 8192
+"""Of one shard, whose prompts and answers a worker holds in memory."""
+SMALLEST_SHARE: Final = 1 / 8
+"""Of the time of a shard: what one takes at least at the end of an evaluation."""
+TOO_LONG: Final = 1.5
+"""A shard that takes so many times what it should is cut."""
+RECENT: Final = 8
+"""Finished shards whose rate a worker goes by that has none of its own."""
+
+
+@dataclass
+class Sizes:
+    """How much one worker claims at once.
+
+    seconds: of work; 0: shards stay as they were planned. device: the worker's kind.
+    """
+
+    seconds: float
+    device: str
+    _rates: dict[int, float] = field(default_factory=dict)
+
+    def note(self, evaluation_id: int, prompts: int, tokens_computed: int, elapsed_s: float) -> None:
+        """What this worker took for a shard; one whose answers were all there before says nothing."""
+        if tokens_computed and elapsed_s > 0:
+            self._rates[evaluation_id] = prompts / elapsed_s
+
+    def fit(self, session: Session, shard_id: int, evaluation_id: int) -> None:
+        """Makes a shard that is locked, and about to be leased, as large as it should be for this worker."""
+        if not self.seconds:
+            return
+        evaluation = session.get_one(Evaluation, evaluation_id)
+        revision = evaluation.model_revision
+        if revision.kind == "openai" and provider_of(revision.location or "", get_settings()):
+            return  # what is asked together there is a batch, whatever time it takes
+        rate = self._rates.get(evaluation_id) or self._measured(session, evaluation)
+        if rate is None:
+            return
+        of_evaluation = Shard.evaluation_id == evaluation_id
+        left, others = session.execute(
+            select(
+                func.sum(case((Shard.state == "queued", Shard.prompts), else_=0)),
+                func.count(case((Shard.state == "leased", Shard.worker_id)).distinct()),
+            ).where(of_evaluation, Shard.state.in_(("queued", "leased")))
+        ).one()
+        full = rate * self.seconds
+        share = left / (2 * (others + 1)) if others else left
+        wanted = min(MOST_PROMPTS, max(min(full, share), full * SMALLEST_SHARE))
+        shard = session.get_one(Shard, shard_id)
+        if shard.prompts > TOO_LONG * wanted:
+            _cut(session, shard, wanted)
+        elif shard.fence == 0:  # one that failed stays alone
+            _join(session, shard, wanted)
+
+    def _measured(self, session: Session, evaluation: Evaluation) -> float | None:
+        """Prompts a second of the last shards under the model and protocol on this kind of device; None without any."""
+        last = (
+            select(Shard.prompts, Shard.elapsed_s)
+            .join(Evaluation, Evaluation.id == Shard.evaluation_id)
+            .join(Worker, Worker.id == Shard.worker_id)
+            .where(
+                Evaluation.model_revision_id == evaluation.model_revision_id,
+                Evaluation.protocol_id == evaluation.protocol_id,
+                Worker.device == self.device,
+                Shard.state == "done",
+                Shard.tokens_computed > 0,
+                Shard.elapsed_s > 0,
+            )
+            .order_by(Shard.finished_at.desc())
+            .limit(RECENT)
+            .subquery()
+        )
+        prompts, seconds = session.execute(select(func.sum(last.c.prompts), func.sum(last.c.elapsed_s))).one()
+        return prompts / seconds if prompts else None
+
+
+def _never_claimed(evaluation_id: int) -> ColumnElement[bool]:
+    # Nothing else refers to such a shard: no exclusion, no failure, no worker.
+    return (Shard.evaluation_id == evaluation_id) & (Shard.state == "queued") & (Shard.fence == 0)
+
+
+def _join(session: Session, shard: Shard, wanted: float) -> None:
+    """Joins following shards to one, up to so many prompts."""
+    following = (
+        select(Shard.id, Shard.prompts)
+        .where(_never_claimed(shard.evaluation_id), Shard.ordinal > shard.ordinal)
+        .order_by(Shard.ordinal)
+    )
+    filled = shard.prompts
+    chosen = []
+    for row in session.execute(following.limit(max(1, int(wanted)))):
+        filled += row.prompts
+        if filled > wanted:
+            break
+        chosen.append(row.id)
+    if not chosen:
+        return
+    # Only these are locked, and not those that another worker claims at this moment.
+    locked = session.execute(following.where(Shard.id.in_(chosen)).with_for_update(skip_locked=True)).all()
+    ids = [row.id for row in locked]
+    session.execute(
+        update(EvaluationQuestion)
+        .where(EvaluationQuestion.shard_id.in_(ids))
+        .values(shard_id=shard.id)
+        .execution_options(synchronize_session=False)
+    )
+    session.execute(delete(Shard).where(Shard.id.in_(ids)).execution_options(synchronize_session=False))
+    shard.prompts += sum(row.prompts for row in locked)
+    session.flush()
+
+
+def _cut(session: Session, shard: Shard, wanted: float) -> None:
+    """Leaves a shard the questions of so many prompts, one at least, and queues the others as a new one."""
+    questions = session.execute(
+        select(EvaluationQuestion.question_id, EvaluationQuestion.n_variants)
+        .join(Question, Question.id == EvaluationQuestion.question_id)
+        .where(EvaluationQuestion.shard_id == shard.id)
+        .order_by(Question.ordinal)
+    ).all()
+    if sum(row.n_variants for row in questions) != shard.prompts:
+        return  # it asks its questions in a part of their variants
+    kept = 0
+    for place, row in enumerate(questions):
+        if place and kept + row.n_variants > wanted:
+            break
+        kept += row.n_variants
+    else:
+        return
+    # Whoever gives an ordinal holds the evaluation; a worker that another is ahead of takes the shard as it is.
+    held = select(Evaluation.id).where(Evaluation.id == shard.evaluation_id)
+    if session.scalar(held.with_for_update(skip_locked=True, key_share=True)) is None:
+        return
+    last = session.scalar(select(func.max(Shard.ordinal)).where(Shard.evaluation_id == shard.evaluation_id)) or 0
+    rest = Shard(evaluation_id=shard.evaluation_id, ordinal=last + 1, queue=shard.queue, prompts=shard.prompts - kept)
+    session.add(rest)
+    shard.prompts = kept
+    session.flush()
+    session.execute(
+        update(EvaluationQuestion)
+        .where(
+            EvaluationQuestion.evaluation_id == shard.evaluation_id,
+            EvaluationQuestion.question_id.in_([row.question_id for row in questions[place:]]),
+        )
+        .values(shard_id=rest.id)
+        .execution_options(synchronize_session=False)
+    )
+    hint_at(session, Shard.id == rest.id)
