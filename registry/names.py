@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from datetime import date
 from difflib import get_close_matches
 from typing import Final
 
@@ -22,6 +23,17 @@ def check_name(what: str, name: str) -> str:
         shown = name if len(name) <= 200 else f"{name[:200]}…"
         raise UsageError(f"{what} name {shown!r}: use up to 200 letters, digits, '.', '_' and '-'")
     return name
+
+
+def check_day(what: str, text: str) -> str:
+    """`text` if it is a day, YYYY-MM-DD; else UsageError."""
+    try:
+        known = date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        known = False
+    if not known:
+        raise UsageError(f"{what} {text[:40]!r}: give a day, YYYY-MM-DD, such as 2025-01-31")
+    return text
 
 
 def split_reference(reference: str) -> tuple[str, str | None]:

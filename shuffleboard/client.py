@@ -177,6 +177,7 @@ class ModelFacts(TypedDict, total=False):
     developer: str
     parameters: int
     licence: str
+    released: str
     url: str
 
 

@@ -14,8 +14,9 @@ T = TypeVar("T")
 class OfSealed(Generic[T]):
     """Results by seal. An evaluation that is not sealed is computed each time."""
 
-    def __init__(self, capacity: int = CAPACITY) -> None:
-        self._capacity = capacity
+    def __init__(self, capacity: int = CAPACITY, size: Callable[[T], int] = lambda _: 1) -> None:
+        """capacity: of all results together, each as large as `size` says."""
+        self._capacity, self._size = capacity, size
         self._kept: OrderedDict[str, T] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -30,6 +31,6 @@ class OfSealed(Generic[T]):
         computed = compute()
         with self._lock:
             self._kept[seal] = computed
-            if len(self._kept) > self._capacity:
+            while len(self._kept) > 1 and sum(map(self._size, self._kept.values())) > self._capacity:
                 self._kept.popitem(last=False)
         return computed

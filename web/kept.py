@@ -51,6 +51,7 @@ ENDPOINTS: Final = frozenset(
         "api.question",
         "api.snapshot",
         "api.snapshots",
+        "api.board_selection",
         "boards.board",
         "boards.boards",
         "boards.snapshot",
@@ -58,6 +59,7 @@ ENDPOINTS: Final = frozenset(
         "comparing.compare",
         "feed.feed",
         "overview.overview",
+        "own.own",
         "pages.benchmark",
         "pages.benchmarks",
         "pages.errata",
@@ -215,7 +217,7 @@ def _key() -> tuple[str, ...] | None:
     return (viewer().audience, addresses.base(), request.full_path, frame.theme())
 
 
-def _state() -> str:
+def database_state() -> str:
     """The state of the database that this request reads from, before what is read next."""
     if reads_from_replica():
         try:
@@ -240,10 +242,10 @@ def _serve() -> Response | None:
         return None
     pages: Pages = current_app.extensions["shuffleboard_pages"]
     turns: Turns = current_app.extensions["shuffleboard_turns"]
-    state = _state()
+    state = database_state()
     found = pages.get(key, state)
     if found is None and turns.take(key):
-        state = _state()
+        state = database_state()
         found = pages.get(key, state)
     if found is None:
         g.keep_as = (key, state)

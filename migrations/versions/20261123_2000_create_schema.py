@@ -86,6 +86,7 @@ def upgrade() -> None:
         sa.Column("developer", sa.Text(), nullable=True),
         sa.Column("parameters", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True),
         sa.Column("licence", sa.Text(), nullable=True),
+        sa.Column("released", sa.Text(), nullable=True),
         sa.Column("url", sa.Text(), nullable=True),
         sa.Column("created_at", sa.DateTime(timezone=True).with_variant(sa.Text(), "sqlite"), nullable=False),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_model")),

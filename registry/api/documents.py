@@ -703,6 +703,7 @@ class ListedModel(TypedDict):
     developer: str | None
     parameters: int | None
     licence: str | None
+    released: str | None
     url: str | None
     created_at: Time
     revisions: int
@@ -745,6 +746,7 @@ class ModelDocument(TypedDict):
     developer: str | None
     parameters: int | None
     licence: str | None
+    released: str | None
     url: str | None
     created_at: Time
     revisions: list[ModelRevision]
@@ -1142,11 +1144,8 @@ class BoardPairs(TypedDict):
     standard_error: float | None
 
 
-class BoardRow(TypedDict):
-    """A model revision on a board. `evaluations` runs along the board's entries; null: not sealed yet.
-
-    cost: what providers charged for them, as far as it is known. tokens_per_answer: of thought and answer, the mean.
-    """
+class SelectedRow(TypedDict):
+    """A model revision of a selection. `evaluations` runs along the entries; null: not sealed yet."""
 
     model: str
     revision: int
@@ -1158,6 +1157,14 @@ class BoardRow(TypedDict):
     complete: bool
     evaluations: list[BoardEvaluation | None]
     values: Annotated[dict[str, BoardValue], Field(description="Column to value.")]
+
+
+class BoardRow(SelectedRow):
+    """A model revision on a board. `evaluations` runs along the board's entries; null: not sealed yet.
+
+    cost: what providers charged for them, as far as it is known. tokens_per_answer: of thought and answer, the mean.
+    """
+
     cost: float | None
     tokens_per_answer: float | None
     conflict_of_interest: Annotated[
@@ -1368,6 +1375,8 @@ class Board(TypedDict):
     withdrawals: NotRequired[int]
     together: NotRequired[Annotated[dict[str, BoardPairs], Field(description="Column to all of its pairs.")]]
     fragile: NotRequired[Annotated[dict[str, BoardFragility], Field(description="Column to what would change it.")]]
+    weights: NotRequired[Annotated[dict[str, int], Field(description="Task to how much it counts, where not 1.")]]
+    models: NotRequired[Annotated[dict[str, Any], Field(description="Which models it takes; absent: all.")]]
     contamination: NotRequired[
         Annotated[list[BoardContamination], Field(description="Only of boards that state it; the most extreme first.")]
     ]
@@ -1381,6 +1390,29 @@ class Board(TypedDict):
     deprecated: BoardDeprecation | None
     permalink: str
     sql: str
+
+
+class SelectedBoard(TypedDict):
+    """Tasks, weights, columns and models that were chosen from a board, with ranks and tiers of these alone.
+
+    digest: the SHA-256 of `selection`, which is canonical JSON. snapshot: what it was chosen from. url: its page.
+    """
+
+    board: str
+    snapshot: Digest
+    as_of: Time
+    selection: str
+    digest: Digest
+    sort: str
+    columns: list[BoardColumn]
+    entries: list[BoardEntry]
+    weights: Annotated[dict[str, int], Field(description="Task to how much it counts.")]
+    bootstrap: Bootstrap
+    together: Annotated[dict[str, BoardPairs], Field(description="Column to all of its pairs.")]
+    rows: list[SelectedRow]
+    chance: Annotated[dict[str, float], Field(description="Column of accuracy to what guessing gives there.")]
+    unranked: list[Unranked]
+    url: str
 
 
 class ListedSnapshot(TypedDict):

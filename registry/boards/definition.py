@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeVar
 
@@ -11,7 +12,7 @@ from registry.db import MAX_INTEGER
 from registry.errors import IngestError, ShuffleboardError, UsageError
 from registry.files.toml import read_toml
 from registry.metrics import METRICS
-from registry.names import check_name, suggestion
+from registry.names import check_name, known_names, suggestion
 from registry.prompting.variants import parse_variants
 from registry.results.errata import AS_PUBLISHED, RESCORED, TREATMENTS
 from registry.untrusted import RefusedError, check
@@ -259,6 +260,30 @@ class SubmissionRules(_Strict):
     anonymous: bool = False
 
 
+Day = Annotated[str, Field(pattern=r"^\d{4}-\d{2}-\d{2}$")]
+
+
+class ModelChoice(_Strict):
+    """Which models a board takes; what is not known of a model meets no condition on it. Ends are inclusive.
+
+    names, families, developers, licences: any of these; empty: all. openness: whether anyone may download its weights.
+    released_from, released_to: days. cost_to: of all of a model's evaluations on the board, in the currency of the
+    prices. thinking: whether its answers there have thoughts.
+    """
+
+    names: tuple[Reference, ...] = Field(default=(), max_length=1000)
+    families: tuple[Reference, ...] = Field(default=(), max_length=100)
+    developers: tuple[Reference, ...] = Field(default=(), max_length=100)
+    licences: tuple[Reference, ...] = Field(default=(), max_length=100)
+    openness: Literal["open", "closed"] | None = None
+    parameters_from: int | None = Field(default=None, ge=0, le=MAX_INTEGER**2)
+    parameters_to: int | None = Field(default=None, ge=0, le=MAX_INTEGER**2)
+    released_from: Day | None = None
+    released_to: Day | None = None
+    cost_to: Decimal | None = Field(default=None, ge=0, max_digits=12, decimal_places=6)
+    thinking: bool | None = None
+
+
 SORTED: Final = ("right_in_every_order", "order_loss", "worst_accuracy")
 """Metrics that a board is sorted by if it has a column of one: first those that chance is taken out of."""
 
@@ -270,6 +295,8 @@ class BoardDefinition(_Strict):
     nothing else is there, marked.
     errata: by which keys every column is taken, of TREATMENTS; several show each column once for each.
     contamination: whether the board states signs of contamination of its evaluations.
+    weights: task to how much it counts; a task that is not named counts 1, and 0 leaves it out.
+    models: which models it takes; None: all.
     submissions: rules for submitting to it; None: none but the registry's own.
     """
 
@@ -289,6 +316,8 @@ class BoardDefinition(_Strict):
     complete: bool = False
     errata: tuple[Reference, ...] = Field(default=(AS_PUBLISHED,), min_length=1, max_length=len(TREATMENTS))
     contamination: bool = False
+    weights: dict[Reference, Annotated[int, Field(ge=0, le=1000)]] = Field(default={}, max_length=1000)
+    models: ModelChoice | None = None
     submissions: SubmissionRules | None = None
 
     @field_validator("name")
@@ -386,11 +415,11 @@ def parse_definition(document: dict[str, Any], kind: type[Definition], source: s
 
 
 def _keys(kind: type[BaseModel], location: tuple[int | str, ...]) -> list[str]:
-    parts: dict[int | str, type[BaseModel]] = {"tasks": Task, "submissions": SubmissionRules}
+    parts: dict[int | str, type[BaseModel]] = {"tasks": Task, "submissions": SubmissionRules, "models": ModelChoice}
     return list(parts.get(location[0], kind).model_fields)
 
 
-ADDED: Final[tuple[str, ...]] = ("complete", "errata", "contamination", "submissions")
+ADDED: Final[tuple[str, ...]] = ("complete", "errata", "contamination", "weights", "models", "submissions")
 """Keys that came after boards were stored: left out at their defaults, so that a board's digest stays what it was."""
 
 
@@ -398,4 +427,20 @@ def as_document(definition: SuiteDefinition | BoardDefinition) -> dict[str, Any]
     """A definition as plain JSON, for storing and for its digest."""
     fields = type(definition).model_fields
     usual = {name for name in ADDED if name in fields and getattr(definition, name) == fields[name].default}
-    return definition.model_dump(mode="json", exclude=usual)
+    document = definition.model_dump(mode="json", exclude=usual)
+    if isinstance(definition, BoardDefinition) and definition.models is not None:
+        document["models"] = definition.models.model_dump(mode="json", exclude_defaults=True)
+    return document
+
+
+def entries_asked(suite: SuiteDefinition, board: BoardDefinition) -> list[Asked]:
+    """The evaluations that a board takes of its suite: all but those of tasks that count 0."""
+    asked = list(evaluations_asked(suite, board.benchmarks))
+    tasks = dict.fromkeys(one.task for one in asked)
+    for name in board.weights:
+        if name not in tasks:
+            raise UsageError(f"board {board.name}: weights: no task {name!r}{known_names(name, tasks)}")
+    found = [one for one in asked if board.weights.get(one.task, 1)]
+    if not found:
+        raise UsageError(f"board {board.name}: weights: every task counts 0; give one of them 1")
+    return found

@@ -98,7 +98,7 @@ def shown_document(session: Session, snapshot: BoardSnapshot) -> dict[str, Any]:
         "currency": load_prices(get_settings().prices).currency if costs else None,
         "as_of": snapshot.as_of,
         "digest": snapshot.digest,
-        "chance": column_chances(session, snapshot),
+        "chance": column_chances(session, board_definition(snapshot.board), snapshot.board.entries),
         "unranked": unranked(session, snapshot),
         "submissions": rules_document(board_definition(snapshot.board).submissions),
     }
@@ -136,7 +136,11 @@ def _tokens(row: Mapping[str, Any], tokens: Mapping[int, tuple[float, int]]) -> 
 
 def board_rows(snapshot: BoardSnapshot) -> list[dict[str, Any]]:
     """A snapshot's rows for showing: complete models by the sort column, best first; then the incomplete ones."""
-    document = snapshot.document
+    return rows_in_order(snapshot.document)
+
+
+def rows_in_order(document: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The rows of a snapshot's document, or of a selection's, in that order."""
     sort = document["sort"]
     better = next(column["better"] for column in document["columns"] if column["name"] == sort)
     sign = 1.0 if better == "lower" else -1.0

@@ -9,6 +9,7 @@ from sqlalchemy import Engine, func, insert, or_, select
 from sqlalchemy.orm import Session, aliased
 
 from registry.boards.contamination import board_contamination
+from registry.boards.definition import BoardDefinition, as_document
 from registry.boards.standings import Above, BoardRow, Fragility, Standing, Together, board_standings
 from registry.boards.store import answering, board_definition, column_entries, current_boards
 from registry.db import database_now, one_at_a_time, read_session, write_session
@@ -148,18 +149,7 @@ def snapshot_document(session: Session, board: Board) -> dict[str, Any]:
         "title": definition.title,
         "text": definition.text,
         "sort": definition.sort_column,
-        "columns": [
-            {
-                "name": column.name,
-                "metric": column.metric,
-                "variants": column.variants,
-                "protocol": column.protocol,
-                "better": METRICS[column.metric].better,
-                "definition_version": METRICS[column.metric].definition_version,
-                **({} if column.errata == AS_PUBLISHED else {"errata": column.errata}),
-            }
-            for column in definition.parsed_columns
-        ],
+        "columns": columns_document(definition),
         "entries": [
             {
                 "task": entry.task,
@@ -179,11 +169,29 @@ def snapshot_document(session: Session, board: Board) -> dict[str, Any]:
         **_errata(session, board),
         "sealed_evaluations": sealed,
         "withdrawals": withdrawals,
-        "together": {name: _all_pairs(together) for name, together in standings.together.items()},
+        **({"weights": definition.weights} if definition.weights else {}),
+        **({"models": as_document(definition)["models"]} if definition.models is not None else {}),
+        "together": {name: all_pairs(together) for name, together in standings.together.items()},
         "fragile": {name: _fragility(found) for name, found in standings.fragile.items()},
         **contamination,
         "rows": [_row(row, flags) for row in standings.rows],
     }
+
+
+def columns_document(definition: BoardDefinition) -> list[dict[str, Any]]:
+    """The columns of a board, as its snapshots name them."""
+    return [
+        {
+            "name": column.name,
+            "metric": column.metric,
+            "variants": column.variants,
+            "protocol": column.protocol,
+            "better": METRICS[column.metric].better,
+            "definition_version": METRICS[column.metric].definition_version,
+            **({} if column.errata == AS_PUBLISHED else {"errata": column.errata}),
+        }
+        for column in definition.parsed_columns
+    ]
 
 
 def _errata(session: Session, board: Board) -> dict[str, Any]:
@@ -222,11 +230,12 @@ def _row(row: BoardRow, flags: dict[int, dict[str, bool]]) -> dict[str, Any]:
             else {"evaluation": item.id, "seal": item.seal, "replicate": item.replicate, **flags[item.id]}
             for item in row.evaluations
         ],
-        "values": {name: _standing(standing) for name, standing in row.standings.items()},
+        "values": {name: standing_document(standing) for name, standing in row.standings.items()},
     }
 
 
-def _standing(standing: Standing) -> dict[str, Any]:
+def standing_document(standing: Standing) -> dict[str, Any]:
+    """A model's standing in one column, with numbers to 12 decimals."""
     low, high = standing.interval or (None, None)
     return {
         "value": _rounded(standing.value),
@@ -302,7 +311,8 @@ def _fragility(found: Fragility) -> dict[str, Any]:
     }
 
 
-def _all_pairs(together: Together) -> dict[str, Any]:
+def all_pairs(together: Together) -> dict[str, Any]:
+    """What all pairs of a column come to."""
     return asdict(together) | {
         "critical_value": _rounded(together.critical_value, 6),
         "standard_error": _rounded(together.standard_error),

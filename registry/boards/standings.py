@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from registry.boards.definition import Column
+from registry.boards.chosen import facts_of_models, takes
+from registry.boards.definition import BoardDefinition, Column, evaluations_asked
 from registry.boards.fragility import (
     CHALLENGERS,
     Otherwise,
@@ -24,7 +25,7 @@ from registry.boards.fragility import (
     without_models,
 )
 from registry.boards.orders import without_orders
-from registry.boards.store import board_definition, column_entries, evaluations_of_entry
+from registry.boards.store import board_definition, column_entries, evaluations_of_entry, suite_definition
 from registry.lookups import replicates_of
 from registry.metrics import METRICS
 from registry.metrics.averaging import Runs, over_tasks
@@ -206,23 +207,23 @@ def board_standings(session: Session, board: Board) -> BoardStandings:
         BoardRow(revision, [found.get(revision.id) for found in answered])
         for revision in sorted(revisions, key=lambda revision: (revision.model.name, revision.number))
     ]
+    if definition.models is not None:
+        known_facts = facts_of_models(session, [(row.revision, row.evaluations) for row in rows])
+        chosen = [number for number, facts in enumerate(known_facts) if takes(definition.models, facts)]
+        rows = [row for number, row in enumerate(rows) if number in set(chosen)]
     tasks = list(dict.fromkeys(entry.task for entry in entries))
+    numbers = task_numbers(board)
+    weights = weights_of(definition, tasks)
     by_task = [
-        _task_standings(session, [entry for entry in entries if entry.task == task], columns, rows, SEED + number)
-        for number, task in enumerate(tasks)
+        task_standings(session, [entry for entry in entries if entry.task == task], columns, rows, SEED + numbers[task])
+        for task in tasks
     ]
-    for row_number, row in enumerate(rows):
-        for column in columns:
-            row.standings[column.name] = _macro(column.metric, [task[row_number][column.name] for task in by_task])
-    complete = [row for row in rows if row.complete]
-    ranked = {
-        column.name: _rank(column.metric, [(row.revision, row.standings[column.name]) for row in complete])
-        for column in columns
-    }
-    for column in columns:
-        _place_estimates(column.metric, [row.standings[column.name] for row in rows])
+    placed, together = standings_over(columns, [(row.revision, row.complete) for row in rows], by_task, weights)
+    for row, of_row in zip(rows, placed, strict=True):
+        row.standings = of_row
     fragile = {}
-    for column in columns:
+    # What would rank models otherwise is asked of tasks that count alike.
+    for column in columns if weights is None else ():
         known = [
             (row, [task[number][column.name].values for task in by_task])
             for number, row in enumerate(rows)
@@ -230,8 +231,54 @@ def board_standings(session: Session, board: Board) -> BoardStandings:
         ]
         if len(known) > 1 and (found := _fragility(session, column, entries, known)) is not None:
             fragile[column.name] = found
-    together = {name: compared for name, compared in ranked.items() if compared is not None}
     return BoardStandings(rows, together, fragile)
+
+
+def task_numbers(board: Board) -> dict[str, int]:
+    """Task of the board's suite to its number there, which the seed of its draws comes from.
+
+    It is the same on a board that leaves out some of the tasks, so that both draw the same questions.
+    """
+    asked = evaluations_asked(suite_definition(board.suite), board_definition(board).benchmarks)
+    return {task: number for number, task in enumerate(dict.fromkeys(one.task for one in asked))}
+
+
+def weights_of(definition: BoardDefinition, tasks: Sequence[str]) -> list[int] | None:
+    """How much each task counts; None where all count alike."""
+    weights = [definition.weights.get(task, 1) for task in tasks]
+    return None if len(set(weights)) == 1 else weights
+
+
+def standings_over(
+    columns: Sequence[Column],
+    rows: Sequence[tuple[ModelRevision, bool]],
+    by_task: Sequence[Sequence[Mapping[str, "TaskStanding"]]],
+    weights: Sequence[int] | None,
+) -> tuple[list[dict[str, Standing]], dict[str, Together]]:
+    """Of each row column to standing, and column to what all pairs come to.
+
+    rows: revisions, with whether they are complete. by_task: of each task what `task_standings` gives of these rows.
+    weights: as `weights_of` has them.
+    """
+    found = [
+        {
+            column.name: _macro(column.metric, [of_task[number][column.name] for of_task in by_task], weights)
+            for column in columns
+        }
+        for number in range(len(rows))
+    ]
+    together = {}
+    for column in columns:
+        complete = [
+            (revision, standings[column.name])
+            for (revision, whole), standings in zip(rows, found, strict=True)
+            if whole
+        ]
+        compared = _rank(column.metric, complete, weights)
+        if compared is not None:
+            together[column.name] = compared
+        _place_estimates(column.metric, [standings[column.name] for standings in found])
+    return found, together
 
 
 def _place_estimates(metric: str, standings: Sequence[Standing]) -> None:
@@ -296,7 +343,7 @@ def _without_orders(
 
 
 @dataclass
-class _TaskStanding:
+class TaskStanding:
     """One model, one task, one column. means: the base metrics' means; samples: (resamples, base).
 
     resting_on: how many questions its interval rests on. clustered: samples over resampled clusters, and clusters how
@@ -318,11 +365,11 @@ class _TaskStanding:
     unknown: str | None = None
 
 
-def _task_standings(
+def task_standings(
     session: Session, entries: Sequence[BoardEntry], columns: Sequence[Column], rows: Sequence[BoardRow], seed: int
-) -> list[dict[str, _TaskStanding]]:
+) -> list[dict[str, TaskStanding]]:
     """By row, column to its standing on one task. The questions of joined benchmarks are pooled."""
-    found: list[dict[str, _TaskStanding]] = [{} for _ in rows]
+    found: list[dict[str, TaskStanding]] = [{} for _ in rows]
     drawn: list[tuple[int, str, _Means]] = []
     questions = {entry.ordinal: _question_ids(session, entry) for entry in entries}
     read: dict[tuple[int, int, str], tuple[Mapping[str, Array], Mapping[str, str]]] = {}
@@ -355,17 +402,17 @@ def _task_standings(
         for number, row in enumerate(rows):
             evaluations = [_evaluation(row, entry) for entry in of_column]
             if any(evaluation is None for evaluation in evaluations):
-                found[number][column.name] = _TaskStanding(None, 0)
+                found[number][column.name] = TaskStanding(None, 0)
                 continue
             known = [evaluation for evaluation in evaluations if evaluation is not None]
             applied = [corrections[entry.ordinal, column.errata] for entry in of_column]
             if any(evaluation.sampled_for is not None for evaluation in known):
                 why = _why_unknown(session, column.metric, known, applied)
                 estimate = _estimate(session, column.metric, known, of_column)
-                found[number][column.name] = _TaskStanding(None, 0, unknown=why) if why else estimate
+                found[number][column.name] = TaskStanding(None, 0, unknown=why) if why else estimate
                 continue
             if any(not _defines(evaluation, column.metric) for evaluation in known):
-                found[number][column.name] = _TaskStanding(None, 0)
+                found[number][column.name] = TaskStanding(None, 0)
                 continue
             parts, unknown = [], None
             for entry, evaluation, of_entry in zip(of_column, known, applied, strict=True):
@@ -377,11 +424,11 @@ def _task_standings(
                 parts.append(read[key][0])
                 unknown = unknown or read[key][1].get(column.metric)
             if unknown is not None:
-                found[number][column.name] = _TaskStanding(None, 0, unknown=unknown)
+                found[number][column.name] = TaskStanding(None, 0, unknown=unknown)
                 continue
             if metric.over_runs is not None:
                 runs, n = _runs(session, known, [questions[entry.ordinal] for entry in of_column], applied)
-                found[number][column.name] = _TaskStanding(metric.over_runs(runs), n)
+                found[number][column.name] = TaskStanding(metric.over_runs(runs), n)
                 continue
             if metric.over_cells is not None:
                 asked = [
@@ -405,13 +452,13 @@ def _task_standings(
     return found
 
 
-def _of_axes(session: Session, metric: str, asked: Sequence[Asked], seed: int) -> _TaskStanding:
+def _of_axes(session: Session, metric: str, asked: Sequence[Asked], seed: int) -> TaskStanding:
     """What an axis does; drawn with the seed of the task, so that models are compared on the same questions."""
     found = axis_metrics(session, asked, resamples=RANK_RESAMPLES, seed=seed)
     value, n = found.values.get(metric, (None, 0))
     samples = found.samples.get(metric)
     drawn = None if samples is None or not samples.size else samples[:, np.newaxis]
-    return _TaskStanding(value, n, samples=drawn, resting_on=n)
+    return TaskStanding(value, n, samples=drawn, resting_on=n)
 
 
 def _why_unknown(
@@ -432,9 +479,9 @@ def _defines(evaluation: Evaluation, metric: str) -> bool:
 
 def _estimate(
     session: Session, metric: str, evaluations: Sequence[Evaluation], entries: Sequence[BoardEntry]
-) -> _TaskStanding:
+) -> TaskStanding:
     """The estimate of a task of one benchmark, where its interval was asked for; what has none is no number here."""
-    nothing = _TaskStanding(None, 0)
+    nothing = TaskStanding(None, 0)
     if len(evaluations) > 1 or evaluations[0].sampled_for != metric:
         return nothing
     of = EvaluationMetric
@@ -447,14 +494,14 @@ def _estimate(
     if row is None or row.value is None or row.interval_low is None or row.interval_high is None:
         return nothing
     rests_on = Estimated(row.n, entries[0].questions, evaluations[0].prompts)
-    return _TaskStanding(row.value, row.n, estimated=rests_on, interval=(row.interval_low, row.interval_high))
+    return TaskStanding(row.value, row.n, estimated=rests_on, interval=(row.interval_low, row.interval_high))
 
 
 def _evaluation(row: BoardRow, entry: BoardEntry) -> Evaluation | None:
     return row.evaluations[entry.ordinal]
 
 
-def _draw(found: list[dict[str, _TaskStanding]], drawn: list[tuple[int, str, _Means]], seed: int) -> None:
+def _draw(found: list[dict[str, TaskStanding]], drawn: list[tuple[int, str, _Means]], seed: int) -> None:
     """Resamples all columns of all models at once where they are over the same number of questions, as they are."""
     alike: dict[tuple[int, bytes | None], list[tuple[int, str, _Means]]] = {}
     for item in drawn:
@@ -478,12 +525,12 @@ def _draw(found: list[dict[str, _TaskStanding]], drawn: list[tuple[int, str, _Me
             place = own.stop
 
 
-def _of_means(metric: str, means: _Means) -> _TaskStanding:
+def _of_means(metric: str, means: _Means) -> TaskStanding:
     averages = tuple(_mean(values) for values in means.base)
     n = int(np.count_nonzero(~np.isnan(means.base[0])))
     combine = FUNCTIONS_OF_TWO_MEANS.get(metric)
     value = combine.value(*averages) if combine else averages[0]
-    return _TaskStanding(value, n, averages, resting_on=resting_on(metric, means.base))
+    return TaskStanding(value, n, averages, resting_on=resting_on(metric, means.base))
 
 
 def _mean(values: Array) -> float | None:
@@ -498,20 +545,23 @@ def _combined_samples(metric: str, samples: Array) -> Array:
     return combined(FUNCTIONS_OF_TWO_MEANS[metric].function, samples[:, 0], samples[:, 1])
 
 
-def _macro(metric: str, tasks: Sequence[_TaskStanding]) -> Standing:
-    """The unweighted mean over tasks; None if any is. A share of the first mean comes from the two macro means."""
+def _macro(metric: str, tasks: Sequence[TaskStanding], weights: Sequence[int] | None) -> Standing:
+    """The mean over tasks, unweighted without `weights`; None if any is.
+
+    A share of the first mean comes from the two macro means.
+    """
     n = sum(task.n for task in tasks)
     values = [task.value for task in tasks if task.value is not None]
     if len(values) < len(tasks):
         return Standing(None, n, next((task.unknown for task in tasks if task.unknown), None))
     function = FUNCTIONS_OF_TWO_MEANS.get(metric)
     if function is not None and function.share_of_first:
-        value = over_tasks(function, [task.means for task in tasks])
+        value = over_tasks(function, [task.means for task in tasks], weights)
     else:
-        value = over_tasks(None, [(value,) for value in values])
+        value = over_tasks(None, [(value,) for value in values], weights)
     if any(task.estimated is not None for task in tasks):
-        return _macro_estimate(value, n, tasks)
-    alone = _macro_samples(metric, [task.samples for task in tasks])
+        return _macro_estimate(value, n, tasks, weights)
+    alone = _macro_samples(metric, [task.samples for task in tasks], weights)
     if alone is None:
         return Standing(value, n)
     standing = Standing(value, n, None, alone, _ends(alone, min(task.resting_on for task in tasks)))
@@ -520,7 +570,7 @@ def _macro(metric: str, tasks: Sequence[_TaskStanding]) -> Standing:
     standing.tasks = of_tasks if len(of_tasks) == len(tasks) else ()
     if any(task.clustered is not None for task in tasks):
         together = _macro_samples(
-            metric, [task.samples if task.clustered is None else task.clustered for task in tasks]
+            metric, [task.samples if task.clustered is None else task.clustered for task in tasks], weights
         )
         if together is not None:
             standing.samples = together
@@ -530,7 +580,9 @@ def _macro(metric: str, tasks: Sequence[_TaskStanding]) -> Standing:
     return standing
 
 
-def _macro_estimate(value: float | None, n: int, tasks: Sequence[_TaskStanding]) -> Standing:
+def _macro_estimate(
+    value: float | None, n: int, tasks: Sequence[TaskStanding], weights: Sequence[int] | None
+) -> Standing:
     """A mean over tasks of which some are estimated; None without an interval for each.
 
     The ends of the tasks' intervals are averaged, which is wider than it need be for independent tasks.
@@ -543,22 +595,26 @@ def _macro_estimate(value: float | None, n: int, tasks: Sequence[_TaskStanding])
     if len(known) < len(tasks):
         return Standing(None, n)
     parts = [task.estimated for task in tasks if task.estimated is not None]
-    low, high = (math.fsum(interval[end] for interval in known) / len(known) for end in (0, 1))
+    times = [1] * len(known) if weights is None else weights
+    low, high = (
+        math.fsum(of * interval[end] for of, interval in zip(times, known, strict=True)) / sum(times) for end in (0, 1)
+    )
     rests_on = Estimated(
         sum(part.asked for part in parts), sum(part.of for part in parts), sum(part.prompts for part in parts)
     )
     return Standing(value, n, interval=(low, high), estimated=rests_on)
 
 
-def _macro_samples(metric: str, of_tasks: Sequence[Array | None]) -> Array | None:
+def _macro_samples(metric: str, of_tasks: Sequence[Array | None], weights: Sequence[int] | None) -> Array | None:
     """The column's value over the resamples, from the base metrics' means of each task; None if any has none."""
     known = [samples for samples in of_tasks if samples is not None]
     if len(known) < len(of_tasks):
         return None
     function = FUNCTIONS_OF_TWO_MEANS.get(metric)
     if function is not None and function.share_of_first:
-        return _combined_samples(metric, np.mean(known, axis=0))
-    return np.asarray(np.mean([_combined_samples(metric, samples) for samples in known], axis=0))
+        return _combined_samples(metric, np.average(known, axis=0, weights=weights))
+    samples = [_combined_samples(metric, samples) for samples in known]
+    return samples[0] if len(samples) == 1 else np.asarray(np.average(samples, axis=0, weights=weights))
 
 
 def _ends(samples: Array, units: int) -> tuple[float, float] | None:
@@ -566,7 +622,9 @@ def _ends(samples: Array, units: int) -> tuple[float, float] | None:
     return None if interval is None else (interval.low, interval.high)
 
 
-def _rank(metric: str, standings: Sequence[tuple[ModelRevision, Standing]]) -> Together | None:
+def _rank(
+    metric: str, standings: Sequence[tuple[ModelRevision, Standing]], weights: Sequence[int] | None
+) -> Together | None:
     """Ranks, rank intervals and tiers among complete models. Metrics without a bootstrap get ranks only, and None."""
     better = METRICS[metric].better
     known = [(revision, standing) for revision, standing in standings if standing.value is not None]
@@ -578,7 +636,7 @@ def _rank(metric: str, standings: Sequence[tuple[ModelRevision, Standing]]) -> T
         return None
     matrix = np.stack([samples for samples in sampled if samples is not None], axis=1)
     questions = min(standing.units for _, standing in known)
-    pairs = _paired(metric, [standing for _, standing in known], matrix)
+    pairs = _paired(metric, [standing for _, standing in known], matrix, weights)
     compared = compare_all(values, matrix, better, questions, pairs)
     for (_, standing), interval, tier, everywhere, shared in zip(
         known,
@@ -596,7 +654,9 @@ def _rank(metric: str, standings: Sequence[tuple[ModelRevision, Standing]]) -> T
     return _together(known, compared, better)
 
 
-def _paired(metric: str, standings: Sequence[Standing], samples: Array) -> Paired | None:
+def _paired(
+    metric: str, standings: Sequence[Standing], samples: Array, weights: Sequence[int] | None = None
+) -> Paired | None:
     """What the questions say of every pair; None for what is taken over runs or cells: no question has a value of it.
 
     samples: shape (resamples, models). Where questions belong together, errors are at least those of the clusters.
@@ -607,7 +667,7 @@ def _paired(metric: str, standings: Sequence[Standing], samples: Array) -> Paire
     ]
     if not by_task:
         return None
-    pairs = paired(by_task, zero_or_one=METRICS[metric].zero_or_one)
+    pairs = paired(by_task, zero_or_one=METRICS[metric].zero_or_one, weights=weights)
     if all(standing.clusters is None for standing in standings):
         return pairs
     return pairs.at_least(np.sqrt(_variances_of_differences(samples)))

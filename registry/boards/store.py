@@ -15,6 +15,7 @@ from registry.boards.definition import (
     SuiteDefinition,
     as_document,
     canonical_variants,
+    entries_asked,
     evaluations_asked,
     first_questions,
     read_suite_file,
@@ -103,7 +104,7 @@ def import_board(session: Session, definition: BoardDefinition) -> tuple[Board, 
         raise UsageError(
             f"board {definition.name}: suite {suite.name} already names its benchmarks; remove the board's benchmarks"
         )
-    entries = [_entry(session, asked) for asked in evaluations_asked(asked_for, definition.benchmarks)]
+    entries = [_entry(session, asked) for asked in entries_asked(asked_for, definition)]
     for column in definition.parsed_columns:
         column_entries(definition.name, column, entries)
     document = as_document(definition)
@@ -410,7 +411,7 @@ def submit_board(session: Session, model: str, board: str, **options: Any) -> li
     """Queues what a board still needs of a model, on the board's benchmark versions."""
     row = find_board(session, board)
     definition = board_definition(row)
-    asked_for = evaluations_asked(suite_definition(row.suite), definition.benchmarks)
+    asked_for = entries_asked(suite_definition(row.suite), definition)
     found = []
     for asked, entry in zip(asked_for, row.entries, strict=True):
         revision = find_revision(session, model)

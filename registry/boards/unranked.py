@@ -1,13 +1,13 @@
 """What a board's numbers are held against: who has no rank, and the commands that ask for it; what guessing gives."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from sqlalchemy import Double, cast, func, select, type_coerce
 from sqlalchemy.orm import Session
 
-from registry.boards.definition import Column, canonical_variants
-from registry.boards.store import board_definition, column_entries
+from registry.boards.definition import BoardDefinition, canonical_variants
+from registry.boards.store import column_entries
 from registry.metrics import METRICS
 from registry.metrics.axes import REPEATS
 from registry.results.asked import ASKED, PROPOSED, asked_how, asking, one_order, why_undefined
@@ -34,7 +34,7 @@ def unranked(session: Session, snapshot: BoardSnapshot) -> list[dict[str, Any]]:
         evaluations = row["evaluations"]
         missing = [entry for entry, item in zip(document["entries"], evaluations, strict=True) if item is None]
         if missing:
-            found.append(_named(who, None, _lacking(missing), _asking_missing(document, who, missing)))
+            found.append(_named(who, None, lacking(missing), _asking_missing(document, who, missing)))
             continue
         for column in document["columns"]:
             behind = list(_behind(document, column, evaluations))
@@ -91,7 +91,8 @@ def _named(who: Mapping[str, Any], column: str | None, reason: str, commands: li
     return kept | {"column": column, "reason": reason, "commands": commands}
 
 
-def _lacking(missing: Iterable[Mapping[str, Any]]) -> str:
+def lacking(missing: Iterable[Mapping[str, Any]]) -> str:
+    """Why a model that lacks some entries of a board has no rank."""
     parts = [f"{entry['benchmark']} ({entry['variants']}, {entry['protocol']})" for entry in missing]
     return f"Not asked: {', '.join(dict.fromkeys(parts))}"
 
@@ -131,31 +132,25 @@ def _asked(session: Session, document: Mapping[str, Any]) -> dict[int, dict[str,
 # Guessing
 
 
-def column_chances(session: Session, snapshot: BoardSnapshot) -> dict[str, float]:
+def column_chances(session: Session, definition: BoardDefinition, entries: Sequence[BoardEntry]) -> dict[str, float]:
     """Column of accuracy to what guessing gives there: as its values, the mean over tasks of pooled questions.
 
     Of columns as published: under errata other questions may count.
     """
-    columns = [
-        item
-        for item in board_definition(snapshot.board).parsed_columns
-        if item.metric == "accuracy" and item.errata == AS_PUBLISHED
-    ]
-    entries = list(snapshot.board.entries)
+    columns = [item for item in definition.parsed_columns if item.metric == "accuracy" and item.errata == AS_PUBLISHED]
     known: dict[int, tuple[float, int]] = {}
     found = {}
     for column in columns:
+        of_column = column_entries("", column, entries)
         tasks = [
             _pooled(known.setdefault(entry.ordinal, _guessed(session, entry)) for entry in of_task)
-            for of_task in _by_task(column, entries)
+            for of_task in of_column.values()
         ]
+        times = [definition.weights.get(task, 1) for task in of_column]
         if all(task is not None for task in tasks):
-            found[column.name] = sum(task for task in tasks if task is not None) / len(tasks)
+            pairs = zip(times, tasks, strict=True)
+            found[column.name] = sum(of * task for of, task in pairs if task is not None) / sum(times)
     return found
-
-
-def _by_task(column: Column, entries: list[BoardEntry]) -> Iterable[list[BoardEntry]]:
-    return column_entries("", column, entries).values()
 
 
 def _pooled(parts: Iterable[tuple[float, int]]) -> float | None:

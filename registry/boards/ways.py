@@ -24,10 +24,13 @@ class Way:
     spans: dict[Revision, Span]
 
 
-def ways_of(session: Session, document: Row) -> dict[str, Way]:
+def facts_behind(session: Session, document: Row) -> dict[int, Facts]:
+    """Evaluation to what is known of it, of all that are behind a snapshot."""
+    return facts_of(session, [item["evaluation"] for row in document["rows"] for item in row["evaluations"] if item])
+
+
+def ways_of(document: Row, known: Mapping[int, Facts]) -> dict[str, Way]:
     """Way of asking, of those that a board has columns of, to what is known. document: a snapshot, as it is shown."""
-    ids = [item["evaluation"] for row in document["rows"] for item in row["evaluations"] if item]
-    known = facts_of(session, ids)
     found: dict[str, Way] = {}
     for variants, protocol in dict.fromkeys((item["variants"], item.get("protocol")) for item in document["columns"]):
         columns = {
@@ -41,6 +44,7 @@ def ways_of(session: Session, document: Row) -> dict[str, Way]:
         for place, entry in enumerate(document["entries"]):
             if entry["variants"] == variants and protocol in (None, entry["protocol"]):
                 places.setdefault(entry["task"], []).append(place)
+        weights = [document.get("weights", {}).get(task, 1) for task in places] or None
         rescored = any("errata" in column for column in columns.values())
         way = found.setdefault(way_key(variants, protocol), Way([], {}))
         for row in document["rows"]:
@@ -48,10 +52,10 @@ def ways_of(session: Session, document: Row) -> dict[str, Way]:
             asked = [task for task in tasks if task is not None]
             if not tasks or len(asked) < len(tasks):
                 continue
-            numbers = ({} if rescored else means(asked)) | {
+            numbers = ({} if rescored else means(asked, weights)) | {
                 metric: number for metric, name in names.items() if (number := _number(row["values"][name])) is not None
             }
-            drawn = mean_span(asked, numbers)
+            drawn = mean_span(asked, numbers, weights)
             if drawn is not None:
                 way.spans[who(row)] = drawn
             if row["complete"] and who(row) not in apart:

@@ -190,26 +190,33 @@ def mean_of_defined(values: Iterable[float | None]) -> Value:
     return (math.fsum(defined) / len(defined) if defined else None), len(defined)
 
 
-def over_tasks(two: FunctionOfTwoMeans | None, means: Sequence[Sequence[float | None]]) -> float | None:
-    """A metric over several tasks, each of which counts alike: the unweighted mean; None where a task has no value.
+def over_tasks(
+    two: FunctionOfTwoMeans | None, means: Sequence[Sequence[float | None]], weights: Sequence[int] | None = None
+) -> float | None:
+    """A metric over several tasks: their mean, unweighted without `weights`; None where a task has no value.
 
     two: of a metric that is a function of two means; a share of the first is taken of the two means over the tasks.
     means: of each task the means of the base metrics.
 
     >>> over_tasks(None, [(0.5,), (1.0,)]), over_tasks(None, [(0.5,), (None,)])
     (0.75, None)
+    >>> over_tasks(None, [(0.5,), (1.0,)], weights=(3, 1))
+    0.625
     """
     if two is None:
-        return _mean_of_all([of_task[0] for of_task in means])
+        return _mean_of_all([of_task[0] for of_task in means], weights)
     if two.share_of_first:
-        first, second = (_mean_of_all([of_task[place] for of_task in means]) for place in (0, 1))
+        first, second = (_mean_of_all([of_task[place] for of_task in means], weights) for place in (0, 1))
         return None if first is None or second is None else two.value(first, second)
-    return _mean_of_all([None if None in of_task else two.value(*of_task) for of_task in means])
+    return _mean_of_all([None if None in of_task else two.value(*of_task) for of_task in means], weights)
 
 
-def _mean_of_all(values: Sequence[float | None]) -> float | None:
+def _mean_of_all(values: Sequence[float | None], weights: Sequence[int] | None = None) -> float | None:
     mean, defined = mean_of_defined(values)
-    return mean if defined == len(values) else None
+    if defined < len(values) or weights is None:
+        return mean if defined == len(values) else None
+    weighted = (weight * (value or 0.0) for value, weight in zip(values, weights, strict=True))
+    return math.fsum(weighted) / sum(weights)
 
 
 def zero_or_one(condition: str) -> str:

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from registry.db import one_at_a_time
 from registry.digests import sha256_text
 from registry.errors import ModelError, UsageError
-from registry.names import check_name, split_reference
+from registry.names import check_day, check_name, split_reference
 from registry.revisions.endpoints import canonical_url, find_endpoint, load_endpoints
 from registry.settings import get_settings
 from registry.tables import MODEL_KINDS, Model, ModelRevision
@@ -238,7 +238,8 @@ def add_revision(
 
     An identical request is the existing revision; a different one under the same name is its next revision. Without
     `files` it waits for a worker to hash them.
-    description: family, developer, parameters, licence, url; given values replace those of the model.
+    description: family, developer, parameters, licence, released (YYYY-MM-DD), url; given values replace those of the
+    model.
     """
     request = request.checked()
     one_at_a_time(session, "add model revision")
@@ -275,7 +276,12 @@ def add_revision(
 
 
 def describe(model: Model, description: Mapping[str, Any]) -> list[str]:
-    """Gives a model the values of a description that are not None; returns the keys whose values that changed."""
+    """Gives a model the values of a description that are not None; returns the keys whose values that changed.
+
+    Raises UsageError if `released` is no day.
+    """
+    if (released := description.get("released")) is not None:
+        check_day("released", released)
     changed = [key for key, value in description.items() if value is not None and getattr(model, key) != value]
     for key in changed:
         setattr(model, key, description[key])

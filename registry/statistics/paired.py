@@ -97,20 +97,21 @@ def quantile(questions: int | None) -> float:
     return math.sqrt(questions / (questions - 1)) * -float(stdtrit(questions - 1, tail))
 
 
-def paired(tasks: Sequence[Sequence[Floats]], *, zero_or_one: bool) -> Paired:
+def paired(tasks: Sequence[Sequence[Floats]], *, zero_or_one: bool, weights: Sequence[int] | None = None) -> Paired:
     """Every pair of models, over the questions that both have a value for.
 
     tasks: of each task, its base metrics, each of shape (questions, models), NaN where undefined; a question differs
-    where any of them does. zero_or_one: all values are 0 or 1, and there is one base metric.
+    where any of them does. zero_or_one: all values are 0 or 1, and there is one base metric. weights: of the tasks.
     """
     if not zero_or_one:
         counts = np.sum([_differing(base, DIFFERING) for base in tasks], axis=0)
         return Paired(np.asarray(counts >= DIFFERING))
     parts = [_of_task(base[0]) for base in tasks]
-    number = len(parts)
-    difference = np.asarray(np.sum([part[0] for part in parts], axis=0) / number)
-    error = np.sqrt(np.sum([part[1] ** 2 for part in parts], axis=0)) / number
-    slack = np.max([part[2] for part in parts], axis=0) / number
+    times = [1] * len(parts) if weights is None else list(weights)
+    number = sum(times)
+    difference = np.asarray(np.sum([of * part[0] for of, part in zip(times, parts, strict=True)], axis=0) / number)
+    error = np.sqrt(np.sum([(of * part[1]) ** 2 for of, part in zip(times, parts, strict=True)], axis=0)) / number
+    slack = np.max([of * part[2] for of, part in zip(times, parts, strict=True)], axis=0) / number
     return Paired(np.ones(difference.shape, dtype=np.bool_), difference, error, slack)
 
 

@@ -141,6 +141,8 @@ class Model(Base):
     developer: Mapped[str | None] = mapped_column(Text)
     parameters: Mapped[int | None] = mapped_column(RowId)
     licence: Mapped[str | None] = mapped_column(Text)
+    released: Mapped[str | None] = mapped_column(Text)
+    """The day of its release, YYYY-MM-DD."""
     url: Mapped[str | None] = mapped_column(Text)
     created_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
 

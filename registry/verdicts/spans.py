@@ -59,16 +59,20 @@ def span_of(facts: Facts) -> Span | None:
     return mean_span([[facts]])
 
 
-def mean_span(tasks: Sequence[Sequence[Facts]], known: Mapping[str, Number] | None = None) -> Span | None:
+def mean_span(
+    tasks: Sequence[Sequence[Facts]],
+    known: Mapping[str, Number] | None = None,
+    weights: Sequence[int] | None = None,
+) -> Span | None:
     """The span of means over tasks that were asked in one way; None as `span_of`.
 
     tasks: of each the evaluations behind it, whose questions are pooled. known: metric to the mean, where a board has
-    its own, such as by corrected answer keys; without it `means`.
+    its own, such as by corrected answer keys; without it `means`. weights: of the tasks.
     """
     parts = [facts for task in tasks for facts in task]
     if not parts or any(facts.unreadable for facts in parts):
         return None
-    numbers = means(tasks) if known is None else known
+    numbers = means(tasks, weights) if known is None else known
     tested = all(facts.tested for facts in parts)
     dot = numbers.get("accuracy") or numbers.get("average_accuracy")
     if dot is None:
@@ -80,19 +84,20 @@ def mean_span(tasks: Sequence[Sequence[Facts]], known: Mapping[str, Number] | No
     asked, answered = parts[0].asked, sum(facts.reading.asked for facts in parts)
     missing = sum(facts.reading.lost for facts in parts) / answered if answered else 0.0
     guesses = [facts.chance for facts in parts]
-    guessing = None if None in guesses else fmean(fmean(f.chance or 0.0 for f in task) for task in tasks)
+    guessed = [fmean(f.chance or 0.0 for f in task) for task in tasks]
+    guessing = None if None in guesses else fmean(guessed, weights)
     drawn = _range(numbers, lost) if tested else ()
     interval = None if drawn or dot.low is None or dot.high is None else (dot.low, dot.high)
     words = _words(numbers, asked, lost, tested=tested, guessing=guessing, missing=missing)
     return Span(dot.value, interval, (*drawn, *lost), guessing, missing if missing > SAID_FIRST else 0.0, words)
 
 
-def means(tasks: Sequence[Sequence[Facts]]) -> dict[str, Number]:
+def means(tasks: Sequence[Sequence[Facts]], weights: Sequence[int] | None = None) -> dict[str, Number]:
     """Metric to its mean over tasks, of what is drawn; without those that are undefined in a task."""
-    return {name: found for name in _METRICS if (found := _mean(tasks, name)) is not None}
+    return {name: found for name in _METRICS if (found := _mean(tasks, name, weights)) is not None}
 
 
-def _mean(tasks: Sequence[Sequence[Facts]], name: str) -> Number | None:
+def _mean(tasks: Sequence[Sequence[Facts]], name: str, weights: Sequence[int] | None) -> Number | None:
     """Over tasks, of the means over their questions; with an interval where one evaluation is all there is."""
     found = [[facts.number(name) for facts in task] for task in tasks]
     if len(found) == len(found[0]) == 1:
@@ -104,7 +109,7 @@ def _mean(tasks: Sequence[Sequence[Facts]], name: str) -> Number | None:
         if len(known) < len(task) or n == 0:
             return None
         means.append(sum(number.value * number.n for number in known) / n)
-    return Number(fmean(means), sum(number.n for task in found for number in task if number is not None))
+    return Number(fmean(means, weights), sum(number.n for task in found for number in task if number is not None))
 
 
 def _lost(numbers: Mapping[str, Number], *, net: bool, certain: bool, comparable: bool) -> tuple[Part, ...]:

@@ -68,6 +68,7 @@ class ModelEntry(_Strict):
     developer: str | None = None
     parameters: int | None = None
     licence: str | None = None
+    released: str | None = None
     url: str | None = None
 
 
@@ -243,7 +244,7 @@ def _model(engine: Engine, settings: Settings, entry: ModelEntry) -> Step:
     request = RevisionRequest(
         entry.kind, entry.location, entry.revision, entry.dtype, entry.quantisation, entry.adapter, entry.merged
     ).checked()
-    keys = ("family", "developer", "parameters", "licence", "url")
+    keys = ("family", "developer", "parameters", "licence", "released", "url")
 
     def state() -> str:
         with read_session(engine) as session:

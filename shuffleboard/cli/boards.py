@@ -14,7 +14,7 @@ from registry.boards.deprecation import deprecate, deprecation_document, reinsta
 from registry.boards.reading import models_counted, shown_document, snapshot_as_of, snapshots_of
 from registry.boards.snapshots import refresh_boards
 from registry.boards.store import board_definition, current_boards, import_board, import_suite, suite_definition
-from registry.boards.ways import Way, way_of, ways_of, who
+from registry.boards.ways import Way, facts_behind, way_of, ways_of, who
 from registry.db import read_session, write_session
 from registry.errors import UsageError
 from registry.exchange.citations import publisher_of, snapshot_entry
@@ -227,7 +227,9 @@ def show_board(name: str, as_of: str | None, as_json: bool) -> None:
         document = shown_document(session, snapshot) | {
             "deprecated": deprecation_document(session, snapshot.board.name)
         }
-        way = None if as_json else way_of(ways_of(session, document), document, document["sort"])
+        way = (
+            None if as_json else way_of(ways_of(document, facts_behind(session, document)), document, document["sort"])
+        )
     if way is None:
         print_json(document)
         return

@@ -80,6 +80,7 @@ def models() -> None:
 @click.option("--developer", default=None, help="Who made it.")
 @click.option("--parameters", type=click.IntRange(1, MAX_ROW_ID), default=None, help="Number of parameters.")
 @click.option("--licence", default=None, help="Licence of the weights.")
+@click.option("--released", default=None, metavar="YYYY-MM-DD", help="Day of its release.")
 @click.option("--url", default=None, help="Page about the model.")
 @json_option
 def add_command(
@@ -101,7 +102,8 @@ def add_command(
     Weights must be safetensors or GGUF: pickles can run code when loaded and are refused, as is code that comes
     with a model. The files are hashed before the revision can be used.
 
-    A model that is registered already is described with --family, --developer, --parameters, --licence and --url alone.
+    A model that is registered already is described with --family, --developer, --parameters, --licence,
+    --released and --url alone.
 
     An adapter is registered with its base: --base names a registered model, or --kind and --location its files.
 
@@ -263,6 +265,7 @@ def _document(row: ModelRevision) -> dict[str, Any]:
         "developer": row.model.developer,
         "parameters": row.model.parameters,
         "licence": row.model.licence,
+        "released": row.model.released,
         "url": row.model.url,
         "weights_digest": row.weights_digest,
         "tokenizer_digest": row.tokenizer_digest,
@@ -299,6 +302,7 @@ def list_command(as_json: bool) -> None:
             "developer",
             "parameters",
             "licence",
+            "released",
             "url",
             "commit",
             "adapter",

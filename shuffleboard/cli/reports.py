@@ -183,12 +183,16 @@ def _flat(row: dict[str, Any]) -> dict[str, Any]:
 
 def _board(name: str, as_of: str | None, *, as_csv: bool, as_json: bool) -> None:
     from registry.boards.reading import board_table, shown_document, snapshot_as_of
-    from registry.boards.ways import way_of, ways_of
+    from registry.boards.ways import facts_behind, way_of, ways_of
     from shuffleboard.cli.boards import parse_time, print_board
 
     with read_session(engine_of(settings_of())) as session:
         document = shown_document(session, snapshot_as_of(session, name, parse_time(as_of)))
-        way = None if as_json or as_csv else way_of(ways_of(session, document), document, document["sort"])
+        way = (
+            None
+            if as_json or as_csv
+            else way_of(ways_of(document, facts_behind(session, document)), document, document["sort"])
+        )
     if as_json:
         print_json(document)
     elif way is None:

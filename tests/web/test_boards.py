@@ -1,6 +1,7 @@
 """Boards as pages and as JSON: as they stand, as they stood, and what must not be shown."""
 
 import copy
+import hashlib
 import re
 from datetime import UTC, datetime, timedelta
 
@@ -13,6 +14,7 @@ from registry.boards.snapshots import refresh_boards, snapshot_digest
 from registry.boards.store import import_board, import_suite
 from registry.db import read_session, write_session
 from registry.tables import BoardSnapshot
+from tests.web.accounts import add_account, csrf_of, signed_in
 from tests.web.seed import HOSTILE, add_benchmark, add_model, evaluate, right
 from tests.web.test_charts import cells
 
@@ -277,3 +279,31 @@ def test_a_board_of_many_models_is_shown_in_pages(own):
     assert "there are 3" in body(own.client, "/boards/main?per_page=2&page=4", 404)
     sure = body(own.client, "/boards/main/scrutiny?per_page=2&page=2")
     assert [row[1].split()[0] for row in cells(sure, "Ranks")] == ["beta", "gamma"]
+
+
+def test_a_visitor_chooses_models_columns_and_weights_and_gets_ranks_of_the_choice(own):
+    load(own)
+    page = body(own.client, "/boards/main/own?column=accuracy@cyclic&model=beta&model=delta&weight.capitals=2")
+    rows = page[page.index("<tbody") :]
+    assert "beta" in rows
+    assert "alpha" not in rows
+    document = own.client.get("/api/v1/boards/main/selection?column=accuracy@cyclic&model=beta&model=delta").get_json()
+    assert [row["model"] for row in document["rows"]] == ["beta", "delta"]
+    assert [row["values"]["accuracy@cyclic"]["rank"] for row in document["rows"]] == [1, 2]
+    assert hashlib.sha256(document["selection"].encode()).hexdigest() == document["digest"]
+    assert document["digest"] in body(own.client, document["url"])
+    assert "give TASK:N" in body(own.client, "/boards/main/own?weight=capitals", 400)
+    assert "has no task" in body(own.client, "/boards/main/own?weight=rivers:2", 400)
+
+
+def test_who_may_submit_saves_a_selection_as_a_board_under_a_name_of_its_own(own):
+    load(own)
+    add_account(own.engine, "mia", "submitter")
+    client = signed_in(own.client.application, "mia")
+    address = "/boards/main/own?column=accuracy@cyclic&model=beta&model=delta"
+    sent = {"csrf_token": csrf_of(client, address), "name": "two", "title": "Two of them"}
+    assert client.post(address, data=sent).location == "/boards/two"
+    document = own.client.get("/api/v1/boards/two").get_json()
+    assert [row["model"] for row in document["rows"]] == ["beta", "delta"]
+    assert document["models"] == {"names": ["beta", "delta"]}
+    assert "exists already" in client.post(address, data=sent).text

@@ -20,6 +20,7 @@ from web.api.operations import answer, get
 from web.api.paths import BoardName, SnapshotDigest, SuiteName
 from web.api.proof import signature_document
 from web.pages.boards import announced, shown_board, shown_snapshot, snapshot_document
+from web.pages.own import Chosen, selected
 from web.parameters import Query, TimeTo
 from web.responses import session
 
@@ -82,6 +83,12 @@ def board(board: BoardName, query: BoardQuery) -> Response:
     """A board as it stands, or as of a date, with its definition, rows and digest."""
     found = shown_board(board)
     return announced(answer(snapshot_document(snapshot_as_of(session(), found.name, query.as_of))), found.name)
+
+
+@get("/boards/<board>/selection", documents.SelectedBoard, tag="boards")
+def board_selection(board: BoardName, query: Chosen) -> Response:
+    """Tasks, weights, columns and models chosen from a board, with ranks, intervals and tiers computed for them."""
+    return answer(selected(shown_board(board), query)[0])
 
 
 @get("/boards/<board>/snapshots", documents.SnapshotList, tag="boards")

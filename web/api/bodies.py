@@ -115,6 +115,7 @@ class ModelBody(_Body):
     developer: Word | None = None
     parameters: Annotated[int, Between(1, MAX_ROW_ID)] | None = None
     licence: Word | None = None
+    released: Annotated[Word | None, Field(description="Day of its release, YYYY-MM-DD.")] = None
     url: Url | None = None
 
 

@@ -43,7 +43,7 @@ _LINES: Final = {
 }
 BENCHMARK_FILE: Final = Upload({**_LINES, "application/vnd.apache.parquet": ".parquet"}, optional=("fewshot",))
 OUTPUTS_FILE: Final = Upload({**_LINES, "application/json": ".json", "application/zip": ".eval"})
-_DESCRIPTION: Final = ("family", "developer", "parameters", "licence", "url")
+_DESCRIPTION: Final = ("family", "developer", "parameters", "licence", "released", "url")
 
 
 def audited(database: Session, action: str, target: str, **details: Any) -> None:

@@ -14,7 +14,7 @@ from registry.boards.deprecation import deprecated, deprecation_document
 from registry.boards.history import Moment, courses, moments
 from registry.boards.reading import board_rows, find_snapshot, models_counted, shown_document, snapshot_as_of
 from registry.boards.store import answering, board_definition, current_boards
-from registry.boards.ways import Way, way_key, way_of, ways_of, who, without_rank
+from registry.boards.ways import Way, facts_behind, way_key, way_of, ways_of, who, without_rank
 from registry.digests import DIGEST_LENGTH
 from registry.errors import UsageError
 from registry.lookups import find_board
@@ -262,7 +262,7 @@ def shown_way(document: Row, column: str) -> Way:
 
 def _ways_of(document: Row) -> dict[str, Way]:
     key = f"{viewer().audience}:{document['digest']}"
-    return _ways.get(key, lambda: ways_of(session(), document))
+    return _ways.get(key, lambda: ways_of(document, facts_behind(session(), document)))
 
 
 def _without_point(document: Row, way: str) -> dict[tuple[str, int], str]:

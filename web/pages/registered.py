@@ -23,6 +23,7 @@ MODELS: Final[Mapping[str, Order]] = {
     **dict.fromkeys(("model", "family", "developer"), "asc"),
     "parameters": "desc",
     "licence": "asc",
+    "released": "desc",
     **dict.fromkeys(("revisions", "evaluations"), "desc"),
 }
 """The columns of the list of models, and the direction in which each is sorted first."""

@@ -154,7 +154,8 @@ def _value(
         count += len(both)
     if not means or any(mean is None for of_task in means for mean in of_task):
         return None, count
-    return over_tasks(metric.of_two_means, means), count
+    weights = [snapshot.get("weights", {}).get(task, 1) for task in tasks]
+    return over_tasks(metric.of_two_means, means, weights), count
 
 
 def _check_ranks(snapshot: Mapping[str, Any], column: Mapping[str, Any], metric: Metric) -> list[str]:

@@ -1,0 +1,99 @@
+"""What is known of a model beside its answers, and which models a board takes by it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Final
+
+from sqlalchemy.orm import Session
+
+from registry.boards.definition import ModelChoice
+from registry.results.costs import costs_of
+from registry.tables import Evaluation, ModelRevision
+
+LOADED: Final = ("huggingface", "gguf")
+"""Kinds of revisions whose weights are here."""
+CLOSED: Final = ("proprietary", "closed", "commercial")
+"""Licences that keep the weights from the public."""
+
+
+@dataclass(frozen=True)
+class ModelFacts:
+    """None: not known. openness: of its weights, open or closed.
+
+    cost: of all its evaluations on the board; thinking: whether their answers have thoughts.
+    """
+
+    name: str
+    family: str | None
+    developer: str | None
+    licence: str | None
+    openness: str | None
+    parameters: int | None
+    released: str | None
+    cost: Decimal | None
+    thinking: bool | None
+
+
+def openness_of(kind: str, licence: str | None) -> str | None:
+    """Whether anyone may download a model's weights, `open` or `closed`; None where neither is known.
+
+    >>> openness_of("external", "Apache-2.0"), openness_of("openai", None), openness_of("external", None)
+    ('open', 'closed', None)
+    """
+    if licence is not None and licence.strip().casefold() in CLOSED:
+        return "closed"
+    if licence is not None or kind in LOADED:
+        return "open"
+    return "closed" if kind == "openai" else None
+
+
+def facts_of_models(
+    session: Session, rows: Sequence[tuple[ModelRevision, Sequence[Evaluation | None]]]
+) -> list[ModelFacts]:
+    """What is known of each revision, with its evaluations on the board."""
+    costs = costs_of(session, [one.id for _, evaluations in rows for one in evaluations if one is not None])
+    return [_facts(revision, [one for one in evaluations if one is not None], costs) for revision, evaluations in rows]
+
+
+def _facts(revision: ModelRevision, evaluations: Sequence[Evaluation], costs: Any) -> ModelFacts:
+    model = revision.model
+    spent = [costs.get(one.id) for one in evaluations]
+    thoughts = [one.thought_tokens_per_answer for one in evaluations if one.tokens_per_answer is not None]
+    return ModelFacts(
+        model.name,
+        model.family,
+        model.developer,
+        model.licence,
+        openness_of(revision.kind, model.licence),
+        model.parameters,
+        model.released,
+        None if None in spent or not spent else Decimal(repr(sum(spent))),
+        any(thoughts) if thoughts else None,
+    )
+
+
+def takes(choice: ModelChoice, model: ModelFacts) -> bool:
+    """Whether a board takes a model; what is not known meets no condition."""
+    listed = (
+        (choice.names, model.name),
+        (choice.families, model.family),
+        (choice.developers, model.developer),
+        (choice.licences, model.licence),
+    )
+    at_most = (
+        (model.parameters, choice.parameters_to),
+        (model.released, choice.released_to),
+        (model.cost, choice.cost_to),
+    )
+    at_least = ((model.parameters, choice.parameters_from), (model.released, choice.released_from))
+    return (
+        all(not wanted or value in wanted for wanted, value in listed)
+        and all(wanted is None or value == wanted for wanted, value in _stated(choice, model))
+        and all(end is None or (value is not None and value <= end) for value, end in at_most)  # type: ignore[operator]
+        and all(end is None or (value is not None and value >= end) for value, end in at_least)  # type: ignore[operator]
+    )
+
+
+def _stated(choice: ModelChoice, model: ModelFacts) -> tuple[tuple[Any, Any], ...]:
+    return ((choice.openness, model.openness), (choice.thinking, model.thinking))

@@ -1,0 +1,204 @@
+"""A board that a visitor puts together from another: its tasks, weights, columns and models, with ranks of their own.
+
+Values, intervals, ranks and tiers are those of a board made of the same selection: the same functions compute them from
+the same draws. What would rank its models otherwise is only said of boards.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pydantic import ValidationError
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from registry.boards.chosen import ModelFacts, facts_of_models, takes
+from registry.boards.definition import BoardDefinition, Column, as_document
+from registry.boards.snapshots import all_pairs, columns_document, standing_document
+from registry.boards.standings import (
+    BoardRow,
+    TaskStanding,
+    standings_over,
+    task_numbers,
+    task_standings,
+    weights_of,
+)
+from registry.boards.store import column_entries
+from registry.boards.unranked import column_chances, lacking
+from registry.db import among
+from registry.digests import canonical_json, sha256_text
+from registry.errors import UsageError
+from registry.statistics.bootstrap import SEED
+from registry.tables import BoardSnapshot, Evaluation, Model, ModelRevision
+
+MOST_VALUES: Final = 12_000
+"""Models × tasks × columns of a selection; each keeps its resamples, 16 KB."""
+OF_A_SELECTION: Final = ("columns", "sort", "weights", "models", "errata", "complete")
+"""Keys of a board's definition that say what it shows of its suite."""
+
+Row = dict[str, Any]
+Standings = list[dict[str, TaskStanding]]
+
+
+@dataclass(frozen=True)
+class Models:
+    """The rows of a snapshot. whole: of each entry, whether the row has an evaluation of all its questions."""
+
+    revisions: Sequence[ModelRevision]
+    facts: Sequence[ModelFacts]
+    whole: Sequence[Sequence[bool]]
+
+
+def models_of(session: Session, snapshot: BoardSnapshot) -> Models:
+    """What is known of the rows of a snapshot. It does not change while models are not described otherwise."""
+    rows = _rows(session, snapshot)
+    return Models(
+        # Names alone, in no session: they are kept longer than one.
+        [ModelRevision(number=row.revision.number, model=Model(name=row.revision.model.name)) for row in rows],
+        facts_of_models(session, [(row.revision, row.evaluations) for row in rows]),
+        [[one is not None and one.sampled_for is None for one in row.evaluations] for row in rows],
+    )
+
+
+def values_of(session: Session, snapshot: BoardSnapshot, task: str, column: Column) -> Standings:
+    """A column's values on one task with their resamples, of every row of a snapshot. They never change."""
+    entries = [entry for entry in snapshot.board.entries if entry.task == task]
+    seed = SEED + task_numbers(snapshot.board)[task]
+    return task_standings(session, entries, [column], _rows(session, snapshot), seed)
+
+
+def _rows(session: Session, snapshot: BoardSnapshot) -> list[BoardRow]:
+    """The rows with the evaluations that the snapshot names."""
+    rows = snapshot.document["rows"]
+    names = {row["model"] for row in rows}
+    query = select(ModelRevision).join(Model).where(Model.name.in_(names))
+    revisions = {(one.model.name, one.number): one for one in session.scalars(query)}
+    ids = [item["evaluation"] for row in rows for item in row["evaluations"] if item]
+    known = {one.id: one for one in session.scalars(select(Evaluation).where(among(Evaluation.id, ids)))}
+    return [
+        BoardRow(
+            revisions[row["model"], row["revision"]],
+            [None if item is None else known.get(item["evaluation"]) for item in row["evaluations"]],
+        )
+        for row in rows
+    ]
+
+
+def narrowed(board: BoardDefinition, choice: Mapping[str, Any], name: str) -> BoardDefinition:
+    """The definition of a board with what was chosen of OF_A_SELECTION, under another name.
+
+    Raises UsageError for a choice that is none, or a choice of models on a board that has one itself.
+    """
+    given = {key: value for key, value in choice.items() if value}
+    if board.models is not None and "models" in given:
+        raise UsageError(f"board {board.name} takes only some models itself; choose from a board that takes all")
+    if "weights" in given:
+        out = {task: 0 for task, weight in board.weights.items() if weight == 0}
+        given["weights"] = {task: times for task, times in (given["weights"] | out).items() if times != 1}
+    if board.sort not in given.get("columns", board.columns) and "sort" not in given:
+        given["sort"] = None
+    kept = {key: value for key, value in as_document(board).items() if key not in ("submissions", "title", "text")}
+    try:
+        return BoardDefinition.model_validate(kept | given | {"name": name})
+    except ValidationError as error:
+        problem = error.errors()[0]["msg"].removeprefix("Value error, ")
+        raise UsageError(f"board {board.name}: {problem}") from None
+
+
+def selection_text(snapshot: BoardSnapshot, definition: BoardDefinition) -> str:
+    """What a selection's digest is the SHA-256 of: canonical JSON of the snapshot's digest and the choice."""
+    document = as_document(definition)
+    chosen = {key: document[key] for key in OF_A_SELECTION if document.get(key)}
+    return canonical_json({"snapshot": snapshot.digest} | chosen)
+
+
+def selected_document(
+    session: Session,
+    snapshot: BoardSnapshot,
+    definition: BoardDefinition,
+    models: Models,
+    values: Callable[[str, Column], Standings],
+) -> Row:
+    """A selection as a board's snapshot is shown, with ranks, intervals and tiers of the selection alone.
+
+    definition: as `narrowed` gives it. values: what `values_of` gives, perhaps kept. Raises UsageError where a column
+    is not asked on all tasks, no task or model is left, or more is asked for than MOST_VALUES.
+    """
+    document = snapshot.document
+    named = list(dict.fromkeys(entry.task for entry in snapshot.board.entries))
+    tasks = [task for task in named if definition.weights.get(task, 1)]
+    if unknown := [task for task in definition.weights if task not in task_numbers(snapshot.board)]:
+        raise UsageError(f"board {snapshot.board.name} has no task {unknown[0][:60]!r}; it has: {', '.join(named)}")
+    if not tasks:
+        raise UsageError("no task is left; give one of them a weight of 1")
+    places = [place for place, entry in enumerate(snapshot.board.entries) if entry.task in tasks]
+    entries = [snapshot.board.entries[place] for place in places]
+    columns = definition.parsed_columns
+    for column in columns:
+        column_entries(snapshot.board.name, column, entries)
+    asked = len(document["rows"]) * len(tasks) * len(columns)
+    if asked > MOST_VALUES:
+        raise UsageError(
+            f"{len(document['rows'])} models × {len(tasks)} tasks × {len(columns)} columns are {asked} values; choose "
+            f"fewer tasks or columns, so that there are at most {MOST_VALUES}"
+        )
+    chosen = [
+        number
+        for number, row in enumerate(document["rows"])
+        if (definition.models is None or takes(definition.models, models.facts[number]))
+        and any(row["evaluations"][place] is not None for place in places)
+    ]
+    by_task = []
+    for task in tasks:
+        of_columns = [values(task, column) for column in columns]
+        by_task.append([{name: one for of in of_columns for name, one in of[number].items()} for number in chosen])
+    whole = [all(models.whole[number][place] for place in places) for number in chosen]
+    found, together = standings_over(
+        columns,
+        [(models.revisions[number], complete) for number, complete in zip(chosen, whole, strict=True)],
+        by_task,
+        weights_of(definition, tasks),
+    )
+    rows = [
+        document["rows"][number]
+        | {
+            "complete": complete,
+            "evaluations": [document["rows"][number]["evaluations"][place] for place in places],
+            "values": {name: standing_document(standing) for name, standing in standings.items()},
+        }
+        for number, complete, standings in zip(chosen, whole, found, strict=True)
+    ]
+    text = selection_text(snapshot, definition)
+    return {
+        "board": snapshot.board.name,
+        "snapshot": snapshot.digest,
+        "as_of": snapshot.as_of,
+        "selection": text,
+        "digest": sha256_text(text),
+        "sort": definition.sort_column,
+        "columns": columns_document(definition),
+        "entries": [document["entries"][place] for place in places],
+        "weights": {task: definition.weights.get(task, 1) for task in tasks},
+        "bootstrap": document["bootstrap"] | {"confidence": float(document["bootstrap"]["confidence"])},
+        "together": {name: all_pairs(one) for name, one in together.items()},
+        "rows": rows,
+        "chance": column_chances(session, definition, entries),
+        "unranked": _unranked(rows, [document["entries"][place] for place in places], columns),
+    }
+
+
+def _unranked(rows: Sequence[Row], entries: Sequence[Row], columns: Sequence[Column]) -> list[Row]:
+    """Why rows have no rank, as `registry.boards.unranked` says it of boards."""
+    found = []
+    for row in rows:
+        who = {"model": row["model"], "revision": row["revision"], "commands": []}
+        missing = [entry for entry, item in zip(entries, row["evaluations"], strict=True) if item is None]
+        if missing:
+            found.append(who | {"column": None, "reason": lacking(missing)})
+            continue
+        for column in columns:
+            value = row["values"][column.name]
+            if value["rank"] is None:
+                reason = "Estimated from a part of the questions" if "estimated" in value else "Undefined here"
+                found.append(who | {"column": column.name, "reason": value.get("unknown") or reason})
+    return found

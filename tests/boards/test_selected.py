@@ -1,0 +1,166 @@
+"""A visitor's own board: computed from a selection as a board of the same selection is."""
+
+import random
+import time
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine
+from sqlalchemy.orm import Session
+
+from registry.boards.definition import BoardDefinition, Column, SuiteDefinition
+from registry.boards.reading import snapshot_as_of
+from registry.boards.selected import Standings, models_of, narrowed, selected_document, values_of
+from registry.boards.snapshots import refresh_boards, snapshot_document
+from registry.boards.store import board_definition, import_board, import_suite
+from registry.db import read_session, write_session
+from registry.digests import sha256_text
+from registry.errors import UsageError
+from registry.revisions.store import RevisionRequest, add_revision
+from registry.tables import BoardSnapshot
+from tests.boards.outputs import import_all
+from tests.conftest import FilledDatabases
+from tests.outputs.conftest import Registry, four_options
+
+pytestmark = pytest.mark.one_engine
+
+TASKS = ("first", "second", "third")
+COLUMNS = ("accuracy@cyclic", "worst_accuracy@cyclic", "fluctuation_rate@cyclic", "pct_drop@cyclic")
+MODELS = {
+    f"m{number}": {
+        "family": f"family-{number % 3}",
+        "parameters": (number + 1) * 10**9 if number % 4 else None,
+        "licence": (None, "MIT", "proprietary")[number % 3],
+        "released": f"2025-0{1 + number}-15" if number < 7 else None,
+    }
+    for number in range(9)
+}
+
+
+def fill_board(engine: Engine, folder: Path) -> None:
+    registry = Registry(engine.url.render_as_string(hide_password=False), folder)
+    for number, task in enumerate(TASKS):
+        questions = four_options(36 + 4 * number)
+        registry.benchmark(task, questions)
+        for place, (model, described) in enumerate(MODELS.items()):
+            with write_session(engine) as session:
+                add_revision(session, model, RevisionRequest("external"), described)
+            if (model, task) != ("m8", "third"):
+                how: dict[str, Any] = {"skill": 0.95 - 0.08 * place, "liking": 0.2 + 0.1 * place, "seed": place}
+                import_all(registry, model, task, questions, ["cyclic"], **how)
+    suite = SuiteDefinition.model_validate(
+        {"name": "three", "variants": ["cyclic"], "tasks": [{"benchmark": task} for task in TASKS]}
+    )
+    with write_session(engine) as session:
+        import_suite(session, suite)
+        import_board(session, BoardDefinition(name="main", suite="three", columns=COLUMNS))
+    refresh_boards(engine)
+
+
+@pytest.fixture
+def board(filled_databases: FilledDatabases, tmp_path: Path) -> Iterator[Engine]:
+    """Nine models on three tasks, of which one lacks the last."""
+    with filled_databases.copy(fill_board, tmp_path) as (url, _):
+        yield Registry(url, tmp_path).engine
+
+
+def drawn(seed: int) -> dict[str, Any]:
+    """A selection drawn at random."""
+    draw = random.Random(seed)
+    weights = {task: draw.choice((0, 1, 1, 2, 3)) for task in TASKS}
+    weights[draw.choice(TASKS)] = draw.choice((1, 2))
+    columns = draw.sample(COLUMNS, draw.randint(1, 3))
+    conditions: dict[str, Any] = {
+        "names": draw.sample(sorted(MODELS), draw.randint(2, 9)),
+        "families": ["family-0", "family-1"],
+        "parameters_from": 3 * 10**9,
+        "parameters_to": 6 * 10**9,
+        "released_from": "2025-02-01",
+        "released_to": "2025-05-15",
+        "openness": draw.choice(("open", "closed")),
+    }
+    models = {key: conditions[key] for key in draw.sample(sorted(conditions), draw.randint(0, 2))}
+    return {"weights": weights, "columns": columns, "models": models, "sort": columns[-1]}
+
+
+def select(session: Session, snapshot: BoardSnapshot, choice: dict[str, Any]) -> dict[str, Any]:
+    definition = narrowed(board_definition(snapshot.board), choice, "own")
+    return selected_document(
+        session,
+        snapshot,
+        definition,
+        models_of(session, snapshot),
+        lambda task, column: values_of(session, snapshot, task, column),
+    )
+
+
+def assert_equal_to_boards(engine: Engine, seeds: range) -> None:
+    told = set()
+    for seed in seeds:
+        choice = drawn(seed)
+        with read_session(engine) as session:
+            found = select(session, snapshot_as_of(session, "main"), choice)
+        with write_session(engine) as session:
+            definition = narrowed(BoardDefinition(name="main", suite="three", columns=COLUMNS), choice, "own")
+            expected = snapshot_document(session, import_board(session, definition)[0])
+        for key in ("rows", "together", "columns", "entries", "sort"):
+            assert found[key] == expected[key], (seed, key)
+        told.add(str([row["values"] for row in found["rows"]]))
+    assert len(told) > len(seeds) / 2
+
+
+def test_a_selection_has_the_ranks_intervals_and_tiers_of_a_board_made_of_it(board: Engine) -> None:
+    assert_equal_to_boards(board, range(12))
+
+
+@pytest.mark.long
+def test_a_hundred_selections_have_the_ranks_intervals_and_tiers_of_boards_made_of_them(board: Engine) -> None:
+    assert_equal_to_boards(board, range(12, 112))
+
+
+def test_a_selection_made_again_takes_under_150_milliseconds_and_its_digest_is_of_its_text(board: Engine) -> None:
+    with read_session(board) as session:
+        snapshot = snapshot_as_of(session, "main")
+        models = models_of(session, snapshot)
+
+        @cache
+        def values(task: str, column: Column) -> Standings:
+            return values_of(session, snapshot, task, column)
+
+        def select_kept(seed: int) -> dict[str, Any]:
+            definition = narrowed(board_definition(snapshot.board), drawn(seed), "own")
+            return selected_document(session, snapshot, definition, models, values)
+
+        spent = []
+        for seed in (*range(8), *range(8)):
+            began = time.process_time()
+            document = select_kept(seed)
+            spent.append(time.process_time() - began)
+    assert sorted(spent[8:])[4] < 0.15
+    assert document["digest"] == sha256_text(document["selection"])
+    assert snapshot.digest in document["selection"]
+
+
+@pytest.mark.parametrize(
+    ("choice", "message"),
+    [
+        ({"weights": dict.fromkeys(TASKS, 0)}, "no task is left"),
+        ({"weights": {"fourth": 2}}, "has no task 'fourth'; it has: first, second, third"),
+        ({"weights": {"first": -1}}, "greater than or equal to 0"),
+        ({"columns": ["accuracy@full"]}, "the suite has no variants 'full'"),
+        ({"columns": ["luck@cyclic"]}, "no metric 'luck'"),
+        ({"models": {"released_from": "May"}}, "match"),
+    ],
+)
+def test_a_selection_that_is_none_is_refused(board: Engine, choice: dict[str, Any], message: str) -> None:
+    with read_session(board) as session, pytest.raises(UsageError, match=message):
+        select(session, snapshot_as_of(session, "main"), choice)
+
+
+def test_the_day_of_a_models_release_is_a_day(board: Engine) -> None:
+    described = {"released": "2025-02-30"}
+    with write_session(board) as session, pytest.raises(UsageError, match="give a day, YYYY-MM-DD"):
+        add_revision(session, "m0", RevisionRequest("external"), described)

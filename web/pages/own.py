@@ -1,0 +1,215 @@
+"""A visitor's own board: tasks, weights, columns and models chosen from a board, computed anew."""
+
+from typing import Annotated, Any, Final
+
+from flask import Blueprint, redirect, render_template, request, url_for
+from flask.typing import ResponseReturnValue
+from pydantic import Field
+from sqlalchemy import func, select
+
+from registry.boards.definition import BoardDefinition
+from registry.boards.reading import rows_in_order, snapshot_as_of
+from registry.boards.store import board_definition, import_board
+from registry.boards.ways import facts_behind, way_of, ways_of
+from registry.db import write_session
+from registry.errors import QueueError, UsageError
+from registry.fields import Between, OneOf
+from registry.metrics import METRICS
+from registry.names import check_name
+from registry.people import accounts
+from registry.results.selectables import Row
+from registry.tables import Board, BoardSnapshot
+from registry.tables.accounts import AuditEvent
+from registry.verdicts.boards import top_of
+from registry.verdicts.facts import Facts
+from web import kept, parameters
+from web.cache import OfSealed
+from web.identity import engine, limited, viewer
+from web.pages.boards import shown_board, shown_snapshot
+from web.parameters import MAX_ID, Digest, Name, Query, Text, YesOrNo
+from web.responses import session
+
+blueprint = Blueprint("own", __name__)
+
+SELECTIONS: Final = "60 per minute"
+"""Selections that a client may have computed."""
+MOST_SAVED: Final = 20
+"""Boards that an account without the right to maintain may save."""
+SAVED: Final = "board.save"
+KEPT_BYTES: Final = 200 * 2**20
+"""Of values with their resamples, of all boards together; at least the last are kept."""
+
+_models: Final[OfSealed[Any]] = OfSealed(16)
+_values: Final[OfSealed[Any]] = OfSealed(KEPT_BYTES, lambda found: 16_000 * sum(map(len, found)))
+_facts: Final[OfSealed[dict[int, Facts]]] = OfSealed(16)
+
+
+class Chosen(Query):
+    """What a visitor chooses of a board; what is not given is as on the board."""
+
+    column: Annotated[tuple[Text, ...], Field(max_length=20, description="Columns, such as accuracy@cyclic.")] = ()
+    sort: Text | None = Field(None, description="The column that models are ranked by.")
+    weight: Annotated[
+        tuple[Text, ...], Field(max_length=1000, description="TASK:N, how much a task counts; 0 leaves it out.")
+    ] = ()
+    model: Annotated[tuple[Name, ...], Field(max_length=1000, description="Only these models.")] = ()
+    family: Annotated[tuple[Text, ...], Field(max_length=100, description="Only of these families.")] = ()
+    developer: Annotated[tuple[Text, ...], Field(max_length=100, description="Only by these developers.")] = ()
+    licence: Annotated[tuple[Text, ...], Field(max_length=100, description="Only under these licences.")] = ()
+    openness: Annotated[str, OneOf(("open", "closed"))] | None = Field(
+        None, description="Only models whose weights anyone may download, or those whose weights nobody may."
+    )
+    parameters_from: Annotated[int, Between(0, MAX_ID)] | None = Field(None, description="Parameters, at least.")
+    parameters_to: Annotated[int, Between(0, MAX_ID)] | None = Field(None, description="Parameters, at most.")
+    released_from: Text | None = Field(None, description="Released on this day or later.")
+    released_to: Text | None = Field(None, description="Released on this day or earlier.")
+    cost_to: Text | None = Field(None, description="What all of a model's answers on the board cost, at most.")
+    thinking: YesOrNo | None = Field(None, description="Only models whose answers have thoughts, or have none.")
+    snapshot: Digest | None = Field(None, description="The snapshot to choose from; the newest without one.")
+
+    @property
+    def choice(self) -> Row:
+        """Keys of a board's definition."""
+        plain = (
+            "openness",
+            "parameters_from",
+            "parameters_to",
+            "released_from",
+            "released_to",
+            "cost_to",
+        )
+        models: Row = {key: getattr(self, key) for key in plain}
+        models |= {"names": self.model, "families": self.family, "developers": self.developer}
+        models |= {"licences": self.licence, "thinking": None if self.thinking is None else self.thinking == "yes"}
+        return {
+            "columns": self.column,
+            "sort": self.sort,
+            "weights": dict(map(_weight, self.weight)),
+            "models": {key: value for key, value in models.items() if value not in (None, ())},
+        }
+
+    @property
+    def arguments(self) -> Row:
+        """The query string that holds it."""
+        return {key: value for key, value in self.model_dump(mode="json").items() if value not in (None, [])}
+
+
+def _weight(text: str) -> tuple[str, int]:
+    task, colon, number = text.rpartition(":")
+    if not colon or not number.isdecimal() or not number.isascii() or len(number) > 4:
+        raise UsageError(f"weight={parameters.shorten(text)}: give TASK:N with a whole number, such as medqa:2")
+    return task, int(number)
+
+
+def selected(board: Board, chosen: Chosen) -> tuple[Row, BoardSnapshot, BoardDefinition]:
+    """A selection's document, the snapshot that it is of, and its definition."""
+    # Here rather than above: the website starts without numpy, and most of its pages never need it.
+    from registry.boards import selected as computed
+
+    found = session()
+    newest = chosen.snapshot is None
+    snapshot = snapshot_as_of(found, board.name) if newest else shown_snapshot(str(chosen.snapshot))
+    if snapshot.board.name != board.name:
+        raise UsageError(f"snapshot {chosen.snapshot} is of board {snapshot.board.name}, not of {board.name}")
+    definition = computed.narrowed(board_definition(snapshot.board), chosen.choice, "own")
+    audience = f"{viewer().audience}:{snapshot.digest}"
+    with limited(SELECTIONS, "selections"):
+        models = _models.get(f"{audience}:{kept.database_state()}", lambda: computed.models_of(found, snapshot))
+    document = computed.selected_document(
+        found,
+        snapshot,
+        definition,
+        models,
+        lambda task, column: _values.get(
+            f"{audience}:{task}:{column.name}", lambda: computed.values_of(found, snapshot, task, column)
+        ),
+    )
+    permanent = chosen.model_copy(update={"snapshot": snapshot.digest}).arguments
+    url = url_for("own.own", name=board.name, **permanent)
+    return document | {"rows": rows_in_order(document), "url": url}, snapshot, definition
+
+
+def _asked() -> Chosen:
+    """What the query string asks for. The form has a field for each task's weight, `weight.TASK`."""
+    arguments = request.args.copy()
+    for key in [key for key in arguments if key.startswith("weight.")]:
+        number = arguments.pop(key).strip()
+        if number:
+            arguments.add("weight", f"{key.removeprefix('weight.')}:{number}")
+    return parameters.read(Chosen, arguments, others=True)
+
+
+@blueprint.get("/boards/<name>/own")
+def own(name: str) -> ResponseReturnValue:
+    """A board of one's own, chosen from a board, with the form to choose by."""
+    board = shown_board(name)
+    chosen = _asked()
+    document, snapshot, definition = selected(board, chosen)
+    facts = _facts.get(f"{viewer().audience}:{snapshot.digest}", lambda: facts_behind(session(), snapshot.document))
+    way = way_of(ways_of(document, facts), document, document["sort"])
+    models = _models.get(f"{viewer().audience}:{snapshot.digest}:{kept.database_state()}", list)
+    known = getattr(models, "facts", [])
+    return render_template(
+        "own_board.html",
+        board=board,
+        title=board_definition(snapshot.board).title or board.name,
+        document=document,
+        chosen=chosen,
+        columns=_columns(snapshot),
+        tasks={
+            task: definition.weights.get(task, 1)
+            for task in dict.fromkeys(entry["task"] for entry in snapshot.document["entries"])
+        },
+        choices={
+            key: sorted({value for model in known if (value := getattr(model, of)) is not None}, key=str.casefold)
+            for key, of in (("model", "name"), ("family", "family"), ("developer", "developer"), ("licence", "licence"))
+        },
+        has={
+            key: any(getattr(model, key) is not None for model in known)
+            for key in ("parameters", "released", "cost", "thinking", "openness")
+        },
+        spans=way.spans,
+        top=top_of(way.models),
+        links={one.model: url_for("pages.model", model=one.model) for one in way.models},
+        labels={column["name"]: METRICS[column["metric"]].label for column in document["columns"]},
+        reasons={(item["model"], item["revision"], item["column"]): item["reason"] for item in document["unranked"]},
+        may_save=viewer().may("submit") or viewer().may("maintain"),
+    )
+
+
+def _columns(snapshot: BoardSnapshot) -> list[Row]:
+    """The columns to choose from: those of the board, and others of its ways of asking that readers ask for."""
+    found = {item["name"]: METRICS[item["metric"]].label for item in snapshot.document["columns"]}
+    listed: Row = {}
+    for item in snapshot.document["columns"]:
+        for metric in (item["metric"], *parameters.DEFAULT_METRICS):
+            suffix = item["name"].partition("@")[2].partition(" (")[0]
+            listed.setdefault(f"{metric}@{suffix}", METRICS[metric].label)
+    several = len({name.partition("@")[2] for name in found}) > 1
+    return [
+        {"name": name, "label": f"{label} ({name.partition('@')[2]})" if several else label}
+        for name, label in listed.items()
+    ]
+
+
+@blueprint.post("/boards/<name>/own")
+def save(name: str) -> ResponseReturnValue:
+    """Saves the selection of the query string as a board, under a name that no board has."""
+    if not viewer().may("maintain"):
+        viewer().require("submit")
+    board = shown_board(name)
+    _, _, definition = selected(board, _asked())
+    wanted = check_name("board", request.form.get("name", "").strip())
+    title = request.form.get("title", "").strip()[:500]
+    with write_session(engine()) as database:
+        if database.scalar(select(Board.id).where(Board.name == wanted).limit(1)) is not None:
+            raise QueueError(f"board {wanted} exists already; choose another name")
+        count = select(func.count()).where(AuditEvent.account_id == viewer().account_id, AuditEvent.action == SAVED)
+        if not viewer().may("maintain") and (database.scalar(count) or 0) >= MOST_SAVED:
+            raise QueueError(f"{viewer().name} has saved {MOST_SAVED} boards; ask a maintainer for more")
+        import_board(database, definition.model_copy(update={"name": wanted, "title": title}))
+        accounts.record(database, viewer(), SAVED, wanted, address=request.remote_addr, details={"of": board.name})
+    from registry.boards.snapshots import refresh_boards
+
+    refresh_boards(engine())
+    return redirect(url_for("boards.board", name=wanted))
