@@ -52,6 +52,7 @@ from web.pages import (
     signing,
     sql,
     submitting,
+    tradeoffs,
 )
 
 _PAGES: Final = (
@@ -77,6 +78,7 @@ _PAGES: Final = (
     signing,
     sql,
     submitting,
+    tradeoffs,
 )
 
 

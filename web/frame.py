@@ -37,7 +37,11 @@ class Place:
 MENU: Final = {
     "Results": (
         Place("pages.leaderboard", "Leaderboard"),
-        Place("boards.boards", "Boards", ("boards.board", "boards.snapshot", "own.own", "scrutiny.scrutiny")),
+        Place(
+            "boards.boards",
+            "Boards",
+            ("boards.board", "boards.snapshot", "own.own", "scrutiny.scrutiny", "tradeoffs.tradeoffs"),
+        ),
         Place("overview.overview", "Overview"),
         Place("pages.models", "Models", ("pages.model",)),
         Place(

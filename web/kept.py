@@ -84,6 +84,7 @@ ENDPOINTS: Final = frozenset(
         "sharing.model_badge",
         "sharing.model_preview",
         "sharing.snapshot_preview",
+        "tradeoffs.tradeoffs",
     }
 )
 """What depends on its address and the database alone: not on the clock, a file, a query, or who asks."""

@@ -132,6 +132,7 @@ TABLE = {
     ("GET", "/boards/<name>/own"): "read",
     ("POST", "/boards/<name>/own"): "submit",
     ("GET", "/boards/<name>/scrutiny"): "read",
+    ("GET", "/boards/<name>/trade-offs"): "read",
     ("GET", "/chain"): "read",
     ("GET", "/chain/key.pem"): "read",
     ("GET", "/chain/keys/<key>.pem"): "read",

@@ -646,14 +646,15 @@ def test_a_submission_says_what_it_costs_keeps_its_budget_and_the_board_shows_th
     board = client.get("/boards/letters").get_data(as_text=True)
     paid = registry.provider.charged
     assert f'data-label="Cost, USD">{paid:.4g}</td>' in board
-    assert "What it cost" not in board  # one point says nothing
+    about = client.get("/boards/letters/trade-offs").get_data(as_text=True)
+    assert "<title>hosted: cost" not in about  # one point says nothing
     with write_session(registry.engine) as session:
         request = RevisionRequest("openai", location_of(registry.provider, "openai"), MODEL)
         add_revision(session, "another", request, files=NO_FILES)
         submit(session, EvaluationRequest("another", "b20", "original", "first-letter"))
     registry.work()
     refresh_boards(registry.engine)
-    board = client.get("/boards/letters").get_data(as_text=True)
+    board = client.get("/boards/letters/trade-offs?column=accuracy@original").get_data(as_text=True)
     assert f"<title>hosted: cost {paid:.4g} USD, accuracy" in board
     assert f"<title>another: cost {registry.provider.charged - paid:.4g} USD, accuracy" in board
 

@@ -13,10 +13,11 @@ from registry.boards.definition import BoardDefinition, SuiteDefinition
 from registry.boards.snapshots import refresh_boards, snapshot_digest
 from registry.boards.store import import_board, import_suite
 from registry.db import read_session, write_session
-from registry.tables import BoardSnapshot
+from registry.tables import BoardSnapshot, Model
 from tests.web.accounts import add_account, csrf_of, signed_in
 from tests.web.seed import HOSTILE, add_benchmark, add_model, evaluate, right
 from tests.web.test_charts import cells
+from web.charts.scatter import PLOTS, pareto
 
 pytestmark = pytest.mark.one_engine
 
@@ -307,3 +308,20 @@ def test_who_may_submit_saves_a_selection_as_a_board_under_a_name_of_its_own(own
     assert [row["model"] for row in document["rows"]] == ["beta", "delta"]
     assert document["models"] == {"names": ["beta", "delta"]}
     assert "exists already" in client.post(address, data=sent).text
+
+
+def test_trade_offs_have_a_line_through_who_is_best_for_the_price(own):
+    load(own)
+    with write_session(own.engine) as session:
+        for name, size, day in (("alpha", 7, "2025-03-01"), ("beta", 1, "2024-01-15"), ("delta", 3, "2025-06-30")):
+            model = session.scalars(select(Model).filter_by(name=name)).one()
+            model.parameters, model.released = size * 10**9, day
+    page = body(own.client, "/boards/main/trade-offs?column=accuracy@cyclic")
+    released = page[page.index('id="released"') :]
+    assert "State of the art" in released
+    assert released.count("<td>yes</td>") >= 1
+    assert 'class="front"' in released
+    assert "2024-01-15" in released
+    assert "2 models without this number are left out" in released
+    rows = [{"parameters": x, "worst_accuracy": y} for x, y in ((3, 0.5), (1, 0.4), (2, 0.3), (9, 0.5), (4, 0.9))]
+    assert [row["parameters"] for row in pareto(PLOTS["size"], rows)] == [1, 3, 4]

@@ -127,6 +127,7 @@ def pages_of(engine: Engine, outputs: Outputs, submission_id: int, explored: int
         "/boards/<name>/changelog": ["/boards/generated/changelog"],
         "/boards/<name>/own": ["/boards/generated/own"],
         "/boards/<name>/scrutiny": ["/boards/generated/scrutiny"],
+        "/boards/<name>/trade-offs": ["/boards/generated/trade-offs"],
         "/chain": ["/chain"],
         "/proof": ["/proof"],
         "/compare": ["/compare", f"/compare?{compared}", "/compare?left=leaning&right=steady&benchmark=mixed"],

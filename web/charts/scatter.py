@@ -6,7 +6,9 @@ know, so that its places are in percent: docs/decisions/0044-charts-of-links.md.
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import date
+from itertools import pairwise
 from typing import Final
 
 from registry.results.asked import why_undefined
@@ -66,6 +68,17 @@ def _of_costs(title: str, costs: Sequence[float]) -> Axis:
     return _logarithmic(title, [10.0**power for power in powers], "{:g}".format)
 
 
+def _of_days(title: str, days: Sequence[float]) -> Axis:
+    """From the first of a month to the first of another; ordinals of days. At most seven ticks."""
+    months = [12 * day.year + day.month - 1 for day in (date.fromordinal(round(value)) for value in days)] or [0]
+    step = next(step for step in (1, 3, 6, 12, 24, 60, 120, 1200, 12000) if (max(months) - min(months)) / step < 6)
+    first, last = min(months) // step * step, (max(months) // step + 1) * step
+    ends = [date(month // 12, month % 12 + 1, 1) for month in range(first, last + 1, step)]
+    low, high = float(ends[0].toordinal()), float(ends[-1].toordinal())
+    ticks = [((end.toordinal() - low) / (high - low), f"{end:%Y-%m}" if step < 12 else f"{end:%Y}") for end in ends]
+    return Axis(title, low, high, ticks)
+
+
 # What is drawn against what
 
 
@@ -88,6 +101,7 @@ ACCURACY: Final = Measure("accuracy", "Accuracy", percent, _of_tenths)
 WORST: Final = Measure("worst_accuracy", "Worst accuracy", percent, _of_tenths)
 SIZE: Final = Measure("parameters", "Parameters", scale, _of_sizes)
 COST: Final = Measure("cost", "Cost", "{:.4g}".format, _of_costs)
+RELEASED: Final = Measure("released_day", "Released", lambda day: date.fromordinal(round(day)).isoformat(), _of_days)
 TOKENS: Final = Measure("tokens_per_answer", "Tokens per answer", "{:,.0f}".format, _of_sizes)
 
 
@@ -187,6 +201,30 @@ class Scatter:
     points: list[Point]
     missing: dict[str, list[Row]]
     others: list[tuple[float, float]]
+    front: list[tuple[float, float, float, float]] = field(default_factory=list)
+    """Lines x1, y1, x2, y2 of the steps through the rows of `pareto`."""
+
+
+def pareto(plot: Plot, rows: Sequence[Row]) -> list[Row]:
+    """The rows than which none is both higher and further to the left, from the left: steps up.
+
+    Of release dates, those that were the best when they came out.
+    """
+    known = [row for row in rows if plot.x.of(row) is not None and plot.y.of(row) is not None]
+    found: list[Row] = []
+    for row in sorted(known, key=lambda row: (row[plot.x.key], -row[plot.y.key])):
+        if not found or row[plot.y.key] > found[-1][plot.y.key]:
+            found.append(row)
+    return found
+
+
+def with_front(chart: Scatter, rows: Sequence[Row]) -> Scatter:
+    """The chart with the steps of `pareto` through its points. rows: those of `across_board`, without others."""
+    on = [id(row) for row in pareto(chart.plot, rows)]
+    places = sorted((point.x, point.y) for point in chart.points if id(point.row) in on)
+    places.append((chart.frame.right, places[-1][1]))
+    steps = [[(x1, y1, x2, y1), (x2, y1, x2, y2)] for (x1, y1), (x2, y2) in pairwise(places)]
+    return replace(chart, front=[line for step in steps for line in step if line[:2] != line[2:]])
 
 
 def beside_leaderboard(plot: Plot, rows: Sequence[Row]) -> Scatter:
@@ -256,6 +294,8 @@ def _why(lacking: Measure, row: Row) -> str:
         return "No provider charged for its answers, or their cost is unknown"
     if lacking is TOKENS:
         return "It wrote no answers, or nobody counted their tokens"
+    if lacking is RELEASED:
+        return "The registry does not know when it was released (shuffleboard models add NAME --released YYYY-MM-DD)"
     if lacking is SIZE:
         return "The registry does not know the number of parameters (shuffleboard models add NAME --parameters N)"
     return why_undefined(lacking.key, row)

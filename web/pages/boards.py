@@ -130,7 +130,6 @@ def _page(snapshot: BoardSnapshot, *, current: bool) -> ResponseReturnValue:
         treatments=TREATMENTS,
         labels={column["name"]: METRICS[column["metric"]].label for column in document["columns"]},
         scatters=_scatters(document, listed),
-        money=_money(document, listed),
         lines_of=lines_of,
         top=top_of(way.models),
         links={one.model: url_for("pages.model", model=one.model) for one in way.models},
@@ -297,28 +296,6 @@ def _scatters(document: Row, listed: Collection[tuple[str, int]]) -> list[Row]:
             chart = _plots.get(key, lambda of=points, rest=others: across_board(PLOTS["order"], of, others=rest))  # type: ignore[misc]
             found.append({"asked": asked, "points": points, "left_out": left_out, "chart": chart})
     return found
-
-
-def _money(document: Row, listed: Collection[tuple[str, int]]) -> Row | None:
-    """Accuracy against cost of the models whose answers a provider charged for; None for fewer than two.
-
-    column: the first one of accuracy. rows: those that are `listed`; the chart has the others, too, without a name.
-    left_out: how many other models there are.
-    """
-    column = next((item for item in document["columns"] if item["metric"] in ("accuracy", "average_accuracy")), None)
-    if column is None or document["currency"] is None:
-        return None
-    named = [row | {"accuracy": row["values"][column["name"]]["value"]} for row in document["rows"]]
-    known = [row for row in named if row["cost"] and row["accuracy"] is not None]
-    rows, others = ([row for row in known if (who(row) in listed) is here] for here in (True, False))
-    if not rows or len(known) < 2:
-        return None
-    return {
-        "column": column,
-        "rows": sorted(rows, key=lambda row: row["cost"]),
-        "left_out": len(named) - len(known),
-        "chart": across_board(PLOTS["cost"], rows, document["currency"], others),
-    }
 
 
 @blueprint.get("/boards")

@@ -101,6 +101,7 @@ class Places:
             "boards.board",
             "boards.board_changelog",
             "scrutiny.scrutiny",
+            "tradeoffs.tradeoffs",
             "sharing.board_as_table",
         }:
             return bool(values.get("name", values.get("board")) == scope.board)
