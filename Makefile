@@ -17,7 +17,7 @@ MESSAGE ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo services peer test test-long spec fuzz chaos deploy-check gpu test-servers docs migration bench bench-peers bench-import bench-statistics bench-precision bench-web bench-db bench-workers screenshots check format constraints lock sbom audit clean
+.PHONY: help setup demo services peer test test-long spec fuzz chaos deploy-check gpu test-servers docs migration bench bench-peers bench-import bench-statistics bench-precision bench-web bench-db bench-sql bench-workers screenshots check format constraints lock sbom audit clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -121,6 +121,9 @@ bench-web: setup services ## Time the pages on 500 models × 60 benchmarks (ARGS
 
 bench-db: setup services ## Grow a database by millions of predictions: size, import, sealing, pages (ARGS=...)
 	$(BIN)/python -m tests.bench.bench_db $(ARGS)
+
+bench-sql: setup services ## Ask the SQL page over 3,000 evaluations and 20 million predictions (ARGS=...)
+	$(BIN)/python -m tests.bench.bench_sql $(ARGS)
 
 bench-workers: setup services ## Let 10 to 200 workers claim, beat and store on one database (ARGS=...)
 	$(BIN)/python -m tests.bench.bench_workers $(ARGS)

@@ -286,7 +286,7 @@ class Settings(BaseSettings):
         default=60.0,
         ge=0,
         le=86400,
-        description="How old the answers of the SQL page may be; at most this often are its files written again.",
+        description="How old answers of the SQL page may be; while people ask, files are written after half of it.",
     )
     sql_cell_characters: int = Field(default=20_000, ge=10, description="Length at which a cell of a result is cut.")
     private_webhooks: str = Field(

@@ -131,19 +131,13 @@ class Pool:
         return _Process(folder)
 
     def give_back(self, process: _Process) -> None:
-        """Keeps a process for the next query, and none of an older list of the same folder."""
+        """Keeps a process for the next query, and those of the same folder that were used last."""
         with self._lock:
-            older = [other for other in self._idle if other.folder != process.folder or len(self._idle) >= MOST_IDLE]
-            self._idle = [*(other for other in self._idle if other not in older), process]
+            here = [*(other for other in self._idle if other.folder == process.folder), process][-MOST_IDLE:]
+            older = [other for other in self._idle if other not in here]
+            self._idle = here
         for other in older:
             other.kill()
-
-    def start_ahead(self, folder: Path) -> None:
-        """Starts a process for the next query, unless one waits."""
-        with self._lock:
-            if any(process.folder == folder for process in self._idle):
-                return
-        self.give_back(_Process(folder))
 
     def close(self) -> None:
         """Ends all that wait."""
@@ -163,6 +157,9 @@ class Queries:
     def __init__(self, engine: Engine, settings: Settings) -> None:
         self._settings = settings
         self.files = Files(engine, settings)
+        self._opened: dict[Audience, Listed] = {}
+        self._opening: dict[Audience, threading.Thread] = {}
+        self._lock = threading.Lock()
         self.line = Line(settings)
 
     def ask(self, audience: Audience, sql: str, client: str, ticket: str) -> Answered:
@@ -174,13 +171,14 @@ class Queries:
         """
         if not is_ticket(ticket):
             raise QueryRefusedError("ticket: 8 to 64 letters, digits, - and _ are a ticket; correct it")
-        if "\0" in sql:
-            raise QueryRefusedError("the query has a NUL character; remove it")
+        if "\0" in sql or any("\ud800" <= character <= "\udfff" for character in sql):
+            raise QueryRefusedError("the query has a NUL character or half of a surrogate pair; remove it")
+        self.files.current(audience)  # whoever has to wait for it holds up nobody else
         with self.line.turn(client, ticket) as cancelled:
-            listed = self.files.current(audience)
+            listed = self._listed(audience)
             if listed is None:
                 raise NotReadyError("the files that queries read are being written; try again in a moment")
-            answer = self._answer(listed, sql, cancelled)
+            answer = self._answer(audience, listed, sql, cancelled)
         if "rows" not in answer:
             raise self._error(answer)
         result = QueryResult(
@@ -193,16 +191,19 @@ class Queries:
         )
         return Answered(result, listed)
 
-    def _answer(self, listed: Listed, sql: str, cancelled: Callable[[], bool]) -> dict[str, Any]:
+    def _listed(self, audience: Audience) -> Listed | None:
+        """What a query reads: while a process opens newer files, which takes seconds for thousands, those before."""
+        listed, before = self.files.current(audience), self._opened.get(audience)
+        if listed is None or before is None or before.key == listed.key or not self.files.may_answer(audience, before):
+            return listed
+        self._open_ahead(audience, listed)
+        return before
+
+    def _answer(self, audience: Audience, listed: Listed, sql: str, cancelled: Callable[[], bool]) -> dict[str, Any]:
         settings, folder = self._settings, self.files.folder
         process = _POOL.take(folder, listed.key)
-        if process.opened is None:
-            opening: Opening = {"files": list(listed.files), "statements": list(listed.statements)}
-            answer = process.send(opening, OPENING_SECONDS, cancelled)
-            if answer:
-                process.kill()
-                return answer
-            process.opened = (str(folder), listed.key)
+        if answer := self._open(audience, process, listed, cancelled):
+            return answer
         question: Question = {
             "sql": sql,
             "rows": settings.sql_rows,
@@ -214,10 +215,37 @@ class Queries:
         process.queries += 1
         if answer.get("kind") in ("cancelled", "time", "died", "size") or process.queries >= MOST_QUERIES:
             process.kill()  # it is dead already, or what it holds of a large query is not given back
-            threading.Thread(target=_POOL.start_ahead, args=(folder,), daemon=True).start()
+            self._open_ahead(audience, listed)
         else:
             _POOL.give_back(process)
         return answer
+
+    def _open(
+        self, audience: Audience, process: _Process, listed: Listed, cancelled: Callable[[], bool]
+    ) -> dict[str, Any]:
+        """Opens the files of a list in a process, which is killed if that fails; returns the error, or nothing."""
+        if process.opened is None:
+            opening: Opening = {"files": list(listed.files), "statements": list(listed.statements)}
+            if answer := process.send(opening, OPENING_SECONDS, cancelled):
+                process.kill()
+                return answer
+            process.opened = (str(self.files.folder), listed.key)
+        self._opened[audience] = listed
+        return {}
+
+    def _open_ahead(self, audience: Audience, listed: Listed) -> None:
+        """Makes a process ready for the next query, in a thread."""
+
+        def open_one() -> None:
+            process = _POOL.take(self.files.folder, listed.key)
+            if not self._open(audience, process, listed, lambda: False):
+                _POOL.give_back(process)
+
+        with self._lock:
+            opening = self._opening.get(audience)
+            if opening is None or not opening.is_alive():
+                self._opening[audience] = threading.Thread(target=open_one, name="sql process", daemon=True)
+                self._opening[audience].start()
 
     def _error(self, answer: dict[str, Any]) -> DatabaseError | QueryRefusedError:
         kind, reason = answer["kind"], answer.get("error", "")

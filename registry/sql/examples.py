@@ -16,9 +16,9 @@ JOIN leaderboard USING (evaluation_id)
 WHERE scope = 'all'
 QUALIFY row_number() OVER (PARTITION BY evaluation_id ORDER BY run_accuracy.accuracy) = 1
 ORDER BY run_accuracy.accuracy DESC""",
-    "Which questions do good models flip on most?": """\
-SELECT question_metrics.external_id, leaderboard.benchmark,
-    count(*) AS models, avg(question_metrics.fluctuation_rate) AS share_that_flips
+    "Which ten questions do models above 50 % flip on most?": """\
+SELECT question_id, leaderboard.benchmark, external_id,
+    count(DISTINCT leaderboard.model) AS models, avg(question_metrics.fluctuation_rate) AS share_that_flips
 FROM question_metrics
 JOIN leaderboard USING (evaluation_id)
 WHERE leaderboard.accuracy > 0.5 AND question_metrics.fluctuation_rate IS NOT NULL

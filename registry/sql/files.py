@@ -30,7 +30,8 @@ import pyarrow.parquet as pq
 from sqlalchemy import Engine, Select, func, select
 from sqlalchemy.orm import Session
 
-from registry.db import database_now, read_session, utc_text
+from registry.db import database_now, get_engine, read_session, utc_text
+from registry.isolated import Job, run
 from registry.logs import log
 from registry.results.readable import readable
 from registry.schema.audiences import Audience, audience_engine
@@ -50,12 +51,17 @@ from registry.tables import Benchmark, BenchmarkVersion, Board, Evaluation, Eval
 
 BATCH: Final = 20_000
 """Rows that are in memory at once while a file is written."""
-PATIENCE_SECONDS: Final = 3.0
-"""How long a query waits for files that are being written when there are older ones to answer from."""
+PATIENCE_SECONDS: Final = 15.0
+"""How long a query waits for files that are being written when those that are there are older than they may be."""
 FIRST_PATIENCE_SECONDS: Final = 20.0
 """How long it waits when there are none."""
 PUBLISH_SECONDS: Final = 10.0
-"""How often the files that are there are listed while many evaluations' files are being written."""
+"""How often the files that are there are listed while many evaluations' files are being written, if that is quick."""
+PUBLISH_SHARE: Final = 5.0
+"""Seconds of writing for each of listing."""
+WRITING_SECONDS: Final = 86_400.0
+WRITING_BYTES: Final = 2 << 30
+"""Limits of the process that writes."""
 KEPT_FOLDERS: Final = 3
 """Folders of views that stay, since a query may still read an older one."""
 
@@ -69,10 +75,12 @@ class Listed:
 
     as_of: when the database held what the small views say. written, waiting: sealed evaluations whose files are there,
     and whose files are still to be written. unsealed: evaluations that are not in the views over predictions, since
-    they are not complete. key: another one for other files.
+    they are not complete. key: another one for other files. folder: that of the small views, which stays the same while
+    they do.
     """
 
     key: str
+    folder: str
     as_of: datetime
     written: int
     waiting: int
@@ -88,9 +96,10 @@ class Files:
     def __init__(self, engine: Engine, settings: Settings) -> None:
         self._engine = engine
         self._seconds = settings.sql_refresh_seconds
+        self._home = settings.home.expanduser()
         url = engine.url.set(password=None).render_as_string()
         name = f"{hashlib.sha256(url.encode()).hexdigest()[:12]}-{shape()}"
-        self.folder = settings.home.expanduser() / "sql" / name
+        self.folder = self._home / "sql" / name
         self._read: dict[Audience, tuple[tuple[int, int], Listed]] = {}
         self._lock = threading.Lock()
         self._writing: dict[Audience, threading.Thread] = {}
@@ -98,18 +107,26 @@ class Files:
     def current(self, audience: Audience) -> Listed | None:
         """What an audience's queries read now, written again first if that is due; None: it is being written.
 
-        A list that names anything that the audience no longer sees is written again before anything is answered.
+        It is due once the files are half as old as they may be; a query waits only once they are older than that. A
+        list that names anything that the audience no longer sees is written again before anything is answered.
         """
         listed = self.listed(audience)
         if listed is not None and not self._sees_less(audience, listed):
-            if time.time() - listed.as_of.timestamp() >= self._seconds or listed.waiting:
-                self._start(audience).join(PATIENCE_SECONDS)
+            age = time.time() - listed.as_of.timestamp()
+            if age >= self._seconds / 2 or listed.waiting:
+                writing = self._start(audience)
+                if age >= self._seconds:
+                    writing.join(PATIENCE_SECONDS)
             return self._unless_it_sees_less(audience)
         # Whatever is being written may have begun before.
         self._start(audience).join(FIRST_PATIENCE_SECONDS)
         if self._unless_it_sees_less(audience) is None:
             self._start(audience).join(FIRST_PATIENCE_SECONDS)
         return self._unless_it_sees_less(audience)
+
+    def may_answer(self, audience: Audience, older: Listed) -> bool:
+        """Whether queries may still be answered from an older list."""
+        return time.time() - older.as_of.timestamp() < self._seconds and not self._sees_less(audience, older)
 
     def _unless_it_sees_less(self, audience: Audience) -> Listed | None:
         listed = self.listed(audience)
@@ -148,8 +165,11 @@ class Files:
             return thread
 
     def _write(self, audience: Audience) -> None:
+        """Has the files written by another process, which takes no time from pages that this one makes meanwhile."""
+        url = self._engine.url.render_as_string(hide_password=False)
+        job = Job(f"{__name__}:written", WRITING_SECONDS, WRITING_BYTES, dict(os.environ))
         try:
-            self.write(audience)
+            run(job, {"url": url, "home": str(self._home), "audience": audience})
         except Exception:
             log.exception("the files for SQL queries could not be written")
             raise
@@ -161,9 +181,11 @@ class Files:
             listed = self.listed(audience)
             if listed is not None and not listed.waiting and listed.as_of.timestamp() > asked:
                 return listed  # another process has written them meanwhile
+            begun = time.monotonic()
             listed = self._list(audience)
             while listed.waiting:
-                self._write_evaluations(audience)
+                self._write_evaluations(audience, max(PUBLISH_SECONDS, PUBLISH_SHARE * (time.monotonic() - begun)))
+                begun = time.monotonic()
                 listed = self._list(audience)
             self._tidy()
             return listed
@@ -204,9 +226,9 @@ class Files:
             }
         return places
 
-    def _write_evaluations(self, audience: Audience) -> None:
+    def _write_evaluations(self, audience: Audience, seconds: float) -> None:
         """Writes files of evaluations that lack some, for a while."""
-        end = time.monotonic() + PUBLISH_SECONDS
+        end = time.monotonic() + seconds
         for number, places in self._places(audience).items():
             missing = {name: path for name, path in places.items() if not (self.folder / path).exists()}
             if missing:
@@ -227,7 +249,8 @@ class Files:
         whole.parent.mkdir(parents=True, exist_ok=True)
         part = whole.with_name(f"{whole.name}.{os.getpid()}-{threading.get_ident()}.part")
         try:
-            with pq.ParquetWriter(part, schema, compression="zstd") as file:
+            # Every query reads every file's footer, which Arrow's own schema would double.
+            with pq.ParquetWriter(part, schema, compression="zstd", store_schema=False) as file:
                 result = session.execute(query.execution_options(stream_results=True))
                 for rows in result.partitions(BATCH):
                     file.write_table(table_of(rows, schema))
@@ -237,8 +260,16 @@ class Files:
 
     # An audience's list
 
+    def _is_same(self, before: Path, now: Path) -> bool:
+        """Whether two folders of small views hold the same."""
+        names = [[path.name for path in sorted((self.folder / folder).glob("*.parquet"))] for folder in (before, now)]
+        return names[0] == names[1] and all(
+            (self.folder / before / name).read_bytes() == (self.folder / now / name).read_bytes() for name in names[0]
+        )
+
     def _list(self, audience: Audience) -> Listed:
         """Writes the small views as the audience sees them, and lists what its queries may read."""
+        before = self.listed(audience)
         folder = Path("views") / f"{audience}-{time.time_ns()}"
         others: dict[str, str] = {}
         with read_session(audience_engine(self._engine, audience)) as session:
@@ -252,6 +283,11 @@ class Files:
                 path = folder / f"{name}.parquet"
                 self._save(session, query_of(name), path, schema_of(name, of_evaluation=False))
                 others[name] = str(path)
+        if before is not None and self._is_same(Path("views") / before.folder, folder):
+            # Processes that have opened it may go on.
+            shutil.rmtree(self.folder / folder)
+            folder = Path("views") / before.folder
+            others = {name: str(folder / f"{name}.parquet") for name in others}
         places = self._places(audience)
         there = {
             number: found
@@ -265,13 +301,15 @@ class Files:
             (self.folder / nothing).parent.mkdir(parents=True, exist_ok=True)
             pq.write_table(schema_of(name, of_evaluation=True).empty_table(), self.folder / nothing)
             of_evaluations[name] = [str(nothing), *(str(found[name]) for found in there.values())]
+        files = [*others.values(), *(path for paths in of_evaluations.values() for path in paths)]
         document = {
-            "key": folder.name,
+            "key": hashlib.sha256("\n".join(files).encode()).hexdigest(),
+            "folder": folder.name,
             "as_of": utc_text(as_of),
             "written": len(there),
             "waiting": len(places) - len(there),
             "unsealed": unsealed,
-            "files": [*others.values(), *(path for paths in of_evaluations.values() for path in paths)],
+            "files": files,
             "statements": statements(of_evaluations, others),
             "seen": seen,
         }
@@ -279,10 +317,17 @@ class Files:
         part.write_text(json.dumps(document), encoding="utf-8")
         part.replace(self.folder / f"{audience}.json")
         for old in sorted((self.folder / "views").glob(f"{audience}-*"))[:-KEPT_FOLDERS]:
-            shutil.rmtree(old, ignore_errors=True)
+            shutil.rmtree(old, ignore_errors=True)  # never the one that is listed, which is the newest
         listed = self.listed(audience)
         assert listed is not None
         return listed
+
+
+def written(order: Mapping[str, Any]) -> None:
+    """Writes an audience's files, in a process of its own. order: url, home and audience."""
+    engine = get_engine(order["url"])
+    settings = Settings(database_url=order["url"], home=Path(order["home"]))
+    Files(engine, settings).write(order["audience"])
 
 
 def _seen(session: Session) -> dict[str, list[int]]:

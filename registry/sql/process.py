@@ -143,6 +143,7 @@ def opened(opening: Opening) -> Any:
         "allow_persistent_secrets": False,
         "secret_directory": "none",
         "default_null_order": "nulls_last",
+        "enable_external_file_cache": False,  # it holds nothing of local files, and looks at each
     }
     connection = duckdb.connect(":memory:", config=limits)
     try:

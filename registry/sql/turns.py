@@ -27,7 +27,7 @@ MOST_WAITING: Final = 100
 """Queries of all clients that run or wait."""
 WAIT_SECONDS: Final = 30.0
 """How long a query waits for its turn."""
-_LOOK_SECONDS: Final = 0.05
+_LOOK_SECONDS: Final = 0.01
 _TICKET: Final = re.compile(r"[A-Za-z0-9_-]{8,64}")
 
 

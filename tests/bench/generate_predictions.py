@@ -93,17 +93,21 @@ class Source:
     """Hands out evaluations with their predictions, model after model. Holds a few hundred MB of rows."""
 
     def __init__(self, session: Session, folder: Path, share: float = 1.0) -> None:
-        self.kinds = kinds(share)
+        self.kinds = self.kinds_of(share)
         sizes = {kind.benchmark: kind for kind in self.kinds}
         self.asked = {name: _benchmark(session, folder, kind) for name, kind in sizes.items()}
         import_suite(
             session,
             SuiteDefinition.model_validate(
-                {"name": "bench", "variants": ["cyclic"], "tasks": [{"benchmark": name} for name in ("arc", "csqa")]}
+                {"name": "bench", "variants": ["cyclic"], "tasks": [{"benchmark": name} for name in list(sizes)[1:3]]}
             ),
         )
         columns = ("accuracy@cyclic", "worst_accuracy@cyclic", "fluctuation_rate@cyclic")
         import_board(session, BoardDefinition(name="bench", suite="bench", columns=columns))
+
+    def kinds_of(self, share: float) -> tuple[Kind, ...]:
+        """What the models answer."""
+        return kinds(share)
 
     def plan(self) -> Iterator[tuple[int, Kind]]:
         """(number of the model, what it answers), without end."""

@@ -2,17 +2,19 @@
 
 import shutil
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from sqlalchemy import Engine, func, select
 
-from registry.db import get_engine, read_session, write_session
+from registry.db import get_engine, read_session, utc_text, write_session
 from registry.exchange.outputs import ImportRequest, import_outputs
 from registry.operations.archiving import archive
 from registry.settings import Settings, get_settings
 from registry.sql.files import Files
-from registry.tables import Evaluation, Prediction
+from registry.tables import Evaluation, Model, Prediction
+from tests.commands import eventually
 from tests.population import write_lines
 from tests.proof.conftest import sqlite_proof
 from tests.proof.population import Population
@@ -78,6 +80,29 @@ def test_files_are_written_once_and_again_where_they_are_gone(own: Asked) -> Non
     assert run_query(current, "public", COUNT).rows == ((16,),)
 
 
+def test_what_has_not_changed_stays_open_and_says_that_it_is_current(own: Asked, tmp_path: Path) -> None:
+    files = Files(get_engine(own.url), own.settings)
+    first, second = files.write("public"), files.write("public")
+    assert (second.key, list(second.files)) == (first.key, list(first.files))
+    assert second.as_of > first.as_of
+    more(own, tmp_path)
+    third = files.write("public")
+    assert third.key != second.key
+    assert set(second.files).intersection(third.files) >= {path for path in second.files if "evaluation_id=1" in path}
+
+
+def test_nobody_waits_for_files_that_are_not_yet_too_old(own: Asked, tmp_path: Path) -> None:
+    files = Files(get_engine(own.url), own.settings.model_copy(update={"sql_refresh_seconds": 86_400}))
+    listed = files.write("public")
+    half = files.folder / "public.json"
+    half.write_text(half.read_text().replace(utc_text(listed.as_of), utc_text(listed.as_of - timedelta(hours=13))))
+    more(own, tmp_path)
+    current = files.current("public")
+    assert current is not None
+    assert current.written == 1
+    eventually(lambda: (found := files.listed("public")) is not None and found.written == 2, "written meanwhile")
+
+
 def test_an_evaluation_whose_file_cannot_be_written_leaves_none_half_written(
     own: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -98,7 +123,9 @@ def test_an_evaluation_whose_file_cannot_be_written_leaves_none_half_written(
 def test_older_lists_go_and_files_of_evaluations_that_are_gone_go_too(own: Asked) -> None:
     files = Files(get_engine(own.url), own.settings)
     (files.folder / "evaluations" / "evaluation_id=999").mkdir(parents=True)
-    for _ in range(5):
+    for number in range(5):
+        with write_session(get_engine(own.url)) as session:
+            session.scalars(select(Model)).one().family = f"family {number}"
         files.write("public")
     assert len(list((files.folder / "views").iterdir())) == 3
     assert [path.name for path in (files.folder / "evaluations").iterdir()] == ["evaluation_id=1"]

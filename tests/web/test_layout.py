@@ -46,13 +46,13 @@ NO_PAGES = {
     "/chain/key.pem",
     "/chain/keys/<key>.pem",
     "/leaderboard.csv",
-    "/sql.<any(csv, json):kind>",
+    "/sql/turns/<ticket>",
     "/static/<path:filename>",
     "/theme",
     "/api/try/<operation>",
 }
 """Routes that answer GET with something else than a page; those under /api/v1 do as well."""
-FILES = re.compile(r"\.(?:svg|png|bib|<any\((?:svg|parquet|csv, parquet).*)$|/embed$")
+FILES = re.compile(r"\.(?:svg|png|bib|<any\((?:svg|parquet|csv, parquet|csv, json).*)$|/embed$")
 """Routes of files: pictures, citations, tables; and the board in a frame."""
 
 

@@ -167,6 +167,15 @@ def test_the_page_says_as_of_when_it_answers_and_what_is_not_in_it(app: Flask) -
     assert "The views over questions and prompts have 1 sealed evaluation." in page
 
 
+def test_a_question_of_a_result_leads_to_its_page_and_an_empty_result_says_so(app: Flask) -> None:
+    client = app.test_client()
+    page = client.get("/sql", query_string={"q": "SELECT question_id, variant FROM prediction_detail LIMIT 1"}).text
+    link = page.split('<td class="number"><a href="')[1].split('"')[0]
+    assert "Which is number" in client.get(link).text
+    page = client.get("/sql", query_string={"q": "SELECT model FROM leaderboard WHERE accuracy > 2"}).text
+    assert "Nothing meets all conditions of the query." in page
+
+
 def test_an_error_shows_its_line_and_similar_names(app: Flask) -> None:
     page = app.test_client().get("/sql", query_string={"q": "SELECT modle FROM leaderboard"}).text
     problem = html.unescape(page.split('role="alert"')[1].split("</div>")[0])

@@ -43,6 +43,9 @@ KINDS: Final[Mapping[str, tuple[Any, str]]] = {
 }
 """Form of a download → what writes it, and its media type."""
 
+LINKED: Final[Mapping[str, str]] = {"evaluation_id": "pages.evaluation", "question_id": "pages.question"}
+"""Column of a result → the page that its numbers lead to, so that a question's text is one click away."""
+
 _HERE: Final = threading.BoundedSemaphore(MOST_HERE)
 
 
@@ -140,6 +143,7 @@ def _page(text: str, saved: SavedQuery | None = None) -> ResponseReturnValue:
         chart_problem=chart_problem,
         chart_kinds=charts.KINDS,
         kinds=KINDS,
+        linked=LINKED,
     )
     headers = {"Retry-After": "3"} if status is HTTPStatus.SERVICE_UNAVAILABLE else {}
     return body, status, headers

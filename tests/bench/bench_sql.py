@@ -1,0 +1,202 @@
+"""Times the SQL page over thousands of sealed evaluations: `python -m tests.bench.bench_sql [OPTIONS]`.
+
+A throw-away registry on SQLite, or with --postgresql on a server, gets evaluations that the registry imports and seals,
+one of each kind and each made-up model (tests/bench/generate_predictions.py); the others get the rows of one of these,
+and, in place of predictions, links to its files, since writing twenty million rows of predictions takes an hour and
+their queries read files only. Printed are how fast the files of those that have predictions are written, how long the
+list of all takes, and, for a process that is warm, what a count of all predictions and queries of the leaderboard take:
+alone, and with several visitors at once, each with heavy queries and small ones. Then one more evaluation is sealed,
+while a visitor asks every second, until it is counted.
+
+Options: --evaluations 3000  --predictions 20000000  --visitors 4  --repeats 9  --postgresql  --home FOLDER (kept)
+"""
+
+import argparse
+import os
+import statistics
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from sqlalchemy import Engine, select, text
+from sqlalchemy.orm import Session
+
+from registry.db import get_engine, read_session, utc_text, write_session
+from registry.operations.migrate import upgrade
+from registry.proof.seal import seal
+from registry.results.scores import write_question_scores
+from registry.settings import Settings
+from registry.sql import Queries
+from registry.sql.files import Files
+from registry.tables import Evaluation
+from tests.bench.bench_db import SCORED_LIKE, STAND_IN, BenchServer
+from tests.bench.generate_predictions import Kind, Source, profile_of, store
+from tests.services import postgres_execute
+
+BENCHMARKS: Final = 6
+ORDERS: Final = 24
+COUNT: Final = "SELECT count(*) FROM prediction_detail"
+QUERIES: Final = {
+    "count of all predictions": COUNT,
+    "share of each position": "SELECT chosen_position, count(*) FROM prediction_detail GROUP BY ALL",
+    "leaderboard": "SELECT model, accuracy, worst_accuracy FROM leaderboard ORDER BY accuracy DESC LIMIT 20",
+    "leaderboard of a benchmark": "SELECT * FROM leaderboard WHERE benchmark = 'made-up-2'",
+    "one evaluation": "SELECT variant, avg(correct::INTEGER) FROM prediction_detail WHERE evaluation_id = 7 GROUP BY ALL",
+    "one question of one evaluation": "SELECT * FROM question_metrics WHERE evaluation_id = 7 LIMIT 1",
+}
+
+
+class Many(Source):
+    """Benchmarks of one size, all orders of four options."""
+
+    def __init__(self, session: Session, folder: Path, questions: int) -> None:
+        self._questions = questions
+        super().__init__(session, folder)
+
+    def kinds_of(self, _share: float) -> tuple[Kind, ...]:
+        """As many benchmarks as there are, whatever the share."""
+        return tuple(Kind(f"made-up-{n}", self._questions, 4, 5, "full") for n in range(BENCHMARKS))
+
+
+def seal_one(engine: Engine, source: Source, number: int, kind: Kind) -> int:
+    """Imports an evaluation and seals it, as the registry does."""
+    with write_session(engine) as session:
+        evaluation_id = source.add(session, number, kind)
+        store(session, source.rows(number, kind, evaluation_id))
+        write_question_scores(session, evaluation_id)
+    with write_session(engine) as session:
+        seal(session, evaluation_id)
+    return evaluation_id
+
+
+def fill(engine: Engine, files: Files, source: Source, evaluations: int) -> tuple[int, float]:
+    """Adds the evaluations; returns how many have predictions, and what writing their files took, in seconds."""
+    plan, templates = source.plan(), dict[tuple[Kind, int], int]()
+    asked = [next(plan) for _ in range(evaluations)]
+    for number, kind in asked:
+        if (kind, profile_of(number, kind)) not in templates:
+            templates[kind, profile_of(number, kind)] = seal_one(engine, source, number, kind)
+    begun = time.perf_counter()
+    files.write("public")
+    seconds = time.perf_counter() - begun
+    alike = dict[int, int]()
+    with write_session(engine) as session:
+        for number, kind in asked[len(templates) :]:
+            new, like = source.add(session, number, kind), templates[kind, profile_of(number, kind)]
+            session.flush()
+            digest = session.get_one(Evaluation, new).specification_digest
+            for statement in (SCORED_LIKE, *STAND_IN):
+                # What PostgreSQL computes itself is given here, since SQLite has no such functions.
+                plain = statement.replace("sha256(specification_digest)", ":seal").replace("clock_timestamp()", ":now")
+                values = {"new": new, "like": like, "seal": bytes.fromhex(digest), "now": utc_text(datetime.now(UTC))}
+                session.execute(text(plain), {name: value for name, value in values.items() if f":{name}" in plain})
+            alike[new] = like
+    session.expire_all()
+    places = files._places("all")
+    for new, like in alike.items():
+        for name, place in places[new].items():
+            (files.folder / place).parent.mkdir(parents=True, exist_ok=True)
+            os.link(files.folder / places[like][name], files.folder / place)
+    return len(templates), seconds
+
+
+def median(ask: Callable[[], object], repeats: int) -> float:
+    """Seconds."""
+    spent = []
+    for _ in range(repeats):
+        begun = time.perf_counter()
+        ask()
+        spent.append(time.perf_counter() - begun)
+    return statistics.median(spent)
+
+
+def measure(queries: Queries, repeats: int) -> None:
+    """Prints what each query takes once the process is warm."""
+
+    def ask(sql: str) -> object:
+        return queries.ask("public", sql, "alone", uuid.uuid4().hex)
+
+    ask(COUNT)
+    for name, sql in QUERIES.items():
+        ask(sql)
+        print(f"{name:48} {median(lambda sql=sql: ask(sql), repeats):8.3f} s", flush=True)
+
+
+def together(queries: Queries, visitors: int, repeats: int) -> None:
+    """Prints the slowest answer that each of several visitors had, one of whom asks heavy queries only."""
+
+    def visit(number: int) -> Iterator[float]:
+        for _ in range(repeats):
+            sql = COUNT if number == 0 else QUERIES["leaderboard"]
+            begun = time.perf_counter()
+            queries.ask("public", sql, f"visitor {number}", uuid.uuid4().hex)
+            yield time.perf_counter() - begun
+
+    with ThreadPoolExecutor(visitors) as pool:
+        for number, spent in enumerate(pool.map(lambda number: sorted(visit(number)), range(visitors))):
+            what = "counts all" if number == 0 else "asks the leaderboard"
+            middle, worst = statistics.median(spent), spent[-1]
+            print(f"visitor {number} of {visitors}, who {what:24} {middle:8.3f} s, at most {worst:.3f} s", flush=True)
+
+
+def one_more(engine: Engine, queries: Queries, source: Source) -> None:
+    """Seals one more, and prints after how long it is counted."""
+    (before,) = queries.ask("public", COUNT, "alone", uuid.uuid4().hex).result.rows[0]
+    kind = source.kinds[0]
+    seal_one(engine, source, 1_000_000, kind)
+    begun, slowest = time.perf_counter(), 0.0
+    while True:
+        asked = time.perf_counter()
+        (after,) = queries.ask("public", COUNT, "alone", uuid.uuid4().hex).result.rows[0]
+        slowest = max(slowest, time.perf_counter() - asked)
+        if after == before + kind.predictions:
+            break
+        time.sleep(1)
+    print(f"one more is counted after {time.perf_counter() - begun:.1f} s; the slowest answer took {slowest:.2f} s")
+
+
+def main() -> None:
+    """Fills a registry and measures."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--evaluations", type=int, default=3000)
+    parser.add_argument("--predictions", type=int, default=20_000_000)
+    parser.add_argument("--visitors", type=int, default=4)
+    parser.add_argument("--repeats", type=int, default=9)
+    parser.add_argument("--postgresql", action="store_true")
+    parser.add_argument("--home", type=Path)
+    options = parser.parse_args()
+    with ExitStack() as stack:
+        home = options.home or Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        home.mkdir(parents=True, exist_ok=True)
+        url = f"sqlite:///{home / 'bench.db'}"
+        if options.postgresql:
+            server = stack.enter_context(BenchServer())
+            postgres_execute(server.url, "CREATE DATABASE bench TEMPLATE template0")
+            url = server.database_url("bench")
+        upgrade(url)
+        engine = get_engine(url)
+        settings = Settings(database_url=url, home=home, rate_limits=False)
+        queries = Queries(engine, settings)
+        questions = -(-options.predictions // options.evaluations // ORDERS)
+        with write_session(engine) as session:
+            source = Many(session, home, questions)
+        templates, seconds = fill(engine, queries.files, source, options.evaluations)
+        rows = templates * questions * ORDERS
+        print(f"files of {templates} evaluations with {rows:,} predictions: {seconds:.1f} s, {rows / seconds:,.0f} /s")
+        print(f"listing all: {median(lambda: queries.files.write('public'), 1):.1f} s", flush=True)
+        measure(queries, options.repeats)
+        together(queries, options.visitors, options.repeats)
+        one_more(engine, queries, source)
+        with read_session(engine) as session:
+            print(f"{len(session.scalars(select(Evaluation.id)).all()):,} evaluations")
+        engine.dispose()
+
+
+if __name__ == "__main__":
+    main()
