@@ -17,7 +17,7 @@ MESSAGE ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo services peer test test-long spec fuzz chaos deploy-check gpu test-servers docs migration bench bench-peers bench-import bench-statistics bench-precision bench-web bench-db bench-sql bench-workers screenshots check format constraints lock sbom audit clean
+.PHONY: help setup demo services peer test test-long spec fuzz chaos deploy-check gpu test-servers docs migration bench bench-peers bench-import bench-statistics bench-precision bench-web bench-db bench-sql bench-workers bench-fleet screenshots check format constraints lock sbom audit clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -127,6 +127,9 @@ bench-sql: setup services ## Ask the SQL page over 3,000 evaluations and 20 mill
 
 bench-workers: setup services ## Let 10 to 200 workers claim, beat and store on one database (ARGS=...)
 	$(BIN)/python -m tests.bench.bench_workers $(ARGS)
+
+bench-fleet: setup services ## Simulate 200 GPUs with troubles on the real queue (ARGS=...)
+	$(BIN)/python -m tests.bench.bench_fleet $(ARGS)
 
 screenshots: setup services ## Take the pictures of docs/images again
 	$(BIN)/python -m docs.screenshots

@@ -809,7 +809,7 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id", name=op.f("pk_shard")),
         sa.UniqueConstraint("evaluation_id", "ordinal", name=op.f("uq_shard_evaluation_id_ordinal")),
     )
-    op.create_index("ix_shard_state_queue", "shard", ["state", "queue"], unique=False)
+    op.create_index("ix_shard_free", "shard", ["state", "queue", "evaluation_id", "id"], unique=False)
     op.create_table(
         "submission_evaluation",
         sa.Column("submission_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),

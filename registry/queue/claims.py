@@ -14,7 +14,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from sqlalchemy import ColumnElement, CursorResult, and_, case, delete, func, insert, or_, select, update
+from sqlalchemy import (
+    ColumnElement,
+    CursorResult,
+    Row,
+    and_,
+    case,
+    delete,
+    func,
+    insert,
+    literal,
+    or_,
+    select,
+    union_all,
+    update,
+)
 from sqlalchemy.orm import Session, aliased
 
 from registry import notices
@@ -33,6 +47,7 @@ from registry.tables import (
     EngineFingerprint,
     Evaluation,
     EvaluationQuestion,
+    Exclusion,
     Generation,
     RegistryGeneration,
     Shard,
@@ -92,30 +107,37 @@ def claim(
     scopes: Sequence[str] = (),
     sizes: Sizes | None = None,
 ) -> Claim | None:
-    """Takes the best queued shard: by priority, then of the loaded model, then the oldest.
+    """Takes the best queued shard: by priority, then of the loaded model, then the oldest of the best other model.
 
+    That is the oldest that no worker is at, or else the one with the most work left for each worker that is at it.
     scopes: the worker's; what an exclusion keeps from one of them is left to others. sizes: its own, which the shard
     is made to fit; None: it stays as it was planned.
     Returns None when there is nothing to do. Several workers never wait for each other (SKIP LOCKED); on SQLite the
     transaction is BEGIN IMMEDIATE and there is one writer at a time.
     """
-    loaded = case((Evaluation.model_revision_id == loaded_model_revision_id, 0), else_=1)
-    chosen = session.execute(
-        select(Shard.id, Shard.evaluation_id, Evaluation.model_revision_id, Shard.queue)
-        .join(Evaluation, Evaluation.id == Shard.evaluation_id)
-        .where(_claimable(), Shard.queue.in_(queues), ~exclusions.excluded(scopes))
-        .order_by(Evaluation.priority.desc(), loaded, Shard.id)
-        .limit(1)
-        .with_for_update(of=Shard, skip_locked=True)
-    ).first()
-    if chosen is None:
+    for evaluation in _best_first(session, queues, loaded_model_revision_id, scopes):
+        first = (
+            select(Shard.id)
+            .where(
+                Shard.evaluation_id == evaluation.id,
+                Shard.queue == evaluation.queue,
+                _is_free(),
+                ~exclusions.excluded(scopes, Exclusion.shard_id == Shard.id),
+            )
+            .order_by(Shard.id)
+            .limit(1)
+        )
+        shard_id = session.scalar(first.with_for_update(skip_locked=True))
+        if shard_id is not None:
+            break
+    else:
         return None
     if sizes is not None:
-        sizes.fit(session, chosen.id, chosen.evaluation_id)
+        sizes.fit(session, shard_id, evaluation.id)
     generation = current(session)
     fence = session.scalar(
         update(Shard)
-        .where(Shard.id == chosen.id)
+        .where(Shard.id == shard_id)
         .values(
             state="leased",
             fence=Shard.fence + 1,
@@ -129,10 +151,70 @@ def claim(
     assert fence is not None
     session.execute(
         update(Evaluation)
-        .where(Evaluation.id == chosen.evaluation_id, Evaluation.state == "queued")
+        .where(Evaluation.id == evaluation.id, Evaluation.state == "queued")
         .values(state="running", started_at=func.coalesce(Evaluation.started_at, database_now()))
     )
-    return Claim(chosen.id, chosen.evaluation_id, chosen.model_revision_id, fence, worker_id, generation, chosen.queue)
+    return Claim(shard_id, evaluation.id, evaluation.model_revision_id, fence, worker_id, generation, evaluation.queue)
+
+
+def _best_first(
+    session: Session, queues: Sequence[str], loaded_model_revision_id: int | None, scopes: Sequence[str]
+) -> list[Row[int, int, int, str]]:
+    """(id, model_revision_id, priority, queue) of all evaluations of which a worker might claim a shard, best first."""
+    of_queues = []
+    for queue in dict.fromkeys(queues):
+        free = select(Shard.id).where(
+            Shard.evaluation_id == Evaluation.id,
+            Shard.queue == queue,
+            _is_free(),
+            ~exclusions.excluded(scopes, Exclusion.shard_id == Shard.id),
+        )
+        columns = (Evaluation.id, Evaluation.model_revision_id, Evaluation.priority, literal(queue).label("queue"))
+        of_queues.append(
+            select(*columns).where(
+                _goes_on(),
+                ~exclusions.excluded(scopes, Exclusion.model_revision_id == Evaluation.model_revision_id),
+                free.exists(),
+            )
+        )
+    rows = session.execute(union_all(*of_queues)).all()
+    rows = sorted(rows, key=lambda row: (-row.priority, row.model_revision_id != loaded_model_revision_id, row.id))
+    if not rows or rows[0].model_revision_id == loaded_model_revision_id:
+        return rows
+    top = [row for row in rows if row.priority == rows[0].priority]
+    if len({row.model_revision_id for row in top}) == 1:
+        return rows
+    needs = _needs(session, [row.id for row in top])
+    return sorted(top, key=lambda row: needs[row.model_revision_id]) + rows[len(top) :]
+
+
+def _needs(session: Session, evaluations: Sequence[int]) -> dict[int, tuple[bool, float]]:
+    """Of each model of some evaluations, what puts those first that need a worker most.
+
+    Loading a model takes as long as several shards, so workers spread over the models rather than follow each other
+    from one to the next.
+    """
+    done = Shard.state == "done"
+    rows = session.execute(
+        select(
+            Evaluation.model_revision_id,
+            func.sum(case((Shard.state == "queued", Shard.prompts), else_=0)).label("left"),
+            func.count(case((Shard.state == "leased", Shard.worker_id)).distinct()).label("workers"),
+            func.sum(case((done, Shard.prompts))).label("prompts"),
+            func.sum(case((done, Shard.elapsed_s))).label("seconds"),
+        )
+        .join(Evaluation, Evaluation.id == Shard.evaluation_id)
+        .where(Evaluation.id.in_(evaluations))
+        .group_by(Evaluation.model_revision_id)
+    ).all()
+    measured = all(row.seconds for row in rows)
+    return {
+        row.model_revision_id: (
+            row.workers > 0,
+            -float(row.left) * (row.seconds / row.prompts if measured else 1.0) / (row.workers + 1),
+        )
+        for row in rows
+    }
 
 
 def is_of(shard_claim: Claim, state: str = "leased") -> ColumnElement[bool]:
@@ -324,19 +406,18 @@ def waiting(session: Session) -> list[tuple[int, str]]:
     query = (
         select(Shard.id, Shard.queue)
         .join(Evaluation, Evaluation.id == Shard.evaluation_id)
-        .where(_claimable())
+        .where(_is_free(), _goes_on())
         .order_by(Evaluation.priority.desc(), Shard.id)
     )
     return [(row.id, row.queue) for row in session.execute(query)]
 
 
-def _claimable() -> ColumnElement[bool]:
-    """A shard that a worker may take now; for queries that join its evaluation."""
-    return and_(
-        Shard.state == "queued",
-        or_(Shard.not_before.is_(None), Shard.not_before <= database_now()),
-        Evaluation.state.in_(("queued", "running")),
-    )
+def _is_free() -> ColumnElement[bool]:
+    return and_(Shard.state == "queued", or_(Shard.not_before.is_(None), Shard.not_before <= database_now()))
+
+
+def _goes_on() -> ColumnElement[bool]:
+    return Evaluation.state.in_(("queued", "running"))
 
 
 def ready_to_seal(session: Session, evaluation_id: int | None = None) -> list[int]:

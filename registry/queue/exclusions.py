@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, and_, delete, false, insert, or_, select, 
 from sqlalchemy.orm import Session
 
 from registry.db import database_now
-from registry.tables import Evaluation, Exclusion, ModelRevision, Shard, Worker
+from registry.tables import Evaluation, Exclusion, Shard, Worker
 
 LASTS_SECONDS: Final = 3600.0
 """Afterwards it is tried again: a disk has been tidied, memory is free, a card was replaced."""
@@ -41,17 +41,10 @@ def exclude(
     session.execute(insert(Exclusion).values(row | {"model_revision_id": model_revision_id, "shard_id": shard_id}))
 
 
-def excluded(scopes: Sequence[str]) -> ColumnElement[bool]:
-    """Whether a worker of these scopes leaves the shard to others; for queries of shards with their evaluation."""
+def excluded(scopes: Sequence[str], of_it: ColumnElement[bool]) -> ColumnElement[bool]:
+    """Whether a worker of these scopes leaves something to others. of_it: whether an exclusion is about that."""
     if not scopes:
         return false()
-    of_it = or_(Exclusion.shard_id == Shard.id, Exclusion.model_revision_id == Evaluation.model_revision_id)
-    return select(Exclusion.id).where(of_it, _holds(), Exclusion.scope.in_(scopes)).exists()
-
-
-def excluded_models(scopes: Sequence[str]) -> ColumnElement[bool]:
-    """The same for queries of model revisions."""
-    of_it = Exclusion.model_revision_id == ModelRevision.id
     return select(Exclusion.id).where(of_it, _holds(), Exclusion.scope.in_(scopes)).exists()
 
 

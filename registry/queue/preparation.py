@@ -22,7 +22,7 @@ def next_to_prepare(
     free = and_(
         ModelRevision.state == "registered",
         or_(ModelRevision.prepare_until.is_(None), ModelRevision.prepare_until < database_now()),
-        ~exclusions.excluded_models(scopes),
+        ~exclusions.excluded(scopes, Exclusion.model_revision_id == ModelRevision.id),
     )
     query = select(ModelRevision).where(free).order_by(ModelRevision.id).limit(1)
     revision = session.scalars(query.with_for_update(of=ModelRevision, skip_locked=True)).first()

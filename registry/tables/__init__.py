@@ -447,7 +447,8 @@ class Shard(Base):
         one_of("state", SHARD_STATES),
         one_of("queue", QUEUES),
         CheckConstraint("(state = 'leased') = (lease_until IS NOT NULL)", name="lease"),
-        Index("ix_shard_state_queue", "state", "queue"),
+        # The next shard to claim of an evaluation.
+        Index("ix_shard_free", "state", "queue", "evaluation_id", "id"),
     )
 
     id: Mapped[int] = mapped_column(RowId, primary_key=True)

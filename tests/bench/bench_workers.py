@@ -112,7 +112,7 @@ def work(url: str, workers: int, seconds: float, shard_seconds: float, home: str
     """A process of so many workers, for so long."""
     log_to_stderr(logging.ERROR)
     # A busy machine may take long to connect so many: that is waited for before anything is measured.
-    settings = Settings(database_url=url, home=Path(home), database_wait_seconds=CONNECT_SECONDS)
+    settings = Settings(database_url=url, home=Path(home), database_wait_seconds=CONNECT_SECONDS, shard_seconds=0)
     patient = f"{url}?connect_timeout={CONNECT_SECONDS}"
     engines = [make_engine(patient) for _ in range(workers)]
     loops = [Timed(engine, settings, Sleeping(shard_seconds), ["cpu"]) for engine in engines]

@@ -16,6 +16,7 @@ from registry.queue.evaluations import move
 from registry.revisions.store import ModelFiles, RevisionRequest, add_revision
 from registry.settings import Settings
 from registry.tables import ModelRevision, Shard
+from tests.commands import eventually
 from tests.fake_scorer import FakeScorer
 from tests.population import queue_evaluation
 from workers import loop as loops
@@ -180,6 +181,11 @@ def register(engine: Engine, tmp_path: Path) -> int:
         return add_revision(session, "waiting", RevisionRequest("huggingface", str(folder)))[0].id
 
 
+def live(engine: Engine) -> int:
+    with read_session(engine) as session:
+        return claims.live_workers(session)
+
+
 def prepare_on(engine: Engine, hosts: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Starts a worker on each host, which lives until all have looked for models."""
     monkeypatch.setattr(loops.socket, "gethostname", lambda: threading.current_thread().name)
@@ -225,6 +231,7 @@ def test_a_full_disk_of_one_host_does_not_fail_a_model_that_another_can_prepare(
 
     def inspect(*_: object) -> ModelFiles:
         if threading.current_thread().name == "small":
+            eventually(lambda: live(engine) == 2, "both sign on")  # or no other host is known that could
             raise StorageError("no space")
         return FILES
 

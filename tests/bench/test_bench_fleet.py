@@ -1,0 +1,17 @@
+"""A fleet in simulation does its work in about the time that its devices need, and no fault of one harms another."""
+
+import pytest
+
+from tests.bench import bench_fleet
+
+pytestmark = pytest.mark.long
+
+
+def test_a_fleet_with_every_trouble_finishes_in_little_more_than_its_bound() -> None:
+    found = bench_fleet.main(["--workers", "40", "--hours", "0.5"])
+    assert found["makespan_s"] <= 1.25 * found["bound_s"]  # 200 workers for an hour: 1.11
+    assert found["most_downloads"] == 1
+    assert found["parked"] == found["failures"] == 0
+    assert found["counts"]["does not fit"] <= 12  # one kind of device, whose workers may all begin at once
+    ended = list(found["ended"])
+    assert set(ended[:2]) == {"0.5B", "4B"}  # those with priority
