@@ -53,6 +53,7 @@ from web.pages import (
     sql,
     submitting,
     tradeoffs,
+    wishes,
 )
 
 _PAGES: Final = (
@@ -79,6 +80,7 @@ _PAGES: Final = (
     sql,
     submitting,
     tradeoffs,
+    wishes,
 )
 
 

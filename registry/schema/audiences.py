@@ -171,6 +171,8 @@ CLOSED: Final = frozenset(
         "submission_evaluation",
         "webhook",
         "webhook_delivery",
+        "wish",
+        "wish_vote",
     }
 )
 """Tables that no documented view reads: each of their readers asks for its own permission."""

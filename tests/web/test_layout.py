@@ -125,6 +125,7 @@ def pages_of(engine: Engine, outputs: Outputs, submission_id: int, explored: int
         "/boards": ["/boards"],
         "/boards/<name>": ["/boards/generated"],
         "/boards/<name>/changelog": ["/boards/generated/changelog"],
+        "/wanted": ["/wanted"],
         "/boards/<name>/own": ["/boards/generated/own"],
         "/boards/<name>/scrutiny": ["/boards/generated/scrutiny"],
         "/boards/<name>/trade-offs": ["/boards/generated/trade-offs"],

@@ -101,7 +101,9 @@ ACCURACY: Final = Measure("accuracy", "Accuracy", percent, _of_tenths)
 WORST: Final = Measure("worst_accuracy", "Worst accuracy", percent, _of_tenths)
 SIZE: Final = Measure("parameters", "Parameters", scale, _of_sizes)
 COST: Final = Measure("cost", "Cost", "{:.4g}".format, _of_costs)
-RELEASED: Final = Measure("released_day", "Release date", lambda day: date.fromordinal(round(day)).isoformat(), _of_days)
+RELEASED: Final = Measure(
+    "released_day", "Release date", lambda day: date.fromordinal(round(day)).isoformat(), _of_days
+)
 TOKENS: Final = Measure("tokens_per_answer", "Tokens per answer", "{:,.0f}".format, _of_sizes)
 
 
