@@ -7,6 +7,7 @@ import struct
 import uuid
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from click.testing import CliRunner
 from redis import Redis
 from sqlalchemy import Engine, update
 
-from registry.db import database_now, get_engine, write_session
+from registry.db import database_now, get_engine, make_engine, write_session
 from registry.operations.doctor import CHECKS, Context, Finding, Limits, database, examine, host, services
 from registry.queue import stalls
 from registry.queue.claims import Claim, claim
@@ -521,3 +522,22 @@ def test_the_command_ends_with_status_1_where_there_is_a_problem(
     assert outcome.exit_code == 1
     assert re.search(r"^PROBLEM  views +missing: board_headlines\n +→ ", outcome.stdout, re.MULTILINE)
     assert outcome.stdout.endswith("1 problem, 1 warning, 28 in order\n")
+
+
+@pytest.mark.parametrize(
+    ("vllm", "said"), [("0.11.0", "vLLM 0.11.0 scores the models that it knows"), (None, "vLLM is not installed here")]
+)
+def test_it_says_which_engine_scores_on_the_gpus_of_a_host(
+    monkeypatch: pytest.MonkeyPatch, vllm: str | None, said: str
+) -> None:
+    def installed(_package: str) -> str:
+        if vllm is None:
+            raise PackageNotFoundError
+        return vllm
+
+    monkeypatch.setattr(host.shutil, "which", lambda _name: "/usr/bin/nvidia-smi")
+    monkeypatch.setattr(host, "_said", lambda command: "1 2.13.0" if "-c" in command else "Tesla T4, 580, 16 GB, 0 GB")
+    monkeypatch.setattr(host, "installed", installed)
+    outcome = host.accelerator(Context(Settings(), make_engine("sqlite://"), CODE))
+    assert outcome.status == "ok"
+    assert said in outcome.found

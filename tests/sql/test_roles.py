@@ -117,7 +117,7 @@ def scaler(postgresql_database: str, roles: RoleNames) -> Iterator[str]:
         connection.execute(f"DROP ROLE {role}")
 
 
-def test_what_scales_the_workers_counts_what_they_could_score_and_sees_nothing_else(
+def test_what_scales_the_workers_adds_up_what_they_could_score_and_sees_nothing_else(
     postgresql_database: str, scaler: str, tmp_path: Path
 ) -> None:
     engine = get_engine(postgresql_database)
@@ -126,7 +126,7 @@ def test_what_scales_the_workers_counts_what_they_could_score_and_sees_nothing_e
     queue_evaluation(engine, tmp_path, shards=3, model="large", benchmark="large", queue="gpu")
     with write_session(engine) as session:
         first = [shard for shard in session.query(Shard).order_by(Shard.id) if shard.evaluation_id < paused]
-        first[0].state = "done"
+        first[0].state, first[0].elapsed_s = "done", 8.0
         first[1].state, first[1].lease_until = "leased", session.scalar(text("SELECT now()"))
         first[2].not_before = session.scalar(text("SELECT now() + interval '1 hour'"))
         first[3].not_before = session.scalar(text("SELECT now() - interval '1 hour'"))
@@ -149,8 +149,9 @@ def test_what_scales_the_workers_counts_what_they_could_score_and_sees_nothing_e
         ):
             with pytest.raises(psycopg.Error, match=r"permission denied|read-only transaction"):
                 connection.execute(statement)
-    # Of five shards one is done and one waits; a model is new.
-    assert counted == {"worker": (3 + 1,), "worker-gpu": (3,)}
+    # Of five shards of four prompts one is done, at two seconds a prompt, and one waits; a model is new. Nothing of the
+    # other queue is measured: twelve prompts of a fiftieth of a second.
+    assert counted == {"worker": (3 * 4 * 2 + 600,), "worker-gpu": (1,)}
 
 
 @pytest.mark.parametrize("roles_are", ["of today", "of a version whose function takes no names"])

@@ -7,6 +7,9 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as installed
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -131,7 +134,14 @@ def accelerator(_context: Context) -> Outcome:
             f"{found}; torch {version or '(which fails to load)'} sees none of them",
             "install a CUDA build of torch that the driver supports: see the README",
         )
-    return ok(f"{found}; torch {version} sees {count}")
+    return ok(f"{found}; torch {version} sees {count}; {_engine()}")
+
+
+def _engine() -> str:
+    """What scores on a GPU of this host."""
+    with suppress(PackageNotFoundError):
+        return f"vLLM {installed('vllm')} scores the models that it knows, transformers the others"
+    return "transformers scores, since vLLM is not installed here (pip install vllm)"
 
 
 def _said(command: list[str]) -> str:
