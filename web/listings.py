@@ -1,16 +1,29 @@
 """SELECTs behind the lists of benchmarks, models and workers. Functions take the session first."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Double, Select, func, select, type_coerce
+from sqlalchemy import ColumnElement, Double, Select, func, or_, select, type_coerce
 from sqlalchemy.orm import Session
 
 from registry.errors import NotFoundError
 from registry.queue.claims import differing_versions, queues_without_worker, worker_is_live
 from registry.queue.progress import ACTIVE, overall, progress_of_several
 from registry.results.selectables import Row, measured_and_published, rows_of
-from registry.tables import Benchmark, BenchmarkVersion, Evaluation, Model, ModelRevision, Question, Shard, Worker
+from registry.tables import (
+    Benchmark,
+    BenchmarkVersion,
+    ErrataVersion,
+    Erratum,
+    Evaluation,
+    Model,
+    ModelRevision,
+    Question,
+    QuestionOption,
+    Shard,
+    Worker,
+)
 from web.queries import hub_name
 
 
@@ -64,7 +77,44 @@ def shape(session: Session, benchmark_version_id: int) -> Row:
     return rows_of(session, query)[0]
 
 
-def benchmark_questions(session: Session, benchmark_version_id: int, *, limit: int, offset: int) -> list[Row]:
+@dataclass(frozen=True)
+class Facets:
+    """Which questions of a version are wanted; None keeps all. q: part of the question, its context or an option.
+
+    flagged: its options refer to each other or are sorted numbers. disputed: the newest errata name it.
+    """
+
+    q: str | None = None
+    subject: str | None = None
+    flagged: bool = False
+    disputed: bool = False
+
+    def conditions(self, benchmark_version_id: int) -> list[ColumnElement[bool]]:
+        """Conditions on columns of `question`."""
+        found = [Question.benchmark_version_id == benchmark_version_id, ~Question.few_shot]
+        if self.q is not None:
+            options = select(QuestionOption.question_id).where(
+                QuestionOption.question_id == Question.id, QuestionOption.text.icontains(self.q, autoescape=True)
+            )
+            texts = (Question.text, Question.context, Question.external_id)
+            found.append(or_(*(text.icontains(self.q, autoescape=True) for text in texts), options.exists()))
+        if self.subject is not None:
+            found.append(Question.subject == self.subject)
+        if self.flagged:
+            found.append(Question.refers_to_options | Question.sorted_numeric)
+        if self.disputed:
+            newest = (
+                select(func.max(ErrataVersion.id))
+                .where(ErrataVersion.benchmark_version_id == benchmark_version_id)
+                .scalar_subquery()
+            )
+            found.append(Question.id.in_(select(Erratum.question_id).where(Erratum.errata_version_id == newest)))
+        return found
+
+
+def benchmark_questions(
+    session: Session, benchmark_version_id: int, facets: Facets, *, limit: int, offset: int
+) -> list[Row]:
     """A version's questions in file order."""
     query = (
         select(
@@ -75,12 +125,17 @@ def benchmark_questions(session: Session, benchmark_version_id: int, *, limit: i
             Question.n_options,
             (Question.refers_to_options | Question.sorted_numeric).label("flagged"),
         )
-        .where(Question.benchmark_version_id == benchmark_version_id, ~Question.few_shot)
+        .where(*facets.conditions(benchmark_version_id))
         .order_by(Question.ordinal)
         .limit(limit)
         .offset(offset)
     )
     return rows_of(session, query)
+
+
+def questions_counted(session: Session, benchmark_version_id: int, facets: Facets) -> int:
+    """How many of a version's questions are wanted."""
+    return session.scalar(select(func.count(Question.id)).where(*facets.conditions(benchmark_version_id))) or 0
 
 
 def texts_of_questions(session: Session, question_ids: Sequence[int]) -> dict[int, str]:

@@ -4,9 +4,10 @@ from html import unescape
 from html.parser import HTMLParser
 
 import pytest
-from sqlalchemy import event
+from sqlalchemy import event, select
 
-from registry.db import write_session
+from registry.db import read_session, write_session
+from registry.tables import Benchmark, BenchmarkVersion, Question
 from tests.web.accounts import csrf_of
 from tests.web.seed import HOSTILE, SECRET, add_benchmark, add_model, evaluate, first, question_ids, right
 from web import listings
@@ -486,3 +487,22 @@ def test_a_page_asks_the_database_as_often_for_many_evaluations_as_for_few(own):
     # Fewer are fine: sums over a sealed evaluation are kept.
     assert {page: count for page, count in many.items() if count > few[page]} == {}
     assert max(few.values()) <= 22
+
+
+@pytest.mark.one_engine
+def test_questions_are_found_by_their_text_their_options_and_their_subject(site):
+    def found(**asked):
+        page = site.client.get("/benchmarks/capitals", query_string=asked).text
+        return page[page.index('id="questions"') :].count('<a href="/questions/')
+
+    with read_session(site.engine) as session:
+        question = session.scalars(
+            select(Question).join(BenchmarkVersion).join(Benchmark).filter_by(name="capitals")
+        ).first()
+        option, text = question.options[0].text, question.text
+    assert found() == 8
+    assert 1 <= found(q=text.upper()) < 8
+    assert 1 <= found(q=option) <= 8
+    assert found(q="100%_nowhere") == 0
+    assert found(subject="no such subject") == 0
+    assert found(disputed="yes") == 0

@@ -69,7 +69,14 @@ def benchmarks() -> ResponseReturnValue:
 def benchmark(benchmark: str) -> ResponseReturnValue:
     """A benchmark: its versions, its part of the board, the questions of one version."""
     versions, chosen = version_of(parameters.name("benchmark", benchmark), parameters.text(request.args, "version"))
-    paging = paged(chosen["questions"], QUESTIONS_PER_PAGE)
+    facets = listings.Facets(
+        parameters.text(request.args, "q"),
+        parameters.text(request.args, "subject"),
+        parameters.choice(request.args, "flagged", ("yes",), "") == "yes",
+        parameters.choice(request.args, "disputed", ("yes",), "") == "yes",
+    )
+    found = listings.questions_counted(session(), chosen["benchmark_version_id"], facets)
+    paging = paged(found, QUESTIONS_PER_PAGE)
     kept = part_of_leaderboard(benchmark=chosen["benchmark"])
     return render_template(
         "benchmark.html",
@@ -77,8 +84,10 @@ def benchmark(benchmark: str) -> ResponseReturnValue:
         chosen=chosen,
         shape=listings.shape(session(), chosen["benchmark_version_id"]),
         questions=listings.benchmark_questions(
-            session(), chosen["benchmark_version_id"], limit=paging.per_page, offset=paging.offset
+            session(), chosen["benchmark_version_id"], facets, limit=paging.per_page, offset=paging.offset
         ),
+        facets=facets,
+        subjects=listings.subjects(session(), chosen["benchmark"]),
         paging=paging,
         asked=kept.asked,
         shown=kept.complete,
