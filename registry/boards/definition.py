@@ -6,13 +6,13 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from registry.db import MAX_INTEGER
 from registry.errors import IngestError, ShuffleboardError, UsageError
 from registry.files.toml import read_toml
 from registry.metrics import METRICS
-from registry.names import check_name, known_names, suggestion
+from registry.names import check_day, check_name, known_names, suggestion
 from registry.prompting.variants import parse_variants
 from registry.results.errata import AS_PUBLISHED, RESCORED, TREATMENTS
 from registry.untrusted import RefusedError, check
@@ -260,7 +260,14 @@ class SubmissionRules(_Strict):
     anonymous: bool = False
 
 
-Day = Annotated[str, Field(pattern=r"^\d{4}-\d{2}-\d{2}$")]
+def _day(text: str) -> str:
+    try:
+        return check_day("a release date", text)
+    except ShuffleboardError as error:
+        raise ValueError(str(error)) from None
+
+
+Day = Annotated[str, AfterValidator(_day)]
 
 
 class ModelChoice(_Strict):

@@ -101,8 +101,11 @@ def narrowed(board: BoardDefinition, choice: Mapping[str, Any], name: str) -> Bo
     try:
         return BoardDefinition.model_validate(kept | given | {"name": name})
     except ValidationError as error:
-        problem = error.errors()[0]["msg"].removeprefix("Value error, ")
-        raise UsageError(f"board {board.name}: {problem}") from None
+        first = error.errors()[0]
+        problem = first["msg"].removeprefix("Value error, ")
+        place, value = ".".join(map(str, first["loc"])), str(first["input"])[:60]
+        said = problem if first["loc"][:1] == ("columns",) or not place else f"{place}={value!r}: {problem}"
+        raise UsageError(f"board {board.name}: {said}") from None
 
 
 def selection_text(snapshot: BoardSnapshot, definition: BoardDefinition) -> str:

@@ -50,7 +50,7 @@ AGAIN: Final[tuple[Case[Again], ...]] = (
         "again-order-costs",
         "the 95 % interval of what the order costs lies above 0",
         lambda of: of.cost.low is not None and of.cost.low > 0,
-        lambda of: f"{_told(of)} So changing the order costs it {_cost(of)}, and chance the rest.",
+        lambda of: f"{_told(of)} So over {of.times} answers the order costs it {_cost(of)}, and chance the rest.",
     ),
     Case(
         "again-no-cost-seen",
