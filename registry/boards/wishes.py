@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from sqlalchemy import func, select
+from sqlalchemy import and_, func, select
 from sqlalchemy.orm import Session
 
 from registry.db import one_at_a_time
@@ -75,16 +75,16 @@ def wanted(session: Session, seen: Session) -> list[Wanted]:
     votes = select(func.count()).where(WishVote.wish_id == Wish.id).scalar_subquery()
     rows = session.execute(select(Wish, votes).order_by(votes.desc(), Wish.id).limit(MOST_SHOWN)).all()
     query = (
-        select(func.lower(ModelRevision.location), Model.name, func.max(Evaluation.seal))
+        select(func.lower(ModelRevision.location), Model.name, func.count(Evaluation.id))
         .join(Model, Model.id == ModelRevision.model_id)
-        .outerjoin(Evaluation, Evaluation.model_revision_id == ModelRevision.id)
+        .outerjoin(Evaluation, and_(Evaluation.model_revision_id == ModelRevision.id, Evaluation.seal.is_not(None)))
         .where(func.lower(ModelRevision.location).in_([row.model.lower() for row, _ in rows]))
         .group_by(func.lower(ModelRevision.location), Model.name)
     )
-    known = {location: (name, seal) for location, name, seal in seen.execute(query)}
+    known = {location: (name, sealed) for location, name, sealed in seen.execute(query)}
     found = []
     for row, count in rows:
-        name, seal = known.get(row.model.lower(), (None, None))
-        state = "evaluated" if seal else "registered" if name else "declined" if row.declined else "wanted"
+        name, sealed = known.get(row.model.lower(), (None, 0))
+        state = "evaluated" if sealed else "registered" if name else "declined" if row.declined else "wanted"
         found.append(Wanted(row.id, row.model, count, state, name, row.declined))
     return found

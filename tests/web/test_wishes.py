@@ -8,8 +8,6 @@ from registry.errors import QueueError
 from registry.tables.accounts import WishVote
 from tests.web.accounts import add_account, csrf_of, signed_in
 
-pytestmark = pytest.mark.one_engine
-
 
 def ask(client, model, **more):
     return client.post("/wanted", data={"csrf_token": csrf_of(client, "/wanted"), "model": model, **more})
@@ -31,6 +29,7 @@ def test_a_visitor_asks_for_a_model_and_another_votes_for_it(own):
         assert all(len(vote.voter) == 64 for vote in session.query(WishVote))
 
 
+@pytest.mark.one_engine
 def test_wishes_are_bounded_and_a_maintainer_declines_one_with_a_reason(own, monkeypatch):
     monkeypatch.setattr(wishes, "MOST_OPEN", 2)
     for name in ("a/one", "a/two"):
