@@ -296,11 +296,14 @@ class Files:
         }
         of_evaluations: dict[str, list[str]] = defaultdict(list)
         for name in (*OF_EVALUATION, QUESTIONS):
-            # One without rows, so that each relation has its columns where nothing is sealed.
-            nothing = folder / "evaluation_id=0" / f"{name}.parquet"
-            (self.folder / nothing).parent.mkdir(parents=True, exist_ok=True)
-            pq.write_table(schema_of(name, of_evaluation=True).empty_table(), self.folder / nothing)
-            of_evaluations[name] = [str(nothing), *(str(found[name]) for found in there.values())]
+            of_evaluations[name] = [str(found[name]) for found in there.values()]
+            if not there:
+                # One without rows, so that each relation has its columns. Never beside others: DuckDB reckons with as
+                # many rows in each file as the first has, and would begin each join with the predictions.
+                nothing = folder / "evaluation_id=0" / f"{name}.parquet"
+                (self.folder / nothing).parent.mkdir(parents=True, exist_ok=True)
+                pq.write_table(schema_of(name, of_evaluation=True).empty_table(), self.folder / nothing)
+                of_evaluations[name] = [str(nothing)]
         files = [*others.values(), *(path for paths in of_evaluations.values() for path in paths)]
         document = {
             "key": hashlib.sha256("\n".join(files).encode()).hexdigest(),

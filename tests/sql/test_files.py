@@ -88,6 +88,8 @@ def test_what_has_not_changed_stays_open_and_says_that_it_is_current(own: Asked,
     more(own, tmp_path)
     third = files.write("public")
     assert third.key != second.key
+    # DuckDB plans by the first file, so none without rows is listed where there are others.
+    assert not [path for path in third.files if "evaluation_id=0" in path]
     assert set(second.files).intersection(third.files) >= {path for path in second.files if "evaluation_id=1" in path}
 
 

@@ -20,6 +20,7 @@ from registry.boards.submissions import ModelRequest, request_submission
 from registry.db import get_engine, read_session, write_session
 from registry.people.accounts import find_account, viewer_of_account
 from registry.settings import Settings
+from registry.sql.files import Files
 from registry.tables import BoardSnapshot, Evaluation, Model, Question
 from tests.bench.generate_registry import Size
 from tests.bench.generate_registry import fill as generate
@@ -89,6 +90,7 @@ def full(lasting_postgresql, tmp_path_factory) -> Population:
         asked = ModelRequest(hub=f"owner/{LONG[:87]}")
         submission, _ = request_submission(session, session, admin, asked, "core", "", Settings(home=folder))
         submission_id = submission.id
+    Files(engine, Settings(home=folder)).write("all")  # its SQL page is looked at as one that answers at once
     return Population(application, pages_of(engine, outputs, submission_id, generated.explored_evaluation_id))
 
 
