@@ -107,7 +107,8 @@ class _Server:
         with theirs:
             # Its path for modules is ours, and all else of it is new.
             text = (
-                f"import sys; sys.path[:] = {sys.path!r}; from registry import isolated; isolated.serve(0, {module!r})"
+                f"import sys; from importlib import import_module; sys.path[:] = {sys.path!r}; "
+                f"import_module({__name__!r}).serve(0, {module!r})"
             )
             self._process = subprocess.Popen(  # noqa: S603 - our own code, by the Python that runs us
                 [sys.executable, "-I", "-c", text],

@@ -90,10 +90,11 @@ ON_EITHER_ENGINE = {
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run tests marked one_engine on SQLite alone, which is made sooner; have those marked long_on be long ones there."""
     engines: list[Any] = ["sqlite"]
-    if (marker := metafunc.definition.get_closest_marker("long_on")) is not None:
+    marker = metafunc.definition.get_closest_marker("one_engine")
+    if marker is None and (marker := metafunc.definition.get_closest_marker("long_on")) is not None:
         slow = marker.args[0]
         engines = [pytest.param(name, marks=[pytest.mark.long] * (name == slow)) for name in ("sqlite", "postgresql")]
-    if marker is not None or metafunc.definition.get_closest_marker("one_engine") is not None:
+    if marker is not None:
         for name in ON_EITHER_ENGINE.intersection(metafunc.fixturenames):
             metafunc.definition.add_marker(pytest.mark.parametrize(name, engines, indirect=True))
 

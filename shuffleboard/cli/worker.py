@@ -119,6 +119,13 @@ def worker(
         memory_mb=memory,
         gpus=(tensor_parallel, pipeline_parallel),
     )
+    try:
+        scorer.device()
+    except (AssertionError, RuntimeError) as error:  # torch's, for a name that it does not know or a GPU that is not there
+        if not devices:
+            raise
+        reason = str(error).splitlines()[0]
+        raise click.UsageError(f"--device {devices[0]}: {reason}; see what there is: shuffleboard doctor") from None
     if served is None:
         served = ["cpu"] if scorer.device() == "cpu" else ["gpu", "cpu"]
     loop = WorkerLoop(engine, settings, scorer, served, unload_seconds=unload_after)

@@ -17,6 +17,8 @@ from tests.proof.commands import run
 from tests.web.seed import add_benchmark, add_model, evaluate, first, mostly_right, right, seed
 from web import create_app, links
 
+pytestmark = pytest.mark.long_on("postgresql")
+
 SORTS = ("worst_accuracy", "fluctuation_rate", "npsq_accuracy", "model", "benchmark", "sealed_at")
 FILTERS = ({"benchmark": "capitals"}, {"model": "beta"}, {"q": "A", "variants": "cyclic"}, {"shots": "0"})
 ASKED = [

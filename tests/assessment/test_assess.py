@@ -18,6 +18,8 @@ from tests.integration.test_worker import run as run_worker
 from tests.outputs.conftest import Registry
 from tests.population import add_benchmark, add_model, question
 
+pytestmark = pytest.mark.long_on("postgresql")
+
 NAMES = {
     "average_accuracy": "AAcc",
     "strong_accuracy": "SAcc",

@@ -39,6 +39,8 @@ from tests.fake_scorer import FakeScorer
 from tests.outputs.conftest import Registry, four_options
 from workers.loop import WorkerLoop
 
+pytestmark = pytest.mark.long_on("postgresql")
+
 FIRST = four_options(40)
 SECOND = [
     {

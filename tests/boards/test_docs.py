@@ -13,9 +13,10 @@ PAGE = DOCS / "boards.md"
 
 
 def test_the_example_files_are_valid() -> None:
-    suite, board, ruled = (tomllib.loads(block.text) for block in blocks(PAGE, "toml"))
+    suite, board, chosen, ruled = (tomllib.loads(block.text) for block in blocks(PAGE, "toml"))
     assert len(parse_definition(suite, SuiteDefinition, "suite").tasks) == 3
     assert parse_definition(board, BoardDefinition, "board").sort_column == "worst_accuracy@cyclic"
+    assert parse_definition({**board, **chosen}, BoardDefinition, "chosen").models is not None
     assert parse_definition(ruled, BoardDefinition, "ruled").submissions is not None
 
 

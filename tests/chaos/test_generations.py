@@ -13,6 +13,8 @@ from tests.chaos.generations import STATES, WAYS, Promoted, Run
 from tests.population import predictions
 from tests.services import PostgresServer, StandbyServer, postgres_execute
 
+pytestmark = pytest.mark.long_on("sqlite")
+
 IN_SHORT: Final = {
     ("sqlite", "restored", "frozen", False),
     ("sqlite", "restored in place", "scored", False),

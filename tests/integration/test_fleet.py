@@ -22,6 +22,8 @@ from tests.population import queue_evaluation
 from workers import loop as loops
 from workers.loop import WorkerLoop
 
+pytestmark = pytest.mark.long_on("sqlite")
+
 ILLEGAL = "CUDA error: an illegal memory access was encountered"
 
 

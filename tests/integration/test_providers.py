@@ -53,6 +53,8 @@ from workers.providers import open_provider
 from workers.providers.answers import RefusedRequestError
 from workers.providers.asked import Attempts
 
+pytestmark = pytest.mark.long_on("sqlite")
+
 NO_FILES = ModelFiles(None, None, None)
 KEY = "sk-a-secret-of-the-tests-9876543210"
 

@@ -28,6 +28,8 @@ from tests.integration.two_workers import assert_alike, finish, score_all, score
 from tests.population import add_model, queue_sampled
 from web import create_app
 
+pytestmark = pytest.mark.long_on("sqlite")
+
 
 @pytest.fixture
 def engine(database: str) -> Engine:

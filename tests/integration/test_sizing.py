@@ -17,6 +17,8 @@ from tests.fake_scorer import FakeScorer
 from tests.population import add_model, predictions, queue_evaluation, queue_stopped
 from workers.loop import WorkerLoop
 
+pytestmark = pytest.mark.long_on("sqlite")
+
 EACH = 4
 """Prompts of a question: its rotations."""
 

@@ -23,6 +23,8 @@ from tests.integration.two_workers import assert_alike, finish, score_all, score
 from tests.population import queue_stopped
 from web import create_app
 
+pytestmark = pytest.mark.long_on("sqlite")
+
 
 @pytest.fixture
 def engine(database: str) -> Engine:

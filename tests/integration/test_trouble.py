@@ -38,6 +38,8 @@ from workers import loop as loops
 from workers.loop import WorkerLoop
 from workers.memory import MINIMUM_TOKENS
 
+pytestmark = pytest.mark.long_on("sqlite")
+
 
 @pytest.fixture
 def engine(database: str) -> Engine:

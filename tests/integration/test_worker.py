@@ -27,6 +27,8 @@ from tests.population import add_benchmark, add_model, predictions, question, qu
 from tests.services import PostgresServer
 from workers.loop import WorkerLoop
 
+pytestmark = pytest.mark.long_on("sqlite")
+
 SHORT_LEASE = 2.0
 
 

@@ -35,6 +35,8 @@ from tests.migration.populated import populate
 from tests.population import add_model, queue_evaluation, table_counts
 from tests.services import copy_database, postgres_execute
 
+pytestmark = pytest.mark.long_on("sqlite")
+
 Contents = dict[str, list[dict[str, Any]]]
 
 

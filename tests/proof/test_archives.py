@@ -50,6 +50,8 @@ from tests.commands import shuffleboard
 from tests.proof.population import Population
 from web import chart_data, queries
 
+pytestmark = pytest.mark.long_on("postgresql")
+
 Proof = tuple[Engine, Population]
 
 

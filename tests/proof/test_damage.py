@@ -22,6 +22,8 @@ from tests.marks import long_but
 from tests.proof.population import Population
 from tests.proof.test_columns import PARTS, ROWS, unguarded
 
+pytestmark = pytest.mark.long_on("postgresql")
+
 TABLES: Final = Base.metadata.tables
 BROKEN_TEXT: Final = "CAST(x'ff' AS TEXT)"
 IN_POSTGRESQL: Final = {

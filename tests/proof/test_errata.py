@@ -34,6 +34,8 @@ from registry.verification import verify_all
 from tests.boards.outputs import lines
 from tests.outputs.conftest import four_options, registry
 
+pytestmark = pytest.mark.long_on("postgresql")
+
 __all__ = ["registry"]
 
 QUESTIONS = four_options(36)

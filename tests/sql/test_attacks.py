@@ -24,6 +24,8 @@ from registry.tables import BenchmarkVersion, Embargo, Evaluation
 from tests.sql.attacks import BOMBS, CHANGE, STEAL
 from tests.sql.conftest import Asked, run_query
 
+pytestmark = pytest.mark.long_on("sqlite")
+
 MOST_MIB = 500
 
 

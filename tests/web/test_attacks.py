@@ -23,6 +23,8 @@ from tests.submissions.conftest import fill
 from tests.web.accounts import bearer, refusals, token_of
 from web import create_app
 
+pytestmark = pytest.mark.long_on("postgresql")
+
 HERE: Final = str(Path(__file__).parents[2])
 """Where the server's code lies: nobody's business."""
 MEGABYTE: Final = 2**20

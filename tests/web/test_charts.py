@@ -18,6 +18,8 @@ from web import chart_data, charts
 from web.charts.ranks import PLOT, SLOPE, ranks_over_time
 from web.charts.scatter import PLOTS, across_board
 
+pytestmark = pytest.mark.long_on("postgresql")
+
 PAGES = (
     "/benchmarks/mixed",
     "/benchmarks/mixed/answer-moving",

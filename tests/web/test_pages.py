@@ -13,6 +13,8 @@ from tests.web.seed import HOSTILE, SECRET, add_benchmark, add_model, evaluate, 
 from web import listings
 from web.parameters import MAX_PAGE
 
+pytestmark = pytest.mark.long_on("postgresql")
+
 PAGES = (
     "/",
     "/?group=no",

@@ -21,6 +21,8 @@ from web.publishing import Published, publish
 from web.publishing.files import CHECKSUMS
 from web.publishing.rewriting import rewrite
 
+pytestmark = pytest.mark.long_on("postgresql")
+
 
 @pytest.fixture(scope="module")
 def settings(sqlite_drawn):

@@ -19,6 +19,8 @@ from tests.sql.conftest import Asked, asked, postgresql_asked, sqlite_asked
 from tests.web.accounts import add_one_of_each_role, bearer, csrf_of, refusals, signed_in, token_of
 from web import create_app
 
+pytestmark = pytest.mark.long_on("postgresql")
+
 __all__ = ["asked", "postgresql_asked", "sqlite_asked"]
 
 BENCHMARKS = "SELECT DISTINCT benchmark FROM leaderboard ORDER BY benchmark"

@@ -14,7 +14,7 @@ from flask import request
 from werkzeug.exceptions import TooManyRequests, UnprocessableEntity, UnsupportedMediaType
 from werkzeug.utils import secure_filename
 
-from registry import isolated
+from registry import exchange, isolated
 from registry.files.storage import writing
 from registry.settings import ENVIRONMENT
 from web.identity import client, engine, settings_of, viewer
@@ -122,7 +122,7 @@ def stored(function: str, order: Mapping[str, Any]) -> Any:
         f"{ENVIRONMENT}HOME": str(settings.home),
     }
     who = {"name": asking.name, "account_id": asking.account_id, "role": asking.role, "token_id": asking.token_id}
-    job = isolated.Job(f"registry.exchange.uploads:{function}", variables=variables)
+    job = isolated.Job(f"{exchange.__name__}.uploads:{function}", variables=variables)
     try:
         with _turns.turn(client(), WAIT_SECONDS):
             return isolated.run(job, {**order, "viewer": who, "address": request.remote_addr})
