@@ -121,7 +121,7 @@ def worker(
     )
     try:
         scorer.device()
-    except (AssertionError, RuntimeError) as error:  # torch's, for a name that it does not know or a GPU that is not there
+    except (AssertionError, RuntimeError) as error:  # torch's, for a name it does not know or a GPU that is not there
         if not devices:
             raise
         reason = str(error).splitlines()[0]

@@ -489,6 +489,11 @@ BAD_COMMANDS: dict[str, tuple[Callable[[Path], tuple[object, ...]], int, tuple[s
     ),
     "an evaluation number beyond all numbers": (lambda _: ("provenance", "9" * 30), 1, ("no evaluation " + "9" * 30,)),
     "an unknown command": (lambda _: ("evaluate",), 2, ("No such command 'evaluate'",)),
+    "a worker's device that torch does not know": (
+        lambda _: ("worker", "--until-idle", "--device", "gpu7"),
+        2,
+        ("--device gpu7: ", "shuffleboard doctor"),
+    ),
 }
 
 

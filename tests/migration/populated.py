@@ -5,7 +5,7 @@ Six questions of MMLU in two subjects with a few-shot pool and, with made-up sco
     withdrawn    imported with texts, and withdrawn since (original)
     in progress  one shard done, one held by a worker that is gone, one queued (full)
     failing      one shard parked after three failures, one queued (original-inverse)
-and an account with a token, and a wish with its vote.
+and an account with a token.
 """
 
 import json
@@ -19,7 +19,6 @@ from registry.benchmarks import import_benchmark, read_benchmark
 from registry.boards.definition import BoardDefinition, SuiteDefinition
 from registry.boards.snapshots import refresh_boards
 from registry.boards.store import import_board, import_suite
-from registry.boards.wishes import wish
 from registry.db import write_session
 from registry.exchange.outputs import ImportRequest, import_outputs
 from registry.people.accounts import create_account, issue_token
@@ -63,7 +62,6 @@ def populate(engine: Engine, folder: Path) -> None:
     _import_and_withdraw(engine, folder, asked)
     with write_session(engine) as session:
         issue_token(session, create_account(session, "ada", "reader"), "laptop", ["read"])
-        wish(session, "fixture/wanted", "ad" * 32)
         suite = {"name": "fixture", "variants": ["cyclic"], "shots": 1, "tasks": [{"benchmark": "mmlu"}]}
         import_suite(session, SuiteDefinition.model_validate(suite))
         import_board(session, BoardDefinition(name="fixture", suite="fixture", columns=("worst_accuracy@cyclic",)))

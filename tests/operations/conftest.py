@@ -43,6 +43,8 @@ from registry.tables.accounts import (
     SubmissionEvaluation,
     Webhook,
     WebhookDelivery,
+    Wish,
+    WishVote,
 )
 from registry.tables.drafts import Draft
 from registry.tables.providers import Budget, ProviderBatch, ProviderCall, RateLimit
@@ -96,6 +98,10 @@ def _add_rules(session, evaluation_id: int) -> None:  # type: ignore[no-untyped-
         ]
     )
     session.flush()
+    wish = Wish(model="of/visitors")
+    session.add(wish)
+    session.flush()
+    session.add(WishVote(wish_id=wish.id, voter="ad" * 32))
     session.add(ScheduleRun(schedule_id=schedule.id, period=1, evaluation_id=evaluation_id, p_value=1 / 3, moved=False))
 
 
