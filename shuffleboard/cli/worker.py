@@ -26,6 +26,7 @@ LONGEST_PAUSE_SECONDS: Final = 300.0
 """Between two starts of a worker that fails."""
 MOST_STARTS: Final = 3
 """Of a worker that somebody waits for."""
+USAGE_STATUS: Final = click.UsageError.exit_code
 
 
 @click.group(
@@ -126,6 +127,7 @@ def worker(
             raise
         reason = str(error).splitlines()[0]
         raise click.UsageError(f"--device {devices[0]}: {reason}; see what there is: shuffleboard doctor") from None
+    _require_gpus(tensor_parallel, pipeline_parallel)
     if served is None:
         served = ["cpu"] if scorer.device() == "cpu" else ["gpu", "cpu"]
     loop = WorkerLoop(engine, settings, scorer, served, unload_seconds=unload_after)
@@ -146,11 +148,24 @@ def worker(
         sys.exit(1)
 
 
+def _require_gpus(tensor_parallel: int, pipeline_parallel: int) -> None:
+    """Raises UsageError unless the host has the GPUs over which vLLM is asked to spread a model."""
+    if tensor_parallel * pipeline_parallel == 1:
+        return
+    import torch
+
+    wanted, there = tensor_parallel * pipeline_parallel, torch.cuda.device_count()
+    if there < wanted:
+        option = f"--tensor-parallel {tensor_parallel} --pipeline-parallel {pipeline_parallel}"
+        raise click.UsageError(f"{option} needs {wanted} GPUs, and torch sees {there}; see: shuffleboard doctor")
+
+
 def _one_process_each(devices: Sequence[str], options: Sequence[str]) -> int:
     """Runs a worker for each device, and starts one again that failed; stops them all when it is stopped.
 
     Returns 0 once all have ended as they should. A worker that keeps failing is started more and more rarely, and the
-    others go on; with `--until-idle` it is given up after MOST_STARTS, and the result is 1.
+    others go on; with `--until-idle` it is given up after MOST_STARTS, and the result is 1. A device that there is not
+    is given up at once.
     Separate processes rather than forks: a process forked after importing torch hangs. This one does not import it.
     """
     command = [sys.executable, "-m", "shuffleboard.cli", "worker", *options]
@@ -170,7 +185,7 @@ def _one_process_each(devices: Sequence[str], options: Sequence[str]) -> int:
             running.remove(process)
             if status == 0 or stopping.is_set():
                 break
-            if "--until-idle" in options and start == MOST_STARTS:
+            if (start == 1 and status == USAGE_STATUS) or (start == MOST_STARTS and "--until-idle" in options):
                 break
             pause = FIRST_PAUSE_SECONDS if time.monotonic() - began > LONGEST_PAUSE_SECONDS else pause
             log.error("worker_of_device_ended", device=device, status=status, starts_again_in_s=pause)

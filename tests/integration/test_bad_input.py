@@ -12,7 +12,7 @@ from sqlalchemy import Engine
 
 from registry.db import get_engine, write_session
 from shuffleboard.cli import cli, main
-from tests.commands import shuffleboard
+from tests.commands import shuffleboard, shuffleboard_process
 from tests.population import add_benchmark, add_model, question, table_counts, write_lines
 
 pytestmark = pytest.mark.one_engine
@@ -489,6 +489,11 @@ BAD_COMMANDS: dict[str, tuple[Callable[[Path], tuple[object, ...]], int, tuple[s
     ),
     "an evaluation number beyond all numbers": (lambda _: ("provenance", "9" * 30), 1, ("no evaluation " + "9" * 30,)),
     "an unknown command": (lambda _: ("evaluate",), 2, ("No such command 'evaluate'",)),
+    "more GPUs than there are": (
+        lambda _: ("worker", "--until-idle", "--tensor-parallel", "64"),
+        2,
+        ("--tensor-parallel 64", "needs 64 GPUs", "shuffleboard doctor"),
+    ),
     "a worker's device that torch does not know": (
         lambda _: ("worker", "--until-idle", "--device", "gpu7"),
         2,
@@ -622,3 +627,10 @@ def test_a_real_process_ends_with_the_same_status_and_no_traceback(tmp_path: Pat
     outcome = shuffleboard("benchmarks", "import", tmp_path / "missing.jsonl", "--name", "b", status=1)
     assert outcome.stdout == ""
     assert outcome.stderr == f"Error: {tmp_path / 'missing.jsonl'}: no such file; check the path\n"
+
+
+def test_workers_of_devices_that_there_are_none_of_end_at_once(engine: Engine) -> None:
+    outcome = shuffleboard_process("worker", "--device", "gpu7", "--device", "gpu8", status=1)
+    for device in ("gpu7", "gpu8"):
+        assert f"Error: --device {device}: " in outcome.stderr
+    assert "starts_again" not in outcome.stderr
