@@ -1,4 +1,4 @@
-"""Names of benchmarks, models, suites and boards: one alphabet, case kept."""
+"""Names of benchmarks, models, suites and boards: one alphabet, case kept; and nouns with their numbers."""
 
 import re
 from collections.abc import Iterable
@@ -59,3 +59,8 @@ def known_names(name: str, known: Iterable[str], *, none: str = "none") -> str:
     names = list(known)
     more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
     return f"{suggestion(name, names)}; known: {', '.join(names[:LISTED]) or none}{more}"
+
+
+def plural(number: int, noun: str) -> str:
+    """A number with its noun, such as `1 question` or `12,032 questions`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -14,6 +14,7 @@ from sqlalchemy.orm import Session
 
 from registry.db import database_now, read_session
 from registry.lookups import find_evaluation
+from registry.names import plural
 from registry.providers.budgets import full_budget
 from registry.queue.claims import queues_without_worker, worker_is_live
 from registry.queue.display import progress_display
@@ -297,7 +298,7 @@ def _note(progress: Progress, *, helped: bool, doing: str = "") -> str:
     parts = [] if progress.state == "running" else [progress.state]
     parts += [wait.what for wait in progress.waits]
     if progress.shards_failed:
-        parts.append(f"{progress.shards_failed} shards failed")
+        parts.append(f"{plural(progress.shards_failed, 'shard')} failed")
     if progress.prompts_per_second and not progress.finished:
         parts.append(f"{progress.prompts_per_second * max(1, progress.workers):.3g} prompts/s")
     if progress.seconds_left:

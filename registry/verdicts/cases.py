@@ -9,13 +9,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
 
+from registry.names import plural
 from registry.verdicts.facts import SAID_FIRST, Facts, Noise, Number, kept
 from registry.verdicts.wording import (
     between,
     every_level,
     missing,
     one_level,
-    plural,
     points,
     points_between,
     several_levels,

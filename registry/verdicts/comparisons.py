@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from registry.names import plural
 from registry.verdicts.cases import Case, Said, every, first
 from registry.verdicts.facts import NO_VERDICT, SAID_FIRST, Facts, names
-from registry.verdicts.wording import count, plural, points, share
+from registry.verdicts.wording import count, points, share
 
 FEW: Final = 30
 """Below so many questions no interval is stated."""

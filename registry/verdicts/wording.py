@@ -45,11 +45,6 @@ def count(number: int) -> str:
     return f"{number:,}"
 
 
-def plural(number: int, noun: str) -> str:
-    """A number with its noun."""
-    return f"{count(number)} {noun}{'' if number == 1 else 's'}"
-
-
 def _level(asked: Asked) -> tuple[str, str]:
     """One level of what was varied, and several."""
     known = [axis for axis in asked.axes if axis in _AXES]

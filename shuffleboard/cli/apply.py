@@ -15,6 +15,7 @@ from registry.boards.wanted import Wanted
 from registry.db import read_session, write_session
 from registry.errors import IngestError, NotFoundError
 from registry.files.toml import read_toml
+from registry.names import plural
 from registry.settings import Settings
 from registry.tables import Benchmark, BenchmarkVersion, Model
 from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
@@ -311,4 +312,4 @@ def _stored(engine: Engine, kind: str, name: str, store: Callable[[Session], int
 
 
 def _said(kind: str, new: int | bool) -> str:
-    return f"{int(new)} evaluations queued" if kind == "submission" else "loaded"
+    return f"{plural(int(new), 'evaluation')} queued" if kind == "submission" else "loaded"

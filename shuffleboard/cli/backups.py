@@ -8,6 +8,7 @@ import click
 
 from registry.db import get_engine, read_session
 from registry.errors import UsageError
+from registry.names import plural
 from registry.queue.claims import live_workers
 from registry.schema.history import head
 from shuffleboard.cli.common import json_option, note, print_json, settings_of
@@ -89,7 +90,7 @@ def move_command(target: str, as_json: bool) -> None:
     with read_session(get_engine(source)) as session:
         alive = live_workers(session)
     if alive:
-        note(f"{alive} workers are alive; what they store from now on is not moved: stop them and move again")
+        note(f"{plural(alive, 'worker')} alive; later results are not moved: stop all workers, then move again")
     moved = move(source, Settings(database_url=target).resolved_database_url(), note)
     if as_json:
         print_json(
@@ -103,7 +104,8 @@ def move_command(target: str, as_json: bool) -> None:
             }
         )
     else:
-        click.echo(f"{sum(moved.rows.values())} rows moved; from now on set SHUFFLEBOARD_DATABASE_URL to that database")
+        rows = plural(sum(moved.rows.values()), "row")
+        click.echo(f"{rows} moved; from now on set SHUFFLEBOARD_DATABASE_URL to that database")
     _say_verified(moved.sealed, moved.problems, quiet=as_json)
 
 

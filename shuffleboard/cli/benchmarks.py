@@ -10,6 +10,7 @@ from registry.benchmarks.contract import BenchmarkFile
 from registry.db import MAX_INTEGER, read_session, write_session
 from registry.errors import UsageError
 from registry.lookups import find_version
+from registry.names import plural
 from registry.tables import VISIBILITIES, Benchmark, BenchmarkVersion, Question
 from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
 from shuffleboard.cli.errata import errata
@@ -319,9 +320,8 @@ def items_command(name: str, like: int | None, limit: int, as_json: bool) -> Non
     if not document["items"]:
         few = document["models"] < document["models_needed"]
         why = f"it takes {document['models_needed']}" if few else "no question was shown to all with its own options"
-        click.echo(
-            f"{title}: {document['models']} models answered all of it, asked in one way; nothing is stated: {why}"
-        )
+        answered = f"{plural(document['models'], 'model')} answered all of it, asked in one way"
+        click.echo(f"{title}: {answered}; nothing is stated: {why}")
         return
     click.echo(
         f"{title}: {document['models']} models, {document['questions']} questions, {document['queue']} to review"

@@ -19,6 +19,7 @@ from registry.db import read_session, write_session
 from registry.errors import UsageError
 from registry.exchange.citations import publisher_of, snapshot_entry
 from registry.lookups import find_board, find_suite
+from registry.names import plural
 from registry.people.accounts import OPERATOR
 from registry.tables import Suite
 from registry.verdicts.boards import top_of
@@ -291,7 +292,8 @@ def board_power(
     if as_json:
         print_json(document)
         return
-    note(f"{board.name}, {column}: {sum(counts)} questions in {len(counts)} task(s), found with probability {power:g}")
+    asked = f"{plural(sum(counts), 'question')} in {plural(len(counts), 'task')}"
+    note(f"{board.name}, {column}: {asked}, found with probability {power:g}")
     print_smallest(document["differences"], models)
     if found is not None:
         together = "" if found.all_pairs is None else f", {show(found.all_pairs)} with all pairs compared at once"

@@ -8,6 +8,7 @@ from sqlalchemy import Engine, make_url
 
 from registry.db import get_engine, utc_text, write_session
 from registry.errors import UsageError
+from registry.names import plural
 from registry.schema.history import current, head, not_todays, require_current
 from shuffleboard.cli.backups import backup_command, move_command, restore_command
 from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
@@ -241,8 +242,9 @@ def prune_command(days: int, dry_run: bool, as_json: bool) -> None:
     for one in pruned.evaluations:
         click.echo(
             f"evaluation {one.evaluation_id} ({one.state}, last worked on {utc_text(one.last_activity)[:10]}): "
-            f"{one.predictions} answers, {one.texts} texts"
+            f"{plural(one.predictions, 'answer')}, {plural(one.texts, 'text')}"
         )
     verb = "would be removed" if dry_run else "removed"
     answers = sum(one.predictions for one in pruned.evaluations)
-    click.echo(f"{verb}: {answers} answers of {len(pruned.evaluations)} evaluations, {pruned.workers} workers")
+    of = plural(len(pruned.evaluations), "evaluation")
+    click.echo(f"{verb}: {plural(answers, 'answer')} of {of}, {plural(pruned.workers, 'worker')}")

@@ -21,6 +21,7 @@ from registry.db import MAX_INTEGER, read_session, write_session
 from registry.errors import IngestError, QueueError, UsageError
 from registry.fields import OneOf
 from registry.lookups import find_evaluation
+from registry.names import plural
 from registry.prompting.variants import VARIANT_KINDS, parse_variants
 from registry.queue.claims import live_workers
 from registry.queue.estimate import Tokenise, estimates, ways
@@ -170,7 +171,7 @@ def submit_command(
     for evaluation_id, prompts, new, state in told:
         known = f"evaluation {evaluation_id} already has this specification"
         if new:
-            note(f"evaluation {evaluation_id}: {prompts} prompts queued")
+            note(f"evaluation {evaluation_id}: {plural(prompts, 'prompt')} queued")
         elif state in REMEDIES:
             note(f"{known} and is {state}{REMEDIES[state].format(evaluation_id)}")
         else:
@@ -296,7 +297,7 @@ def _say_what_is_kept(engine: Engine, ids: Sequence[int], *, alone: bool) -> Non
     """After Ctrl-C: how much is stored, and the command that goes on. alone: nobody else scores it."""
     states = _progress(engine, ids)
     done, total = sum(one.prompts_done for one in states), sum(one.prompts for one in states)
-    note(f"Interrupted. {done:,} of {total:,} prompts are stored, and the rest stays queued.")
+    note(f"Interrupted. {done:,} of {plural(total, 'prompt')} are stored, and the rest stays queued.")
     if alone:
         note("To go on: shuffleboard worker --until-idle")
     else:

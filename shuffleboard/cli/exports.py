@@ -6,6 +6,7 @@ from typing import cast
 import click
 
 from registry.exchange.exports import FORMATS, ExportRequest, export
+from registry.names import plural
 from registry.queue.progress import import_progress
 from registry.schema.audiences import AUDIENCES, Audience
 from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
@@ -76,5 +77,6 @@ def export_command(
         print_json(manifest)
         return
     rows = sum(entry["rows"] for entry in manifest["files"])
-    click.echo(f"{out}: {len(manifest['files'])} files, {rows} rows of {manifest['evaluations']} evaluations")
+    held = f"{plural(len(manifest['files']), 'file')}, {plural(rows, 'row')}"
+    click.echo(f"{out}: {held} of {plural(manifest['evaluations'], 'evaluation')}")
     note(f"its README.md explains the columns; audience: {audience}")

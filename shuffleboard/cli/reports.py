@@ -8,6 +8,7 @@ import click
 from registry.db import read_session
 from registry.errors import UsageError
 from registry.metrics import METRICS
+from registry.names import plural
 from registry.results.asked import asked_how
 from registry.results.chance import CORRECTED
 from registry.results.errata import TREATMENTS
@@ -88,7 +89,9 @@ def metrics(
     clustered = document["clustered"]
     if clustered is not None:
         questions, count = clustered["questions"], clustered["clusters"]
-        click.echo(f"  {questions} questions in {count} clusters; in braces: intervals over clusters")
+        click.echo(
+            f"  {plural(questions, 'question')} in {plural(count, 'cluster')}; in braces: intervals over clusters"
+        )
     for name, value in document["metrics"].items():
         if value is not None:
             together = "" if clustered is None else _clustered(clustered["metrics"].get(name))

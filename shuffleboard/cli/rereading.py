@@ -7,6 +7,7 @@ import click
 from registry.db import read_session, write_session
 from registry.lookups import find_sealed
 from registry.metrics import METRICS
+from registry.names import plural
 from registry.prompting.protocols import find_definition
 from registry.prompting.reading import STATES
 from registry.prompting.thoughts import READINGS
@@ -98,4 +99,4 @@ def _print(document: dict[str, Any]) -> None:
             f"{questions['second_only']:,} by {document['protocol']} alone)"
         )
     if document["left_out"]:
-        note(f"{len(document['left_out'])} questions are left out: a text of theirs is not stored")
+        note(f"left out because a text is not stored: {plural(len(document['left_out']), 'question')}")

@@ -5,6 +5,7 @@ import click
 from registry.db import read_session, write_session
 from registry.errors import UsageError
 from registry.lookups import find_board, find_revision
+from registry.names import plural
 from registry.people.accounts import OPERATOR
 from registry.studies.schedules import add_schedule, end_schedule, schedule_documents
 from shuffleboard.cli.common import budget_option, engine_of, json_option, note, print_json, settings_of
@@ -57,7 +58,7 @@ def add_command(
             for item in ids
         ]
         numbers = [row.id for row in made]
-    note(f"every {every_days} days, {questions} questions of evaluation {', '.join(map(str, ids))}")
+    note(f"every {plural(every_days, 'day')}, {plural(questions, 'question')} of evaluation {', '.join(map(str, ids))}")
     print_json({"schedules": numbers}) if as_json else click.echo(f"schedule {', '.join(map(str, numbers))}")
 
 

@@ -9,6 +9,7 @@ from registry.db import MAX_INTEGER, read_session, write_session
 from registry.errors import UsageError
 from registry.lookups import find_sealed
 from registry.metrics import METRICS
+from registry.names import plural
 from registry.results.reports import evaluation_metrics
 from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
 from shuffleboard.cli.groups import Group
@@ -125,10 +126,11 @@ def axes(evaluation_id: int, as_json: bool) -> None:
         return
     click.echo(
         f"evaluation{'s' if len(document['evaluations']) > 1 else ''} {', '.join(map(str, document['evaluations']))}: "
-        f"accuracy {show(document['accuracy'])} over {document['questions']} questions in {document['cells']} cells"
+        f"accuracy {show(document['accuracy'])} over {plural(document['questions'], 'question')} in "
+        f"{plural(document['cells'], 'cell')}"
     )
     if document["left_out"]:
-        note(f"{document['left_out']} questions are left out, which have other cells")
+        note(f"left out, with other cells: {plural(document['left_out'], 'question')}")
     rows = [
         {
             "axis": axis["axis"],
@@ -276,7 +278,10 @@ def clusters_command(evaluation_id: int, by_subject: bool, as_json: bool) -> Non
     if found is None:
         click.echo(f"evaluation {evaluation_id}: every question stands for itself")
         return
-    note(f"{found['questions']} questions in {found['clusters']} clusters, the largest of {found['largest']}")
+    note(
+        f"{plural(found['questions'], 'question')} in {plural(found['clusters'], 'cluster')}, "
+        f"the largest of {found['largest']}"
+    )
     rows = [
         {
             "metric": METRICS[name].label,

@@ -13,6 +13,7 @@ from registry.exchange.audit.checks import Checked, check
 from registry.exchange.audit.gathered import Gathered, Questions
 from registry.exchange.audit.readers import QUESTIONS, Known, files_of, sources_of
 from registry.files.documents import as_written
+from registry.names import plural
 
 WIDTH = 80
 SHOWN_LOGS = 12
@@ -104,7 +105,7 @@ class Report:
         yield _cut("  ".join(parts), width)
         total = max(1, log.answers)
         states = ", ".join(f"{name} {count / total:.1%}" for name, count in log.states.items() if count)
-        yield _cut(f"  {log.answers:,} answers to {log.questions:,} questions: {states}", width)
+        yield _cut(f"  {plural(log.answers, 'answer')} to {plural(log.questions, 'question')}: {states}", width)
         if log.rules:
             flips = ", ".join(
                 f"{name} {counts['otherwise'] / max(1, log.read_again):.1%}" for name, counts in log.rules.items()

@@ -23,6 +23,7 @@ from registry.exchange.proofs.numbers import Values, check_numbers, functions_of
 from registry.exchange.proofs.writing import BOARD, CHAIN, COPIES, EVALUATIONS, LEAVES
 from registry.files.documents import read_document
 from registry.files.parquet import damaged_values, parquet_rows
+from registry.names import plural
 from registry.prompting.protocols.answering import lists_options
 from registry.proof.chain import check_links
 from registry.proof.manifest import (
@@ -188,7 +189,7 @@ def _check_sums(root: Path, found: Checked) -> None:
                 raise IngestError(f"{(Path(folder) / name).relative_to(root)}: is a link; a site has only files")
         others += sum((Path(folder) / name).relative_to(root).as_posix() not in listed for name in files)
     if others > 1:
-        found.unchecked.append(f"{others - 1} files that {SUMS} does not list")
+        found.unchecked.append(f"{plural(others - 1, 'file')} that {SUMS} does not list")
 
 
 # Signature, head, chain
