@@ -181,7 +181,7 @@ def test_the_command_counts_before_it_removes(engine: Engine, database: str, tmp
     before = rows(engine, evaluation_id)
     outcome = shuffleboard("db", "prune", "--older-than", DAYS, "--dry-run", database_url=database)
     assert "4 answers, 4 texts" in outcome.stdout
-    assert "would be removed: 4 answers of 1 evaluations, 1 workers" in outcome.stdout
+    assert "would be removed: 4 answers of 1 evaluation, 1 worker" in outcome.stdout
     assert rows(engine, evaluation_id) == before
     document = shuffleboard_json("db", "prune", "--older-than", DAYS, database_url=database)
     assert document["dry_run"] is False
