@@ -29,6 +29,11 @@ Floats = NDArray[np.float64]
 Pairs = NDArray[np.bool_]
 Ratios = NDArray[np.float32]
 
+MODELS_IN_BLOCKS: Final = 64
+MODELS_OF_A_BLOCK: Final = 16
+LOOKED_AT_ONCE: Final = 2_048
+"""From how many models on they are compared in blocks; of how many models one is; how many pairs of blocks at once."""
+
 NO_SPREAD: Final = 1e-9
 """A variance of a difference below this share of both models' variances is none: it is what rounding leaves."""
 
@@ -113,7 +118,7 @@ def compare_all(
     Raises MetricInputError when values and samples are not of the same models.
     """
     family = _family(values, samples, better, questions, pairs)
-    beats, critical = _step_down(family, family.compared, lambda left: _largest(family, left)[0], questions)
+    beats, critical = _step_down(family, family.compared, _critical_value(family), questions)
     return Comparisons(
         family.of_all(beats, fill=False),
         family.of_all(np.where(family.compared, _p_values(family.ratios, questions), np.nan)),
@@ -141,9 +146,9 @@ def told_apart_without(
     family = _family(values, samples, better, questions, pairs)
     steps: list[_Largest] = []
 
-    def of_all(left: Pairs) -> Ratios:
+    def of_all(left: Pairs) -> float:
         steps.append(_Largest.among(family, left))
-        return steps[-1].ratios
+        return _upper_quantile(steps[-1].ratios)
 
     beats, _ = _step_down(family, family.compared, of_all, questions)
     yield family.of_all(beats | beats.T, fill=False)
@@ -154,7 +159,7 @@ def told_apart_without(
         beats, _ = _step_down(
             family,
             family.compared & np.logical_and.outer(others, others),
-            lambda left, known=known: next(known).of_fewer(left),  # type: ignore[misc]
+            lambda left, known=known: _upper_quantile(next(known).of_fewer(left)),  # type: ignore[misc]
             questions,
         )
         yield family.of_all(beats | beats.T, fill=False)
@@ -242,9 +247,13 @@ def _spread(deviations: Floats) -> tuple[Floats, Pairs]:
 def _p_values(ratios: Floats, questions: int | None) -> Floats:
     from scipy.special import ndtr, stdtr
 
-    if questions is None:
-        return np.asarray(2 * ndtr(-np.abs(ratios)))
-    return np.asarray(2 * stdtr(questions - 1, -np.abs(ratios) * math.sqrt((questions - 1) / questions)))
+    upper = np.triu_indices(len(ratios), 1)  # the other way round it is the same, and it takes long for many pairs
+    below = -np.abs(ratios[upper])
+    found = np.full(ratios.shape, np.nan)
+    found[upper] = found.T[upper] = 2 * (
+        ndtr(below) if questions is None else stdtr(questions - 1, below * math.sqrt((questions - 1) / questions))
+    )
+    return found
 
 
 def _widened(critical: float, questions: int | None) -> float:
@@ -257,17 +266,17 @@ def _widened(critical: float, questions: int | None) -> float:
 
 
 def _step_down(
-    family: _Family, tested: Pairs, largest: Callable[[Pairs], Ratios], questions: int | None
+    family: _Family, tested: Pairs, critical_value: Callable[[Pairs], float], questions: int | None
 ) -> tuple[Pairs, float | None]:
     """Which of the hypotheses tested, "the row is no better than the column", are rejected; the first critical value.
 
-    largest: of the pairs that are left, in each resample, the largest ratio.
+    critical_value: of the pairs that are left, `_upper_quantile` of the largest ratio in each resample.
     """
     rejected = tested & np.isposinf(family.ratios)
     left = tested & (family.spread > 0)
     first = None
     while left.any():
-        critical = _upper_quantile(largest(left))
+        critical = critical_value(left)
         first = critical if first is None else first
         found = left & (family.ratios > _widened(critical, questions))
         if not found.any():
@@ -284,6 +293,81 @@ def _upper_quantile(maxima: Ratios) -> float:
     """
     place = min(maxima.size, math.ceil(share_below(maxima.size) * maxima.size)) - 1
     return float(np.partition(maxima, place)[place])
+
+
+def _critical_value(family: _Family) -> Callable[[Pairs], float]:
+    """Of the pairs that are left, `_upper_quantile` of `_largest`."""
+    if len(family.rows) < MODELS_IN_BLOCKS:
+        return lambda left: _upper_quantile(_largest(family, left)[0])
+    return _Blocks.of(family).critical_value
+
+
+@dataclass(frozen=True)
+class _Blocks:
+    """The models of a family in blocks of models that answer alike.
+
+    The quantile rests on the few resamples with the largest maxima, and in these on few pairs. No ratio of a model of
+    one block to one of another exceeds the first block's highest value less the second's lowest, over the smallest
+    spread of such a pair; rounding keeps that order. So only blocks that could reach the quantile are looked at.
+
+    order: shape (blocks, models of a block), which models; the last one stands again where a block has fewer. values:
+    shape (blocks, resamples, models of a block), their resampled values; low, high: shape (blocks, resamples), their
+    lowest and highest.
+    """
+
+    family: _Family
+    order: NDArray[np.intp]
+    values: Ratios
+    low: Ratios
+    high: Ratios
+
+    @classmethod
+    def of(cls, family: _Family) -> "_Blocks":
+        from scipy.cluster.hierarchy import leaves_list, linkage
+
+        alike = leaves_list(linkage(family.spread[np.triu_indices(len(family.spread), 1)], "average"))
+        order = np.pad(alike, (0, -len(alike) % MODELS_OF_A_BLOCK), mode="edge").reshape(-1, MODELS_OF_A_BLOCK)
+        rows = family.rows[order]
+        return cls(family, order, np.ascontiguousarray(rows.transpose(0, 2, 1)), rows.min(axis=1), rows.max(axis=1))
+
+    def critical_value(self, left: Pairs) -> float:
+        """`_upper_quantile` of `_largest` of the pairs that are left."""
+        weights = np.where(left, self.family.weights, -np.inf)[self.order[:, None, :, None], self.order[:, None, :]]
+        heaviest = weights.max(axis=(2, 3))
+        resamples = np.arange(self.low.shape[1])
+        maxima = np.full(resamples.size, -np.inf, dtype=np.float32)
+
+        def limits(block: int, at: NDArray[np.intp]) -> Ratios:
+            """What no ratio of a model of the block exceeds in these resamples, shape (blocks, resamples)."""
+            found: Ratios = np.maximum(self.high[block, at] - self.low[:, at], 0)
+            found *= np.maximum(heaviest[block], 0)[:, None]
+            found[heaviest[block] < 0] = -np.inf
+            return found
+
+        def look(better: NDArray[np.intp], worse: NDArray[np.intp], at: NDArray[np.intp]) -> None:
+            """Raises the maxima to the largest ratio of each of these pairs of blocks in a resample."""
+            for start in range(0, at.size, LOOKED_AT_ONCE):
+                one, other, resample = (of[start : start + LOOKED_AT_ONCE] for of in (better, worse, at))
+                scaled = self.values[one, resample][:, :, None] - self.values[other, resample][:, None, :]
+                of_pairs = weights[one, other]
+                scaled = np.where(of_pairs < 0, -np.inf, scaled * np.maximum(of_pairs, 0))
+                np.maximum.at(maxima, resample, scaled.max(axis=(1, 2)))
+
+        # The pair of blocks with the highest limit in each resample: nearly the maxima, so a quantile close below.
+        highest = np.empty_like(self.low)
+        worse = np.empty(self.low.shape, dtype=np.intp)
+        for block in range(len(self.order)):
+            of_block = limits(block, resamples)
+            worse[block] = of_block.argmax(axis=0)
+            highest[block] = of_block[worse[block], resamples]
+        better = highest.argmax(axis=0)
+        look(better, worse[better, resamples], resamples)
+        for block in range(len(self.order)):
+            known = _upper_quantile(maxima)
+            reaching = np.flatnonzero(highest[block] > known)
+            other, at = np.nonzero(limits(block, reaching) > known)
+            look(np.full(at.size, block), other, reaching[at])
+        return _upper_quantile(maxima)
 
 
 def _largest(family: _Family, left: Pairs, resamples: Any = slice(None)) -> tuple[Ratios, NDArray[np.intp]]:

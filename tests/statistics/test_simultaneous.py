@@ -6,7 +6,14 @@ from statsmodels.stats.multitest import multipletests
 
 from registry.errors import MetricInputError
 from registry.statistics.bootstrap import RANK_RESAMPLES, resampled_means
-from registry.statistics.simultaneous import compare_all, told_apart_without
+from registry.statistics.simultaneous import (
+    _Blocks,
+    _family,
+    _largest,
+    _upper_quantile,
+    compare_all,
+    told_apart_without,
+)
 from tests.bench.bench_ranks import SETTINGS, study
 
 NAN = np.nan
@@ -48,6 +55,26 @@ def test_pairs_are_told_apart_step_by_step_by_the_largest_ratio_of_what_is_left(
         assert worst == 6 - sum(winner == model for winner, _ in beats)
     mirrored = compare_all([-value for value in values], -samples, "lower")
     assert (mirrored.beats == found.beats).all()
+
+
+@pytest.mark.parametrize("shared", [0, 3])
+@pytest.mark.parametrize("models", [17, 70])
+def test_in_blocks_the_critical_value_is_that_of_all_pairs_to_the_last_digit(models, shared):
+    generator = np.random.default_rng(models + shared)
+    makers = generator.normal(0, shared, (400, 7))[:, generator.integers(0, 7, models)]
+    samples = makers + generator.normal(0, 1, (400, models)) * generator.uniform(0.2, 2, models)
+    samples[:, 3], samples[:, 5] = samples[:, 4], samples[:, 6] + generator.normal(0, 1e-3, 400)
+    family = _family(list(samples.mean(axis=0)), samples, "higher", 300, None)
+    blocks, pairs = _Blocks.of(family), family.compared & (family.spread > 0)
+    for share in (1, 0.5, 0.02, 0.002):
+        left = pairs & (generator.random(pairs.shape) < share)
+        left[0, 1] = True
+        assert blocks.critical_value(left) == _upper_quantile(_largest(family, left)[0])
+    one_way = np.triu(pairs)
+    assert blocks.critical_value(one_way) == _upper_quantile(_largest(family, one_way)[0])
+    alone = np.zeros_like(pairs)
+    alone[6, 0] = True
+    assert blocks.critical_value(alone) == _upper_quantile(_largest(family, alone)[0])
 
 
 @pytest.mark.parametrize("better", ["higher", "lower"])
