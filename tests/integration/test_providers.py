@@ -310,7 +310,7 @@ def test_a_worker_killed_in_any_state_loses_no_answer_and_no_cost(opened: Open) 
     assert known - 1e-12 <= provider.charged <= known + unresolved
 
 
-@pytest.mark.long_on("sqlite")
+@pytest.mark.long
 def test_two_workers_share_a_limit_and_ask_nothing_twice(opened: Open) -> None:
     registry = opened("openai", {"requests_per_minute": 1800})
     evaluation_id = registry.submit(90, shard_prompts=15)
@@ -508,7 +508,7 @@ def test_what_a_batch_is_asked_for_is_collected_when_batches_are_switched_off(op
     assert sum(call.cost or 0 for call in calls) == pytest.approx(provider.charged)
 
 
-@pytest.mark.long_on("sqlite")
+@pytest.mark.long
 def test_a_worker_killed_in_any_state_of_a_batch_asks_nothing_twice(opened: Open) -> None:
     registry = in_batches(opened, "openai")
     registry.environment |= HASTE

@@ -211,6 +211,7 @@ def test_a_worker_that_somebody_waits_for_says_what_is_wrong_with_the_database(
     assert set(shard_rows(engine, "failures", "crashes")) == {(0, 0)}
 
 
+@pytest.mark.long
 def test_services_that_are_started_before_postgresql_wait_for_it(private_postgres_server: PostgresServer) -> None:
     settings = {"database_url": private_postgres_server.url}
     upgrade(private_postgres_server.url)
@@ -353,6 +354,7 @@ def test_two_workers_load_each_of_two_models_once(sqlite_database: str, tmp_path
 # Stopping
 
 
+@pytest.mark.long
 def test_a_worker_in_a_batch_that_does_not_end_leaves_in_time_and_hands_its_shard_back(
     sqlite_database: str, tmp_path: Path
 ) -> None:

@@ -44,7 +44,7 @@ def filled(sql: str, asked: Asked) -> str:
     return sql
 
 
-@pytest.mark.parametrize("audience", ["public", "members"])
+@pytest.mark.parametrize("audience", ["public", pytest.param("members", marks=pytest.mark.long)])
 def test_no_query_tells_what_its_audience_may_not_see(asked: Asked, audience: Audience) -> None:
     unseen = ["secret 1", "secret1", "their password", "root:", "daemon:", "HOME="]
     if audience == "public":
@@ -139,7 +139,11 @@ def asked_of(child: subprocess.Popen[bytes], document: object, seconds: float) -
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.long] if place % 6 else []) for place, name in enumerate(BOMBS)]
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.long] if place % 6 or name == "a digest" else [])
+        for place, name in enumerate(BOMBS)
+    ],
 )
 def test_a_query_has_no_more_memory_than_its_process_may_have(sqlite_asked: Asked, name: str) -> None:
     listed = Files(get_engine(sqlite_asked.url), sqlite_asked.settings).write("public")

@@ -222,7 +222,8 @@ def signed_in(chromium, application, **options):
         yield opened, base
 
 
-@pytest.mark.parametrize("population", [pytest.param("full", marks=pytest.mark.long), "empty"])
+@pytest.mark.long
+@pytest.mark.parametrize("population", ["full", "empty"])
 def test_no_page_overflows_or_cuts_text_off_at_any_width(chromium, population, request):
     found = {}
     site = request.getfixturevalue(population)

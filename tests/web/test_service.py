@@ -107,6 +107,7 @@ UNFINISHED = {
 """What a slow client has sent, by what it leaves waiting."""
 
 
+@pytest.mark.long
 @pytest.mark.one_engine
 def test_serve_answers_on_the_address_it_prints_beside_slow_clients_and_stops_when_told(database):
     environment = os.environ | {"SHUFFLEBOARD_DATABASE_URL": database}
