@@ -40,6 +40,9 @@ CONFIG: Final[dict[str, Any]] = {
 
 Layer = dict[str, Any]
 
+AXIS: Final = 48
+"""Pixels that an axis with its title takes below a plot."""
+
 
 @dataclass(frozen=True)
 class Chart:
@@ -74,8 +77,9 @@ def figure(label: str, values: Sequence[Row], layers: Sequence[Layer], *, height
     spec: dict[str, Any] = {
         "$schema": SCHEMA,
         "width": "container",
-        "height": height,
-        "autosize": {"type": "fit-x", "contains": "padding"},
+        # All of it, so that the page can keep the space before anything is drawn.
+        "height": height + AXIS + _legend(layers),
+        "autosize": {"type": "fit", "contains": "padding"},
         # Room for what would be cut at the right end: the label of 100 %.
         "padding": {"left": 2, "right": 12, "top": 4, "bottom": 2},
         "config": CONFIG,
@@ -83,6 +87,16 @@ def figure(label: str, values: Sequence[Row], layers: Sequence[Layer], *, height
         "layer": list(layers),
     }
     return Chart(label, spec)
+
+
+def _legend(layers: Sequence[Layer]) -> int:
+    """Pixels that the legend above a plot takes."""
+    colours = [layer["encoding"].get("color", {}) for layer in layers]
+    shown = [colour for colour in colours if colour.get("legend", True) and "domain" in colour.get("scale", {})]
+    if not shown:
+        return 0
+    columns = shown[0].get("legend", {}).get("columns", 1)
+    return 20 + 15 * math.ceil(len(shown[0]["scale"]["domain"]) / columns)
 
 
 def share_axis(field: str, title: str) -> dict[str, Any]:

@@ -45,7 +45,6 @@ document.addEventListener("click", (event) => {
 });
 
 for (const form of document.querySelectorAll("form[data-swap-form]")) {
-  form.classList.add("live");
   const submit = () => {
     const asked = new URLSearchParams();
     const metrics = [];
