@@ -87,12 +87,17 @@ def test_every_chart_is_drawn_in_light_colours_and_the_policy_is_never_broken(ch
             assert opened.evaluate("window.violations") == [], path
 
 
-def test_charts_fit_a_narrow_screen_and_nothing_in_them_is_cut_or_black_in_the_dark(chromium, drawn_address):
+def test_charts_fit_a_narrow_screen_move_nothing_and_have_nothing_cut_or_black_in_the_dark(chromium, drawn_address):
     base, outputs = drawn_address
     with page(chromium, viewport={"width": 390, "height": 800}, color_scheme="dark") as opened:
         for path in paths(outputs):
             drawn(opened, base + path)
             assert opened.evaluate("document.documentElement.scrollWidth") <= 390, path
+            grown = opened.evaluate(
+                """() => [...document.querySelectorAll('figure[data-chart]')].map((figure) =>
+                  figure.querySelector('.chart').clientHeight - JSON.parse(figure.querySelector('script').text).height)"""
+            )
+            assert set(grown) == {0}, path
             cut = opened.evaluate(
                 """() => [...document.querySelectorAll('.chart svg')].flatMap((svg) => {
                   const frame = svg.getBoundingClientRect();

@@ -303,7 +303,7 @@ def test_a_single_order_has_no_chart_of_what_other_orders_lose(drawn):
 def titled(page, words):
     """The chart of a page whose label begins so."""
     found = re.findall(
-        r'aria-label="([^"]*)"><div class="chart[^"]*"></div></div>\s*<script type="application/json">(.*?)</script>',
+        r'aria-label="([^"]*)"><div class="chart[^"]*"><canvas[^>]*></canvas></div></div>\s*<script type="application/json">(.*?)</script>',
         page,
         re.DOTALL,
     )

@@ -36,7 +36,7 @@ async function draw(figure) {
   } catch (error) {
     console.error(error);
     figure.dataset.chart = "failed";
-    figure.querySelector(".space").remove();
+    figure.querySelector(".space")?.remove();
     for (const table of figure.querySelectorAll("details")) table.open = true;
   }
 }
