@@ -95,7 +95,7 @@ def _legend(layers: Sequence[Layer]) -> int:
     shown = [colour for colour in colours if colour.get("legend", True) and "domain" in colour.get("scale", {})]
     if not shown:
         return 0
-    columns = shown[0].get("legend", {}).get("columns", 1)
+    columns: int = shown[0].get("legend", {}).get("columns", 1)
     return 20 + 15 * math.ceil(len(shown[0]["scale"]["domain"]) / columns)
 
 
