@@ -24,6 +24,7 @@ from registry.tables import (
     Shard,
     Worker,
 )
+from web import parameters
 from web.queries import hub_name
 
 
@@ -88,6 +89,23 @@ class Facets:
     subject: str | None = None
     flagged: bool = False
     disputed: bool = False
+
+    @classmethod
+    def asked_for(cls, arguments: parameters.Arguments) -> "Facets":
+        """What a query string asks for."""
+        flagged, disputed = (
+            parameters.choice(arguments, key, ("yes",), "") == "yes" for key in ("flagged", "disputed")
+        )
+        return cls(parameters.text(arguments, "q"), parameters.text(arguments, "subject"), flagged, disputed)
+
+    def among(
+        self, benchmark_version_id: int, also: Select[*tuple[Any, ...]] | None = None
+    ) -> Select[*tuple[Any, ...]] | None:
+        """The ids of the questions, of those that `also` selects; None for all questions."""
+        if self == Facets():
+            return also
+        found = select(Question.id).where(*self.conditions(benchmark_version_id))
+        return found if also is None else found.where(Question.id.in_(also))
 
     def conditions(self, benchmark_version_id: int) -> list[ColumnElement[bool]]:
         """Conditions on columns of `question`."""

@@ -44,11 +44,44 @@ BENCHMARKS: Final = (
     (MEDQA, "medqa.jsonl.gz", "MIT", "jind11/MedQA"),
     (MMLU_PRO, "mmlu-pro.jsonl.gz", "MIT", "TIGER-AI-Lab/MMLU-Pro"),
 )
-# Model, family, developer, parameters, licence.
-MODELS: Final = (
-    (MISTRAL, "Mistral", "Mistral AI", 7_241_732_096, "Apache-2.0"),
-    (MEDALPACA, "LLaMA", "medalpaca", 6_738_415_616, ""),
-)
+_LLAMA_2: Final = ("Llama 2", "Meta", "Llama 2 Community License", "2023-07-18")
+_LLAMA_3: Final = ("Llama 3", "Meta", "Llama 3 Community License", "2024-04-18")
+_LLAMA_3_1: Final = ("Llama 3.1", "Meta", "Llama 3.1 Community License", "2024-07-23")
+_QWEN_1_5: Final = ("Qwen1.5", "Alibaba", "Tongyi Qianwen License", "2024-02-04")
+_YI: Final = ("Yi", "01.AI", "Apache-2.0")
+_MISTRAL: Final = ("Mistral", "Mistral AI", "Apache-2.0")
+_MIXTRAL: Final = ("Mixtral", "Mistral AI", "Apache-2.0", "2023-12-11")
+# Model to its parameters, family, developer, licence and day of release, as its card and its developer state them.
+MODELS: Final[Mapping[str, tuple[int, str, str, str | None, str | None]]] = {
+    MISTRAL: (7_241_732_096, *_MISTRAL, None),
+    MEDALPACA: (6_738_415_616, "LLaMA", "medalpaca", None, None),
+    "Llama-2-7b-hf": (6_738_415_616, *_LLAMA_2),
+    "Llama-2-13b-hf": (13_015_864_320, *_LLAMA_2),
+    "Llama-2-70b-hf": (68_976_648_192, *_LLAMA_2),
+    "Meta-Llama-3-8B": (8_030_261_248, *_LLAMA_3),
+    "Meta-Llama-3-70B": (70_553_706_496, *_LLAMA_3),
+    "Meta-Llama-3_1-8B": (8_030_261_248, *_LLAMA_3_1),
+    "Meta-Llama-3_1-8B-Instruct": (8_030_261_248, *_LLAMA_3_1),
+    "Meta-Llama-3_1-70B": (70_553_706_496, *_LLAMA_3_1),
+    "Meta-Llama-3_1-70B-Instruct": (70_553_706_496, *_LLAMA_3_1),
+    "Mistral-7B-v0.1": (7_241_732_096, *_MISTRAL, "2023-09-27"),
+    "Mistral-7B-Instruct-v0.1": (7_241_732_096, *_MISTRAL, "2023-09-27"),
+    "Mistral-7B-Instruct-v0.2": (7_241_732_096, *_MISTRAL, "2023-12-11"),
+    "Mistral-7B-v0.2-hf": (7_241_732_096, *_MISTRAL, "2024-03-23"),
+    "mathstral-7B": (7_248_023_552, *_MISTRAL, "2024-07-16"),
+    "Mixtral-8x7B-v0.1": (46_702_792_704, *_MIXTRAL),
+    "Mixtral-8x7B-Instruct-v0.1": (46_702_792_704, *_MIXTRAL),
+    "Qwen1.5-7B-Chat": (7_721_324_544, *_QWEN_1_5),
+    "Qwen1.5-72B-Chat": (72_287_920_128, *_QWEN_1_5),
+    "Qwen1.5-110B": (111_209_914_368, *_QWEN_1_5[:3], "2024-04-25"),
+    "Yi-6B": (6_061_035_520, *_YI, "2023-11-02"),
+    "Yi-34B": (34_388_917_248, *_YI, "2023-11-02"),
+    "Yi-6b-Chat": (6_061_035_520, *_YI, "2023-11-23"),
+    "Phi-3-mini-4k-instruct": (3_821_079_552, "Phi-3", "Microsoft", "MIT", "2024-04-23"),
+    "c4ai-command-r-v01": (34_980_831_232, "Command R", "Cohere", "CC-BY-NC-4.0", "2024-03-11"),
+    "gemma-7b": (8_537_680_896, "Gemma", "Google", "Gemma terms of use", "2024-02-21"),
+    "jamba-1.5-large": (398_000_000_000, "Jamba", "AI21 Labs", "Jamba Open Model License", "2024-08-22"),
+}
 
 
 @dataclass(frozen=True)
@@ -110,14 +143,9 @@ def import_recorded(engine: Engine) -> Story:
     with write_session(engine) as session:
         for name, file, licence, source in BENCHMARKS:
             import_benchmark(session, read_benchmark(FOLDER / file), name=name, licence=licence, source=source)
-        for model, family, developer, parameters, licence in MODELS:
-            description = {
-                "family": family,
-                "developer": developer,
-                "parameters": parameters,
-                "licence": licence or None,
-            }
-            add_revision(session, model, RevisionRequest("external"), description)
+        for model, facts in MODELS.items():
+            described = dict(zip(("parameters", "family", "developer", "licence", "released"), facts, strict=True))
+            add_revision(session, model, RevisionRequest("external"), described)
     for answers in ANSWERS:
         path = FOLDER / answers.file
         if sha256_file(path) not in known:

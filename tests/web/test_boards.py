@@ -310,7 +310,7 @@ def test_who_may_submit_saves_a_selection_as_a_board_under_a_name_of_its_own(own
     assert "exists already" in client.post(address, data=sent).text
 
 
-def test_trade_offs_have_a_line_through_who_is_best_for_the_price(own):
+def test_trade_offs_have_a_line_through_who_is_best_for_the_price_and_boards_say_what_is_known_of_models(own):
     load(own)
     with write_session(own.engine) as session:
         for name, size, day in (("alpha", 7, "2025-03-01"), ("beta", 1, "2024-01-15"), ("delta", 3, "2025-06-30")):
@@ -318,7 +318,10 @@ def test_trade_offs_have_a_line_through_who_is_best_for_the_price(own):
             model.parameters, model.released = size * 10**9, day
     page = body(own.client, "/boards/main/trade-offs?column=accuracy@cyclic")
     released = page[page.index('id="released"') :]
-    assert "State of the art" in released
+    assert "state of the art" in released
+    wide = body(own.client, "/boards/main")
+    assert re.findall(r'class="extra">([^<]+)<', wide)[:2] == ["Released", "2025-03-01"]
+    assert "Licence" not in wide, "no column of what is not known of any model"
     assert released.count("<td>yes</td>") >= 1
     assert 'class="front"' in released
     assert "2024-01-15" in released

@@ -177,6 +177,11 @@ def test_an_evaluation_page_filters_its_questions(client, seeded):
     flips = text_of(client.get(page + "?only=flips"))
     assert "capital of Japan" in flips
     assert "capital of France" not in flips
+    japan = text_of(client.get(page + "?q=capital+of+Japan"))
+    assert ("All 1" in japan, "Right everywhere" in japan, "Answer flips 1" in japan) == (True, False, True)
+    assert "capital of France" in text_of(client.get(page + "?q=PARIS&place=")), "in an option, in any letter case"
+    assert "None. Show all" in text_of(client.get(page + "?only=flips&q=no+such+question"))
+    assert 'name="only" value="flips"' in client.get(page + "?only=flips&q=x").text, "the search keeps the filter"
 
 
 def test_a_question_without_a_valid_answer_is_found_and_shown_as_such(client, seeded):

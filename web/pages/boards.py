@@ -23,7 +23,7 @@ from registry.results.errata import TREATMENTS
 from registry.results.leaderboard import UNFINISHED
 from registry.results.selectables import Row
 from registry.results.written import lost_answers
-from registry.tables import Board, BoardSnapshot, Evaluation
+from registry.tables import Board, BoardSnapshot, Evaluation, Model
 from registry.verdicts.boards import top_of
 from web import parameters, queries
 from web.cache import OfSealed
@@ -119,6 +119,7 @@ def _page(snapshot: BoardSnapshot, *, current: bool) -> ResponseReturnValue:
         most_on_a_page=MAX_PER_PAGE,
         sorting=sorting,
         sort=sort,
+        extras=_extras([row["model"] for row in shown]),
         together=document["together"].get(sort),
         current=current,
         as_of=request.args.get("as_of", ""),
@@ -142,6 +143,20 @@ def _page(snapshot: BoardSnapshot, *, current: bool) -> ResponseReturnValue:
         reasons={(item["model"], item["revision"], item["column"]): item["reason"] for item in document["unranked"]},
     )
     return announced(make_response(body), snapshot.board.name)
+
+
+def _extras(names: list[str]) -> list[tuple[str, dict[str, str]]]:
+    """What wide windows show of models: label, and model to value; only what is known of one of them."""
+    described = session().execute(
+        select(Model.name, Model.developer, Model.licence, Model.released).where(Model.name.in_(names))
+    )
+    labels = ("Developer", "Licence", "Released")
+    found: dict[str, dict[str, str]] = {label: {} for label in labels}
+    for name, *values in described:
+        for label, value in zip(labels, values, strict=True):
+            if value:
+                found[label][name] = value
+    return [(label, values) for label, values in found.items() if values]
 
 
 _counts: Final[OfSealed[tuple[int, int]]] = OfSealed()

@@ -33,7 +33,7 @@ from registry.results.written import lost_answers
 from registry.verdicts.cases import Said, verdict
 from registry.verdicts.facts import Facts
 from registry.verdicts.sections import Position, Split, of_position, of_split
-from web import chart_data, charts, formats, parameters, queries
+from web import chart_data, charts, formats, listings, parameters, queries
 from web.axes import axes_of, wordings_of
 from web.cache import OfSealed
 from web.clustered import clustered
@@ -61,10 +61,14 @@ def evaluation(evaluation_id: str) -> ResponseReturnValue:
     asked = parameters.paging(request.args, per_page=QUESTIONS_PER_PAGE, most=MAX_PER_PAGE)
     row = queries.evaluation(session(), parameters.identifier("evaluation", evaluation_id))
     place = parameters.choice(request.args, "place", PLACES, "")
-    among = chart_data.fails_at(session(), row["evaluation_id"], PLACES.index(place)) if place else None
+    facets = listings.Facets.asked_for(request.args)
+    version = find_evaluation(session(), row["evaluation_id"]).benchmark_version_id
+    found = among = facets.among(version)
+    if place:
+        among = facets.among(version, chart_data.fails_at(session(), row["evaluation_id"], PLACES.index(place)))
     scopes = queries.scopes(session(), row["evaluation_id"], sealed=row["complete"])
-    counts = queries.question_counts(session(), row["evaluation_id"])
-    kept = counts if among is None else queries.question_counts(session(), row["evaluation_id"], among)
+    counts = queries.question_counts(session(), row["evaluation_id"], found)
+    kept = counts if among is found else queries.question_counts(session(), row["evaluation_id"], among)
     paging = paged(kept[only], QUESTIONS_PER_PAGE, asked=asked)
     provenance = provenance_of(row)
     by_scope: dict[str, dict[str, Row]] = {}
@@ -119,6 +123,8 @@ def evaluation(evaluation_id: str) -> ResponseReturnValue:
         filters={key: (label, counts[key]) for key, label in _filters(row).items()},
         only=only,
         place=place,
+        facets=facets,
+        subjects=listings.subjects(session(), row["benchmark"]),
         paging=paging,
         questions=queries.questions(
             session(), row["evaluation_id"], only=only, limit=paging.per_page, offset=paging.offset, among=among

@@ -42,9 +42,9 @@ def _matching(rows: Sequence[Row], q: str | None, columns: Sequence[str]) -> lis
 
 @blueprint.get("/models")
 def models() -> ResponseReturnValue:
-    """Every model, or those whose name, family or developer contains `q`."""
+    """Every model, or those whose name, family, developer or licence contains `q`."""
     known, q, sorting = listings.models(session()), parameters.text(request.args, "q"), read_sorting(MODELS, "model")
-    shown = in_order(_matching(known, q, ("model", "family", "developer")), sorting)
+    shown = in_order(_matching(known, q, ("model", "family", "developer", "licence")), sorting)
     return render_template("models.html", models=shown, known=len(known), q=q, sorting=sorting)
 
 
@@ -69,12 +69,7 @@ def benchmarks() -> ResponseReturnValue:
 def benchmark(benchmark: str) -> ResponseReturnValue:
     """A benchmark: its versions, its part of the board, the questions of one version."""
     versions, chosen = version_of(parameters.name("benchmark", benchmark), parameters.text(request.args, "version"))
-    facets = listings.Facets(
-        parameters.text(request.args, "q"),
-        parameters.text(request.args, "subject"),
-        parameters.choice(request.args, "flagged", ("yes",), "") == "yes",
-        parameters.choice(request.args, "disputed", ("yes",), "") == "yes",
-    )
+    facets = listings.Facets.asked_for(request.args)
     found = listings.questions_counted(session(), chosen["benchmark_version_id"], facets)
     paging = paged(found, QUESTIONS_PER_PAGE)
     kept = part_of_leaderboard(benchmark=chosen["benchmark"])

@@ -23,7 +23,7 @@ AGAINST: Final = {
     "size": (SIZE, "No model of the board is both smaller and higher"),
     "cost": (COST, "No model of the board is both cheaper and higher"),
     "tokens": (TOKENS, "No model of the board writes less and is higher"),
-    "released": (RELEASED, "State of the art: each was the highest of the board when it was released"),
+    "released": (RELEASED, "the state of the art, each the highest of the board when it was released"),
 }
 """What a board's models are compared by, with what the steps say of the models on them."""
 
