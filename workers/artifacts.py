@@ -1,6 +1,9 @@
 """Model files: found, hashed and, for GGUF, converted once. Only a worker touches them."""
 
 import json
+import math
+import re
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,7 +22,7 @@ from registry.queue.progress import say_doing
 from registry.revisions.store import ModelFiles, RevisionRequest, check_adapter, check_location, is_local, request_of
 from registry.settings import Settings, get_settings
 from registry.tables import ModelRevision
-from registry.untrusted import decode_answer
+from registry.untrusted import decode, decode_answer, problem_of_text
 from workers.errors import EngineError
 from workers.quiet import quiet_libraries
 
@@ -34,9 +37,17 @@ TOKENIZER_FILES: Final = (
     "merges.txt",
 )
 HUB_PATTERNS: Final = ("*.safetensors", "*.json", "tokenizer.model", "*.txt", "*.jinja")
+CARD: Final = "README.md"
 ADAPTER_FILES: Final = ("adapter_config.json", "adapter_model.safetensors")
 ADAPTER_PATTERNS: Final = (*ADAPTER_FILES, "tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
 CONVERSION_VERSION: Final = 1
+MOST_OF_A_CARD: Final = 2**16
+LONGEST_HEADER: Final = 2**26
+"""Bytes: of a model's card, what is read; of a file of weights, the longest header that is."""
+_FRONT_MATTER: Final = re.compile(r"\s*---\r?\n(.*?)\r?\n---", re.DOTALL)
+_LICENCE: Final = re.compile(
+    r"^(license|license_name):[ \t]*[\"']?([^\r\n\"'#\[\]]{1,100}?)[\"']?[ \t]*$", re.MULTILINE
+)
 
 DigestOf = Callable[[Path], str]
 """How a file is hashed: as remembered, or by reading it."""
@@ -87,9 +98,9 @@ def resolve_folder(location: str, revision: str | None, *, nested: bool = False)
     # A folder is stored by its whole path, so that a hub's name never means a folder beside a worker.
     if Path(location).is_absolute():
         return Path(check_location("huggingface", location)), None
-    patterns = (*HUB_PATTERNS, *(f"*/{pattern}" for pattern in HUB_PATTERNS if nested))
+    patterns = (*HUB_PATTERNS, CARD, *(f"*/{pattern}" for pattern in HUB_PATTERNS if nested))
     snapshot = download(Source("model", location, revision), patterns, optional=True)
-    if not snapshot.files:
+    if all(name == CARD for name, _ in snapshot.files):
         raise ModelError(
             f"{location}@{snapshot.commit}: has no safetensors, configuration or tokenizer; check the name"
         )
@@ -184,7 +195,47 @@ def _digest_of_files(files: list[Path], digest_of: DigestOf) -> str:
 
 def _folder_files(folder: Path, commit: str | None, digest_of: DigestOf) -> ModelFiles:
     tokenizer = _digest_of_files([folder / name for name in TOKENIZER_FILES if (folder / name).is_file()], digest_of)
-    return ModelFiles(_weights_digest(folder, digest_of), tokenizer, _chat_template(folder), commit)
+    return ModelFiles(
+        _weights_digest(folder, digest_of),
+        tokenizer,
+        _chat_template(folder),
+        commit,
+        licence=_licence(folder),
+        parameters=_parameters(folder),
+    )
+
+
+def _licence(folder: Path) -> str | None:
+    """The licence that a model's card names in its front matter; its own name where it is none of the hub's."""
+    card = folder / CARD
+    if not card.is_file():
+        return None
+    with card.open("rb") as stream:
+        text = stream.read(MOST_OF_A_CARD).decode(errors="replace")
+    matter = _FRONT_MATTER.match(text)
+    named = dict(_LICENCE.findall(matter[1])) if matter else {}
+    found = named.get("license_name") or named.get("license")
+    return found if found and found != "other" and problem_of_text(found) is None else None
+
+
+def _parameters(folder: Path) -> int | None:
+    """How many numbers the weights are; None where they are packed, or a file's header cannot be read."""
+    from workers.checkpoints import quantisation_of
+
+    if quantisation_of(folder) is not None:
+        return None
+    found = 0
+    for path in folder.glob("*.safetensors"):
+        with path.open("rb") as stream:
+            length = int.from_bytes(stream.read(8), "little")
+            if length > LONGEST_HEADER:
+                return None
+            try:
+                header = decode(stream.read(length), items=sys.maxsize)
+                found += sum(math.prod(item["shape"]) for name, item in header.items() if name != "__metadata__")
+            except (ValueError, TypeError, KeyError, AttributeError):
+                return None
+    return found or None
 
 
 def _chat_template(folder: Path) -> str | None:

@@ -122,7 +122,8 @@ class ModelFiles:
 
     The digests of a model on an endpoint are None: nobody outside sees its files. With an adapter weights_digest is
     made of base_digest and adapter_digest, so that no other model has the same. thinking: what a server showed can be
-    set of thoughts; None: nothing.
+    set of thoughts; None: nothing. licence, parameters: as the card and the weights of the folder have them; None: they
+    do not say.
     """
 
     weights_digest: str | None
@@ -133,9 +134,17 @@ class ModelFiles:
     adapter_digest: str | None = None
     adapter_commit: str | None = None
     thinking: dict[str, bool] | None = None
+    licence: str | None = None
+    parameters: int | None = None
 
     def record(self, revision: ModelRevision) -> None:
-        """Writes the digests into a revision, which can be used from then on."""
+        """Writes the digests into a revision, which can be used from then on.
+
+        Licence and parameters become the model's where nobody gave others.
+        """
+        model = revision.model
+        model.licence = model.licence or self.licence
+        model.parameters = model.parameters or self.parameters
         revision.weights_digest = self.weights_digest
         revision.tokenizer_digest = self.tokenizer_digest
         revision.chat_template = self.chat_template

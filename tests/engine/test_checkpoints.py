@@ -1,6 +1,7 @@
 """Quantised checkpoints: what is read is exactly what the file stands for, and what cannot be read is refused."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,12 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from registry.revisions.store import RevisionRequest
+from registry.tables import Model, ModelRevision
 from tests.engine.tiny import as_loaded, largest_difference, random_model, random_prompts, reference
 from tests.engine.tokenizers import tokenizer_of_kind
 from workers import checkpoints
+from workers.artifacts import inspect_files
 from workers.checkpoints import quantisation_of
 from workers.engine import EngineError, TrieEngine, load_model
 from workers.engine.products import onednn_serves
@@ -184,6 +188,32 @@ def test_weights_that_the_files_lack_are_not_drawn_at_random(tmp_path: Path) -> 
     save_file(tensors, tmp_path / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(EngineError, match="not those of the model in its config"):
         load_model(tmp_path, device="cpu")
+
+
+@pytest.mark.parametrize(
+    ("card", "licence"),
+    [
+        ("---\nlanguage: en\nlicense: apache-2.0\n---\n# A model\nlicense: mit\n", "apache-2.0"),
+        ("---\r\nlicense: other\r\nlicense_name: 'tongyi-qianwen'\r\n---\r\n", "tongyi-qianwen"),
+        ("---\nlicense: other\n---\n", None),
+        ("---\nlicense:\n- mit\n- gpl\n---\n", None),
+        ("license: mit\n", None),
+        (None, None),
+    ],
+)
+def test_a_folder_tells_its_models_parameters_and_its_card_the_licence(
+    tmp_path: Path, tiny_folder: Path, card: str | None, licence: str | None
+) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(tiny_folder, folder)
+    if card is not None:
+        (folder / "README.md").write_text(card, newline="")
+    files = inspect_files(RevisionRequest("huggingface", str(folder)).checked())
+    weights = load_file(folder / "model.safetensors")
+    assert (files.parameters, files.licence) == (sum(tensor.numel() for tensor in weights.values()), licence)
+    model = Model(name="m", parameters=7)
+    files.record(ModelRevision(model=model))
+    assert (model.parameters, model.licence) == (7, licence), "what was given by hand stays"
 
 
 def test_what_is_quantised_is_not_quantised_again(tmp_path: Path) -> None:
