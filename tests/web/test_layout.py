@@ -5,6 +5,8 @@ beside imported outputs, whose pages have charts. Colours change no size; test_b
 """
 
 import re
+import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -72,7 +74,7 @@ def with_admin(engine: Engine, folder: Path) -> Flask:
 
 
 @pytest.fixture(scope="session")
-def full(lasting_postgresql, tmp_path_factory) -> Population:
+def full(lasting_postgresql, tmp_path_factory) -> Iterator[Population]:
     engine, folder = get_engine(lasting_postgresql()), tmp_path_factory.mktemp("full")
     generated = generate(engine, folder, Size(models=250, benchmarks=1, predictions=24 * 4))
     with write_session(engine) as session:
@@ -91,7 +93,10 @@ def full(lasting_postgresql, tmp_path_factory) -> Population:
         submission, _ = request_submission(session, session, admin, asked, "core", "", Settings(home=folder))
         submission_id = submission.id
     Files(engine, Settings(home=folder)).write("all")  # its SQL page is looked at as one that answers at once
-    return Population(application, pages_of(engine, outputs, submission_id, generated.explored_evaluation_id))
+    yield Population(application, pages_of(engine, outputs, submission_id, generated.explored_evaluation_id))
+    for thread in threading.enumerate():
+        if thread.name == "sql files":  # its database goes next
+            thread.join()
 
 
 def pages_of(engine: Engine, outputs: Outputs, submission_id: int, explored: int) -> dict[str, list[str]]:

@@ -14,6 +14,7 @@ from registry.metrics.catalogue import FAMILIES
 from registry.metrics.examples import DATASETS
 from registry.metrics.papers import PAPERS
 from web.pages.blueprint import blueprint
+from web.parameters import DEFAULT_METRICS
 
 ANCHORS: Final = frozenset({*METRICS, *(comparison.name for comparison in guide.BETWEEN)})
 """Names that have a section of the guide."""
@@ -45,6 +46,7 @@ def prose(text: str) -> Markup:
 
 CONTEXT: Final[dict[str, Any]] = {
     "families": FAMILIES,
+    "headlines": [metric for family in FAMILIES for metric in family.metrics if metric.name in DEFAULT_METRICS],
     "between": guide.BETWEEN,
     "between_text": guide.BETWEEN_TEXT,
     "guessing": guide.GUESSING,
