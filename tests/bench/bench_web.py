@@ -76,6 +76,8 @@ def addresses(
     yield "leaderboard, one list", "/?group=no"
     yield "leaderboard, one benchmark", f"/?benchmark={benchmark}"
     yield "board", f"/boards/{BOARD}"
+    # Each visitor chooses otherwise, so that no selection is kept from another's.
+    yield "board, a visitor's own", f"/boards/{BOARD}/own?column=accuracy@cyclic&weight.benchmark-001=2"
     yield "board, how sure it is", f"/boards/{BOARD}/scrutiny"
     yield "model", f"/models/{model}"
     yield "benchmark", f"/benchmarks/{benchmark}"
