@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 from sqlalchemy import select
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import InstrumentedAttribute, Session, contains_eager, load_only
 
 from registry.boards.chosen import ModelFacts, facts_of_models, takes
 from registry.boards.definition import BoardDefinition, Column, as_document
@@ -51,7 +51,8 @@ class Models:
 
 def models_of(session: Session, snapshot: BoardSnapshot) -> Models:
     """What is known of the rows of a snapshot. It does not change while models are not described otherwise."""
-    rows = _rows(session, snapshot)
+    of = Evaluation
+    rows = _rows(session, snapshot, of.sampled_for, of.tokens_per_answer, of.thought_tokens_per_answer)
     return Models(
         # Names alone, in no session: they are kept longer than one.
         [ModelRevision(number=row.revision.number, model=Model(name=row.revision.model.name)) for row in rows],
@@ -67,14 +68,22 @@ def values_of(session: Session, snapshot: BoardSnapshot, task: str, column: Colu
     return task_standings(session, entries, [column], _rows(session, snapshot), seed)
 
 
-def _rows(session: Session, snapshot: BoardSnapshot) -> list[BoardRow]:
-    """The rows with the evaluations that the snapshot names."""
+def _rows(session: Session, snapshot: BoardSnapshot, *columns: InstrumentedAttribute[Any]) -> list[BoardRow]:
+    """The rows with the evaluations that the snapshot names; of these only some columns, if any are given."""
     rows = snapshot.document["rows"]
     names = {row["model"] for row in rows}
-    query = select(ModelRevision).join(Model).where(Model.name.in_(names))
+    query = (
+        select(ModelRevision)
+        .join(ModelRevision.model)
+        .options(contains_eager(ModelRevision.model))
+        .where(Model.name.in_(names))
+    )
     revisions = {(one.model.name, one.number): one for one in session.scalars(query)}
     ids = [item["evaluation"] for row in rows for item in row["evaluations"] if item]
-    known = {one.id: one for one in session.scalars(select(Evaluation).where(among(Evaluation.id, ids)))}
+    behind = select(Evaluation).where(among(Evaluation.id, ids))
+    if columns:
+        behind = behind.options(load_only(*columns, raiseload=True))
+    known = {one.id: one for one in session.scalars(behind)}
     return [
         BoardRow(
             revisions[row["model"], row["revision"]],
