@@ -267,12 +267,17 @@ MODEL_ROWS = """
 
 
 @pytest.mark.long
-def test_models_stand_above_the_fold(chromium, full):
+def test_models_stand_above_the_fold_and_their_columns_fit_a_tablet(chromium, full):
     with served(full.application) as base, page(chromium) as opened:
         for address in ("/", "/boards/generated"):
             opened.set_viewport_size({"width": 1440, "height": 900})
             opened.goto(base + address)
             rows = opened.evaluate(MODEL_ROWS)
             assert sum(bottom <= 900 for _, bottom in rows) >= 10, address
+            opened.set_viewport_size({"width": 768, "height": 1024})
+            beyond = opened.evaluate(
+                "(({ scrollWidth, clientWidth }) => scrollWidth - clientWidth)(document.querySelector('.tall'))"
+            )
+            assert beyond <= 1, address
             opened.set_viewport_size({"width": 390, "height": 844})
             assert opened.evaluate(MODEL_ROWS)[0][0] <= 844, address
