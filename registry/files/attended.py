@@ -148,6 +148,9 @@ def _hook_client() -> None:
             )
 
         set_client_factory(client)
+        # To name the program that runs it, the client keeps a list of the hub's in a file for a day. A list that is
+        # not one breaks every call of that day.
+        constants.HF_HUB_DISABLE_TELEMETRY = True
         _is_hooked = True
 
 

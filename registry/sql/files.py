@@ -170,9 +170,8 @@ class Files:
         job = Job(f"{__name__}:written", WRITING_SECONDS, WRITING_BYTES, dict(os.environ))
         try:
             run(job, {"url": url, "home": str(self._home), "audience": audience})
-        except Exception:
+        except Exception:  # noqa: BLE001 - whoever waits finds no list, and says so
             log.exception("the files for SQL queries could not be written")
-            raise
 
     def write(self, audience: Audience) -> Listed:
         """Writes what is missing, and lists it; one process at a time. Raises StorageError, ArchiveError."""

@@ -4,10 +4,12 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler
+from pathlib import Path
 from threading import Event
 from typing import Any
 
 import pytest
+from huggingface_hub import constants
 from sqlalchemy import func, select
 
 from registry.benchmarks.recipes import recipe_named
@@ -28,8 +30,6 @@ API, FILE = "/api/", "/resolve/"
 @pytest.fixture
 def liar(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
     """A hub with a benchmark, asked by a client that is a hundred times less patient."""
-    from huggingface_hub import constants
-
     hub.add("allenai/sciq", files(recipe_named("sciq")))
     monkeypatch.setattr(constants, "HF_HUB_DOWNLOAD_TIMEOUT", 0.3)
     sleep = time.sleep
@@ -147,6 +147,7 @@ def test_a_hub_that_lies_is_given_up_soon_in_one_line_and_the_next_try_succeeds(
     liar.faults.clear()
     ENDED.set()
     shuffleboard(*command, **options)
+    assert not Path(constants.AGENT_HARNESSES_PATH).exists()  # what a lie would stay in for a day
 
 
 @pytest.mark.parametrize(
