@@ -38,7 +38,7 @@ COMMAND_LINE: Final = """\
 <!-- Written by docs/generate.py: edit the code it reads, then run it again. -->
 
 This page is for you if you look up a command. Every command answers `--help` (or `-h`). Exit status: 0 done, 1 a
-problem with what was asked for, 2 a usage error; the message says what to correct. With `--json`, standard output holds
+problem with the request, 2 a usage error; the message says how to correct it. With `--json`, standard output holds
 exactly one JSON document; progress, notes and logs go to standard error.
 
 Names of models and benchmarks consist of letters, digits, `.`, `_` and `-`. If a command takes a model or a
@@ -75,7 +75,7 @@ SETTINGS: Final = """\
 This page is for you if you configure a deployment. Settings are environment variables; an empty one counts as unset.
 All commands read them: a command line, a worker and a website that are to work together need the same database, and
 every host of a website the same key. A value that cannot be read is an error that names the variable. `shuffleboard
-doctor` checks what a deployment has set.
+doctor` checks a deployment's settings.
 
 Any of them can be read from a file instead, which is where passwords belong: the name with `_FILE` appended names the
 file, as in `SHUFFLEBOARD_DATABASE_URL_FILE=/run/secrets/database`. Surrounding whitespace is removed.
@@ -135,7 +135,7 @@ SETTING_GROUPS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
         ),
     ),
     "Website": (
-        "Who may read what, and who signs in: [accounts](accounts.md).",
+        "Who may read which results, and who signs in: [accounts](accounts.md).",
         (
             "public_url",
             "documentation_url",
@@ -208,10 +208,10 @@ This page is for you if you write SQL. The views have the same names and columns
 are added at the end; none is renamed or moved within a release series. How to query them: [sql.md](sql.md). Their
 meaning: [metrics.md](metrics.md).
 
-NULL always means *not known* or *undefined*, never zero; the last column below says when. Types: an **id** is a number
-that only this database gives meaning to; a **count** is a whole number; a **flag** is a boolean (0 and 1 on SQLite); a
-**time** is in UTC (text such as `2026-05-01T12:00:00.000000Z` on SQLite); a **list** is an array on PostgreSQL and a
-JSON list as text on SQLite, and runs by position; a **digest** is the 32 bytes of a SHA-256; **nats** are natural
+NULL always means *not known* or *undefined*, never zero; the last column below says when. An **id** is a number that
+only has a meaning in this database. A **count** is a whole number, a **flag** a boolean (0 and 1 on SQLite). A **time**
+is in UTC (text such as `2026-05-01T12:00:00.000000Z` on SQLite). A **list** runs by position: it is an array on
+PostgreSQL, and a JSON list as text on SQLite. A **digest** is the 32 bytes of a SHA-256; **nats** are natural
 logarithms. A **position** is a place among the options as they were shown, an **option** is the ordinal of an answer in
 the benchmark's own order; both count from 0, and inserted options are −1, −2, ….
 """
@@ -725,7 +725,7 @@ def _findings() -> Iterator[str]:
     yield ""
     yield "- *error*: a number in the log is wrong, or cannot be trusted."
     yield "- *warning*: the number needs a remark wherever it is shown."
-    yield "- *note*: what a reader should know."
+    yield "- *note*: something worth knowing."
     for title, kinds in catalogue.CHAPTERS:
         yield ""
         yield f"## {title}"

@@ -105,16 +105,16 @@ class Settings(BaseSettings):
         default=40.0,
         ge=0,
         description=(
-            "How many seconds of work a worker takes at once, by the rate of its kind of device: from half to one and "
-            "a half times as many, and less at the end of an evaluation; 0: as many prompts as were planned."
+            "How many seconds of work a worker takes at once, by the rate of its kind of device. It may be half to one "
+            "and a half times as many, and less at the end of an evaluation; 0: as many prompts as were planned."
         ),
     )
     stall_min_seconds: float = Field(
         default=300.0,
         gt=0,
         description=(
-            "After how long without progress a worker gives its shard up and exits, at least; usually ten times what "
-            "the shard takes at its model's measured rate."
+            "After how long without progress a worker gives its shard up and exits, at least. Usually it is ten times "
+            "the time that the shard takes at its model's measured rate."
         ),
     )
     stall_max_seconds: float = Field(
@@ -140,7 +140,7 @@ class Settings(BaseSettings):
     markers: str = Field(
         default="",
         description=(
-            "TOML file of what models write around their thoughts, added to the markers that ship; empty: none."
+            "TOML file of markers that models write around their thoughts, added to those that ship; empty: none."
         ),
     )
     endpoint_top_logprobs: int = Field(

@@ -39,6 +39,8 @@ COUNTED: Final = {
 AT_LEAST: Final = {"if": 35, "you": 80}
 AT_MOST: Final = {"where": 15, "what": 8}
 """Per 10,000 words of the reading path."""
+LONG_AT_MOST: Final = 20
+"""Sentences of more than LONG_WORDS words, in all that is read."""
 
 HABITS: Final = {
     r"\bbeside\b(?! the point)": "next to, with",
@@ -261,6 +263,15 @@ def main(arguments: list[str]) -> int:
         f"documents: “{k}” {of_path[k]:.0f} times, {v} or more wanted" for k, v in AT_LEAST.items() if of_path[k] < v
     ]
     problems += [f"documents: “{k}” {of_path[k]:.0f} times, {v} at most" for k, v in AT_MOST.items() if of_path[k] > v]
+    problems += [
+        f"{name}: “what” {of_group['what']:.0f} times, {AT_MOST['what']} at most"
+        for name, members in groups.items()
+        if name in ("generated pages", "command help") and (of_group := rates(members))["what"] > AT_MOST["what"]
+    ]
+    if (long := sum(len(list(too_long(text))) for text in found)) > LONG_AT_MOST:
+        problems.append(
+            f"{long} sentences of more than {LONG_WORDS} words, {LONG_AT_MOST} at most: list them with --long"
+        )
     for line in problems:
         click.echo(line)
     return 1 if problems else 0

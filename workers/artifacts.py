@@ -183,9 +183,9 @@ def _check_vocabulary(adapter: str, folder: Path, base: Path) -> None:
     added = sorted(token for token, place in own.items() if known.get(token) != place)
     if added:
         raise ModelError(
-            f"{adapter}: its tokenizer has {len(added)} tokens that the base's has not or has elsewhere, such as "
-            f"{added[0]!r}; remove tokenizer.json from the adapter's folder if it was trained without them, or merge "
-            "it with PEFT, save the model and add that folder"
+            f"{adapter}: its tokenizer has {len(added)} tokens that the base model's lacks or numbers "
+            f"otherwise, such as {added[0]!r}. If the adapter was trained without them, remove its tokenizer.json; "
+            "otherwise merge it with PEFT, save the model and add that folder"
         )
 
 

@@ -151,12 +151,12 @@ class LeaderboardColumns(MetricValues):
     orders_only: Annotated[bool | None, Field(description="No prompt alters options or labels.")]
     chance: Annotated[float | None, Field(description="Accuracy that guessing gives: the mean of 1 / number of options.")]
     sampled_for: Annotated[str | None, Field(description="A sample of the questions estimates this metric to a stated precision; the metrics are estimates.")]
-    stopped_for: Annotated[str | None, Field(description="Each question is asked only until this metric is decided; what else that decides is exact, the rest NULL.")]
+    stopped_for: Annotated[str | None, Field(description="Each question is asked only until this metric is decided; other metrics that this decides are exact, the rest NULL.")]
     conflict_of_interest: Annotated[str | None, Field(description="The statement of its submitter: none, or their tie to the model's maker.")]
     lists_options: Annotated[bool, Field(description="Whether its prompts list the options; if not, every order of them shows the same prompt, and nothing is known about orders.")]
     unread: Annotated[int | None, Field(description="Prompts to which an answer was given in which no rule found one; they count as wrong.")]
     unfinished: Annotated[int | None, Field(description="Prompts whose answer was cut off at a limit, or whose thought did not end; they count as wrong.")]
-    tokens_per_answer: Annotated[float | None, Field(description="Mean length of what was written to a prompt, its thought included.")]
+    tokens_per_answer: Annotated[float | None, Field(description="Mean length of the output for a prompt, its thought included.")]
     thought_tokens_per_answer: Annotated[float | None, Field(description="Mean length of the thought alone.")]
 
 

@@ -29,10 +29,10 @@ FAMILIES: Final = (
         "repeats",
         "Chance and order",
         "A model that samples answers the same prompt differently, and loses worst accuracy to that even if the order "
-        "does nothing. Each question is asked in m distinct prompts, prompt j k times, of which x answers are right: "
-        "what is right twice in one order is what chance leaves, what is right in two orders is what chance and order "
-        "leave. Undefined for a question that was asked in fewer than two distinct prompts, or in none of them twice. "
-        "If the original order alone was asked again, what is right in one order is right in the original.",
+        "does nothing. Each question is asked in m distinct prompts, prompt j k times, of which x answers are right. "
+        "Two answers in one order differ by chance alone; answers in different orders differ by chance and by order. "
+        "Undefined for a question that was asked in fewer than two distinct prompts, or in none of them twice. If the "
+        "original order alone was asked again, one order means the original.",
         repeats.METRICS,
     ),
     Family(

@@ -135,7 +135,7 @@ METRICS: Final = (
         name="consistency_index",
         label="Consistency index",
         better="higher",
-        summary="One minus what is lost between accuracy and full consistency.",
+        summary="One minus the loss between accuracy and full consistency.",
         formulas=(r"\text{CI} = 1 - ( \text{MCQA} - \text{BMCA}(1) )",),
         sources=_cavalin("CI"),
         needs=f"{_ALTERED} Both means are taken over the questions that have both.",

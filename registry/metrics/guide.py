@@ -131,8 +131,8 @@ ABOVE_CHANCE: Final = Guessing(
     (
         (
             "`accuracy` and `worst_accuracy` on the scale on which 0 is guessing and 1 is perfect, so that benchmarks "
-            "with other numbers of options can be compared. x is the metric, c what guessing gives over the same N "
-            "questions, of which question q has k options and is asked in M orders. −c/(1 − c) … 1 ↑: below 0 is worse "
+            "with other numbers of options can be compared. x is the metric, c the chance level over the same N "
+            "questions. Question q has k options and is asked in M orders. −c/(1 − c) … 1 ↑: below 0 is worse "
             "than guessing. Undefined where the metric is."
         ),
         (

@@ -158,7 +158,7 @@ METRICS: Final = (
         label="Choice-only accuracy",
         zero_or_one=True,
         better="higher",
-        summary="Right answers with the question left out: what the options alone give away.",
+        summary="Right answers with the question left out: the options alone give these away.",
         formulas=(r"[ \operatorname{argmax}_x \log P(x \mid C) = a ]",),
         sources=(cho("choice-only"),),
         needs=_BOTH,

@@ -216,7 +216,7 @@ METRICS: Final = (
         name="right_twice_same_order",
         label="Right twice in one order",
         better="higher",
-        summary="The probability that two answers to the same prompt are both right: what chance alone leaves.",
+        summary="The probability that two answers to the same prompt are both right: only chance lowers it.",
         formulas=(r"S_a = \frac{1}{m} \sum_{j=1}^{m} \binom{x_j}{a} / \binom{k_j}{a}", "a = 2"),
         sources=_SOURCES,
         needs=_NEEDS,
@@ -232,7 +232,7 @@ METRICS: Final = (
         name="right_twice_across_orders",
         label="Right in two orders",
         better="higher",
-        summary="The probability that answers in two different orders are both right: what chance and order leave.",
+        summary="The probability that answers in two different orders are both right: chance and order lower it.",
         formulas=(
             r"D_a = \frac{1}{\binom{m}{a}} \sum_{J} \prod_{j \in J} \frac{x_j}{k_j}",
             r"a = 2 = \left| J \right|",

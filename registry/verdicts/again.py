@@ -48,13 +48,13 @@ def _cost(of: Again) -> str:
 AGAIN: Final[tuple[Case[Again], ...]] = (
     Case(
         "again-order-costs",
-        "the 95 % interval of what the order costs lies above 0",
+        "the 95 % interval of the order loss lies above 0",
         lambda of: of.cost.low is not None and of.cost.low > 0,
         lambda of: f"{_told(of)} So over {of.times} answers the order costs it {_cost(of)}, and chance the rest.",
     ),
     Case(
         "again-no-cost-seen",
-        "the 95 % interval of what the order costs reaches 0, or there is none",
+        "the 95 % interval of the order loss reaches 0, or there is none",
         lambda _: True,
         lambda of: f"{_told(of)} So no cost of changing the order can be seen beyond chance.",
     ),

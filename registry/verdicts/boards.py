@@ -187,13 +187,13 @@ BOARD: Final[tuple[Case[BoardFacts], ...]] = (
     ),
     Case(
         "board-one-lost",
-        "of one model, what is lost is owed to the order alone",
+        "one model's loss is due to the order alone",
         lambda of: len(of.counted) == 1 and _loss(of.counted[0]) > _SAME,
         lambda of: f"Changing the order of the options costs {of.counted[0].model} {points(_loss(of.counted[0]))}.",
     ),
     Case(
         "board-lost",
-        "of several models, what is lost is owed to the order alone",
+        "several models' losses are due to the order alone",
         lambda of: len(of.counted) > 1 and max(map(_loss, of.counted)) > _SAME,
         lambda of: f"Changing the order of the options costs {_models(of, of.counted)} {_range(of)} of accuracy.",
     ),
@@ -212,7 +212,7 @@ BOARD: Final[tuple[Case[BoardFacts], ...]] = (
 FACTS: Final[tuple[Case[BoardFacts], ...]] = (
     Case(
         "board-keeps-most",
-        "of two models or more, what is lost is owed to the order alone, and they keep different shares of accuracy",
+        "the losses of two models or more are due to the order alone, and they keep different shares of accuracy",
         _apart,
         lambda of: (
             f"{_named(_alike(of, of.counted[0]))}: {share(of.counted[0].kept)} of its accuracy ({_fall(of.counted[0])})"

@@ -1,6 +1,6 @@
 """The table of cases: every sentence that may be said of an evaluation, with the condition under which it is true.
 
-The order is that of METRICS.md: first what could be read, then guessing, then what was tested, then what repeats alone
+First what could be read, then guessing, then what was tested, then what repeats alone
 explain, then what was varied, and how sure it is. Of CONCLUSIONS the first case that holds is said; of REMARKS all that
 hold, in this order. `docs/verdicts.md` is made from this table.
 """

@@ -7,7 +7,7 @@ from statistics import NormalDist
 from typing import Final
 
 SAID_FIRST: Final = 0.05
-"""Above this share of missing answers, the share is the first thing said (METRICS.md, rule 11)."""
+"""Above this share of missing answers, the share is the first thing said."""
 NO_VERDICT: Final = 0.5
 """Above this share there is no verdict, no rank and no place in a chart."""
 GUESSING: Final = "no better than guessing"

@@ -96,7 +96,7 @@ MODEL: Final[tuple[Case[ModelFacts], ...]] = (
     ),
     Case(
         "model-untested-above-chance",
-        "what was asked in several prompts is no better than guessing",
+        "the questions asked in several prompts are answered no better than by guessing",
         lambda of: not of.known,
         lambda _: "Nothing that it answers better than by guessing was asked in several orders.",
     ),

@@ -36,9 +36,9 @@ def assess(
 ) -> None:
     """Find the cheapest variant set that can stand in for all orders.
 
-    From every sealed evaluation under `--variants full`: how well each metric on each smaller set of orders tracks the
-    fluctuation rate over all orders and the accuracy on the original one (R² over models and benchmarks), and how much
-    a metric depends on which orders are drawn. No model is asked again.
+    It reads every sealed evaluation under `--variants full`. You see how well each metric on each smaller set of orders
+    tracks two targets: the fluctuation rate over all orders and the accuracy on the original one (R² over models and
+    benchmarks). You also see how much a metric depends on which orders are drawn. No model is asked again.
     """
     with read_session(engine_of(settings_of())) as session:
         require_known(session, benchmarks=benchmarks, models=models, protocols=() if protocol is None else (protocol,))

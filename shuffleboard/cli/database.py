@@ -33,7 +33,7 @@ def upgrade_command(as_json: bool) -> None:
 @db.command("current")
 @json_option
 def current_command(as_json: bool) -> None:
-    """Show the schema's revision, the newest one, and what `db upgrade` would do: migrations to run, views to make."""
+    """Show the schema's revision, the newest one, and the migrations and views that `db upgrade` would make."""
     engine = get_engine(settings_of().resolved_database_url())
     state = _state(engine)
     if as_json:

@@ -73,7 +73,7 @@ VARIANTS_HELP = (
 _HELP: Final = {
     "model": "Model NAME, NAME@REVISION, or OWNER/NAME of one on the hub.",
     "variants": f"{VARIANTS_HELP}  [default: {DEFAULT_VARIANTS}]",
-    "benchmark": "Benchmark NAME, or NAME@VERSION; with --suite, what its * stands for, and may be repeated.",
+    "benchmark": "Benchmark NAME, or NAME@VERSION; with --suite, the benchmark for its *; may be repeated.",
     "subjects": "Only this subject; may be repeated.",
 }
 """What is said of options beside what the API says of the same fields."""
@@ -213,8 +213,8 @@ def estimate_command(as_json: bool, **asked: Any) -> None:
     the measured rate of the model's finished shards on that kind of device. For a model of a
     provider, the cost follows from the price list: as its earlier answers came out, and at most. If something cannot be
     estimated, it is null, with the reason. With --precision you see the most that can be needed, for a model that is
-    right on half of the questions, next to the other ways to the same number: everything, each question until it is
-    decided, a sample, a sample with the answers of other models.
+    right on half of the questions. Next to it are the other ways to the same number: everything, each question until
+    it is decided, a sample, and a sample with the answers of other models.
     """
     settings = settings_of()
     wanted = _wanted(asked)

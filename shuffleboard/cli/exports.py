@@ -52,8 +52,8 @@ def export_command(
     """Write results as files for analysts, with a manifest and a README that explains them.
 
     The formats parquet, csv and jsonl write one file for each relation: evaluations, metrics, questions, predictions
-    and more. every-eval-ever is the schema of the project of that name, single answers included. eval-results are
-    accuracies for the repositories of models on Hugging Face's hub.
+    and more. The format every-eval-ever is the schema of the project of that name, single answers included. The format
+    eval-results holds accuracies for the repositories of models on Hugging Face's hub.
 
     The export shows the registry at one moment, and the folder appears once it is complete. Questions carry a canary
     string, so that training data containing them can be found.

@@ -26,7 +26,7 @@ def compare_protocols(
 
     FIRST and SECOND are protocols with their number of shots, NAME or NAME:SHOTS (without it: 0). Every model revision
     and benchmark with sealed evaluations under both counts, of several replicates the newest. Shown are the ratio of
-    the variances of accuracy (second / first), the difference of SCORE (first - second), what happens to accuracy
+    the variances of accuracy (second / first), the difference of SCORE (first - second), the change of accuracy
     (second - first, tested over the models of a benchmark), and whether benchmarks still rank the models the same way.
     """
     with read_session(engine_of(settings_of())) as session:

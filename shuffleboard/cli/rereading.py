@@ -36,7 +36,7 @@ def reread_command(evaluation: int, protocol: str, thoughts: str | None, as_json
 
     The second reading is stored next to the first, which stays as it was sealed, and gets a link in the chain. It shows
     which metrics change, how many outputs are read differently, and whether answers that flip between orders flip
-    because of the model or because of the rules: a flip that both readings see is the model's, one that only one of
+    because of the model or because of the rules. A flip that both readings see is the model's; one that only one of
     them sees is the reading's.
     """
     from registry.studies.rereading import reread, store_reading

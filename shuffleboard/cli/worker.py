@@ -49,8 +49,8 @@ USAGE_STATUS: Final = click.UsageError.exit_code
     type=click.Choice(ENGINES),
     default=ENGINES[0],
     show_default=True,
-    help="How prompts are scored. auto: on a GPU by vLLM where it is installed and knows the model, else in batches by "
-    "transformers; on a CPU by the token trie. trie: shared tokens once; batched: prompts in batches; reference: one "
+    help="How prompts are scored. auto: on a GPU by vLLM if it is installed and knows the model, else in batches by "
+    "transformers. On a CPU by the token trie. trie: shared tokens once; batched: prompts in batches; reference: one "
     "by one.",
 )
 @click.option("--tensor-parallel", type=click.IntRange(min=1), default=1, help="GPUs over which vLLM splits layers.")

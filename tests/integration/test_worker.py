@@ -252,7 +252,7 @@ def test_more_waiting_shards_than_a_statement_takes_parameters_do_not_stop_a_wor
 @pytest.mark.parametrize(
     ("logprobs", "expected"),
     [
-        # METRICS.md: L = 2, p = (.8, .2). Brier: .2² + .2² = .08. Entropy: −.8·log₂.8 − .2·log₂.2 = .7219.
+        # L = 2, p = (.8, .2). Brier: .2² + .2² = .08. Entropy: −.8·log₂.8 − .2·log₂.2 = .7219.
         pytest.param(
             [-0.22314355131420976, -1.6094379124341003],
             {

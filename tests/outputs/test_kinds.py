@@ -30,7 +30,7 @@ def test_choice_only_is_paired_whether_on_one_line_or_on_two(
     request = ImportRequest(registry.file("o.jsonl", lines), "m", "b", "choice-only")
     with read_session(registry.engine) as session:
         metrics = evaluation_metrics(session, import_outputs(registry.engine, request))["metrics"]
-    # METRICS.md's example: NPSQ .75 and .2, then two options that the question does not move.
+    # NPSQ .75 and .2, then two options that the question does not move.
     assert metrics["npsq_correct"] == pytest.approx(0.75)
     assert metrics["npsq_accuracy"] == 1.0
     assert metrics["choice_only_accuracy"] == 0.0  # −2.5 is the highest without the question, at position 1

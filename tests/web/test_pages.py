@@ -196,7 +196,7 @@ def test_a_question_without_a_valid_answer_is_found_and_shown_as_such(client, se
 def test_a_question_page_shows_every_order_with_choice_probability_and_prompt(client, seeded):
     page = f"/evaluations/{seeded.evaluations['delta']}/questions/{seeded.questions['q7']}"
     detail = text_of(client.get(page))
-    assert "Right in 1 of 4 orders; the answer changes with the order: it is always the option at A." in detail
+    assert "Right in 1 of 4 orders; the answers differ: the model always chooses the option at A." in detail
     assert "Chosen, of 4 1 1 1 1" in detail
     matrix = re.search(r'<table class="matrix">.*?</table>', client.get(page).text, re.DOTALL)[0]
     assert matrix.count('<td class="answer chosen') == 1

@@ -102,8 +102,8 @@ def _answers_have_no_place(recipe: Recipe, content: BenchmarkFile) -> None:
     if content.only_place is not None:
         raise IngestError(
             f"{recipe.repository}: the right option is number {content.only_place + 1} in all {len(content.questions)} "
-            "questions, so a model that always names that place would be right; draw an order for each with "
-            "--shuffle-options SEED (shuffle_seed in a recipe), or check which column says what is right"
+            "questions, so a model that always chooses that position would be right. Draw an order for each with "
+            "--shuffle-options SEED (shuffle_seed in a recipe), or check which column holds the key"
         )
 
 
