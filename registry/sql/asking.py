@@ -20,6 +20,7 @@ from typing import Any, Final
 from sqlalchemy import Engine
 
 from registry.errors import DatabaseError, QueryRefusedError
+from registry.logs import log
 from registry.schema.audiences import Audience
 from registry.settings import Settings
 from registry.sql.files import Files, Listed
@@ -250,7 +251,8 @@ class Queries:
     def _error(self, answer: dict[str, Any]) -> DatabaseError | QueryRefusedError:
         kind, reason = answer["kind"], answer.get("error", "")
         if kind == "set-up":
-            return NotReadyError(f"the files for queries cannot be read ({reason}); remove {self.files.folder}")
+            log.error("the files for SQL queries cannot be read (%s); remove %s", reason, self.files.folder)
+            return NotReadyError("the files that queries read cannot be opened; ask whoever runs this board")
         if kind == "cancelled":
             return QueryRefusedError("the query was cancelled")
         if kind == "time":

@@ -36,6 +36,7 @@ from registry.logs import log
 from registry.results.readable import readable
 from registry.schema.audiences import Audience, audience_engine
 from registry.settings import Settings
+from registry.sql.process import SCHEME
 from registry.sql.relations import (
     OF_EVALUATION,
     QUESTIONS,
@@ -281,12 +282,12 @@ class Files:
             for name in (*TABLES, *small_views()):
                 path = folder / f"{name}.parquet"
                 self._save(session, query_of(name), path, schema_of(name, of_evaluation=False))
-                others[name] = str(path)
+                others[name] = _name(path)
         if before is not None and self._is_same(Path("views") / before.folder, folder):
             # Processes that have opened it may go on.
             shutil.rmtree(self.folder / folder)
             folder = Path("views") / before.folder
-            others = {name: str(folder / f"{name}.parquet") for name in others}
+            others = {name: _name(folder / f"{name}.parquet") for name in others}
         places = self._places(audience)
         there = {
             number: found
@@ -295,14 +296,14 @@ class Files:
         }
         of_evaluations: dict[str, list[str]] = defaultdict(list)
         for name in (*OF_EVALUATION, QUESTIONS):
-            of_evaluations[name] = [str(found[name]) for found in there.values()]
+            of_evaluations[name] = [_name(found[name]) for found in there.values()]
             if not there:
                 # One without rows, so that each relation has its columns. Never beside others: DuckDB reckons with as
                 # many rows in each file as the first has, and would begin each join with the predictions.
                 nothing = folder / "evaluation_id=0" / f"{name}.parquet"
                 (self.folder / nothing).parent.mkdir(parents=True, exist_ok=True)
                 pq.write_table(schema_of(name, of_evaluation=True).empty_table(), self.folder / nothing)
-                of_evaluations[name] = [str(nothing)]
+                of_evaluations[name] = [_name(nothing)]
         files = [*others.values(), *(path for paths in of_evaluations.values() for path in paths)]
         document = {
             "key": hashlib.sha256("\n".join(files).encode()).hexdigest(),
@@ -330,6 +331,11 @@ def written(order: Mapping[str, Any]) -> None:
     engine = get_engine(order["url"])
     settings = Settings(database_url=order["url"], home=Path(order["home"]))
     Files(engine, settings).write(order["audience"])
+
+
+def _name(path: Path) -> str:
+    """What a query's process knows a file by."""
+    return f"{SCHEME}://{path}"
 
 
 def _seen(session: Session) -> dict[str, list[int]]:

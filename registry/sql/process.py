@@ -1,8 +1,9 @@
 """The process that answers untrusted queries. It is started by its path, and imports none of our code.
 
-DuckDB in memory, over the files that one audience may read, with external access switched off: the process holds
-nothing that its audience may not see, so nothing in a query's text has to be understood. Its limits are the address
-space, DuckDB's own memory limit, a watchdog that interrupts a query, and its parent, which kills it.
+DuckDB in memory, over the files that one audience may read, with external access and the local file system switched
+off: the process holds nothing that its audience may not see, so nothing in a query's text has to be understood. It
+reads the files by `Sealed`, since DuckDB would tell the whole path of a local one in its settings. Its limits are the
+address space, DuckDB's own memory limit, a watchdog that interrupts a query, and its parent, which kills it.
 
 stdin and stdout: one JSON document a line. The first line opens the files (`Opening`); it is answered by `{}` or by an
 error. Each further line is a query (`Question`), answered by `columns`, `types`, `rows`, `truncated`, `cut_cells` and
@@ -16,10 +17,13 @@ import sys
 import threading
 import time
 from collections.abc import Iterable, Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from datetime import time as clock
 from decimal import Decimal
-from typing import Any, Final, TypedDict
+from importlib import import_module
+from pathlib import Path
+from types import SimpleNamespace
+from typing import IO, Any, Final, TypedDict
 
 ADDRESS_SPACE_BYTES: Final = 3 * 2**29
 """What the process may map, files and libraries included."""
@@ -27,12 +31,14 @@ MEMORY_BYTES: Final = 448 * 2**20
 """What it may hold: DuckDB's own limit knows nothing of the values that Python makes of rows."""
 DUCKDB_BYTES: Final = 256 * 2**20
 """What DuckDB may hold; nothing is spilled to files."""
+SCHEME: Final = "sealed"
+"""Of the names that DuckDB knows the files by: `sealed://` and the path below the working folder."""
 BATCH: Final = 100
 MOST_COLUMNS: Final = 1000
 
 
 class Opening(TypedDict):
-    """The files of an audience, by paths below the working folder, and the statements that name them."""
+    """The files of an audience, by their names (`SCHEME`), and the statements that name them."""
 
     files: list[str]
     statements: list[str]
@@ -46,6 +52,22 @@ class Question(TypedDict):
     seconds: float
     size: int  # bytes of all cells, as JSON
     cell: int  # characters of one cell
+
+
+class Utc(tzinfo):
+    """The only zone here, as DuckDB wants it of pytz for every time with a zone."""
+
+    def tzname(self, _moment: datetime | None) -> str:  # noqa: D102 - as all of `tzinfo`
+        return "UTC"
+
+    def utcoffset(self, _moment: datetime | None) -> timedelta:  # noqa: D102
+        return timedelta(0)
+
+    dst = utcoffset
+
+    def localize(self, moment: datetime) -> datetime:
+        """A time that has no zone yet, in this one."""
+        return moment.replace(tzinfo=self)
 
 
 class RefusedError(Exception):
@@ -132,6 +154,27 @@ def plain(value: Any) -> Any:
 def opened(opening: Opening) -> Any:
     """A connection that can read these files and reach nothing else."""
     import duckdb
+    from fsspec import AbstractFileSystem
+
+    class Sealed(AbstractFileSystem):  # type: ignore[misc] # it has no types
+        """The files below the working folder, which never change. DuckDB asks for none but those listed."""
+
+        protocol, cachable = SCHEME, False
+
+        def open(self, path: str, mode: str = "rb", **_: Any) -> IO[bytes]:
+            if mode != "rb":
+                raise PermissionError("files are only read here")
+            return Path(path.removeprefix(f"{SCHEME}://")).open("rb", buffering=0)
+
+        def info(self, path: str, **_: Any) -> dict[str, Any]:
+            size = Path(path.removeprefix(f"{SCHEME}://")).stat().st_size
+            return {"name": path, "size": size, "type": "file"}
+
+        def modified(self, _path: str) -> datetime:
+            return datetime.fromtimestamp(0, UTC)
+
+        def glob(self, path: str, **_: Any) -> list[str]:
+            return [path]
 
     limits: dict[str, str | bool | int | float | list[str]] = {
         "threads": 1,
@@ -146,10 +189,12 @@ def opened(opening: Opening) -> Any:
         "enable_external_file_cache": False,  # it holds nothing of local files, and looks at each
     }
     connection = duckdb.connect(":memory:", config=limits)
+    connection.register_filesystem(Sealed())
     try:
         connection.execute("SET TimeZone = 'UTC'")
         connection.execute("SET allowed_paths = ?", [opening["files"]])
         connection.execute("SET enable_external_access = false")
+        connection.execute("SET disabled_filesystems = 'LocalFileSystem'")
         for statement in opening["statements"]:
             connection.execute(statement)
         connection.execute("SET lock_configuration = true")
@@ -195,7 +240,8 @@ def ask(connection: Any, question: Question) -> Answer:
 
 def said(error: Exception) -> str:
     """An error of DuckDB without its kind: what is wrong, names that are similar, and the line with the place."""
-    text = str(error).strip()
+    # What Python says has paths in it.
+    text = str(error).partition("\nTraceback")[0].strip()
     first, _, rest = text.partition("\n")
     return f"{first.partition(': ')[2] or first}\n{rest}".strip()[:2000] or "the query cannot be answered"
 
@@ -216,9 +262,9 @@ def main() -> None:
     ):
         resource.setrlimit(what, (limit, limit))
     os.nice(5)
-    import duckdb  # before anybody waits for it
-
-    del duckdb
+    sys.modules["pytz"] = SimpleNamespace(timezone=lambda _name: Utc())  # type: ignore[assignment]
+    for slow in ("duckdb", "fsspec"):  # before anybody waits for them
+        import_module(slow)
     connection = None
     for line in sys.stdin.buffer:
         document = json.loads(line)  # noqa: TID251 - our own process's

@@ -25,6 +25,7 @@ from registry.db import Digest, DoubleArray, JsonDocument, SmallIntArray, UtcDat
 from registry.results.selectables import view_of
 from registry.schema.documented import columns_of, documented_views
 from registry.schema.views import VIEWS, view_sql
+from registry.sql.process import SCHEME
 from registry.tables import (
     Evaluation,
     EvaluationQuestion,
@@ -174,6 +175,7 @@ def _array(values: Iterable[Any], kind: pa.DataType) -> pa.Array:
 def shape() -> str:
     """A digest of all that decides how files are made and read: those of another shape are not read."""
     parts = [
+        SCHEME,
         *(f"{name} {schema_of(name, of_evaluation=True)}" for name in (*OF_EVALUATION, QUESTIONS)),
         *(f"{name} {schema_of(name, of_evaluation=False)}" for name in (*small_views(), *TABLES)),
         *(view_sql(name, "postgresql") for name in COMPUTED),

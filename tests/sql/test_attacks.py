@@ -46,7 +46,8 @@ def filled(sql: str, asked: Asked) -> str:
 
 @pytest.mark.parametrize("audience", ["public", pytest.param("members", marks=pytest.mark.long)])
 def test_no_query_tells_what_its_audience_may_not_see(asked: Asked, audience: Audience) -> None:
-    unseen = ["secret 1", "secret1", "their password", "root:", "daemon:", "HOME="]
+    ours = [str(asked.settings.home), str(Path(process.__file__).parent), "Traceback"]
+    unseen = ["secret 1", "secret1", "their password", "root:", "daemon:", "HOME=", *ours]
     if audience == "public":
         unseen += ["club 1", "club1"]
     for name, sql in STEAL.items():
@@ -69,7 +70,7 @@ def test_nothing_but_one_select_is_run(asked: Asked, name: str) -> None:
 def test_a_file_that_exists_is_refused_like_one_that_does_not(sqlite_asked: Asked) -> None:
     def said(path: str) -> str:
         with pytest.raises(QueryRefusedError) as refused:
-            run_query(sqlite_asked.settings, "public", f"SELECT * FROM read_parquet('{path}')")
+            run_query(sqlite_asked.settings, "public", f"SELECT * FROM read_parquet('sealed://{path}')")
         return str(refused.value).split("\n", maxsplit=1)[0].replace(path, "PATH")
 
     there = filled("{hidden_file}", sqlite_asked)

@@ -89,6 +89,7 @@ HONEST = {
     """,
     "a median": "SELECT median(average_accuracy), quantile_cont(average_accuracy, [0.05, 0.95]) FROM question_metrics",
     "times": "SELECT date_trunc('day', sealed_at), year(sealed_at), sealed_at + INTERVAL 1 DAY, current_date FROM leaderboard",
+    "times with a zone": "SELECT now(), [now()] FROM leaderboard WHERE sealed_at < now()",
     "a digest": "SELECT prompt_digest FROM prediction_detail",
     "JSON": "SELECT engine_fingerprint->>'engine' FROM evaluation_provenance",
     "correlation": "SELECT corr(accuracy, worst_accuracy), stddev_samp(accuracy) FROM leaderboard",
