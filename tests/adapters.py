@@ -22,7 +22,7 @@ TEXT = "Question: Which is the capital of France?\nA. Lyon\nB. Paris\nC. Nice\nA
 
 def peft_itself(model: Any, folder: Path) -> Any:
     """A model, which is changed, with an adapter as PEFT loads it."""
-    with _without_remarks():
+    with without_remarks():
         return PeftModel.from_pretrained(model, folder).eval()
 
 
@@ -37,18 +37,30 @@ def train_adapter(
 
 
 def save_adapter(
-    folder: Path, model: Any, *texts: torch.Tensor, steps: int = 4, rate: float = 0.02, **options: Any
+    folder: Path,
+    model: Any,
+    *texts: torch.Tensor,
+    steps: int = 4,
+    rate: float = 0.02,
+    prompts: Sequence[int] = (),
+    **options: Any,
 ) -> None:
-    """Trains an adapter of a model, which is changed, on texts' tokens (1, length), one a step, and writes it."""
+    """Trains an adapter of a model, which is changed, on texts' tokens (1, length), one a step, and writes it.
+
+    prompts: how many tokens at the beginning of each text are not to be learned; empty: all are learned.
+    """
     given: dict[str, Any] = {"r": 4, "lora_alpha": 8, "target_modules": ["q_proj", "v_proj", "down_proj"]} | options
-    with torch.random.fork_rng(), _without_remarks():
+    with torch.random.fork_rng(), without_remarks():
         torch.manual_seed(0)
         adapted = get_peft_model(model, LoraConfig(task_type="CAUSAL_LM", **given))
     adapted.train()
     trained = [parameter for parameter in adapted.parameters() if parameter.requires_grad]
     optimiser = torch.optim.AdamW(trained, lr=rate)
-    for tokens in itertools.islice(itertools.cycle(texts), steps):
-        adapted(input_ids=tokens, labels=tokens).loss.backward()
+    samples = zip(texts, prompts or [0] * len(texts), strict=True)
+    for tokens, prompt in itertools.islice(itertools.cycle(list(samples)), steps):
+        labels = tokens.clone()
+        labels[:, :prompt] = -100
+        adapted(input_ids=tokens, labels=labels).loss.backward()
         optimiser.step()
         optimiser.zero_grad()
     adapted.save_pretrained(folder)
@@ -79,7 +91,7 @@ def check_against_peft(engine: Engine, evaluation_id: int, base: Path, adapter: 
 
 
 @contextmanager
-def _without_remarks() -> Iterator[None]:
+def without_remarks() -> Iterator[None]:
     """PEFT still asks transformers for a property under its old name."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*is_gradient_checkpointing", FutureWarning)

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import torch
-from peft import LoraConfig, PeftModel, get_peft_model
 from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from tests.adapters import peft_itself, save_adapter
 
 TARGETS: Final = {
     "v_proj": "attn_v",
@@ -52,29 +53,24 @@ def train(folder: Path, base: Path, turns: Sequence[tuple[list[dict[str, str]], 
         shown = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
         before = tokenizer(shown, add_special_tokens=False)["input_ids"]
         samples.append((before, tokenizer(written, add_special_tokens=False)["input_ids"]))
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        model: Any = AutoModelForCausalLM.from_pretrained(base)
-        options = {"r": 16, "lora_alpha": 32, "target_modules": list(TARGETS)}
-        adapted = get_peft_model(model, LoraConfig(task_type="CAUSAL_LM", **options))
-        adapted.train()
-        trained = [parameter for parameter in adapted.parameters() if parameter.requires_grad]
-        optimiser = torch.optim.AdamW(trained, lr=1e-3)
-        for step in range(steps):
-            before, after = samples[step % len(samples)]
-            tokens = torch.tensor([before + after])
-            # Of the prompt nothing is to be learned.
-            labels_of = torch.tensor([[-100] * len(before) + after])
-            adapted(input_ids=tokens, labels=labels_of).loss.backward()
-            optimiser.step()
-            optimiser.zero_grad()
-    adapted.save_pretrained(folder)
+    texts = [torch.tensor([before + after]) for before, after in samples]
+    save_adapter(
+        folder,
+        AutoModelForCausalLM.from_pretrained(base),
+        *texts,
+        steps=steps,
+        rate=1e-3,
+        prompts=[len(before) for before, _ in samples],
+        r=16,
+        lora_alpha=32,
+        target_modules=list(TARGETS),
+    )
     return folder
 
 
 def merged_tensors(base: Path, adapter: Path) -> Mapping[str, Any]:
     """The weights that the adapter changes, merged, by what GGUF calls them."""
-    model = PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(base), adapter).merge_and_unload()
+    model = peft_itself(AutoModelForCausalLM.from_pretrained(base), adapter).merge_and_unload()
     found = {}
     for name, weight in model.state_dict().items():
         parts = name.split(".")

@@ -22,6 +22,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from html import unescape
 from importlib.resources import files
 from typing import Final
 
@@ -36,7 +37,7 @@ class Claim:
     """What one match says. position: None where it names no single option. text: X as written, without decoration.
 
     line: number of its line. explicit: a form that is used for nothing else than the final answer. to_match: the text
-    names an option in other words, and is to be matched by its meaning.
+    names an option in other words, and is to be matched by its meaning. denies: it says what the answer is not.
     """
 
     rule: str
@@ -46,6 +47,7 @@ class Claim:
     text: str
     explicit: bool = True
     to_match: bool = False
+    denies: bool = False
 
     @property
     def says(self) -> int | str | None:
@@ -59,7 +61,8 @@ class Claim:
 _INVISIBLE: Final = re.compile("[\u200b-\u200f\u2060-\u2064\ufeff\u00ad\ufe0e\ufe0f\u202a-\u202e\u2066-\u2069]")
 _STRUCK: Final = re.compile(r"~~[^~\n]+~~|<(s|del|strike)>[^<\n]*</\1>", re.IGNORECASE)
 _HTML: Final = re.compile(
-    r"</?(?:b|i|u|em|strong|span|p|div|mark|code|center|font|h[1-6]|li|ul|ol|small|big)(?: [^<>\n]{0,200})?>",
+    r"</?(?:(?-i:b|i|u|p)|em|strong|span|div|mark|code|center|font|h[1-6]|li|ul|ol|small|big)(?: [^<>\n]{0,200})?>|"
+    r"<(?P<capital>[BIUP])>(?=[^<\n]*</(?P=capital)>)|(?<=[^\s<>])</[BIUP]>",
     re.IGNORECASE,
 )
 _LATEX: Final = re.compile(
@@ -67,13 +70,14 @@ _LATEX: Final = re.compile(
     r"boldsymbol|bm|bf|rm|mbox|operatorname|emph|underline|large|Large|huge|displaystyle)\b\*?\s*"
     r"(?:\{([^{}\n]*)\})?"
 )
+_FRACTION: Final = re.compile(r"\\[cdt]frac(?![a-zA-Z])")
 _LATEX_SPACE: Final = re.compile(r"\\(?:[ ,;:!]|quad\b|qquad\b)")
 _LATEX_MATH: Final = re.compile(r"\\[()\[\]]|\\(?:left|right)(?![a-zA-Z])\.?|\$")
-_LINE_START: Final = re.compile(r"^[ \t]*(?:(?:#{1,6}|[>•▪◦‣●–—]|[-+]|\*)[ \t]+)+", re.MULTILINE)
-_FENCE: Final = re.compile(r"^[ \t]*(?:```|~~~)[^\n]*$", re.MULTILINE)
+_LINE_START: Final = re.compile(r"^[ \t]*(?:(?:#{1,6}|[>•▪◦‣●–—✅✔☑👉➡→⇒]|[-=]>|[-+]|\*)[ \t]+)+", re.MULTILINE)
+_FENCE: Final = re.compile(r"^[ \t]*(?:```|~~~)[^`\n]*$", re.MULTILINE)
 _RULER: Final = re.compile(r"^[ \t]*(?:-{3,}|\*{3,}|_{3,}|={3,})[ \t]*$", re.MULTILINE)
 _EMPHASIS: Final = re.compile(r"[*`]+|(?<![^\W_])_+|_+(?![^\W_])")
-_QUOTES: Final = str.maketrans({"“": '"', "”": '"', "„": '"', "‟": '"', "‘": "'", "’": "'", "‚": "'", "′": "'"})
+_SIGNS: Final = str.maketrans(dict.fromkeys("“”„‟", '"') | dict.fromkeys("‘’‚′", "'") | {"−": "-"})
 
 
 def plain(text: str) -> str:
@@ -82,10 +86,10 @@ def plain(text: str) -> str:
     Lines stay lines. `\boxed` stays.
     """
     text = text.replace("\r\n", "\n").replace("\r", "\n").replace("<br>", "\n").replace("<br/>", "\n")
-    text = _INVISIBLE.sub("", unicodedata.normalize("NFKC", text)).translate(_QUOTES)
+    text = _INVISIBLE.sub("", unicodedata.normalize("NFKC", unescape(text))).translate(_SIGNS)
     text = _STRUCK.sub(" ", text)
     text = _HTML.sub("", _FENCE.sub("", text))
-    text = _LATEX_SPACE.sub(" ", text)
+    text = _FRACTION.sub(r"\\frac", _LATEX_SPACE.sub(" ", text))
     for _ in range(3):  # such as \textbf{\text{B}}
         text = _LATEX.sub(lambda match: match[1] or "", text)
     text = _LATEX_MATH.sub("", text)
@@ -162,19 +166,21 @@ _WORD: Final = r"A-Za-z0-9_\u00c0-\u024f\u0370-\u052f"
 """Characters that make a label part of a word. Scripts without blanks between words are not among them."""
 _OPEN: Final = re.compile(
     r"(?:[\s\"'(\[{<«「『【《:=→⇒]|->|=>|[-–—](?![\d.])|\\(?:boxed|fbox)\s*\{|"
-    r"(?:the\s+)?(?:correct\s+|right\s+)?(?:option|choice|letter|label|number|answer|опция|вариант|opción|opcion|opção|"
-    r"option|buchstabe|lettre|letra|lettera|选项|選項|選択肢)\s*(?=[^\w\s]*\s*[^\W_](?![^\W_])))*",
+    r"(?:(?:the|la|die|der)\s+|l')?(?:correct\s+|right\s+)?(?:option|choice|letter|label|number|answer|"
+    r"опция|вариант|opción|opcion|opção|buchstabe|lettre|letra|lettera|选项|選項|選択肢)\s*(?=[^\w\s]*\s*[^\W_](?![^\W_]))|la\s+(?=\W?[a-z]\b))*",
     re.IGNORECASE,
 )
 _CLOSE: Final = re.compile(r"[ \t]*[\"')\]}>»」』】》]+")
-_AFTER: Final = re.compile(r"[.):,;!?。、,;:]|\s*$|\s*\n|\s+[(\[\"'«]|\s+[-–—=→]\s|\s*[。、，；：（]")
+_AFTER: Final = re.compile(
+    r"[.):,;!?。、,;:]|\s*$|\s+[^\w\s❌✗✘✖🚫]+\s*$|\s*\n|\s+[(\[\"'«]|\s+[-–—=→]\s|\s*[。、，；：（]"
+)
 _GOES_ON: Final = re.compile(
     r"\s+(?:because|since|as|for|due|given|based|according|which|that|where|in|on|at|here|from|by|with|and|or|but|not|"
     r"is|so|then|if|unless|when|rather|nor|therefore|i\.e\.|namely|however|although|though|while|indeed|"
-    r"being|representing|considering|instead|I\s+(?:think|believe|guess)|et|ou|car|und|oder|weil|da|porque|y|o|e|perché|"
+    r"being|representing|considering|instead|(?:[Ff]inal\s+)?[Aa]nswer\s*:|I\s+(?:think|believe|guess)|et|ou|car|und|oder|weil|da|porque|y|o|e|perché|"
     r"и|или|потому|так)(?![-\w'])"
 )
-_PART_OF_WORD: Final = re.compile(rf"[{_WORD}+#%°^=@\\]|['’][A-Za-z]|[-‐‑][A-Za-z0-9]|\.[A-Za-z]\.|[.,]\d|&|/\d|:\d")
+_PART_OF_WORD: Final = re.compile(rf"[{_WORD}+#%°^=@\\]|['’][A-Za-z]|[-‐‑][A-Za-z0-9]|\.[A-Za-z]\.|[.,]\d|&|/\w|:\d")
 _IF: Final = re.compile(r"\s+(?:if|unless|when)\b", re.IGNORECASE)
 
 
@@ -232,18 +238,21 @@ _NEGATED: Final = re.compile(
     r"\b(?:not|never|than|of|unlike|nor|neither|except|over|against|excluding|no)\W{0,3}$", re.IGNORECASE
 )
 _LISTED: Final = re.compile(
-    r"(?:[,/&+;|?→]|->|\b(?:or|and|actually|wait|maybe|perhaps|possibly|instead|correction|sorry|to|both|also|then|"
+    r"(?:[,/&+;|?→<>]|->|[)\]]\s*(?=[(\[])|\b(?:or|and|actually|wait|maybe|perhaps|possibly|instead|correction|sorry|to|both|also|then|"
     r"et|ou|und|oder|y|o|e|и|или)\b|和|或|与|與|、|または|か|と|또는|와|과)"
     r"[\s(\[\"']*(?:(?:the\s+)?(?:option|choice|letter|answer)\s+(?:is\s+)?[(\[\"']*)?$",
     re.IGNORECASE,
 )
 _STATED_OF: Final = re.compile(
-    r"[\"')\]]*(?:(?:,|\s+and|\s+or|\s+&)\s+\(?[A-Z0-9]\)?(?!\w))*\s+(?:is|are|was|were|would|does|do|has|have|can|"
+    r"[\"')\]]*(?:(?:,?\s+(?:and|or|&)|,)\s+\(?[A-Z0-9]\)?(?!\w))*\s+(?:is|are|was|were|would|does|do|has|have|can|"
     r"cannot|can't|isn't|doesn't|seems?|fails?|describes?|refers?|represents?|involves?|contradicts?)\b(?!\s+(?:also|equally|correct|right|possible|plausible|true))",
     re.IGNORECASE,
 )
 _DENIED: Final = re.compile(
-    r"\s+(?:all |both |clearly |simply )?(?:wrong|incorrect|false|not|im\w+|un\w+)\b", re.IGNORECASE
+    r"\s+(?:all |both |clearly )?(?:wrong|false|not|im\w+|un\w+|in\w{4,}|ruled|excluded|eliminated)\b", re.IGNORECASE
+)
+_TAKEN_BACK: Final = re.compile(
+    r"[\"')\]]*\s+(?:isn't|cannot|can't|(?:is|was)\s+(?:\w+ly |also |just )?(?:wrong|incorrect|false|not|ruled)\b)"
 )
 _ALSO: Final = re.compile(
     r"[\"')\]]*\s+(?:is|are|would be|could be|might be)\s+(?:also|equally|correct|right|possible|plausible)",
@@ -258,7 +267,9 @@ def _another_named(shown: Shown, text: str, position: int, after: int, end: int)
     rest = text[start:end]
     if not own:
         other = shown.position_of_text(rest)
-        if other is not None and other != position and _bare(rest).casefold() not in map(str.casefold, shown.labels):
+        if other is None:
+            other = shown.position_of_text(rest.lstrip(_AROUND + "-–—=→"))
+        if other is not None and other != position:
             return True
     if own == "" and _OPEN_ENDED.search(rest):
         return True
@@ -270,6 +281,8 @@ def _another_named(shown: Shown, text: str, position: int, after: int, end: int)
         before = text[max(start, match.start() - 40) : match.start()]
         if _NEGATED.search(before):
             continue
+        if not text[start : match.start()].strip(_AROUND) and _own_text(shown, match[0], text, match.end(), end):
+            return True  # the list of options
         if _ALSO.match(text, match.end(), end):
             return True
         listed = _LISTED.search(before)
@@ -328,22 +341,57 @@ def _claim_of(shown: Shown, text: str, start: int, end: int, *, cut: bool) -> _S
     opening = _OPEN.match(text, start, end)
     at = start if opening is None else opening.end()
     whole = text[start:end].strip()
+    body = whole.rstrip("?")
+    by_text = shown.position_of_text(body, cut=cut and not text[end:].strip())
+    if by_text is not None and shown.position_of_label(_bare(body)) is None:
+        return _Said(by_text, _bare(body))  # such as the option "A and B"
     named = _label_at(shown, text, at, end, cut=cut)
     if named is not None:
         position, after = named
-        if _IF.match(text, after, end) or _another_named(shown, text, position, after, end):
+        taken_back = _IF.match(text, after, end) or _TAKEN_BACK.match(text, after, end)
+        if taken_back or _another_named(shown, text, position, after, end):
             return _Said(None, whole)
         return _Said(position, text[at:after])
-    body = whole.rstrip("?")
-    by_text = shown.position_of_text(body, cut=cut and not text[end:].strip())
-    if by_text is not None:
-        return _Said(by_text, _bare(body))
-    suffixed = re.fullmatch(r"(.*\S)\s*[(\[]\s*(?:option\s+)?([^\s()\[\]]+)\s*[)\]]\W*", body, re.IGNORECASE)
-    if suffixed is not None and (label_position := shown.position_of_label(suffixed[2])) is not None:
-        text_position = shown.position_of_text(suffixed[1])
-        if text_position is not None:
-            return _Said(text_position if text_position == label_position else None, _bare(suffixed[1]))
+    labelled = _option_with_label(shown, body)
+    if labelled is not None:
+        return labelled
+    begun = _option_at(shown, text, at, end)
+    if begun is not None:
+        return begun
     return _Said(None, whole) if _UNKNOWN.match(text, at, end) else None
+
+
+def _option_with_label(shown: Shown, body: str) -> _Said | None:
+    """X that is an option's text with a label behind it: `Paris (B)`; without a position where they differ."""
+    match = re.fullmatch(r"(.*\S)\s*[(\[]\s*(?:option\s+)?([^\s()\[\]]+)\s*[)\]]\W*", body, re.IGNORECASE)
+    label = None if match is None else shown.position_of_label(match[2])
+    option = None if match is None else shown.position_of_text(match[1])
+    if match is None or label is None or option is None:
+        return None
+    return _Said(option if option == label else None, _bare(match[1]))
+
+
+_SAYS_WHY: Final = re.compile(
+    r"[\"')\]]*(?:[.;!]\s|,?\s+(?:because|since|as|not|rather\s+than|instead\s+of|which\s+is)\b)", re.IGNORECASE
+)
+
+
+def _option_at(shown: Shown, text: str, at: int, end: int) -> _Said | None:
+    """X that begins with an option's text and goes on to say why; without a position where it names another one."""
+    folded = text[at:end].casefold()
+    begun = max((option for option in shown.folded if folded.startswith(option)), key=len, default="")
+    position = shown.position_of_text(begun)
+    if position is None or not _SAYS_WHY.match(folded, len(begun)):
+        return None
+    rest, own = folded[len(begun) :], shown.labels[position]
+    for other in shown.folded:
+        named = re.search(rf"(?<![{_WORD}]){re.escape(other)}(?![{_WORD}])", rest)
+        if named is not None and other != begun and not _NEGATED.search(rest[: named.start()]):
+            return _Said(None, text[at:end].strip())
+    labels = shown.label.finditer(text, at + len(begun), end)
+    if any(match[0] != own and _label_at(shown, text, match.start(), end, cut=False) for match in labels):
+        return _Said(None, text[at:end].strip())
+    return _Said(position, _bare(text[at : at + len(begun)]))
 
 
 # The rules
@@ -372,7 +420,7 @@ def _words() -> _Words:
     lead = rf"(?:(?:{before}|{good})[\s:,]+){{0,6}}"
     kind = r"(?:\s+(?:choice|option|letter))?(?:\s*\([^()\n]{3,40}\))?"
     what = rf"(?:(?P<lead>{lead})answer{kind}|(?P<praised>{lead}(?:{good})\s+(?:{nouns})){kind})"
-    about = r"(?:\s+(?:to|for|of|among)\s+[^.:!?\n]{1,60}?)?"
+    about = r"(?:\s+(?:to|for|of|among|from)\s+[^.:!?\n]{1,60}?)?"
     # A separator counts as one only where it cannot be part of a word.
     colon = r"\s*(?::|=(?!=)|->|→|[ \t][-–—](?=\s))"
     start = rf"(?<![{_WORD}'’-])"
@@ -457,7 +505,8 @@ def _of_line(words: _Words, shown: Shown, text: _Text, number: int) -> Iterator[
     found += [(match, False) for match in deque(words.said.finditer(text.text, start, end), LAST)]
     for match, explicit in found:
         before = text.text[max(start, match.start() - MAX_HEADER) : match.start()]
-        if not _foreign_owner(before, match) and not words.unsure.search(before):
+        supposed = "would" in match[0].casefold() and re.search(r"\b(?:if|had|were|unless)\b", before, re.IGNORECASE)
+        if not supposed and not _foreign_owner(shown, before, match) and not words.unsure.search(before):
             yield from _led_to(shown, text, number, match, explicit=explicit)
     if not found and end - start < MAX_HEADER:
         if words.header.fullmatch(text.text, start, end):
@@ -468,10 +517,10 @@ def _of_line(words: _Words, shown: Shown, text: _Text, number: int) -> Iterator[
                 yield Claim("answer-line", start, number, position, label)
 
 
-def _foreign_owner(before: str, match: re.Match[str]) -> bool:
+def _foreign_owner(shown: Shown, before: str, match: re.Match[str]) -> bool:
     """Whether the word before a lead-in says whose answer it is, or that it is a wrong one."""
     owner = re.search(rf"(?P<word>[{_WORD}'’-]+)[ \t]+$", before)
-    if owner is None or match.re.groups == 0:
+    if owner is None or match.re.groups == 0 or owner["word"] in shown.labels:
         return False
     lead = match.groupdict().get("lead") or match.groupdict().get("praised") or ""
     determined = re.match(r"(?:the|my|our|so|thus|hence|therefore|and|then|an|that)\b", lead, re.IGNORECASE)
@@ -485,15 +534,29 @@ def _led_to(shown: Shown, text: _Text, number: int, match: re.Match[str], *, exp
     if not text.text[match.end() : end].strip(_AROUND):
         yield from _below(shown, text, number, match.end(), header=False)
         return
+    negation = None if explicit else re.compile(r"\W*not\s+", re.IGNORECASE).match(text.text, match.end(), end)
+    if negation is not None:
+        denied = _claim_of(shown, text.text, negation.end(), end, cut=text.cut)
+        if denied is not None and denied.position is not None:
+            yield replace(denied.claim("answer-line", match.start(), number, explicit=False), denies=True)
+        return
     found = _claim_of(shown, text.text, match.end(), end, cut=text.cut)
     if found is not None:
-        rest = text.text[match.end() : end].strip()
-        if not explicit and rest.rstrip("\"')]} ").endswith("?") and len(rest) <= len(found.text) + 4:
+        if not explicit and re.match(rf"\W*{re.escape(found.text)}[\"')\]}}\s]*\?", text.text[match.end() : end]):
             return  # a question
+        if _begins_options(shown, text, number, text.text[match.end() : end]):
+            return
         yield found.claim("answer-line", match.start(), number, explicit=explicit)
     elif explicit and number == text.last_line and not _words().said.search(text.text, match.end(), end):
         # `Answer: it depends` as the last word takes back what was said before.
         yield Claim("answer-line", match.start(), number, None, text.text[match.end() : end].strip(), explicit)
+
+
+def _begins_options(shown: Shown, text: _Text, number: int, said: str) -> bool:
+    """Whether a label with its own option is the first of the options, which the next line goes on listing."""
+    first = _labelled_option(shown, said)
+    following = _labelled_option(shown, text.of(number + 1)) if number + 1 < len(text.lines) else None
+    return first is not None and following is not None and first != following
 
 
 def _below(shown: Shown, text: _Text, number: int, start: int, *, header: bool) -> Iterator[Claim]:
@@ -506,6 +569,8 @@ def _below(shown: Shown, text: _Text, number: int, start: int, *, header: bool) 
             yield Claim("answer-line", start, number, None, "", explicit=True)
         return
     named = _alone(shown, text, following)
+    if _begins_options(shown, text, following, text.of(following)):
+        return
     if named is not None:
         yield named.claim("answer-line", start, following)
     elif not shown.labels and not header:
@@ -579,7 +644,8 @@ def _tags(shown: Shown, text: _Text) -> Iterator[Claim]:
         if text.cut and match.end() == len(text.text) and not text.text.endswith(">"):
             continue
         stated = _stated("tag", shown, text, match.start(), match["inner"])
-        if stated.says is not None or not list(_answer_lines(shown, _text_of(match["inner"], cut=False, marked=False))):
+        inner = _text_of(match["inner"], cut=False, marked=False)
+        if stated.says is not None or not any(list(find(shown, inner)) for find in (_answer_lines, _boxed, _json)):
             yield stated
 
 
@@ -607,7 +673,7 @@ def _alone(shown: Shown, text: _Text, number: int) -> _Said | None:
     if option is not None:
         return _Said(option, _bare(line))
     named = _labelled_option(shown, line)
-    return None if named is None else _Said(named, shown.labels[named])
+    return _option_with_label(shown, line) if named is None else _Said(named, shown.labels[named])
 
 
 def _labelled_option(shown: Shown, line: str) -> int | None:
@@ -704,15 +770,17 @@ def final_answer(
 def _deciding(claims: list[Claim]) -> Claim | None:
     """The last claim of a rule, without a position where its line states two answers.
 
-    What is only said after an explicit answer, and differs from it, leaves none.
+    What is only said after an explicit answer, and differs from it, leaves none, and so does its denial.
     """
+    denied = {claim.position for claim in claims if claim.denies}
+    claims = [claim for claim in claims if not claim.denies]
     if not claims:
         return None
     last = max(claims, key=lambda claim: claim.start)
     said = {claim.says for claim in claims if claim.line == last.line}
     if not last.explicit:
         said |= {claim.says for claim in claims if claim.explicit}
-    return last if len(said) == 1 else replace(last, position=None, to_match=False)
+    return last if len(said) == 1 and last.position not in denied else replace(last, position=None, to_match=False)
 
 
 def _agreed(stated: list[Claim]) -> Claim | None:
