@@ -10,17 +10,19 @@ from typing import Any, Final
 from sqlalchemy import Double, Integer, Select, Subquery, and_, case, cast, func, select, type_coerce
 from sqlalchemy.orm import Session, aliased
 
-from registry.results.readable import readable
+from registry.db import among
 from registry.results.selectables import (
     Row,
     adversarial_effects,
     evaluation_seconds,
     extraction_counts,
+    listed,
     option_probability,
     question_metrics,
     rows_of,
     run_accuracy,
 )
+from registry.results.stored import read
 from registry.tables import Prediction, Question, QuestionScore
 
 
@@ -35,7 +37,6 @@ def runs(session: Session, evaluation_ids: Sequence[int]) -> dict[int, list[Row]
     Of sealed evaluations, whose questions are all complete: there it equals the view `run_accuracy` in scope "all",
     which takes four times as long because it also serves the other scopes.
     """
-    readable(session, evaluation_ids)
     query: Select[*tuple[Any, ...]] = (
         select(
             Prediction.evaluation_id,
@@ -50,20 +51,19 @@ def runs(session: Session, evaluation_ids: Sequence[int]) -> dict[int, list[Row]
         .order_by(Prediction.evaluation_id, Prediction.variant)
     )
     found: dict[int, list[Row]] = {}
-    for row in rows_of(session, query):
+    for row in listed(read(session, evaluation_ids, query)):
         found.setdefault(row.pop("evaluation_id"), []).append(row | {"accuracy": row["correct"] / row["questions"]})
     return found
 
 
 def adversarial(session: Session, evaluation_id: int) -> list[Row]:
     """The view `adversarial_effects`: one row per inserted text, in the order of the variants."""
-    readable(session, [evaluation_id])
     query = (
         select(adversarial_effects)
         .where(adversarial_effects.c.evaluation_id == evaluation_id)
         .order_by(adversarial_effects.c.variant)
     )
-    return rows_of(session, query)
+    return listed(read(session, [evaluation_id], query))
 
 
 # Written answers
@@ -71,9 +71,8 @@ def adversarial(session: Session, evaluation_id: int) -> list[Row]:
 
 def written(session: Session, evaluation_id: int, rules: Sequence[str]) -> list[Row]:
     """The view `extraction_counts`: all rules in the order they are tried, `stated` if there were any, then `none`."""
-    readable(session, [evaluation_id])
     query = select(extraction_counts).where(extraction_counts.c.evaluation_id == evaluation_id)
-    counted = {row["extraction_rule"]: row for row in rows_of(session, query)}
+    counted = {row["extraction_rule"]: row for row in listed(read(session, [evaluation_id], query))}
     nothing = {"prompts": 0, "correct": 0}
     return (
         [{"extraction_rule": rule, **nothing, **counted.get(rule, {})} for rule in (*rules, "none")] if counted else []
@@ -88,12 +87,11 @@ def seconds(session: Session, evaluation_id: int) -> Row | None:
 
 def by_subject(session: Session, evaluation_id: int) -> list[Row]:
     """Accuracy of every run on every subject: `run`, `subject`, `accuracy`, `questions`."""
-    readable(session, [evaluation_id])
     c = run_accuracy.c
     query = select(c.variant.label("run"), c.scope, c.accuracy, c.questions).where(
         c.evaluation_id == evaluation_id, c.scope.like("subject:%")
     )
-    rows = rows_of(session, query.order_by(c.scope, c.variant))
+    rows = listed(read(session, [evaluation_id], query.order_by(c.scope, c.variant)))
     return [row | {"subject": row["scope"].partition(":")[2]} for row in rows]
 
 
@@ -153,10 +151,10 @@ def _by_position(evaluation_id: int) -> Subquery:
 
 
 def fails_at(session: Session, evaluation_id: int, position: int) -> Select[*tuple[Any, ...]]:
-    """Ids of the questions that fail only, and always, when the right option is at `position`."""
-    readable(session, [evaluation_id])
+    """Selects the questions that fail only, and always, when the right option is at `position`."""
     found = _by_position(evaluation_id)
-    return select(found.c.question_id).where(found.c.position == position, found.c.only_here)
+    failing = select(found.c.question_id).where(found.c.position == position, found.c.only_here)
+    return select(Question.id).where(among(Question.id, read(session, [evaluation_id], failing).scalars().all()))
 
 
 def positions(session: Session, evaluation_id: int) -> tuple[list[Row], Row]:
@@ -166,25 +164,20 @@ def positions(session: Session, evaluation_id: int) -> tuple[list[Row], Row]:
     prompts that chose it, `fails` questions that fail only there. In all: `prompts`, and `invalid` ones without a valid
     answer. Over variants that show the question with exactly its own options; empty where there are none.
     """
-    readable(session, [evaluation_id])
-    answered = rows_of(
-        session,
-        select(Prediction.chosen_position, func.count().label("prompts"))
+    answered = (
+        select(Prediction.chosen_position, func.count())
         .where(Prediction.evaluation_id == evaluation_id, Prediction.question_shown, Prediction.own_options)
-        .group_by(Prediction.chosen_position),
+        .group_by(Prediction.chosen_position)
     )
-    by_position = {row["chosen_position"]: row["prompts"] for row in answered}
+    by_position: dict[int | None, int] = dict(read(session, [evaluation_id], answered).all())
     found = _by_position(evaluation_id).c
-    stood = rows_of(
-        session,
-        select(
-            found.position,
-            cast(func.sum(found.prompts), Integer).label("right_here"),
-            cast(func.sum(found.correct), Integer).label("correct"),
-            func.count().filter(found.only_here).label("fails"),
-        ).group_by(found.position),
-    )
-    right = {row["position"]: row for row in stood}
+    stood = select(
+        found.position,
+        cast(func.sum(found.prompts), Integer).label("right_here"),
+        cast(func.sum(found.correct), Integer).label("correct"),
+        func.count().filter(found.only_here).label("fails"),
+    ).group_by(found.position)
+    right = {row["position"]: row for row in listed(read(session, [evaluation_id], stood))}
     nothing = {"right_here": 0, "correct": 0, "fails": 0}
     known = [position for position in (*by_position, *right) if position is not None]
     rows = [

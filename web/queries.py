@@ -34,15 +34,16 @@ from registry.queue.progress import ACTIVE, progress_of_several
 from registry.results.asked import ASKED
 from registry.results.computed import computed_metrics
 from registry.results.prompts import prompts_of
-from registry.results.readable import readable
 from registry.results.selectables import (
     Row,
     evaluation_metrics,
     evaluation_provenance,
+    listed,
     prediction_detail,
     question_metrics,
     rows_of,
 )
+from registry.results.stored import read
 from registry.results.texts import thought_of
 from registry.tables import (
     Benchmark,
@@ -394,20 +395,20 @@ def flipping_questions(session: Session, evaluation_id: int, *, limit: int) -> l
 
 def predictions(session: Session, evaluation_id: int, question_id: int) -> list[Row]:
     """The view `prediction_detail` for one question: one row per variant, by ordinal."""
-    readable(session, [evaluation_id], [question_id])
     c = prediction_detail.c
     query = select(prediction_detail).where(c.evaluation_id == evaluation_id, c.question_id == question_id)
-    return rows_of(session, query.order_by(c.variant))
+    return listed(read(session, [evaluation_id], query.order_by(c.variant), [question_id]))
 
 
 def thoughts(session: Session, evaluation_id: int, question_id: int) -> dict[int, str]:
-    """Variant to the thought that was kept before its answer; `predictions` was asked before."""
+    """Variant to the thought that was kept before its answer."""
     query = select(Generation.variant, Generation.thought).where(
         Generation.evaluation_id == evaluation_id,
         Generation.question_id == question_id,
         Generation.thought.is_not(None),
     )
-    return {row.variant: thought_of(row.thought) or "" for row in session.execute(query)}
+    found = read(session, [evaluation_id], query, [question_id])
+    return {row.variant: thought_of(row.thought) or "" for row in found}
 
 
 def predictions_after(session: Session, evaluation_id: int, after: tuple[int, int] | None, *, limit: int) -> list[Row]:
@@ -416,16 +417,12 @@ def predictions_after(session: Session, evaluation_id: int, after: tuple[int, in
     if after is not None:
         asked = asked.where(EvaluationQuestion.question_id >= after[0])
     # A question may have no prediction behind `after`, so one more than there are rows.
-    readable(
-        session,
-        [evaluation_id],
-        session.scalars(asked.order_by(EvaluationQuestion.question_id).limit(limit + 1)).all(),
-    )
+    ids = session.scalars(asked.order_by(EvaluationQuestion.question_id).limit(limit + 1)).all()
     c = prediction_detail.c
     query = select(prediction_detail).where(c.evaluation_id == evaluation_id)
     if after is not None:
         query = query.where(tuple_(c.question_id, c.variant) > tuple_(*after))
-    return rows_of(session, query.order_by(c.question_id, c.variant).limit(limit))
+    return listed(read(session, [evaluation_id], query.order_by(c.question_id, c.variant).limit(limit), ids))
 
 
 def asked_question(session: Session, evaluation_id: int, question_id: int) -> tuple[Row, int]:
@@ -515,24 +512,23 @@ def choices(
     Over the variants that show the question with exactly its own options. Beside it the evaluations whose archives
     cannot be read, with what is wrong.
     """
-    lost: dict[int, ArchiveError] = {}
-    try:
-        readable(session, evaluation_ids, [question_id])
-    except ArchiveError:
-        for evaluation_id in evaluation_ids:
-            try:
-                readable(session, [evaluation_id], [question_id])
-            except ArchiveError as error:
-                lost[evaluation_id] = error
-        # Together, since one that is read by itself may take the room of those before it.
-        readable(session, [one for one in evaluation_ids if one not in lost], [question_id])
     p = Prediction
     query = (
         select(p.evaluation_id, p.chosen_option, func.count())
         .where(p.evaluation_id.in_(evaluation_ids), p.question_id == question_id, p.question_shown, p.own_options)
         .group_by(p.evaluation_id, p.chosen_option)
     )
+    lost: dict[int, ArchiveError] = {}
+    answers: list[Any] = []
+    try:
+        answers += read(session, evaluation_ids, query, [question_id])
+    except ArchiveError:
+        for evaluation_id in evaluation_ids:
+            try:
+                answers += read(session, [evaluation_id], query.where(p.evaluation_id == evaluation_id), [question_id])
+            except ArchiveError as error:
+                lost[evaluation_id] = error
     found: dict[int, dict[int | None, int]] = {}
-    for evaluation_id, option, prompts in session.execute(query):
+    for evaluation_id, option, prompts in answers:
         found.setdefault(evaluation_id, {})[option] = prompts
     return found, lost

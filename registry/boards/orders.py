@@ -20,7 +20,7 @@ from registry.boards.fragility import (
 )
 from registry.metrics import METRICS
 from registry.results.asked import first_answers
-from registry.results.readable import readable
+from registry.results.stored import read
 from registry.tables import Evaluation, Prediction, Variant
 
 KINDS: Final = ("cyclic", "full")
@@ -70,7 +70,6 @@ def _wide(answers: Answers, orders: int) -> Answers:
 
 def _answers(session: Session, evaluation_id: int, question_ids: Sequence[int]) -> Answers:
     """The answers of an evaluation to some questions."""
-    readable(session, [evaluation_id])
     query = select(Prediction.question_id, Prediction.variant, Prediction.correct, Prediction.chosen_option).where(
         Prediction.evaluation_id == evaluation_id,
         Prediction.own_options,
@@ -78,7 +77,7 @@ def _answers(session: Session, evaluation_id: int, question_ids: Sequence[int]) 
         first_answers(session, evaluation_id),
     )
     places = {question_id: place for place, question_id in enumerate(question_ids)}
-    rows = [row for row in session.execute(query) if row[0] in places]
+    rows = [row for row in read(session, [evaluation_id], query) if row[0] in places]
     times = session.get_one(Evaluation, evaluation_id).repeats or 1
     found = np.full((len(places), 1 + max((row[1] // times for row in rows), default=0)), ABSENT, dtype=np.int16)
     for question_id, variant, correct, option in rows:

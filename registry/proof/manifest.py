@@ -20,7 +20,7 @@ from sqlalchemy import Select, and_, select
 from sqlalchemy.orm import Session
 
 from registry.digests import specification_digest
-from registry.results.readable import archive_of
+from registry.results.stored import archive_of
 from registry.tables import (
     BenchmarkVersion,
     EngineFingerprint,

@@ -30,9 +30,9 @@ from registry.results.intervals import (
     resamples_of,
 )
 from registry.results.pride import write_question_pride
-from registry.results.readable import readable
 from registry.results.rescoring import Rescored, rescored
 from registry.results.stopped import open_questions, read_stopping
+from registry.results.stored import read
 from registry.results.written import written
 from registry.statistics.bootstrap import SEED, Interval
 from registry.statistics.sequential import RepeatedInterval
@@ -161,13 +161,12 @@ def keep_leaves(session: Session, evaluation_id: int, leaves_of: Iterable[Leaf])
 
 def copied_from(session: Session, evaluation_id: int) -> dict[str, int]:
     """Seal of another evaluation to how many predictions were copied from it."""
-    readable(session, [evaluation_id])
     query = (
         select(Prediction.reused_from_seal, func.count())
         .where(Prediction.evaluation_id == evaluation_id, Prediction.reused_from_seal.is_not(None))
         .group_by(Prediction.reused_from_seal)
     )
-    return {seal: predictions for seal, predictions in session.execute(query) if seal is not None}
+    return {seal: predictions for seal, predictions in read(session, [evaluation_id], query) if seal is not None}
 
 
 def metric_rows(

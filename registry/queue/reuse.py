@@ -9,15 +9,16 @@ replicate asks again.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, and_, or_, select
+from sqlalchemy import ColumnElement, or_, select
 from sqlalchemy.orm import Session, aliased
 
 from registry.digests import specification_digest
 from registry.lookups import published, stands
 from registry.results.prompts import ShardPrompt
-from registry.results.readable import readable
+from registry.results.stored import read
 from registry.tables import EngineFingerprint, Evaluation, EvaluationQuestion, Prediction, Shard
 
 _CHUNK: Final = 500
@@ -70,47 +71,46 @@ def reusable(
         Evaluation.seal.is_not(None),
         Evaluation.replicate == 0,
     )
-    readable(session, session.scalars(select(Evaluation.id).where(*alike)), ids)
+    asked = EvaluationQuestion
     for start in range(0, len(ids), _CHUNK):
-        query = (
-            select(
-                Prediction.question_id,
-                Prediction.prompt_digest,
-                Prediction.label_logprobs,
-                Prediction.evaluation_id,
-                Prediction.variant,
-                Evaluation.seal,
-            )
-            .join(Evaluation, Evaluation.id == Prediction.evaluation_id)
-            .join(
-                EvaluationQuestion,
-                and_(
-                    EvaluationQuestion.evaluation_id == Prediction.evaluation_id,
-                    EvaluationQuestion.question_id == Prediction.question_id,
-                ),
-            )
-            .join(Shard, Shard.id == EvaluationQuestion.shard_id)
+        part = ids[start : start + _CHUNK]
+        scored = (
+            select(asked.evaluation_id, asked.question_id, Evaluation.seal)
+            .join(Evaluation, Evaluation.id == asked.evaluation_id)
+            .join(Shard, Shard.id == asked.shard_id)
             .join(EngineFingerprint, EngineFingerprint.id == Shard.engine_fingerprint_id)
             .where(
                 *alike,
                 EngineFingerprint.digest == specification_digest(fingerprint),
-                Prediction.question_id.in_(ids[start : start + _CHUNK]),
-                Prediction.prompt_digest.is_not(None),
-                Prediction.label_logprobs.is_not(None),
+                asked.question_id.in_(part),
                 # A withdrawn evaluation is not trusted, or another replaces it.
                 stands(),
                 # A copy names its source, which would reveal it.
                 published(session),
                 # Of a question that was asked in several rounds, the shard of the last is known.
                 or_(Evaluation.stopped_for.is_(None), ~_by_several_engines()),
-                # A copy points to where the number was made, never to another copy.
-                Prediction.reused_from_evaluation_id.is_(None),
             )
-            .order_by(Prediction.evaluation_id, Prediction.question_id, Prediction.variant)
         )
-        for row in session.execute(query):
-            key = (row.question_id, row.prompt_digest)
-            known.setdefault(key, Reused(tuple(row.label_logprobs), row.evaluation_id, row.variant, row.seal))
+        seals = {(row.evaluation_id, row.question_id): row.seal for row in session.execute(scored)}
+        sources = sorted({number for number, _ in seals})
+        of = Prediction
+        query = (
+            select(of.question_id, of.prompt_digest, of.label_logprobs, of.evaluation_id, of.variant)
+            .where(
+                of.evaluation_id.in_(sources),
+                of.question_id.in_(part),
+                of.prompt_digest.is_not(None),
+                of.label_logprobs.is_not(None),
+                # A copy points to where the number was made, never to another copy.
+                of.reused_from_evaluation_id.is_(None),
+            )
+            .order_by(of.evaluation_id, of.question_id, of.variant)
+        )
+        for row in sorted(read(session, sources, query, part), key=attrgetter("evaluation_id")) if sources else ():
+            seal = seals.get((row.evaluation_id, row.question_id))
+            if seal is not None:
+                result = Reused(tuple(row.label_logprobs), row.evaluation_id, row.variant, seal)
+                known.setdefault((row.question_id, row.prompt_digest), result)
     found = {}
     for question_id, places in of_question.items():
         for place in places:

@@ -51,7 +51,8 @@ _ARROW: Final[tuple[tuple[type[TypeEngine[Any]], pa.DataType], ...]] = (
 )
 
 
-def _arrow(column: Column[Any]) -> pa.DataType:
+def arrow_type(column: Column[Any] | Any) -> pa.DataType:
+    """The type of a column of the database in a file."""
     return next(arrow for kind, arrow in _ARROW if isinstance(column.type, kind))
 
 
@@ -63,8 +64,8 @@ TEXT_COLUMNS: Final = tuple(column.name for column in Generation.__table__.colum
 SCHEMA: Final = pa.schema(
     [
         pa.field(QUESTION, pa.string(), nullable=False),
-        *(pa.field(name, _arrow(Prediction.__table__.columns[name])) for name in PREDICTION_COLUMNS),
-        *(pa.field(f"{TEXT}{name}", _arrow(Generation.__table__.columns[name])) for name in TEXT_COLUMNS),
+        *(pa.field(name, arrow_type(Prediction.__table__.columns[name])) for name in PREDICTION_COLUMNS),
+        *(pa.field(f"{TEXT}{name}", arrow_type(Generation.__table__.columns[name])) for name in TEXT_COLUMNS),
     ]
 )
 
@@ -183,17 +184,17 @@ def salvaged(store: Store, name: str) -> Iterator[pa.Table]:
             yield table
 
 
-def of_questions(store: Store, name: str, wanted: Collection[str]) -> pa.Table:
-    """The rows of these questions; no group without one of them is read."""
+def of_questions(store: Store, name: str, wanted: Collection[str], columns: Sequence[str] | None = None) -> pa.Table:
+    """The rows of these questions; no group without one of them is read. columns: `question` and others; None: all."""
     found = []
     listed = sorted(wanted)
     with opened(store, name) as file:
         for number in range(file.num_row_groups):
             statistics = file.metadata.row_group(number).column(0).statistics
             if statistics is None or any(statistics.min <= one <= statistics.max for one in listed):
-                table = file.read_row_group(number)
+                table = file.read_row_group(number, columns)
                 found.append(table.filter(pc.is_in(table.column(QUESTION), value_set=pa.array(listed, pa.string()))))
-    return pa.concat_tables(found) if found else SCHEMA.empty_table()
+    return pa.concat_tables(found) if found else SCHEMA.empty_table().select(columns or SCHEMA.names)
 
 
 def values_of(table: pa.Table, columns: Sequence[str] = SCHEMA.names) -> Iterator[tuple[Any, ...]]:

@@ -19,7 +19,7 @@ from registry.metrics.axes import REPEATS
 from registry.prompting.variants import QuestionShape, stored_variants
 from registry.results.designs import has_all_cells, varied_axes
 from registry.results.errata import NOTHING, Correction
-from registry.results.readable import readable
+from registry.results.stored import read
 from registry.statistics.axes import NO_ANSWER, AxisEffect, Decomposition, Estimate, decompose
 from registry.statistics.bootstrap import MINIMUM_QUESTIONS, RESAMPLES, SEED, Interval
 from registry.tables import Evaluation, Prediction, Question
@@ -128,7 +128,6 @@ def _by_cells(session: Session, one: Asked) -> Iterator[tuple[tuple[Cell, ...], 
 
 def _rows(session: Session, evaluation_id: int, one: Asked) -> NDArray[np.int64]:
     """Question, variant, number of options, whether the answer is right, and the answer; by question and variant."""
-    readable(session, [evaluation_id])
     query = (
         select(
             Prediction.question_id, Prediction.variant, Question.n_options, Prediction.correct, Prediction.chosen_option
@@ -141,7 +140,7 @@ def _rows(session: Session, evaluation_id: int, one: Asked) -> NDArray[np.int64]
     wanted, keys = one.question_ids, one.correction.answers
     left_out = one.correction.left_out
     chunks = [np.empty((0, 5), dtype=np.int64)]
-    for part in session.execute(query).partitions():
+    for part in read(session, [evaluation_id], query).partitions(_CHUNK):
         kept = [
             (
                 question_id,

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sqlalchemy import text
+from sqlalchemy import select, text
 from sqlalchemy.orm import Session
 
 from registry.metrics import METRICS
@@ -10,7 +10,8 @@ from registry.metrics.averaging import Runs
 from registry.metrics.entry import Metric
 from registry.results.designs import design_of, varied_axes
 from registry.results.errata import is_of_errata
-from registry.results.readable import readable
+from registry.results.selectables import run_accuracy
+from registry.results.stored import read
 from registry.tables import Evaluation
 
 
@@ -33,8 +34,9 @@ def computed_metrics(session: Session, evaluation_id: int, scope: str | None = N
     means = session.execute(text(f"SELECT * FROM scope_metrics {condition}"), parameters).mappings()  # noqa: S608
     found = {row["scope"]: dict(row) for row in means}
     accuracies: dict[str, dict[int, tuple[float, bool]]] = {name: {} for name in found}
-    readable(session, [evaluation_id])
-    for row in session.execute(text(f"SELECT * FROM run_accuracy {condition}"), parameters).mappings():  # noqa: S608
+    c = run_accuracy.c
+    accuracy = select(run_accuracy).where(c.evaluation_id == evaluation_id, *([c.scope == scope] if scope else []))
+    for row in read(session, [evaluation_id], accuracy).mappings():
         accuracies[row["scope"]][row["variant"]] = (float(row["accuracy"]), bool(row["unchanged"]))
     for name, values in found.items():
         originals = [variant for variant, (_, unchanged) in accuracies[name].items() if unchanged]

@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 
 from registry.lookups import find_sealed
 from registry.results.asked import first_answers
-from registry.results.readable import readable
+from registry.results.stored import read
 from registry.statistics.bootstrap import SEED
 from registry.statistics.original_order import LEVEL, Asked, compare_with_other_orders
 from registry.statistics.published_order import Regularity, regularity
@@ -139,7 +139,6 @@ def _why(asked: AllOrders, *, drawn: bool) -> str:
 
 def all_orders(session: Session, evaluation_id: int) -> AllOrders:
     """The answers of an evaluation by question and order."""
-    readable(session, [evaluation_id])
     query = (
         select(
             Prediction.question_id,
@@ -158,7 +157,7 @@ def all_orders(session: Session, evaluation_id: int) -> AllOrders:
     )
     answers: dict[int, dict[Order, list[Answer]]] = {}
     of_question: dict[int, tuple[str, int, int, bool]] = {}
-    for question_id, name, key, options, flagged, shown, correct, probability in session.execute(query):
+    for question_id, name, key, options, flagged, shown, correct, probability in read(session, [evaluation_id], query):
         of_question[question_id] = (name, key, options, bool(flagged))
         logprob = None if probability is None else math.log(max(probability, LEAST_PROBABILITY))
         answers.setdefault(question_id, {}).setdefault(tuple(shown), []).append((float(correct), logprob))

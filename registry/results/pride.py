@@ -13,7 +13,7 @@ from registry.metrics.pride import ALPHA, Pride, estimation_set, pride
 from registry.results.analyses import store_analysis
 from registry.results.asked import first_answers
 from registry.results.errata import NOTHING, Correction
-from registry.results.readable import readable
+from registry.results.stored import read
 from registry.tables import Evaluation, Prediction, Question, QuestionPride, QuestionScore
 
 PRIDE: Final = "pride"
@@ -42,7 +42,6 @@ def compute_pride(
 
     Reads every order of the estimation set and the original of the rest, which is all that PriDe looks at.
     """
-    readable(session, [evaluation_id])
     scored = session.execute(
         select(Question.id, Question.external_id, Question.n_options, Question.answer)
         .join(QuestionScore, QuestionScore.question_id == Question.id)
@@ -83,7 +82,7 @@ def compute_pride(
         )
         .where(Prediction.evaluation_id == evaluation_id)
     )
-    for shown in session.execute(originals):
+    for shown in read(session, [evaluation_id], originals):
         if shown.question_id in by_id:
             outcomes[shown.question_id] = [_of_row(by_id[shown.question_id], shown)]
     estimation = [row.id for row in questions if row.external_id in chosen]
@@ -98,7 +97,7 @@ def compute_pride(
             Prediction.own_options,
             first_answers(session, evaluation_id),
         )
-        for shown in session.execute(own):
+        for shown in read(session, [evaluation_id], own, part):
             outcomes[shown.question_id].append(_of_row(by_id[shown.question_id], shown))
     return pride(list(outcomes.values()), alpha=alpha)
 

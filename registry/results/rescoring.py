@@ -14,6 +14,7 @@ import numpy as np
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from registry.db import among
 from registry.metrics import METRICS, axes, cora, npsq, permutation, probability, runs
 from registry.metrics.averaging import Runs, mean_of_defined
 from registry.metrics.outcome import VariantOutcome, as_asked
@@ -25,7 +26,7 @@ from registry.results.designs import design_of
 from registry.results.errata import Correction
 from registry.results.intervals import Array, base_metrics, question_values
 from registry.results.pride import compute_pride
-from registry.results.readable import readable
+from registry.results.stored import read
 from registry.tables import (
     Evaluation,
     EvaluationQuestion,
@@ -290,14 +291,14 @@ def _tested(variants: Sequence[VariantShown]) -> bool:
 
 def _imported(session: Session, evaluation: Evaluation, question: Question) -> set[str]:
     """Recorded orders are what they are; whether options were dropped or inserted around a key, nobody has recorded."""
-    readable(session, [evaluation.id], [question.id])
     altered = select(func.count()).where(
         Prediction.evaluation_id == evaluation.id,
         Prediction.question_id == question.id,
         Prediction.question_shown,
         ~Prediction.own_options,
     )
-    return {_ORIGINAL, _OWN} if session.scalar(altered) else set(_EVERYTHING)
+    changed = read(session, [evaluation.id], altered, [question.id]).scalar()
+    return {_ORIGINAL, _OWN} if changed else set(_EVERYTHING)
 
 
 # Answers
@@ -316,44 +317,48 @@ def stored_outcomes(
     ids, found = sorted(answers), dict[int, list[VariantOutcome]]()
     kind = evaluation.variant_set.kind
     inserted = {int(option): len(text.encode()) for option, text in evaluation.variant_set.inserted.items()}
-    readable(session, [evaluation.id], ids)
-    for start in range(0, len(ids), _CHUNK):
-        part = ids[start : start + _CHUNK]
-        lengths: dict[int, dict[int, int]] = {}
-        of = QuestionOption
-        for question_id, ordinal, text in session.execute(
-            select(of.question_id, of.ordinal, of.text).where(of.question_id.in_(part))
-        ):
-            lengths.setdefault(question_id, dict(inserted))[ordinal] = len(text.encode())
-        query = select(Prediction).where(Prediction.evaluation_id == evaluation.id, Prediction.question_id.in_(part))
-        for row in session.scalars(query.order_by(Prediction.question_id, Prediction.variant)):
-            labels = told_apart_by(
-                kind,
-                row.variant,
-                unchanged=row.unchanged,
-                prompt_digest=row.prompt_digest,
+    lengths: dict[int, dict[int, int]] = {}
+    option, of = QuestionOption, Prediction
+    texts = select(option.question_id, option.ordinal, option.text).where(among(option.question_id, ids))
+    for question_id, ordinal, text in session.execute(texts):
+        lengths.setdefault(question_id, dict(inserted))[ordinal] = len(text.encode())
+    query = (
+        select(
+            *(of.question_id, of.variant, of.shown, of.question_shown, of.own_options, of.unchanged),
+            *(of.prompt_digest, of.chosen_option, of.label_logprobs, of.label_probabilities),
+            of.logprobs_without_question,
+        )
+        .where(of.evaluation_id == evaluation.id, among(of.question_id, ids))
+        .order_by(of.question_id, of.variant)
+        .execution_options(yield_per=5000)
+    )
+    for row in read(session, [evaluation.id], query, ids):
+        labels = told_apart_by(
+            kind,
+            row.variant,
+            unchanged=row.unchanged,
+            prompt_digest=row.prompt_digest,
+            listed=evaluation.lists_options,
+        )
+        found.setdefault(row.question_id, []).append(
+            VariantOutcome(
+                variant=row.variant,
+                option=row.chosen_option if read_again is None else read_again[row.question_id, row.variant],
+                answer=answers[row.question_id],
+                order=tuple(row.shown),
+                probabilities=None if row.label_probabilities is None else tuple(row.label_probabilities),
+                logprobs=None if row.label_logprobs is None else tuple(row.label_logprobs),
+                logprobs_without_question=None
+                if row.logprobs_without_question is None
+                else tuple(row.logprobs_without_question),
+                option_bytes=tuple(lengths[row.question_id].get(place, 1) for place in row.shown),
+                original=row.unchanged,
+                question_shown=row.question_shown,
+                own_options=row.own_options,
+                labels=labels,
                 listed=evaluation.lists_options,
             )
-            found.setdefault(row.question_id, []).append(
-                VariantOutcome(
-                    variant=row.variant,
-                    option=row.chosen_option if read_again is None else read_again[row.question_id, row.variant],
-                    answer=answers[row.question_id],
-                    order=tuple(row.shown),
-                    probabilities=None if row.label_probabilities is None else tuple(row.label_probabilities),
-                    logprobs=None if row.label_logprobs is None else tuple(row.label_logprobs),
-                    logprobs_without_question=None
-                    if row.logprobs_without_question is None
-                    else tuple(row.logprobs_without_question),
-                    option_bytes=tuple(lengths[row.question_id].get(option, 1) for option in row.shown),
-                    original=row.unchanged,
-                    question_shown=row.question_shown,
-                    own_options=row.own_options,
-                    labels=labels,
-                    listed=evaluation.lists_options,
-                )
-            )
-            session.expunge(row)
+        )
     return {question_id: as_asked(outcomes, evaluation.repeats) for question_id, outcomes in found.items()}
 
 
@@ -374,7 +379,6 @@ def answers_in_runs(
     Questions that were asked in fewer than two distinct prompts are in no run.
     """
     wanted, p = set(question_ids) - correction.left_out, Prediction
-    readable(session, [evaluation.id])
     query = (
         select(p.question_id, p.variant, p.correct, p.chosen_option, p.unchanged)
         .join(
@@ -384,7 +388,7 @@ def answers_in_runs(
         .where(p.evaluation_id == evaluation.id, p.own_options, p.question_shown, QuestionScore.distinct_prompts > 1)
         .where(first_answers(session, evaluation.id))
     )
-    for question_id, variant, correct, option, unchanged in session.execute(query):
+    for question_id, variant, correct, option, unchanged in read(session, [evaluation.id], query):
         if question_id in wanted:
             answer = correction.answers.get(question_id)
             yield RunAnswer(question_id, variant, correct if answer is None else option == answer, unchanged)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, Final
 
-from sqlalchemy import BigInteger, Boolean, Double, Executable, FromClause, Text, column, table
+from sqlalchemy import BigInteger, Boolean, Double, Executable, FromClause, Result, Text, column, table
 from sqlalchemy.orm import Session
 from sqlalchemy.types import TypeEngine
 
@@ -56,7 +56,11 @@ option_probability: Final = _view("option_probability")
 
 def rows_of(session: Session, query: Executable) -> list[Row]:
     """A query's rows by column name, numbers as plain Python numbers."""
-    result = session.execute(query)
+    return listed(session.execute(query))
+
+
+def listed(result: Result[Any]) -> list[Row]:
+    """The same of what was found."""
     names = tuple(result.keys())
     return [dict(zip(names, map(_number, row), strict=True)) for row in result]
 

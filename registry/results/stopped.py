@@ -17,7 +17,7 @@ from registry.metrics import METRICS
 from registry.metrics.averaging import MeanOverQuestions
 from registry.prompting.variants import QuestionShape, VariantSetDefinition, VariantShown
 from registry.results.designs import stopping_of
-from registry.results.readable import readable
+from registry.results.stored import read
 from registry.tables import Evaluation, EvaluationQuestion, ModelRevision, Prediction, Question, QuestionScore
 
 if TYPE_CHECKING:
@@ -238,7 +238,6 @@ def _answered(
     wanted = max(50, LEARNT_PREDICTIONS // (len(ordinals) * len(known)))
     part = ids[:: -(-len(ids) // wanted)]
     answers: dict[tuple[int, int], dict[int, tuple[int, bool]]] = {}
-    readable(session, known, part)
     for start in range(0, len(part), 500):
         query = select(
             Prediction.evaluation_id,
@@ -247,7 +246,7 @@ def _answered(
             Prediction.chosen_option,
             Prediction.correct,
         ).where(Prediction.evaluation_id.in_(known), Prediction.question_id.in_(part[start : start + 500]))
-        for row in session.execute(query):
+        for row in read(session, known, query, part[start : start + 500]):
             option = MISSING if row.chosen_option is None else row.chosen_option
             answers.setdefault((row.evaluation_id, row.question_id), {})[row.variant] = (option, row.correct)
     complete = {key: found for key, found in sorted(answers.items()) if found.keys() >= set(ordinals)}

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from registry.db import among
 from registry.results.asked import asking
-from registry.results.readable import readable
+from registry.results.stored import read
 from registry.tables import (
     Benchmark,
     BenchmarkVersion,
@@ -35,21 +35,17 @@ def written(session: Session, evaluation_id: int) -> dict[str, Any]:
     unread, unfinished: answers in these states. tokens_per_answer: of thought and answer, the mean;
     thought_tokens_per_answer: of the thought alone. Means are None where no tokens were counted.
     """
-    readable(session, [evaluation_id])
     of = Prediction
     nothing = and_(of.state.is_(None), of.chosen_position.is_(None))
-    states = session.execute(
-        select(
-            func.coalesce(func.sum(case((nothing, 1), else_=0)), 0),
-            func.coalesce(func.sum(case((of.state == "unfinished", 1), else_=0)), 0),
-        ).where(of.evaluation_id == evaluation_id)
-    ).one()
-    tokens: Any = session.execute(
-        select(
-            type_coerce(func.avg(cast(Generation.tokens, Double())), Double()),
-            type_coerce(func.avg(cast(Generation.thought_tokens, Double())), Double()),
-        ).where(Generation.evaluation_id == evaluation_id)
-    ).one()
+    states: Any = select(
+        func.coalesce(func.sum(case((nothing, 1), else_=0)), 0),
+        func.coalesce(func.sum(case((of.state == "unfinished", 1), else_=0)), 0),
+    ).where(of.evaluation_id == evaluation_id)
+    tokens: Any = select(
+        type_coerce(func.avg(cast(Generation.tokens, Double())), Double()),
+        type_coerce(func.avg(cast(Generation.thought_tokens, Double())), Double()),
+    ).where(Generation.evaluation_id == evaluation_id)
+    states, tokens = (read(session, [evaluation_id], query).one() for query in (states, tokens))
     return dict(zip(WRITTEN, (int(states[0]), int(states[1]), *tokens), strict=True))
 
 

@@ -27,13 +27,13 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from sqlalchemy import Engine, Select, func, select
+from sqlalchemy import Engine, Result, func, select
 from sqlalchemy.orm import Session
 
 from registry.db import database_now, get_engine, read_session, utc_text
 from registry.isolated import Job, run
 from registry.logs import log
-from registry.results.readable import readable
+from registry.results.stored import read
 from registry.schema.audiences import Audience, audience_engine
 from registry.settings import Settings
 from registry.sql.process import SCHEME
@@ -233,9 +233,9 @@ class Files:
             missing = {name: path for name, path in places.items() if not (self.folder / path).exists()}
             if missing:
                 with read_session(self._engine) as session:
-                    readable(session, [number])
                     for name, path in missing.items():
-                        self._save(session, query_of(name, number), path, schema_of(name, of_evaluation=True))
+                        found = read(session, [number], query_of(name, number).execution_options(yield_per=BATCH))
+                        self._save(found, path, schema_of(name, of_evaluation=True))
                 for old in set((self.folder / path).parent.iterdir()) - {
                     self.folder / kept for kept in places.values()
                 }:
@@ -243,16 +243,15 @@ class Files:
                 if time.monotonic() > end:
                     return
 
-    def _save(self, session: Session, query: Select[Any], path: Path, schema: pa.Schema) -> None:
-        """Writes a query's rows as a file, which is there whole or not at all."""
+    def _save(self, found: Result[Any], path: Path, schema: pa.Schema) -> None:
+        """Writes what was found as a file, which is there whole or not at all."""
         whole = self.folder / path
         whole.parent.mkdir(parents=True, exist_ok=True)
         part = whole.with_name(f"{whole.name}.{os.getpid()}-{threading.get_ident()}.part")
         try:
             # Every query reads every file's footer, which Arrow's own schema would double.
             with pq.ParquetWriter(part, schema, compression="zstd", store_schema=False) as file:
-                result = session.execute(query.execution_options(stream_results=True))
-                for rows in result.partitions(BATCH):
+                for rows in found.partitions(BATCH):
                     file.write_table(table_of(rows, schema))
             part.replace(whole)
         finally:
@@ -281,7 +280,8 @@ class Files:
             )
             for name in (*TABLES, *small_views()):
                 path = folder / f"{name}.parquet"
-                self._save(session, query_of(name), path, schema_of(name, of_evaluation=False))
+                found = session.execute(query_of(name).execution_options(yield_per=BATCH))
+                self._save(found, path, schema_of(name, of_evaluation=False))
                 others[name] = _name(path)
         if before is not None and self._is_same(Path("views") / before.folder, folder):
             # Processes that have opened it may go on.

@@ -9,8 +9,8 @@ from registry.metrics.adversarial import SCORINGS, AdversarialEffect, adversaria
 from registry.metrics.outcome import VariantOutcome
 from registry.prompting.variants import inserted_ordinals
 from registry.results.asked import first_answers
-from registry.results.readable import readable
-from registry.tables import Prediction, Question, QuestionOption
+from registry.results.stored import read
+from registry.tables import EvaluationQuestion, Prediction, Question, QuestionOption
 
 KIND = "adversarial"
 
@@ -40,7 +40,6 @@ def _outcomes(
     session: Session, evaluation_id: int, inserted_bytes: dict[int, int]
 ) -> dict[int, dict[int, VariantOutcome]]:
     """Question id to variant to outcome, of the variants that show the question."""
-    readable(session, [evaluation_id])
     of_evaluation = (
         Prediction.evaluation_id == evaluation_id,
         Prediction.question_shown,
@@ -48,7 +47,9 @@ def _outcomes(
     )
     lengths: dict[int, dict[int, int]] = {}
     texts = select(QuestionOption.question_id, QuestionOption.ordinal, QuestionOption.text).where(
-        QuestionOption.question_id.in_(select(Prediction.question_id).where(*of_evaluation))
+        QuestionOption.question_id.in_(
+            select(EvaluationQuestion.question_id).where(EvaluationQuestion.evaluation_id == evaluation_id)
+        )
     )
     for question_id, ordinal, text in session.execute(texts):
         lengths.setdefault(question_id, dict(inserted_bytes))[ordinal] = len(text.encode())
@@ -67,7 +68,7 @@ def _outcomes(
         .order_by(Prediction.question_id, Prediction.variant)
     )
     found: dict[int, dict[int, VariantOutcome]] = {}
-    for row in session.execute(query):
+    for row in read(session, [evaluation_id], query):
         found.setdefault(row.question_id, {})[row.variant] = VariantOutcome(
             row.variant,
             row.chosen_option,

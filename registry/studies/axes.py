@@ -17,7 +17,7 @@ from registry.metrics.axes import REPEATS
 from registry.prompting.products import TIMES
 from registry.prompting.variants import QuestionShape, VariantSetDefinition, stored_variants
 from registry.results.designs import has_all_cells
-from registry.results.readable import readable
+from registry.results.stored import read
 from registry.tables import Evaluation, Prediction, Question, Variant
 
 if TYPE_CHECKING:
@@ -145,7 +145,6 @@ def answers_by_axis(session: Session, evaluation_id: int) -> Answers:
     evaluation = find_sealed(session, evaluation_id)
     definition = _variants(evaluation)
     replicates = replicates_of(session, evaluation_id)
-    readable(session, replicates)
     of = Prediction
     query = (
         select(of.evaluation_id, of.question_id, of.variant, of.correct, Question.n_options)
@@ -157,7 +156,7 @@ def answers_by_axis(session: Session, evaluation_id: int) -> Answers:
     levels: dict[int, Mapping[int, Cell]] = {}
     found: dict[int, dict[Cell, bool]] = {}
     designed: dict[int, int] = {}
-    for row in session.execute(query):
+    for row in read(session, replicates, query):
         if row.n_options not in levels:
             levels[row.n_options] = _levels(definition, row.n_options)
         cell = (*levels[row.n_options][row.variant], place_of[row.evaluation_id])

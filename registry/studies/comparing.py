@@ -20,7 +20,7 @@ from registry.results.intervals import (
     question_values,
     resting_on,
 )
-from registry.results.readable import readable
+from registry.results.stored import read
 from registry.statistics.bootstrap import (
     MINIMUM_QUESTIONS,
     RESAMPLES,
@@ -274,7 +274,6 @@ def computed_cora(session: Session, evaluation_id: int) -> tuple[float, dict[str
             f"evaluation {evaluation_id} asked each question only until {stopped} was decided; resampling variants "
             f"needs all of them: shuffleboard evaluations complete {evaluation_id}"
         )
-    readable(session, [evaluation_id])
     query = (
         select(Prediction.question_id, Prediction.variant, Prediction.correct, Prediction.unchanged)
         .where(
@@ -284,7 +283,7 @@ def computed_cora(session: Session, evaluation_id: int) -> tuple[float, dict[str
     )
     hits: dict[int, list[bool]] = {}
     originals: dict[int, bool] = {}
-    for question_id, _, correct, unchanged in session.execute(query):
+    for question_id, _, correct, unchanged in read(session, [evaluation_id], query):
         hits.setdefault(question_id, []).append(bool(correct))
         if unchanged:
             originals.setdefault(question_id, bool(correct))

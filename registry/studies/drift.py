@@ -6,16 +6,17 @@ where the same files were registered under two names.
 
 import math
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any, Final
 
-from sqlalchemy import and_, func, select
-from sqlalchemy.orm import Session, aliased
+from sqlalchemy import Row, Select, and_, select
+from sqlalchemy.orm import Session
 
 from registry.errors import UsageError
 from registry.lookups import find_sealed
 from registry.metrics import METRICS
 from registry.proof.provenance import compare_provenance, provenance_document
-from registry.results.readable import readable
+from registry.results.stored import read
 from registry.tables import Evaluation, EvaluationMetric, Generation, Prediction, Question
 
 DECADES: Final = tuple(range(-9, 0))
@@ -36,30 +37,40 @@ def drift_document(session: Session, one_id: int, other_id: int) -> dict[str, An
     Raises QueueError for one that is not sealed, UsageError where models, benchmarks, protocols or variants differ.
     """
     one, other = _pair(session, one_id, other_id)
-    readable(session, [one.id, other.id])
     prompts = flipped = 0
     largest: dict[str, Any] | None = None
     changes = [0] * (len(DECADES) + 1)
-    unchanged = with_probabilities = states_differ = 0
+    unchanged = with_probabilities = states_differ = texts_differ = 0
     flips = []
-    for row in _rows(session, one.id, other.id):
+    of, text = Prediction, Generation
+    same = (text.evaluation_id == of.evaluation_id, text.question_id == of.question_id, text.variant == of.variant)
+    query = (
+        select(
+            *(of.question_id, of.variant, of.shown, of.chosen_option, of.state, of.label_probabilities),
+            *(Question.external_id, text.text),
+        )
+        .join(Question, Question.id == of.question_id)
+        .outerjoin(text, and_(*same))
+    )
+    for left, right in pairs(session, query, one.id, other.id):
         prompts += 1
-        states_differ += _state(row.one_state, row.one_option) != _state(row.other_state, row.other_option)
-        if row.one_option != row.other_option:
+        states_differ += _state(left) != _state(right)
+        texts_differ += None not in (left.text, right.text) and left.text != right.text
+        if left.chosen_option != right.chosen_option:
             flipped += 1
             flips.append(
                 {
-                    "question_id": row.question_id,
-                    "external_id": row.external_id,
-                    "variant": row.variant,
-                    "shown": list(row.shown),
-                    "one": row.one_option,
-                    "other": row.other_option,
-                    "one_probabilities": row.one_probabilities,
-                    "other_probabilities": row.other_probabilities,
+                    "question_id": left.question_id,
+                    "external_id": left.external_id,
+                    "variant": left.variant,
+                    "shown": list(left.shown),
+                    "one": left.chosen_option,
+                    "other": right.chosen_option,
+                    "one_probabilities": left.label_probabilities,
+                    "other_probabilities": right.label_probabilities,
                 }
             )
-        change = largest_change(row.one_probabilities, row.other_probabilities)
+        change = largest_change(left.label_probabilities, right.label_probabilities)
         if change is None:
             continue
         with_probabilities += 1
@@ -68,7 +79,7 @@ def drift_document(session: Session, one_id: int, other_id: int) -> dict[str, An
         else:
             changes[decade(change)] += 1
         if largest is None or change > largest["change"]:
-            largest = {"change": change, "external_id": row.external_id, "variant": row.variant}
+            largest = {"change": change, "external_id": left.external_id, "variant": left.variant}
     facts = compare_provenance(provenance_document(session, one.id), provenance_document(session, other.id))
     return {
         "evaluations": [one.id, other.id],
@@ -79,7 +90,7 @@ def drift_document(session: Session, one_id: int, other_id: int) -> dict[str, An
         "largest_change_at": largest,
         "changes": {"none": unchanged, "up_to": dict(zip((*map(str, DECADES), "0"), changes, strict=True))},
         "with_probabilities": with_probabilities,
-        "texts_differ": _texts_differ(session, one.id, other.id),
+        "texts_differ": texts_differ,
         "states_differ": states_differ,
         "metrics": _metrics(session, one.id, other.id),
         "engine": {
@@ -129,59 +140,27 @@ def decade(change: float) -> int:
     return min(max(math.ceil(math.log10(change)) - DECADES[0], 0), len(DECADES))
 
 
-def _rows(session: Session, one_id: int, other_id: int) -> Iterator[Any]:
-    """Every prompt that both hold, by question and variant."""
-    other = aliased(Prediction)
-    query = (
-        select(
-            Prediction.question_id,
-            Question.external_id,
-            Prediction.variant,
-            Prediction.shown,
-            Prediction.chosen_option.label("one_option"),
-            other.chosen_option.label("other_option"),
-            Prediction.state.label("one_state"),
-            other.state.label("other_state"),
-            Prediction.label_probabilities.label("one_probabilities"),
-            other.label_probabilities.label("other_probabilities"),
-        )
-        .join(
-            other,
-            and_(
-                other.evaluation_id == other_id,
-                other.question_id == Prediction.question_id,
-                other.variant == Prediction.variant,
-                other.shown == Prediction.shown,
-            ),
-        )
-        .join(Question, Question.id == Prediction.question_id)
-        .where(Prediction.evaluation_id == one_id)
-        .order_by(Prediction.question_id, Prediction.variant)
-        .execution_options(yield_per=5000)
-    )
-    return iter(session.execute(query))
+def pairs(
+    session: Session, query: Select[*tuple[Any, ...]], one_id: int, other_id: int
+) -> Iterator[tuple[Row[*tuple[Any, ...]], Row[*tuple[Any, ...]]]]:
+    """The rows of two evaluations for every prompt that both hold in the same order, by question and variant.
+
+    query: of predictions; it begins with their question, variant and order.
+    """
+    of = Prediction
+    ordered = query.order_by(of.question_id, of.variant).execution_options(yield_per=5000)
+    one, other = (read(session, [number], ordered.where(of.evaluation_id == number)) for number in (one_id, other_id))
+    with closing(one), closing(other):
+        right = next(other, None)
+        for left in one:
+            while right is not None and tuple(right[:2]) < tuple(left[:2]):
+                right = next(other, None)
+            if right is not None and tuple(right[:2]) == tuple(left[:2]) and list(right[2]) == list(left[2]):
+                yield left, right
 
 
-def _state(state: str | None, option: int | None) -> str:
-    return state or ("unread" if option is None else "answered")
-
-
-def _texts_differ(session: Session, one_id: int, other_id: int) -> int:
-    other = aliased(Generation)
-    query = (
-        select(func.count())
-        .select_from(Generation)
-        .join(
-            other,
-            and_(
-                other.evaluation_id == other_id,
-                other.question_id == Generation.question_id,
-                other.variant == Generation.variant,
-            ),
-        )
-        .where(Generation.evaluation_id == one_id, Generation.text != other.text)
-    )
-    return session.scalar(query) or 0
+def _state(row: Any) -> str:
+    return row.state or ("unread" if row.chosen_option is None else "answered")
 
 
 def _metrics(session: Session, one_id: int, other_id: int) -> list[dict[str, Any]]:

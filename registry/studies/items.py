@@ -16,8 +16,8 @@ from sqlalchemy.orm import Session
 from registry.errors import UsageError
 from registry.lookups import stands
 from registry.prompting.labels import letter
-from registry.results.readable import readable
 from registry.results.selectables import Row, rows_of
+from registry.results.stored import read
 from registry.studies.choosing import part_label
 from registry.tables import (
     BenchmarkVersion,
@@ -228,14 +228,13 @@ def _answers(session: Session, source: ItemSource) -> _Answers:
     of_table = Prediction.__table__.c
     chosen = func.coalesce(of_table.chosen_option, -1)  # the last place is of answers that are not valid
     for model, (evaluation_id, _) in enumerate(source.evaluations):
-        readable(session, [evaluation_id])
         answered = (
             select(of_table.question_id, chosen, func.count())
             .where(of_table.evaluation_id == evaluation_id, of_table.own_options, of_table.question_shown)
             .group_by(of_table.question_id, chosen)
         )
         # Flat: numpy asks each row of a result for a dozen attributes that it lacks, which takes ten times as long.
-        numbers = chain.from_iterable(session.execute(answered).all())
+        numbers = chain.from_iterable(read(session, [evaluation_id], answered).all())
         found = np.fromiter(numbers, dtype=np.int64).reshape(-1, 3)
         counts[model, np.searchsorted(ids, found[:, 0]), found[:, 1]] = found[:, 2]
     prompts = counts.sum(axis=2)

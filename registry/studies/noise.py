@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session, aliased
 from registry.errors import UsageError
 from registry.lookups import find_evaluation, find_sealed, stands
 from registry.prompting.variants import only_orders, repeats
-from registry.results.readable import readable
+from registry.results.stored import read
 from registry.tables import Evaluation, EvaluationQuestion, Prediction, QuestionScore, QuestionSeal, VariantSet
 
 if TYPE_CHECKING:
@@ -277,14 +277,13 @@ def _pairs(session: Session, evaluations: Members) -> dict[int, "tuple[Pairs, Pa
     answers: dict[int, list[Answer]] = {}
     reworded = any(not only_orders(member.kind) for member in evaluations)
     for member in evaluations:
-        readable(session, [member.id])
         query = (
             select(Prediction.question_id, Prediction.variant, Prediction.shown, Prediction.chosen_option)
             .where(Prediction.evaluation_id == member.id, Prediction.question_shown, Prediction.own_options)
             .order_by(Prediction.question_id, Prediction.variant)
         )
         drawn = set()
-        for question_id, variant, shown, option in session.execute(query):
+        for question_id, variant, shown, option in read(session, [member.id], query):
             order = (*shown, variant) if reworded else tuple(shown)
             if member.asks_again or (question_id, order) not in drawn:
                 drawn.add((question_id, order))

@@ -27,8 +27,8 @@ from registry.prompting.thoughts import reads_apart
 from registry.prompting.variants import QuestionShape, VariantShown, stored_variants
 from registry.proof import chain
 from registry.results.analyses import READING, store_analysis
-from registry.results.readable import readable
 from registry.results.rescoring import RunAnswer, runs_over, stored_outcomes
+from registry.results.stored import read as read_stored
 from registry.results.texts import stored_output
 from registry.tables import (
     Analysis,
@@ -243,11 +243,10 @@ def _read_part(
     session: Session, rules: _Rules, ids: Sequence[int], stored: Mapping[str, float], counts: _Counts
 ) -> None:
     evaluation = rules.evaluation
-    readable(session, [evaluation.id], ids)
     found = session.scalars(select(Question).where(Question.id.in_(ids)).options(selectinload(Question.options)))
     questions = {row.id: row for row in found}
     by_question: dict[int, list[Any]] = {}
-    for row in session.execute(_texts(evaluation.id, ids)):
+    for row in read_stored(session, [evaluation.id], _texts(evaluation.id, ids), ids):
         by_question.setdefault(row.question_id, []).append(row)
     again: dict[tuple[int, int], int | None] = {}
     whole: dict[int, int] = {}

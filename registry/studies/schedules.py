@@ -13,9 +13,9 @@ import math
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import Engine, and_, case, func, select, update
+from sqlalchemy import Engine, func, select, update
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.orm import Session, aliased
+from sqlalchemy.orm import Session
 
 from registry.db import changed_one, database_now, read_session, write_session
 from registry.errors import NotFoundError, ShuffleboardError, UsageError
@@ -25,7 +25,7 @@ from registry.notices import is_public, notify
 from registry.people.accounts import Viewer, record
 from registry.providers.budgets import set_budget
 from registry.queue.evaluations import EvaluationRequest, submit
-from registry.results.readable import readable
+from registry.studies.drift import pairs
 from registry.tables import Embargo, Evaluation, Prediction, Schedule, ScheduleRun
 
 LEVEL: Final = 0.05
@@ -197,28 +197,14 @@ def compared(session: Session, first_id: int, again_id: int) -> Comparison:
     """
     from registry.statistics.comparison import mcnemar  # and numpy, which beat does without
 
-    readable(session, [first_id, again_id])
-    again = aliased(Prediction)
-    change = func.sum(case((again.correct, 1), else_=0)) - func.sum(case((Prediction.correct, 1), else_=0))
-    flipped = case((Prediction.chosen_option.is_distinct_from(again.chosen_option), 1), else_=0)
-    rows = session.execute(
-        select(change.label("change"), func.sum(flipped).label("flipped"))
-        .select_from(Prediction)
-        .join(
-            again,
-            and_(
-                again.evaluation_id == again_id,
-                again.question_id == Prediction.question_id,
-                again.variant == Prediction.variant,
-                again.shown == Prediction.shown,
-            ),
-        )
-        .where(Prediction.evaluation_id == first_id)
-        .group_by(Prediction.question_id)
-    ).all()
-    found = mcnemar([row.change < 0 for row in rows], [row.change > 0 for row in rows])
-    flips = sum(int(row.flipped) for row in rows)
-    return Comparison(len(rows), found.only_second, found.only_first, flips, found.p_value)
+    changes: dict[int, int] = {}
+    flips = 0
+    query = select(*(Prediction.question_id, Prediction.variant, Prediction.shown, Prediction.chosen_option))
+    for first, again in pairs(session, query.add_columns(Prediction.correct), first_id, again_id):
+        changes[first.question_id] = changes.get(first.question_id, 0) + int(again.correct) - int(first.correct)
+        flips += first.chosen_option != again.chosen_option
+    found = mcnemar([change < 0 for change in changes.values()], [change > 0 for change in changes.values()])
+    return Comparison(len(changes), found.only_second, found.only_first, flips, found.p_value)
 
 
 def _compare(session: Session, schedule_id: int, period: int) -> None:

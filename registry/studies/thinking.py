@@ -13,7 +13,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from registry.results.asked import first_answers
-from registry.results.readable import readable
+from registry.results.stored import read
 from registry.statistics.bootstrap import MINIMUM_QUESTIONS, mean_intervals
 from registry.tables import Evaluation, Generation, Prediction, Question, Variant
 
@@ -55,7 +55,6 @@ def thought_lengths(session: Session, evaluation_id: int) -> dict[str, Any] | No
 
 
 def _rows(session: Session, evaluation_id: int) -> Sequence[Any]:
-    readable(session, [evaluation_id])
     of, text = Prediction, Generation
     same = (
         (text.evaluation_id == of.evaluation_id) & (text.question_id == of.question_id) & (text.variant == of.variant)
@@ -86,7 +85,7 @@ def _rows(session: Session, evaluation_id: int) -> Sequence[Any]:
         .where(first_answers(session, evaluation_id))
         .order_by(of.question_id, of.variant)
     )
-    return session.execute(query).all()
+    return read(session, [evaluation_id], query).all()
 
 
 def _orders(rows: Sequence[Any], lengths: Sequence[int]) -> list[dict[str, Any]]:

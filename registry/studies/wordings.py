@@ -12,7 +12,7 @@ from registry.errors import UsageError
 from registry.lookups import find_sealed
 from registry.prompting.variants import move_to
 from registry.results.asked import first_answers
-from registry.results.readable import readable
+from registry.results.stored import read
 from registry.studies.axes import Answers, Axis, answers_by_axis
 from registry.tables import Evaluation, Generation, Prediction, Question
 
@@ -140,7 +140,6 @@ def _as_text(row: Any) -> Any:
 
 
 def _answers(session: Session, evaluation_id: int) -> dict[int, list[Any]]:
-    readable(session, [evaluation_id])
     query = (
         select(
             Prediction.question_id,
@@ -163,7 +162,7 @@ def _answers(session: Session, evaluation_id: int) -> dict[int, list[Any]]:
         .order_by(Prediction.question_id, Prediction.variant)
     )
     found: dict[int, list[Any]] = {}
-    for row in session.execute(query):
+    for row in read(session, [evaluation_id], query):
         found.setdefault(row.question_id, []).append(row)
     return found
 

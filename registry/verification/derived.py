@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final
 
-from sqlalchemy import Result, bindparam, select, text
+from sqlalchemy import Result, column, select, table
 from sqlalchemy.orm import Session, selectinload
 
 from registry.digests import specification_digest
@@ -23,9 +23,9 @@ from registry.results.errata import is_of_errata
 from registry.results.intervals import evaluation_intervals
 from registry.results.pride import PRIDE, compute_pride, pride_parameters, pride_result
 from registry.results.prompts import prompts_of
-from registry.results.readable import archive_of, readable
 from registry.results.sampled import sampled
 from registry.results.stopped import is_decided, read_stopping
+from registry.results.stored import read
 from registry.results.written import written
 from registry.studies.comparing import CORA, computed_cora
 from registry.studies.rereading import reading_digest, reread
@@ -37,12 +37,12 @@ from registry.tables import (
     Prediction,
     Question,
     QuestionPride,
+    QuestionScore,
     Shard,
 )
 from registry.verification.findings import Findings, alike, names_of
 
 _CHUNK: Final = 500
-_ARCHIVED: Final = 100
 
 
 def check_prompts(session: Session, evaluation: Evaluation, found: Findings) -> None:
@@ -56,14 +56,12 @@ def check_prompts(session: Session, evaluation: Evaluation, found: Findings) -> 
     for start in range(0, len(ids), _CHUNK):
         part = ids[start : start + _CHUNK]
         stored: dict[int, dict[int, tuple[str, list[int]]]] = {}
-        readable(session, [evaluation.id], part, alone=True)
-        for row in session.execute(
-            select(Prediction.question_id, Prediction.variant, Prediction.prompt_digest, Prediction.shown).where(
-                Prediction.evaluation_id == evaluation.id,
-                Prediction.question_id.in_(part),
-                Prediction.prompt_digest.is_not(None),
-            )
-        ):
+        prompts = select(Prediction.question_id, Prediction.variant, Prediction.prompt_digest, Prediction.shown).where(
+            Prediction.evaluation_id == evaluation.id,
+            Prediction.question_id.in_(part),
+            Prediction.prompt_digest.is_not(None),
+        )
+        for row in read(session, [evaluation.id], prompts, part):
             stored.setdefault(row.question_id, {})[row.variant] = (row.prompt_digest, row.shown)
         questions = session.scalars(
             select(Question).where(Question.id.in_(stored)).options(selectinload(Question.options))
@@ -105,21 +103,13 @@ def _built(
 
 def check_scores(session: Session, evaluation_id: int, found: Findings) -> None:
     """Question scores against their view."""
-    scores = text("SELECT * FROM question_score WHERE evaluation_id = :id")
-    stored = _by_question(session.execute(scores, {"id": evaluation_id}))
-    statistics = "SELECT * FROM question_statistics WHERE evaluation_id = :id"
-    if archive_of(session, evaluation_id) is None:
-        computed = _by_question(session.execute(text(statistics), {"id": evaluation_id}))
-    else:
-        # The view looks at every row for each question, and archived ones have no index: by the file's order, in parts.
-        asked = select(EvaluationQuestion.question_id).filter_by(evaluation_id=evaluation_id)
-        ids = session.scalars(asked.join(Question).order_by(Question.external_id)).all()
-        of_part = text(f"{statistics} AND question_id IN :ids").bindparams(bindparam("ids", expanding=True))
-        computed = {}
-        for start in range(0, len(ids), _ARCHIVED):
-            part = ids[start : start + _ARCHIVED]
-            readable(session, [evaluation_id], part, alone=True)
-            computed |= _by_question(session.execute(of_part, {"id": evaluation_id, "ids": part}))
+    scores = QuestionScore.__table__
+    columns = [column.name for column in scores.columns]
+    statistics = table("question_statistics", *(column(name) for name in columns))
+    stored = _by_question(session.execute(select(scores).where(scores.c.evaluation_id == evaluation_id)))
+    computed = _by_question(
+        read(session, [evaluation_id], select(statistics).where(statistics.c.evaluation_id == evaluation_id))
+    )
     changed = [key for key in stored.keys() | computed.keys() if not alike(stored.get(key), computed.get(key))]
     found.of_questions(names_of(session, changed), "question_score differs from its predictions")
 
@@ -191,7 +181,6 @@ def check_stopping(session: Session, evaluation: Evaluation, found: Findings) ->
     stopping = read_stopping(evaluation)
     if stopping is None:
         return
-    readable(session, [evaluation.id])
     query = (
         select(
             Question.external_id,
@@ -214,7 +203,7 @@ def check_stopping(session: Session, evaluation: Evaluation, found: Findings) ->
     )
     wrong: dict[str, list[str]] = {}
     rounds: list[tuple[int, set[int]]] = [(0, set()) for _ in stopping.ends]
-    for name, group in groupby(session.execute(query), lambda row: row.external_id):
+    for name, group in groupby(read(session, [evaluation.id], query), lambda row: row.external_id):
         rows = list(group)
         order = stopping.orders[rows[0].n_options]
         answers = {row.variant: (row.chosen_option, row.correct) for row in rows if row.variant is not None}

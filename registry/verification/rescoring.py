@@ -11,7 +11,7 @@ from registry.db import read_session
 from registry.digests import specification_digest
 from registry.errors import UsageError
 from registry.lookups import find_sealed
-from registry.results.readable import readable
+from registry.results.stored import read
 from registry.settings import Settings
 from registry.studies.drift import largest_change
 from registry.tables import EngineFingerprint, Evaluation, EvaluationQuestion, Generation, Prediction, Question, Shard
@@ -83,20 +83,25 @@ def rescore_evaluation(
 
 def _sample(session: Session, evaluation: Evaluation, prompts: int, seed: int) -> list[Key]:
     """(question, variant) of prompts that were asked of the model, by question and variant."""
-    readable(session, [evaluation.id])
     query = select(Prediction.question_id, Prediction.variant).where(
         Prediction.evaluation_id == evaluation.id, Prediction.prompt_digest.is_not(None)
     )
-    keys = [(row.question_id, row.variant) for row in session.execute(query.order_by(*query.selected_columns))]
+    keys = [
+        (row.question_id, row.variant)
+        for row in read(session, [evaluation.id], query.order_by(*query.selected_columns))
+    ]
     if not keys:
         raise UsageError(f"evaluation {evaluation.id}: its prompts were not recorded, so it cannot be scored again")
     return sorted(random.Random(seed).sample(keys, min(prompts, len(keys))))  # noqa: S311 - a sample, not a secret
 
 
 def _stored(session: Session, evaluation_id: int, sample: Sequence[Key]) -> dict[Key, dict[str, Any]]:
-    readable(session, [evaluation_id], {question_id for question_id, _ in sample})
+    ids, of = {question_id for question_id, _ in sample}, Prediction
     query = (
-        select(Prediction, Question.external_id, Generation.text, Generation.thought_digest)
+        select(
+            *(of.question_id, of.variant, of.chosen_option, of.label_logprobs, of.label_probabilities),
+            *(Question.external_id, Generation.text, Generation.thought_digest),
+        )
         .join(Question, Question.id == Prediction.question_id)
         .outerjoin(
             Generation,
@@ -106,19 +111,19 @@ def _stored(session: Session, evaluation_id: int, sample: Sequence[Key]) -> dict
         )
         .where(
             Prediction.evaluation_id == evaluation_id,
-            Prediction.question_id.in_({question_id for question_id, _ in sample}),
+            Prediction.question_id.in_(ids),
         )
     )
     return {
-        (row.Prediction.question_id, row.Prediction.variant): {
+        (row.question_id, row.variant): {
             "external_id": row.external_id,
-            "chosen_option": row.Prediction.chosen_option,
-            "label_logprobs": row.Prediction.label_logprobs,
-            "label_probabilities": row.Prediction.label_probabilities,
+            "chosen_option": row.chosen_option,
+            "label_logprobs": row.label_logprobs,
+            "label_probabilities": row.label_probabilities,
             "text": row.text,
             "thought_digest": row.thought_digest,
         }
-        for row in session.execute(query)
+        for row in read(session, [evaluation_id], query, ids)
     }
 
 

@@ -3,12 +3,13 @@
 from sqlalchemy import null, or_, select
 from sqlalchemy.orm import Session
 
+from registry.db import among
 from registry.digests import specification_digest
 from registry.errors import ArchiveError
 from registry.proof.manifest import Leaf, manifest, question_leaves
 from registry.proof.seal import copied_from
 from registry.results.archived import place_of
-from registry.results.readable import readable
+from registry.results.stored import read
 from registry.results.texts import digest_of
 from registry.tables import Archive, Evaluation, EvaluationSource, Generation, Prediction, Question, QuestionSeal
 from registry.verification.findings import Findings, names_of
@@ -95,15 +96,8 @@ def check_leaves(session: Session, evaluation: Evaluation, found: Findings) -> N
 
 def check_copies(session: Session, evaluation: Evaluation, found: Findings) -> None:
     """Where results were copied from, by number and by seal."""
-    readable(session, [evaluation.id])
     pairs = (
-        select(
-            Prediction.question_id,
-            Prediction.reused_from_evaluation_id,
-            Prediction.reused_from_seal,
-            Evaluation.seal.label("seal_by_number"),
-        )
-        .outerjoin(Evaluation, Evaluation.id == Prediction.reused_from_evaluation_id)
+        select(Prediction.question_id, Prediction.reused_from_evaluation_id, Prediction.reused_from_seal)
         .where(
             Prediction.evaluation_id == evaluation.id,
             or_(
@@ -114,15 +108,19 @@ def check_copies(session: Session, evaluation: Evaluation, found: Findings) -> N
         )
         .distinct()
     )
+    copies = read(session, [evaluation.id], pairs).all()
+    numbers = {row.reused_from_evaluation_id for row in copies} - {None}
+    seals = select(Evaluation.id, Evaluation.seal).where(among(Evaluation.id, numbers))
+    by_number: dict[int, str | None] = dict(session.execute(seals).all())
     wrong = {
         row.question_id
-        for row in session.execute(pairs)
-        if (row.reused_from_evaluation_id is not None and row.seal_by_number is None)
+        for row in copies
+        if (row.reused_from_evaluation_id is not None and by_number.get(row.reused_from_evaluation_id) is None)
         or row.reused_from_seal is None
         or (
             row.reused_from_evaluation_id is not None
             and row.reused_from_seal is not None
-            and row.reused_from_seal != row.seal_by_number
+            and row.reused_from_seal != by_number[row.reused_from_evaluation_id]
         )
     }
     found.of_questions(names_of(session, wrong), "is not copied from the evaluation that it points to")

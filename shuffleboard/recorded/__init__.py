@@ -18,7 +18,7 @@ from registry.digests import sha256_file
 from registry.exchange.outputs import ImportRequest, import_columns, import_outputs
 from registry.lookups import stands
 from registry.metrics.repeats import across_orders, same_order
-from registry.results.readable import readable
+from registry.results.stored import read
 from registry.revisions.store import RevisionRequest, add_revision
 from registry.tables import (
     EngineFingerprint,
@@ -236,12 +236,10 @@ def _again(session: Session, orders: int, repeats: int, values: Mapping[str, flo
 
 def _right_by_prompt(session: Session, evaluation: int) -> dict[int, list[tuple[int, int]]]:
     """Question to how often each of its orders was answered right, and asked."""
-    readable(session, [evaluation])
     of = Prediction
     found: dict[int, dict[tuple[int, ...], tuple[int, int]]] = {}
-    for question, shown, correct in session.execute(
-        select(of.question_id, of.shown, of.correct).where(of.evaluation_id == evaluation)
-    ):
+    answers = select(of.question_id, of.shown, of.correct).where(of.evaluation_id == evaluation)
+    for question, shown, correct in read(session, [evaluation], answers):
         counts = found.setdefault(question, {})
         right, asked = counts.get(tuple(shown), (0, 0))
         counts[tuple(shown)] = (right + bool(correct), asked + 1)

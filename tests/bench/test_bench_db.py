@@ -9,8 +9,8 @@ from sqlalchemy import Engine, event, func, select, text
 
 from registry.db import get_engine, read_session, write_session
 from registry.results import bulk
-from registry.results.readable import readable
 from registry.results.scores import write_question_scores
+from registry.results.stored import read
 from registry.schema.audiences import audience_engine
 from registry.schema.planner import BY_EVALUATION, analyze
 from registry.tables import Archive, Evaluation, EvaluationMetric, Prediction, QuestionScore
@@ -80,11 +80,10 @@ def test_copied_archives_are_read_as_those_that_the_registry_wrote(
             checked = Findings()
             check_archive(session, session.get_one(Evaluation, archive.evaluation_id), checked)
             assert not checked.problems
-            readable(session, [archive.evaluation_id])
             of_it = (
                 select(func.count()).select_from(Prediction).where(Prediction.evaluation_id == archive.evaluation_id)
             )
-            assert session.scalar(of_it) == archive.predictions
+            assert read(session, [archive.evaluation_id], of_it).scalar() == archive.predictions
     assert "bytes each" in "\n".join(printed)
 
 

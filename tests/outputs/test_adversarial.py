@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import select, text
 from sqlalchemy.orm import Session
 
 from registry.db import read_session
@@ -12,9 +12,9 @@ from registry.exchange.outputs import ImportRequest, import_outputs
 from registry.metrics.adversarial import SCORINGS, AdversarialEffect
 from registry.operations.archiving import archive
 from registry.prompting.variants import ADVERSARIAL_TEXTS
-from registry.results.archived import view_over_archives
-from registry.results.readable import readable
-from registry.schema.views import view_sql
+from registry.results.selectables import adversarial_effects as effects_view
+from registry.results.selectables import listed
+from registry.results.stored import read
 from registry.studies.adversarial import adversarial_effects
 from tests.outputs.conftest import Registry
 
@@ -137,9 +137,9 @@ def test_the_view_says_what_the_definition_says(registry: Registry, evaluation: 
 
 
 def viewed(session: Session, evaluation: int) -> list[dict[str, Any]]:
-    readable(session, [evaluation])
-    query = text("SELECT * FROM adversarial_effects WHERE evaluation_id = :id ORDER BY variant")
-    return [dict(row) for row in session.execute(query, {"id": evaluation}).mappings()]
+    c = effects_view.c
+    query = select(effects_view).where(c.evaluation_id == evaluation).order_by(c.variant)
+    return listed(read(session, [evaluation], query))
 
 
 def test_the_view_says_the_same_of_archived_answers(registry: Registry, evaluation: int) -> None:
@@ -148,13 +148,6 @@ def test_the_view_says_the_same_of_archived_answers(registry: Registry, evaluati
     assert archive(registry.engine, evaluation) is not None
     with read_session(registry.engine) as session:
         assert viewed(session, evaluation) == before
-
-
-def test_of_archived_answers_postgresql_looks_at_each_prompt_once() -> None:
-    assert "from option_probability" in view_sql("adversarial_effects", "postgresql")
-    found = view_over_archives("adversarial_effects", "postgresql")
-    assert "from option_probability" not in found
-    assert "from unnest(altered.shown)" in found
 
 
 def test_questions_with_a_prompt_missing_do_not_count(registry: Registry) -> None:

@@ -35,7 +35,7 @@ from registry.results import archive_files
 from registry.results.computed import computed_metrics
 from registry.results.contamination import contamination_document
 from registry.results.pride import pride_document
-from registry.results.readable import archive_of, readable
+from registry.results.stored import archive_of, read
 from registry.schema.audiences import audience_engine
 from registry.settings import get_settings
 from registry.studies.axes import axes_document
@@ -101,7 +101,7 @@ def documents(engine: Engine, found: Population, folder: Path) -> dict[str, Any]
     with read_session(engine) as session:
         question_id = session.scalars(select(QuestionSeal.question_id).filter_by(evaluation_id=other)).all()[-1]
         selection = select_rows(session, ExportRequest("parquet", audience="all"), "1")
-        read: dict[str, Callable[[Session], Any]] = {
+        readers: dict[str, Callable[[Session], Any]] = {
             "crate": lambda session: (
                 export_crate(session, other, folder / "crate")["seal"],
                 {path.name: path.read_bytes() for path in (folder / "crate").glob("*.parquet")},
@@ -133,7 +133,7 @@ def documents(engine: Engine, found: Population, folder: Path) -> dict[str, Any]
             ),
         }
         result = {}
-        for name, reader in read.items():
+        for name, reader in readers.items():
             try:
                 result[name] = reader(session)
             except (UsageError, QueueError) as error:
@@ -324,13 +324,12 @@ def test_another_evaluation_s_archive_under_this_one_s_name_is_refused_by_every_
     right, wrong = (folder_of_archives() / f"{seal}.parquet" for seal in seals)
     shutil.copyfile(wrong, right)
 
-    def read() -> None:
-        with read_session(engine) as session:
-            readable(session, [ids[0]])
-            session.execute(select(Prediction).filter_by(evaluation_id=ids[0])).all()
-
-    with pytest.raises(ArchiveError, match=r"is not the file that was archived, with \d+ bytes instead of \d+"):
-        read()
+    query = select(Prediction.variant).where(Prediction.evaluation_id == ids[0])
+    with (
+        read_session(engine) as session,
+        pytest.raises(ArchiveError, match=r"is not the file that was archived, with \d+ bytes instead of \d+"),
+    ):
+        read(session, [ids[0]], query)
     with pytest.raises(ArchiveError, match="another seal"), archive_files.opened(store_at(), right.name):
         pass  # as if it happened to be as long
     with pytest.raises(ArchiveError, match="is not the file that was archived"):
@@ -407,7 +406,7 @@ class Killed:
 
 def killed_at(url: str, at: int, move: Callable[[Engine, int], Any], evaluation_id: int) -> int:
     """Runs a move in a process of its own that is killed at a step; returns how many steps it took, 0 if killed."""
-    read, write = os.pipe()
+    reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
         status = 1
@@ -419,13 +418,13 @@ def killed_at(url: str, at: int, move: Callable[[Engine, int], Any], evaluation_
             for name in ("writing", "move", "remove", "digest"):
                 setattr(Store, name, here.around(getattr(Store, name)))
             move(engine, evaluation_id)
-            os.write(write, str(here.done).encode())
+            os.write(writing, str(here.done).encode())
             status = 0
         finally:
             os._exit(status)
-    os.close(write)
+    os.close(writing)
     _, status = os.waitpid(child, 0)
-    with os.fdopen(read) as stream:
+    with os.fdopen(reading) as stream:
         taken = stream.read()
     assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0
     return int(taken or 0)

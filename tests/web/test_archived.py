@@ -6,7 +6,7 @@ from sqlalchemy import select
 
 from registry.db import read_session
 from registry.operations.archiving import Shared, archive
-from registry.results.readable import archive_of
+from registry.results.stored import archive_of
 from registry.tables import Evaluation, EvaluationQuestion
 from tests.web.conftest import empty_caches
 from tests.web.outputs import BOARD
@@ -66,8 +66,6 @@ def test_a_question_stands_where_an_evaluations_file_is_missing(own, tmp_path, m
     shared = Shared()
     for evaluation_id in sealed[:2]:
         assert archive(own.engine, evaluation_id, str(tmp_path / "archives"), shared)
-    # There is room for the rows of one at a time, as with a registry's large evaluations.
-    monkeypatch.setattr("registry.results.archived.KEPT", 1)
     address = f"/questions/{own.seeded.questions['q1']}"
     whole = own.client.get(address)
     assert whole.status_code == 200

@@ -25,10 +25,10 @@ from registry.results.errata import (
     scope_of,
 )
 from registry.results.facts import facts_of, noise_facts
-from registry.results.readable import archive_of
 from registry.results.reports import sample_document
 from registry.results.selectables import Row
 from registry.results.stopped import stopping_document
+from registry.results.stored import archive_of
 from registry.results.written import lost_answers
 from registry.verdicts.cases import Said, verdict
 from registry.verdicts.facts import Facts

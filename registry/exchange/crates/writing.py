@@ -26,7 +26,7 @@ from registry.proof.provenance import link_document
 from registry.proof.signing import covering, signed_chain
 from registry.proof.withdrawals import withdrawals_of
 from registry.results.errata import is_of_errata
-from registry.results.readable import readable
+from registry.results.stored import read
 from registry.schema.audiences import SEES, Audience
 from registry.tables import (
     Analysis,
@@ -75,7 +75,6 @@ def export_crate(session: Session, evaluation_id: int, out: Path, audience: Audi
         raise UsageError(f"evaluation {evaluation_id} is under embargo; wait for its end, or give --audience all")
     if compute_seal(session, evaluation) != evaluation.seal:
         raise SealError(f"evaluation {evaluation_id} does not match its seal; see: shuffleboard verify {evaluation_id}")
-    readable(session, [evaluation_id])
     with writing(out), _scratch(out) as folder:
         place = Path(folder) / out.name
         place.mkdir()
@@ -121,17 +120,19 @@ def _write_files(session: Session, evaluation: Evaluation, folder: Path) -> None
         ({"question": names[row.question_id], "n_variants": row.n_variants, "shard": row.ordinal} for row in asked),
     )
     _write_predictions(session, evaluation, folder / layout.PREDICTIONS, names)
+    text = Generation.__table__.c
     written = (
-        select(Generation)
-        .where(Generation.evaluation_id == evaluation.id)
-        .order_by(Generation.question_id, Generation.variant)
+        select(text.question_id, *(text[name] for name in layout.GENERATION_COLUMNS))
+        .where(text.evaluation_id == evaluation.id)
+        .order_by(text.question_id, text.variant)
+        .execution_options(yield_per=5000)
     )
     _write_table(
         folder / layout.GENERATIONS,
         layout.schema_of(Generation, layout.GENERATION_COLUMNS, question=pa.string()),
         (
             {"question": names[row.question_id], **_values(Generation, row, layout.GENERATION_COLUMNS)}
-            for row in session.scalars(written.execution_options(yield_per=5000))
+            for row in read(session, [evaluation.id], written)
         ),
     )
     leaves = select(QuestionSeal.leaf, Question.external_id, Question.few_shot).join(
@@ -209,19 +210,15 @@ def _write_questions(session: Session, evaluation: Evaluation, path: Path) -> No
 def _write_predictions(session: Session, evaluation: Evaluation, path: Path, names: Mapping[int, str]) -> None:
     columns = [getattr(Prediction, name) for name in layout.PREDICTION_COLUMNS]
     query = (
-        select(Prediction.question_id, Evaluation.seal.label("source"), *columns)
-        .outerjoin(Evaluation, Evaluation.id == Prediction.reused_from_evaluation_id)
+        select(Prediction.question_id, *columns)
         .where(Prediction.evaluation_id == evaluation.id)
         .order_by(Prediction.question_id, Prediction.variant)
         .execution_options(yield_per=5000)
     )
 
     def rows() -> Iterable[dict[str, Any]]:
-        for row in session.execute(query):
-            values = _values(Prediction, row, layout.PREDICTION_COLUMNS)
-            # Old copies have the source's number alone, which means nothing elsewhere.
-            values["reused_from_seal"] = values["reused_from_seal"] or row.source
-            yield {"question": names[row.question_id], **values}
+        for row in read(session, [evaluation.id], query):
+            yield {"question": names[row.question_id], **_values(Prediction, row, layout.PREDICTION_COLUMNS)}
 
     schema = layout.schema_of(Prediction, layout.PREDICTION_COLUMNS, question=pa.string())
     _write_table(path, schema, rows())

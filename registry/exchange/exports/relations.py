@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from sqlalchemy import bindparam, text
+from sqlalchemy import Result, bindparam, select, text
 from sqlalchemy.orm import Session
 
 from registry.benchmarks.canary import canary
 from registry.exchange.exports.selection import Selection
-from registry.results.archived import reads_predictions
-from registry.results.readable import readable
+from registry.results.selectables import view_of
+from registry.results.stored import read
 from registry.schema import documented
 
 BATCH: Final = 10_000
@@ -210,9 +210,12 @@ def _rows(session: Session, relation: Relation, selection: Selection) -> Iterato
             yield from _questions(_stream(session, relation, {"id": version_id}))
     elif relation.per == "evaluation":
         for evaluation_id in selection.evaluation_ids:
-            if reads_predictions(relation.query):
-                readable(session, [evaluation_id])
-            yield from _stream(session, relation, {"id": evaluation_id})
+            assert relation.view is not None
+            view = view_of(relation.view)
+            query = select(view).where(view.c.evaluation_id == evaluation_id)
+            ordered = query.order_by(*(view.c[name] for name in relation.order.split(", ")))
+            found = read(session, [evaluation_id], ordered.execution_options(yield_per=BATCH))
+            yield from _converted(relation, found)
     elif relation.per == "selection":
         # Beyond some ten thousands neither engine takes that many parameters.
         for start in range(0, len(selection.evaluation_ids), BATCH):
@@ -226,6 +229,10 @@ def _stream(session: Session, relation: Relation, parameters: Mapping[str, Any])
     if "ids" in parameters:
         query = query.bindparams(bindparam("ids", expanding=True))
     result = session.execute(query, parameters, execution_options={"yield_per": BATCH})
+    return _converted(relation, result)
+
+
+def _converted(relation: Relation, result: Result[Any]) -> Iterator[dict[str, Any]]:
     readers = [(column, _READERS[relation.type_of(column)]) for column in result.keys()]  # noqa: SIM118 - not a dictionary
     if relation.name == "questions":
         # Its rows are options still, and its canary a digest.
@@ -235,7 +242,8 @@ def _stream(session: Session, relation: Relation, parameters: Mapping[str, Any])
         readers = [(column, _digest if column == "canary" else reader) for column, reader in readers]
     for row in result:
         yield {
-            column: None if value is None else read(value) for (column, read), value in zip(readers, row, strict=True)
+            column: None if value is None else reader(value)
+            for (column, reader), value in zip(readers, row, strict=True)
         }
 
 
@@ -254,7 +262,7 @@ def _questions(options: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 def _digest(value: Any) -> str:
-    return bytes(value).hex()
+    return value if isinstance(value, str) else bytes(value).hex()
 
 
 def _time(value: Any) -> datetime:

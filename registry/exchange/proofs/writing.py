@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from registry.exchange.crates.writing import evaluation_document
 from registry.proof.signing import signed_chain
-from registry.results.readable import readable
+from registry.results.stored import read
 from registry.tables import (
     BoardSnapshot,
     Evaluation,
@@ -114,14 +114,13 @@ def _leaves(session: Session, evaluation_id: int) -> Iterable[dict[str, Any]]:
 
 def _copies(session: Session, evaluation_id: int) -> Iterable[dict[str, Any]]:
     """What a seal covers of a prediction and the table of predictions does not have: where it was copied from."""
-    readable(session, [evaluation_id])
     query = (
         select(Question.external_id, Prediction.variant, Prediction.reused_from_variant, Prediction.reused_from_seal)
         .join(Question, Question.id == Prediction.question_id)
         .where(Prediction.evaluation_id == evaluation_id, Prediction.reused_from_variant.is_not(None))
         .order_by(Question.ordinal, Prediction.variant)
     )
-    for row in session.execute(query):
+    for row in read(session, [evaluation_id], query):
         yield {
             "evaluation_id": evaluation_id,
             "question": row.external_id,

@@ -15,7 +15,7 @@ from registry.errors import NotFoundError, UsageError
 from registry.lookups import stands
 from registry.metrics import METRICS, VariantOutcome
 from registry.metrics.pride import estimation_set
-from registry.results.readable import readable
+from registry.results.stored import read
 from registry.studies.assessment.correlations import (
     DEFAULT_TOLERANCE,
     TARGETS,
@@ -205,8 +205,9 @@ def _point(session: Session, source: Source) -> tuple[Point, frozenset[int], lis
         .where(EvaluationQuestion.evaluation_id == source.evaluation_id)
         .order_by(Question.ordinal)
     ).all()
-    readable(session, [source.evaluation_id])
-    predictions = session.execute(
+    predictions = read(
+        session,
+        [source.evaluation_id],
         select(
             Prediction.question_id,
             Prediction.shown,
@@ -214,8 +215,9 @@ def _point(session: Session, source: Source) -> tuple[Point, frozenset[int], lis
             Prediction.answer_probability,
             Prediction.brier_score,
             Prediction.entropy,
-        ).where(Prediction.evaluation_id == source.evaluation_id),
-        execution_options={"yield_per": 10_000},
+        )
+        .where(Prediction.evaluation_id == source.evaluation_id)
+        .execution_options(yield_per=10_000),
     )
     tables = order_tables(questions, predictions, source.evaluation_id)
     ranks_of = {subset: partial(subset_ranks, subset) for subset in SUBSETS}
@@ -259,18 +261,15 @@ def _pride_outcomes(session: Session, evaluation_id: int, questions: Sequence[An
     by_id = {question.id: question for question in questions}
     estimation = [question.id for question in questions if question.external_id in chosen]
     outcomes: dict[int, list[VariantOutcome]] = {question.id: [] for question in questions}
-    readable(session, [evaluation_id])
     conditions: list[ColumnExpressionArgument[bool]] = [Prediction.unchanged]
     conditions += [
         Prediction.question_id.in_(estimation[start : start + _CHUNK]) for start in range(0, len(estimation), _CHUNK)
     ]
     for number, condition in enumerate(conditions):
-        rows = session.execute(
-            select(
-                Prediction.question_id, Prediction.shown, Prediction.chosen_option, Prediction.label_probabilities
-            ).where(Prediction.evaluation_id == evaluation_id, condition)
-        )
-        for row in rows:
+        answers = select(
+            Prediction.question_id, Prediction.shown, Prediction.chosen_option, Prediction.label_probabilities
+        ).where(Prediction.evaluation_id == evaluation_id, condition)
+        for row in read(session, [evaluation_id], answers):
             question = by_id[row.question_id]
             if number == 0 and question.external_id in chosen:
                 continue  # comes with its other orders

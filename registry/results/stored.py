@@ -1,0 +1,59 @@
+"""The one way to predictions and texts of evaluations: in their tables, or archived in a file."""
+
+from collections.abc import Collection, Iterable
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Result, Select, select
+from sqlalchemy.engine.result import IteratorResult, SimpleResultMetaData
+from sqlalchemy.orm import Session
+
+from registry.db import among
+from registry.tables import Archive, Evaluation
+
+if TYPE_CHECKING:
+    from registry.files.stores import Store
+
+
+def read(
+    session: Session,
+    evaluation_ids: Iterable[int],
+    query: Select[*tuple[Any, ...]],
+    question_ids: Collection[int] | None = None,
+) -> Result[*tuple[Any, ...]]:
+    """What a query over predictions, texts or views of them finds, of these evaluations and no others.
+
+    The database answers it of those whose rows are in the tables, then DuckDB of the files of those that are archived,
+    so a query of several evaluations must not join, sort or count across them. question_ids: those that the query asks
+    for; None: all. Raises ArchiveError where a file is missing or damaged.
+    """
+    ids = set(evaluation_ids)
+    archives = session.execute(_archives(ids)).all() if ids else ()
+    if not archives:
+        return session.execute(query)
+    from registry.results.archived import answers, reads_predictions
+
+    if not reads_predictions(query):
+        return session.execute(query)
+    names, rows = answers(session, archives, query, question_ids)
+    if len(archives) < len(ids):
+        rows = chain(map(tuple, session.execute(query)), rows)
+    return IteratorResult(SimpleResultMetaData(names), rows)
+
+
+def archive_of(session: Session, evaluation_id: int) -> "tuple[Store, str] | None":
+    """Where the predictions of an evaluation are archived; None: they are in their tables.
+
+    Raises ArchiveError where the file is missing.
+    """
+    row = session.execute(_archives([evaluation_id])).one_or_none()
+    if row is None:
+        return None
+    from registry.results.archived import place_of
+
+    return place_of(row.Archive, row.seal)
+
+
+def _archives(ids: Collection[int]) -> Any:
+    query = select(Archive, Evaluation.seal).join(Evaluation, Evaluation.id == Archive.evaluation_id)
+    return query.where(among(Archive.evaluation_id, ids), Archive.state == "archived").order_by(Evaluation.id)
