@@ -28,7 +28,6 @@ VARIANTS_PAGE: Final = DOCS / "variants-and-protocols.md"
 API_PAGE: Final = DOCS / "api.md"
 sys.path.insert(0, str(DOCS.parent))  # a checkout may be read without being installed
 
-TYPES: Final = DOCS.parent / "registry" / "api" / "answer_rows.py"
 GUIDE: Final = "registry.metrics.guide"
 DOCUMENTED: Final = "registry.schema.documented"
 
@@ -216,23 +215,6 @@ logarithms. A **position** is a place among the options as they were shown, an *
 the benchmark's own order; both count from 0, and inserted options are −1, −2, ….
 """
 
-ANSWER_ROWS: Final = '''\
-"""Answers of the API that are rows of the documented views, and the metrics by name, as types.
-
-Written by docs/generate.py: edit the entries of the metrics and columns.toml of the views, then run it again.
-"""
-
-# fmt: off
-# ruff: noqa: E501
-
-from typing import Annotated
-
-from pydantic import Field
-from typing_extensions import TypedDict
-
-Time = Annotated[str, Field(json_schema_extra={"format": "date-time"})]'''
-
-
 ADDRESSED: Final = tuple(
     DOCS.parent / name for name in ("README.md", "SECURITY.md", "CITATION.cff", "docs/troubleshooting.md")
 )
@@ -261,7 +243,6 @@ def pages() -> dict[Path, str]:
         API_PAGE: _with_routes(API_PAGE.read_text(encoding="utf-8")),
         DOCS / "views.md": "\n".join(_views()) + "\n",
         DOCS / "third-party.md": "\n".join(_third_party()) + "\n",
-        TYPES: "\n".join(_answer_rows()) + "\n",
         **{path: _with_addresses(path.read_text(encoding="utf-8")) for path in ADDRESSED if path.exists()},
     }
 
@@ -777,52 +758,7 @@ def _third_party() -> Iterator[str]:
 
 # Types of answers
 
-_PYTHON: Final = {
-    "integer": "int",
-    "double": "float",
-    "boolean": "bool",
-    "text": "str",
-    "time": "Time",
-    "digest": "str",
-    "json": "dict[str, Any]",
-    "integer[]": "list[int]",
-    "double[]": "list[float]",
-}
-"""Type of a column → its type in an answer of the API, where digests are hexadecimal."""
-
-
-def _answer_rows() -> Iterator[str]:
-    catalogue = import_module("registry.metrics.catalogue")
-    yield ANSWER_ROWS
-    yield from _class("MetricValues", "TypedDict", "Every metric by name; null where it is undefined.")
-    yield from (f"    {name}: float | None" for name in catalogue.METRICS)
-    text = "The metrics that a single question has; null where it is undefined or not scored yet."
-    yield from _class("QuestionMetricValues", "TypedDict", text)
-    yield from (f"    {name}: float | None" for name in catalogue.QUESTION_METRICS)
-    yield from _columns("leaderboard", "LeaderboardColumns", "MetricValues")
-    yield from _columns("question_metrics", "QuestionMetricsColumns", "QuestionMetricValues")
-    yield from _columns("prediction_detail", "PredictionColumns", "TypedDict")
-    yield from _columns("published_results", "PublishedColumns", "TypedDict")
-
-
-def _columns(view: str, name: str, base: str) -> Iterator[str]:
-    documented = import_module(DOCUMENTED)
-    inherited = documented.metrics_of(view) if base != "TypedDict" else ()
-    yield from _class(name, base, f"A row of the view {view}.")
-    for column in documented.columns_of(view).values():
-        if column.answers and column.name not in inherited:
-            type_ = _PYTHON[column.type] + (" | None" if column.nullable else "")
-            meaning = json.dumps(f"{column.meaning}.", ensure_ascii=False)
-            yield f"    {column.name}: Annotated[{type_}, Field(description={meaning})]"
-
-
-def _class(name: str, base: str, text: str) -> Iterator[str]:
-    yield from ("", "", f"class {name}({base}):", f'    """{text}"""', "")
-
-
 if __name__ == "__main__":
-    # First, since the commands import it.
-    TYPES.write_text("\n".join(_answer_rows()) + "\n", encoding="utf-8")
     for path, text in pages().items():
         path.write_text(text, encoding="utf-8")
         click.echo(f"wrote {path.relative_to(DOCS.parent)}")

@@ -8,7 +8,7 @@ import atexit
 import json
 import math
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -69,6 +69,11 @@ class Base(DeclarativeBase):
 RowId = BigInteger().with_variant(Integer, "sqlite")
 MAX_INTEGER = 2**31 - 1
 MAX_ROW_ID = 2**63 - 1
+
+
+def picked(row: object, names: Iterable[str]) -> dict[str, Any]:
+    """Some attributes of a row by name, as a document has them."""
+    return {name: getattr(row, name) for name in names}
 
 
 def utc_text(value: datetime) -> str:

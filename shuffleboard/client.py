@@ -7,7 +7,7 @@
 
 Calls that change something need the token of an account that may make them: `Client(address, token=…)`.
 
-Methods return plain documents, as the API does; their types are those of `registry.api.documents`.
+Methods return plain documents, as the API does; `/api` on a website shows their keys.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final, Literal, TypedDict, Unpack, cast
+from typing import IO, Any, Final, Literal, TypedDict, Unpack
 from urllib.parse import quote, urljoin, urlsplit
 
 import httpx2
@@ -36,37 +36,8 @@ from registry.errors import (
 from registry.files.toml import read_toml
 from registry.untrusted import decode_answer
 
-if TYPE_CHECKING:  # what the server answers; reading it takes the server's libraries
-    from registry.api.documents import (
-        AskedEvaluations,
-        BenchmarkVersion,
-        Board,
-        ChangedVisibility,
-        Contamination,
-        DeliveryOutcome,
-        Estimate,
-        EvaluationDocument,
-        EvaluationMetrics,
-        EvaluationQuestion,
-        EvaluationState,
-        ImportedBenchmark,
-        ImportedBoard,
-        ImportedOutputs,
-        ImportedSuite,
-        LeaderboardRow,
-        ListedBoard,
-        ListedEvaluation,
-        ListedModel,
-        NewWebhook,
-        Prediction,
-        Provenance,
-        RegisteredModel,
-        Submission,
-        SubmissionEstimate,
-        Verification,
-        WebhookList,
-    )
-
+Document = dict[str, Any]
+"""What the server answers; `/api` on a website shows the keys of each."""
 TIMEOUT_S: Final = 60.0
 _TYPES: Final = {
     ".jsonl": "application/x-ndjson",
@@ -236,7 +207,7 @@ class Client:
         order: str | None = None,
         above_chance: bool = False,
         **filters: Unpack[Filters],
-    ) -> list[LeaderboardRow]:
+    ) -> list[Document]:
         """Every row of the leaderboard that the filters keep: by group, complete evaluations first, best on top.
 
         sort: a metric or another column; order: "asc" or "desc". above_chance: rows also have accuracy and worst
@@ -245,17 +216,17 @@ class Client:
         given = {"sort": sort, "order": order, "above_chance": "yes" if above_chance else None, **filters}
         return [row for page in self._pages("leaderboard", given) for row in page["rows"]]
 
-    def evaluations(self, *, state: str | None = None, **filters: Unpack[Filters]) -> Iterator[ListedEvaluation]:
+    def evaluations(self, *, state: str | None = None, **filters: Unpack[Filters]) -> Iterator[Document]:
         """Evaluations with their progress, newest first, a page at a time."""
         for page in self._pages("evaluations", {"state": state, "per_page": 1000, **filters}):
             yield from page["items"]
 
-    def evaluation(self, evaluation_id: int, *, noise_from: int | None = None) -> EvaluationDocument:
+    def evaluation(self, evaluation_id: int, *, noise_from: int | None = None) -> Document:
         """One evaluation with progress, metrics by scope, repeat noise and provenance.
 
         noise_from: the evaluation whose repeats say how noisy it is; one is looked for where none is given.
         """
-        return cast("EvaluationDocument", self._get(f"evaluations/{evaluation_id}", {"noise_from": noise_from}))
+        return self._get(f"evaluations/{evaluation_id}", {"noise_from": noise_from})
 
     def metrics(
         self,
@@ -264,71 +235,71 @@ class Client:
         per_question: bool = False,
         errata: Treatment | None = None,
         noise_from: int | None = None,
-    ) -> EvaluationMetrics:
+    ) -> Document:
         """An evaluation's metrics and repeat noise; per_question: also metrics of each question, null where undefined.
 
         errata: by which answer keys. noise_from: as for `evaluation`.
         """
         given = {"per_question": "yes" if per_question else None, "errata": errata, "noise_from": noise_from}
-        return cast("EvaluationMetrics", self._get(f"evaluations/{evaluation_id}/metrics", given))
+        return self._get(f"evaluations/{evaluation_id}/metrics", given)
 
-    def questions(self, evaluation_id: int) -> Iterator[EvaluationQuestion]:
+    def questions(self, evaluation_id: int) -> Iterator[Document]:
         """An evaluation's questions in the benchmark's order, a page at a time."""
         for page in self._pages(f"evaluations/{evaluation_id}/questions", {"per_page": 1000}):
             yield from page["items"]
 
-    def predictions(self, evaluation_id: int, *, per_page: int = 1000) -> Iterator[Prediction]:
+    def predictions(self, evaluation_id: int, *, per_page: int = 1000) -> Iterator[Document]:
         """Every stored prediction of an evaluation by question and variant, fetched in pages of this size."""
         for page in self._pages(f"evaluations/{evaluation_id}/predictions", {"limit": per_page}):
             yield from page["items"]
 
-    def provenance(self, evaluation_id: int) -> Provenance:
+    def provenance(self, evaluation_id: int) -> Document:
         """Where an evaluation's numbers come from."""
-        return cast("Provenance", self._get(f"evaluations/{evaluation_id}/provenance"))
+        return self._get(f"evaluations/{evaluation_id}/provenance")
 
-    def contamination(self, evaluation_id: int) -> Contamination:
+    def contamination(self, evaluation_id: int) -> Document:
         """Whether the order in which the benchmark was published stands out among those that were asked."""
-        return cast("Contamination", self._get(f"evaluations/{evaluation_id}/contamination"))
+        return self._get(f"evaluations/{evaluation_id}/contamination")
 
-    def verify(self, evaluation_id: int) -> Verification:
+    def verify(self, evaluation_id: int) -> Document:
         """Has the registry recompute what it stores of a sealed evaluation; needs the scope `maintain`."""
-        return cast("Verification", self._get(f"evaluations/{evaluation_id}/verification"))
+        return self._get(f"evaluations/{evaluation_id}/verification")
 
-    def boards(self) -> list[ListedBoard]:
+    def boards(self) -> list[Document]:
         """Every board that may be seen."""
-        return cast("list[ListedBoard]", self._get("boards")["items"])
+        return self._items("boards")
 
-    def board(self, name: str, as_of: str | datetime | None = None) -> Board:
+    def board(self, name: str, as_of: str | datetime | None = None) -> Document:
         """A board as it is now, or as it was at a date (its end) or time; UTC where no zone is given."""
-        return cast("Board", self._get(f"boards/{quote(name, safe='')}", {"as_of": as_of}))
+        return self._get(f"boards/{quote(name, safe='')}", {"as_of": as_of})
 
-    def models(self) -> list[ListedModel]:
+    def models(self) -> list[Document]:
         """Every model."""
-        return cast("list[ListedModel]", self._get("models")["items"])
+        return self._items("models")
 
-    def benchmarks(self) -> list[BenchmarkVersion]:
+    def benchmarks(self) -> list[Document]:
         """Every benchmark version that may be seen."""
-        return cast("list[BenchmarkVersion]", self._get("benchmarks")["items"])
+        return self._items("benchmarks")
 
     # Submissions
 
-    def submissions(self, *, state: str | None = None, mine: bool = False) -> Iterator[Submission]:
+    def submissions(self, *, state: str | None = None, mine: bool = False) -> Iterator[Document]:
         """Submissions, those awaiting a decision first: your own, or everyone's for maintainers."""
         given = {"state": state, "mine": "yes" if mine else None, "per_page": 1000}
         for page in self._pages("submissions", given):
             yield from page["items"]
 
-    def submission(self, submission_id: int) -> Submission:
+    def submission(self, submission_id: int) -> Document:
         """One submission: the request, the decision, and the resulting evaluations."""
-        return cast("Submission", self._get(f"submissions/{submission_id}"))
+        return self._get(f"submissions/{submission_id}")
 
-    def submit_model(self, suite: str, **model: Unpack[WishedModel]) -> Submission:
+    def submit_model(self, suite: str, **model: Unpack[WishedModel]) -> Document:
         """Requests that a model be evaluated on a suite; a maintainer decides."""
-        return cast("Submission", self._send("POST", "submissions", {"suite": suite, **model}))
+        return self._send("POST", "submissions", {"suite": suite, **model})
 
-    def estimate_submission(self, submission_id: int) -> SubmissionEstimate:
+    def estimate_submission(self, submission_id: int) -> Document:
         """What a submission would cost, for its submitter and for maintainers."""
-        return cast("SubmissionEstimate", self._get(f"submissions/{submission_id}/estimate"))
+        return self._get(f"submissions/{submission_id}/estimate")
 
     def approve_submission(
         self,
@@ -338,88 +309,86 @@ class Client:
         queue: Literal["cpu", "gpu"] = "cpu",
         priority: int = 0,
         budget: float | None = None,
-    ) -> Submission:
+    ) -> Document:
         """Registers the model and queues what the suite still needs of it; budget: what providers may charge for it."""
         body = {"reason": reason, "queue": queue, "priority": priority, "budget": budget}
-        return cast("Submission", self._send("POST", f"submissions/{submission_id}/approve", body))
+        return self._send("POST", f"submissions/{submission_id}/approve", body)
 
-    def reject_submission(self, submission_id: int, reason: str) -> Submission:
+    def reject_submission(self, submission_id: int, reason: str) -> Document:
         """Rejects a submission, with the reason that its submitter reads."""
-        return cast("Submission", self._send("POST", f"submissions/{submission_id}/reject", {"reason": reason}))
+        return self._send("POST", f"submissions/{submission_id}/reject", {"reason": reason})
 
-    def withdraw_submission(self, submission_id: int) -> Submission:
+    def withdraw_submission(self, submission_id: int) -> Document:
         """Withdraws your own submission while it awaits a decision."""
-        return cast("Submission", self._send("POST", f"submissions/{submission_id}/withdraw"))
+        return self._send("POST", f"submissions/{submission_id}/withdraw")
 
     # For maintainers
 
     def add_model(
         self, name: str, kind: Literal["huggingface", "openai", "external"], **facts: Unpack[ModelFacts]
-    ) -> RegisteredModel:
+    ) -> Document:
         """Registers a model revision; `added` says whether it is new."""
-        return cast("RegisteredModel", self._send("POST", "models", {"name": name, "kind": kind, **facts}))
+        return self._send("POST", "models", {"name": name, "kind": kind, **facts})
 
-    def import_benchmark(self, path: Path | str, name: str, **facts: Unpack[BenchmarkFacts]) -> ImportedBenchmark:
+    def import_benchmark(self, path: Path | str, name: str, **facts: Unpack[BenchmarkFacts]) -> Document:
         """Imports a benchmark from a .jsonl, .csv or .parquet file; `imported` says whether it is new."""
-        return cast("ImportedBenchmark", self._upload("benchmarks", Path(path), {"name": name, **facts}))
+        return self._upload("benchmarks", Path(path), {"name": name, **facts})
 
     def set_visibility(
         self, benchmark: str, visibility: Literal["public", "members", "hidden"], version: str | None = None
-    ) -> ChangedVisibility:
+    ) -> Document:
         """Changes who may see a benchmark: all of its versions, or one."""
         body = {"visibility": visibility, "version": version}
-        return cast("ChangedVisibility", self._send("PATCH", f"benchmarks/{quote(benchmark, safe='')}", body))
+        return self._send("PATCH", f"benchmarks/{quote(benchmark, safe='')}", body)
 
-    def submit_evaluations(self, model: str, **asked: Unpack[Asked]) -> AskedEvaluations:
+    def submit_evaluations(self, model: str, **asked: Unpack[Asked]) -> Document:
         """Queues what a model still lacks of the request."""
-        return cast("AskedEvaluations", self._send("POST", "evaluations", {"model": model, **asked}))
+        return self._send("POST", "evaluations", {"model": model, **asked})
 
-    def estimate_evaluations(self, model: str, **asked: Unpack[Asked]) -> Estimate:
+    def estimate_evaluations(self, model: str, **asked: Unpack[Asked]) -> Document:
         """What queueing the same request would cost; nothing is queued."""
-        return cast("Estimate", self._send("POST", "evaluations/estimate", {"model": model, **asked}))
+        return self._send("POST", "evaluations/estimate", {"model": model, **asked})
 
-    def move_evaluation(
-        self, evaluation_id: int, action: Literal["pause", "resume", "cancel", "retry"]
-    ) -> EvaluationState:
+    def move_evaluation(self, evaluation_id: int, action: Literal["pause", "resume", "cancel", "retry"]) -> Document:
         """Pauses, resumes, cancels or retries an evaluation."""
-        return cast("EvaluationState", self._send("POST", f"evaluations/{evaluation_id}/{action}"))
+        return self._send("POST", f"evaluations/{evaluation_id}/{action}")
 
-    def complete_evaluation(self, evaluation_id: int) -> AskedEvaluations:
+    def complete_evaluation(self, evaluation_id: int) -> Document:
         """Queues what an evaluation with a stated precision, or asked until a metric was decided, left out."""
-        return cast("AskedEvaluations", self._send("POST", f"evaluations/{evaluation_id}/complete"))
+        return self._send("POST", f"evaluations/{evaluation_id}/complete")
 
     def import_outputs(
         self, path: Path | str, model: str, benchmark: str, variants: str, **facts: Unpack[OutputFacts]
-    ) -> ImportedOutputs:
+    ) -> Document:
         """Imports recorded outputs from a file; again makes a new replicate."""
         given = {"model": model, "benchmark": benchmark, "variants": variants, **facts}
-        return cast("ImportedOutputs", self._upload("evaluations/import", Path(path), given))
+        return self._upload("evaluations/import", Path(path), given)
 
-    def import_suite(self, definition: Mapping[str, Any] | Path) -> ImportedSuite:
+    def import_suite(self, definition: Mapping[str, Any] | Path) -> Document:
         """Loads a suite from its definition or its TOML file."""
-        return cast("ImportedSuite", self._send("POST", "suites", _definition(definition)))
+        return self._send("POST", "suites", _definition(definition))
 
-    def import_board(self, definition: Mapping[str, Any] | Path) -> ImportedBoard:
+    def import_board(self, definition: Mapping[str, Any] | Path) -> Document:
         """Loads a board from its definition or its TOML file."""
-        return cast("ImportedBoard", self._send("POST", "boards", _definition(definition)))
+        return self._send("POST", "boards", _definition(definition))
 
     # Webhooks
 
-    def webhooks(self) -> WebhookList:
+    def webhooks(self) -> Document:
         """Every webhook, and recent deliveries."""
-        return cast("WebhookList", self._get("webhooks"))
+        return self._get("webhooks")
 
-    def add_webhook(self, url: str, kinds: Sequence[str] | None = None) -> NewWebhook:
+    def add_webhook(self, url: str, kinds: Sequence[str] | None = None) -> Document:
         """Adds a webhook; the secret that signs its deliveries is in this answer and never shown again."""
-        return cast("NewWebhook", self._send("POST", "webhooks", {"url": url, "kinds": kinds}))
+        return self._send("POST", "webhooks", {"url": url, "kinds": kinds})
 
     def remove_webhook(self, webhook_id: int) -> None:
         """Removes a webhook."""
         self._send("DELETE", f"webhooks/{webhook_id}")
 
-    def test_webhook(self, webhook_id: int) -> DeliveryOutcome:
+    def test_webhook(self, webhook_id: int) -> Document:
         """Sends a webhook a notice now."""
-        return cast("DeliveryOutcome", self._send("POST", f"webhooks/{webhook_id}/test"))
+        return self._send("POST", f"webhooks/{webhook_id}/test")
 
     def _pages(self, path: str, given: dict[str, Any]) -> Iterator[Any]:
         page = self._get(path, given)
@@ -428,8 +397,11 @@ class Client:
             page = self._open(urljoin(self._origin, page["next"]))
             yield page
 
-    def _get(self, path: str, given: Mapping[str, Any] | None = None) -> Any:
+    def _get(self, path: str, given: Mapping[str, Any] | None = None) -> Document:
         return self._open(self._address(path, given))
+
+    def _items(self, path: str) -> list[Document]:
+        return list(self._get(path)["items"])
 
     def _address(self, path: str, given: Mapping[str, Any] | None = None) -> str:
         kept = {key: value for key, value in (given or {}).items() if value is not None}
@@ -438,12 +410,12 @@ class Client:
         )
         return f"{self._base}/api/v1/{path}{'?' if query else ''}{query}"
 
-    def _send(self, method: str, path: str, document: Mapping[str, Any] | None = None) -> Any:
+    def _send(self, method: str, path: str, document: Mapping[str, Any] | None = None) -> Document:
         """Sends a JSON document, without the keys that are None."""
         kept = None if document is None else {key: value for key, value in document.items() if value is not None}
         return self._ask(method, self._address(path), document=kept)
 
-    def _upload(self, path: str, file: Path, given: Mapping[str, Any]) -> Any:
+    def _upload(self, path: str, file: Path, given: Mapping[str, Any]) -> Document:
         kind = _TYPES.get(file.suffix.lower())
         if kind is None:
             raise UsageError(f"{file.name}: unknown kind of file; use {', '.join(_TYPES)}")
@@ -453,7 +425,7 @@ class Client:
         except FileNotFoundError:
             raise IngestError(f"{file}: no such file; check the path") from None
 
-    def _open(self, address: str) -> Any:
+    def _open(self, address: str) -> Document:
         return self._ask("GET", address)
 
     def _ask(
@@ -464,7 +436,7 @@ class Client:
         document: Mapping[str, Any] | None = None,
         file: IO[bytes] | None = None,
         kind: str | None = None,
-    ) -> Any:
+    ) -> Document:
         if not address.startswith(self._origin):
             raise RemoteError(f"{self._base} redirects to another server ({address[:100]}); redirects are not followed")
         headers = {} if kind is None else {"Content-Type": kind}
@@ -474,13 +446,13 @@ class Client:
             reason = str(error) or type(error).__name__
             raise RemoteError(f"{self._base} does not answer ({reason}); check the address and try again") from None
         if response.status_code == httpx2.codes.NO_CONTENT:
-            return None
+            return {}
         if response.is_error:
             raise _problem(response, is_file=file is not None)
         return _document(response)
 
 
-def _document(response: httpx2.Response) -> Any:
+def _document(response: httpx2.Response) -> Document:
     try:
         found = decode_answer(response.content, sys.maxsize)
     except ValueError:

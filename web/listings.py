@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Double, Select, func, or_, select, type_coerce
 from sqlalchemy.orm import Session
@@ -27,40 +27,39 @@ from registry.tables import (
 from web import parameters
 from web.queries import hub_name
 
+_OF_VERSION = (
+    select(Evaluation.benchmark_version_id, func.count().label("evaluations"))
+    .where(Evaluation.state != "cancelled")
+    .group_by(Evaluation.benchmark_version_id)
+    .subquery()
+)
+BENCHMARKS: Final[Select[*tuple[Any, ...]]] = (
+    select(
+        Benchmark.name.label("benchmark"),
+        BenchmarkVersion.id.label("benchmark_version_id"),
+        BenchmarkVersion.version,
+        BenchmarkVersion.content_digest,
+        BenchmarkVersion.file_digest,
+        BenchmarkVersion.language,
+        BenchmarkVersion.split,
+        BenchmarkVersion.licence,
+        BenchmarkVersion.source,
+        BenchmarkVersion.visibility,
+        BenchmarkVersion.shuffle_seed,
+        BenchmarkVersion.questions,
+        BenchmarkVersion.few_shot_examples,
+        BenchmarkVersion.created_at,
+        func.coalesce(_OF_VERSION.c.evaluations, 0).label("evaluations"),
+    )
+    .join(BenchmarkVersion, BenchmarkVersion.benchmark_id == Benchmark.id)
+    .outerjoin(_OF_VERSION, _OF_VERSION.c.benchmark_version_id == BenchmarkVersion.id)
+    .order_by(func.lower(Benchmark.name), Benchmark.name, BenchmarkVersion.id.desc())
+)
+
 
 def benchmarks(session: Session, name: str | None = None) -> list[Row]:
     """Benchmark versions by name without regard to letter case, newest first within each; of one if `name` is given."""
-    asked_for = (
-        select(Evaluation.benchmark_version_id, func.count().label("evaluations"))
-        .where(Evaluation.state != "cancelled")
-        .group_by(Evaluation.benchmark_version_id)
-        .subquery()
-    )
-    query = (
-        select(
-            Benchmark.name.label("benchmark"),
-            BenchmarkVersion.id.label("benchmark_version_id"),
-            BenchmarkVersion.version,
-            BenchmarkVersion.content_digest,
-            BenchmarkVersion.file_digest,
-            BenchmarkVersion.language,
-            BenchmarkVersion.split,
-            BenchmarkVersion.licence,
-            BenchmarkVersion.source,
-            BenchmarkVersion.visibility,
-            BenchmarkVersion.shuffle_seed,
-            BenchmarkVersion.questions,
-            BenchmarkVersion.few_shot_examples,
-            BenchmarkVersion.created_at,
-            func.coalesce(asked_for.c.evaluations, 0).label("evaluations"),
-        )
-        .join(BenchmarkVersion, BenchmarkVersion.benchmark_id == Benchmark.id)
-        .outerjoin(asked_for, asked_for.c.benchmark_version_id == BenchmarkVersion.id)
-        .order_by(func.lower(Benchmark.name), Benchmark.name, BenchmarkVersion.id.desc())
-    )
-    if name is not None:
-        query = query.where(Benchmark.name == name)
-    rows = rows_of(session, query)
+    rows = rows_of(session, BENCHMARKS if name is None else BENCHMARKS.where(Benchmark.name == name))
     if name is not None and not rows:
         raise NotFoundError(f"no benchmark {name!r}; /benchmarks and /api/v1/benchmarks list the existing ones")
     return rows
@@ -208,107 +207,93 @@ def model_choices(session: Session) -> dict[str, list[str]]:
     return {key: sorted({row[key] for row in rows} - {None}) for key in ("family", "licence", "kind")}
 
 
+_REVISIONS_OF = (
+    select(ModelRevision.model_id, func.count().label("revisions")).group_by(ModelRevision.model_id).subquery()
+)
+_EVALUATIONS_OF = (
+    select(ModelRevision.model_id, func.count().label("evaluations"))
+    .join(Evaluation, Evaluation.model_revision_id == ModelRevision.id)
+    .join(BenchmarkVersion, BenchmarkVersion.id == Evaluation.benchmark_version_id)
+    .where(Evaluation.state != "cancelled")
+    .group_by(ModelRevision.model_id)
+    .subquery()
+)
+MODEL: Final[Select[*tuple[Any, ...]]] = select(
+    Model.name.label("model"),
+    Model.family,
+    Model.developer,
+    Model.parameters,
+    Model.licence,
+    Model.released,
+    Model.url,
+    Model.created_at,
+)
+MODELS: Final = (
+    MODEL.add_columns(
+        func.coalesce(_REVISIONS_OF.c.revisions, 0).label("revisions"),
+        func.coalesce(_EVALUATIONS_OF.c.evaluations, 0).label("evaluations"),
+    )
+    .outerjoin(_REVISIONS_OF, _REVISIONS_OF.c.model_id == Model.id)
+    .outerjoin(_EVALUATIONS_OF, _EVALUATIONS_OF.c.model_id == Model.id)
+    .order_by(func.lower(Model.name), Model.name)
+)
+REVISIONS: Final[Select[*tuple[Any, ...]]] = select(
+    ModelRevision.number.label("revision"),
+    ModelRevision.kind,
+    ModelRevision.location,
+    ModelRevision.requested_revision,
+    ModelRevision.revision.label("commit"),
+    ModelRevision.dtype,
+    ModelRevision.quantisation,
+    ModelRevision.adapter,
+    ModelRevision.adapter_commit,
+    ModelRevision.adapter_merged,
+    ModelRevision.base_digest,
+    ModelRevision.adapter_digest,
+    ModelRevision.weights_digest,
+    ModelRevision.tokenizer_digest,
+    ModelRevision.chat_template_digest,
+    ModelRevision.state,
+    ModelRevision.created_at,
+).order_by(ModelRevision.number.desc())
+
+
 def models(session: Session) -> list[Row]:
     """Models by name without regard to letter case, with their revisions and evaluations counted."""
-    revisions = (
-        select(ModelRevision.model_id, func.count().label("revisions")).group_by(ModelRevision.model_id).subquery()
-    )
-    asked_for = (
-        select(ModelRevision.model_id, func.count().label("evaluations"))
-        .join(Evaluation, Evaluation.model_revision_id == ModelRevision.id)
-        .join(BenchmarkVersion, BenchmarkVersion.id == Evaluation.benchmark_version_id)
-        .where(Evaluation.state != "cancelled")
-        .group_by(ModelRevision.model_id)
-        .subquery()
-    )
-    query: Select[*tuple[Any, ...]] = (
-        select(
-            Model.name.label("model"),
-            Model.family,
-            Model.developer,
-            Model.parameters,
-            Model.licence,
-            Model.released,
-            Model.url,
-            Model.created_at,
-            func.coalesce(revisions.c.revisions, 0).label("revisions"),
-            func.coalesce(asked_for.c.evaluations, 0).label("evaluations"),
-        )
-        .outerjoin(revisions, revisions.c.model_id == Model.id)
-        .outerjoin(asked_for, asked_for.c.model_id == Model.id)
-        .order_by(func.lower(Model.name), Model.name)
-    )
-    return rows_of(session, query)
+    return rows_of(session, MODELS)
 
 
 def model(session: Session, name: str) -> Row:
     """A model with its revisions, newest first; NotFoundError when there is none."""
-    found = rows_of(
-        session,
-        select(
-            Model.id,
-            Model.name.label("model"),
-            Model.family,
-            Model.developer,
-            Model.parameters,
-            Model.licence,
-            Model.released,
-            Model.url,
-            Model.created_at,
-        ).where(Model.name == name),
-    )
+    found = rows_of(session, MODEL.where(Model.name == name))
     if not found:
         raise NotFoundError(f"no model {name!r}; /models and /api/v1/models list the existing ones")
-    row = found[0]
-    revisions = rows_of(
-        session,
-        select(
-            ModelRevision.number.label("revision"),
-            ModelRevision.kind,
-            ModelRevision.location,
-            ModelRevision.requested_revision,
-            ModelRevision.revision.label("commit"),
-            ModelRevision.dtype,
-            ModelRevision.quantisation,
-            ModelRevision.adapter,
-            ModelRevision.adapter_commit,
-            ModelRevision.adapter_merged,
-            ModelRevision.base_digest,
-            ModelRevision.adapter_digest,
-            ModelRevision.weights_digest,
-            ModelRevision.tokenizer_digest,
-            ModelRevision.chat_template_digest,
-            ModelRevision.state,
-            ModelRevision.created_at,
-        )
-        .where(ModelRevision.model_id == row.pop("id"))
-        .order_by(ModelRevision.number.desc()),
-    )
+    revisions = rows_of(session, REVISIONS.join(ModelRevision.model).where(Model.name == name))
     private = ("location", "adapter")
-    return row | {"revisions": [one | {name: hub_name(one[name]) for name in private} for one in revisions]}
+    return found[0] | {"revisions": [one | {name: hub_name(one[name]) for name in private} for one in revisions]}
+
+
+WORKERS: Final[Select[*tuple[Any, ...]]] = (
+    select(
+        Worker.host,
+        Worker.device,
+        Worker.queues,
+        Worker.versions,
+        Model.name.label("loaded_model"),
+        ModelRevision.number.label("loaded_revision"),
+        select(Shard.id).where(Shard.worker_id == Worker.id, Shard.state == "leased").exists().label("scoring"),
+        Worker.started_at,
+        Worker.last_seen,
+    )
+    .outerjoin(ModelRevision, ModelRevision.id == Worker.loaded_model_revision_id)
+    .outerjoin(Model, Model.id == ModelRevision.model_id)
+    .order_by(Worker.host, Worker.started_at)
+)
 
 
 def live_workers(session: Session) -> list[Row]:
     """Workers that have recently shown a sign of life, by the database's clock, and whether they are scoring."""
-    scoring = select(Shard.id).where(Shard.worker_id == Worker.id, Shard.state == "leased").exists()
-    query = (
-        select(
-            Worker.host,
-            Worker.device,
-            Worker.queues,
-            Worker.versions,
-            Model.name.label("loaded_model"),
-            ModelRevision.number.label("loaded_revision"),
-            scoring.label("scoring"),
-            Worker.started_at,
-            Worker.last_seen,
-        )
-        .outerjoin(ModelRevision, ModelRevision.id == Worker.loaded_model_revision_id)
-        .outerjoin(Model, Model.id == ModelRevision.model_id)
-        .where(worker_is_live())
-        .order_by(Worker.host, Worker.started_at)
-    )
-    return rows_of(session, query)
+    return rows_of(session, WORKERS.where(worker_is_live()))
 
 
 def queue(session: Session) -> Row:

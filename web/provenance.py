@@ -1,8 +1,7 @@
 """Where an evaluation's numbers come from, and what differs from another's: what pages and JSON both say."""
 
-from typing import Any
+from typing import Any, Final
 
-from registry.api import documents
 from registry.proof.provenance import more_provenance, provenance_document
 from registry.results.selectables import Row
 from registry.studies.drift import drift_document
@@ -10,6 +9,8 @@ from registry.tables import Evaluation
 from web import queries
 from web.cache import OfSealed
 from web.responses import session
+
+IDENTITY: Final = ("kind", "location", "dtype", "quantisation", "weights_digest", "tokenizer_digest")
 
 
 def provenance_of(evaluation: Row) -> Row:
@@ -23,8 +24,8 @@ def provenance_of(evaluation: Row) -> Row:
     return {
         "specification": evaluation["specification"],
         "specification_digest": evaluation["specification_digest"],
-        "model": {key: evaluation[key] for key in documents.ModelIdentity.__annotations__},
-        "benchmark": {key: evaluation[key] for key in documents.BenchmarkIdentity.__annotations__},
+        "model": {key: evaluation[key] for key in (*IDENTITY, "commit")},
+        "benchmark": {key: evaluation[key] for key in ("content_digest", "file_digest", "licence", "source")},
         "protocol_digest": evaluation["protocol_digest"],
         "variant_set_digest": evaluation["variant_set_digest"],
         **more_provenance(session(), session().get_one(Evaluation, evaluation["evaluation_id"]), shards),

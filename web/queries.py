@@ -81,35 +81,34 @@ def progress_of(session: Session, evaluation_id: int) -> Row:
 # Evaluations
 
 
-def _evaluations() -> Select[*tuple[Any, ...]]:
-    return (
-        select(
-            Evaluation.id.label("evaluation_id"),
-            Model.name.label("model"),
-            ModelRevision.number.label("revision"),
-            Benchmark.name.label("benchmark"),
-            BenchmarkVersion.version.label("benchmark_version"),
-            Protocol.name.label("protocol"),
-            Protocol.shots,
-            VariantSet.name.label("variants"),
-            Evaluation.replicate,
-            Evaluation.state,
-            Evaluation.seal.is_not(None).label("complete"),
-            Evaluation.priority,
-            Evaluation.questions,
-            Evaluation.prompts,
-            Evaluation.created_at,
-            Evaluation.started_at,
-            Evaluation.sealed_at,
-            *(getattr(Evaluation, name) for name in ASKED),
-        )
-        .join(ModelRevision, ModelRevision.id == Evaluation.model_revision_id)
-        .join(Model)
-        .join(BenchmarkVersion, BenchmarkVersion.id == Evaluation.benchmark_version_id)
-        .join(Benchmark)
-        .join(Protocol, Protocol.id == Evaluation.protocol_id)
-        .join(VariantSet, VariantSet.id == Evaluation.variant_set_id)
+EVALUATIONS: Final[Select[*tuple[Any, ...]]] = (
+    select(
+        Evaluation.id.label("evaluation_id"),
+        Model.name.label("model"),
+        ModelRevision.number.label("revision"),
+        Benchmark.name.label("benchmark"),
+        BenchmarkVersion.version.label("benchmark_version"),
+        Protocol.name.label("protocol"),
+        Protocol.shots,
+        VariantSet.name.label("variants"),
+        Evaluation.replicate,
+        Evaluation.state,
+        Evaluation.seal.is_not(None).label("complete"),
+        Evaluation.priority,
+        Evaluation.questions,
+        Evaluation.prompts,
+        Evaluation.created_at,
+        Evaluation.started_at,
+        Evaluation.sealed_at,
+        *(getattr(Evaluation, name) for name in ASKED),
     )
+    .join(ModelRevision, ModelRevision.id == Evaluation.model_revision_id)
+    .join(Model)
+    .join(BenchmarkVersion, BenchmarkVersion.id == Evaluation.benchmark_version_id)
+    .join(Benchmark)
+    .join(Protocol, Protocol.id == Evaluation.protocol_id)
+    .join(VariantSet, VariantSet.id == Evaluation.variant_set_id)
+)
 
 
 def completed_by(session: Session, evaluation_id: int) -> int | None:
@@ -129,7 +128,7 @@ def evaluations(
     offset: int = 0,
 ) -> tuple[list[Row], int]:
     """Evaluations with their progress, newest first, and how many there are in all."""
-    query = _evaluations().where(*conditions)
+    query = EVALUATIONS.where(*conditions)
     if states is not None:
         query = query.where(Evaluation.state.in_(states))
     if model is not None:
@@ -147,57 +146,49 @@ def sealed_evaluations(session: Session, conditions: Iterable[ColumnElement[bool
 
     of_questions: questions of the whole benchmark. question_filter: which of them are asked, where that is not all.
     """
-    query = (
-        _evaluations()
-        .add_columns(
-            Evaluation.seal,
-            Evaluation.asked_digest,
-            Evaluation.benchmark_version_id,
-            Evaluation.protocol_id,
-            Evaluation.variant_set_id,
-            BenchmarkVersion.questions.label("of_questions"),
-            type_coerce(Evaluation.specification, JSON())["questions"].label("question_filter"),
-        )
-        .where(Evaluation.seal.is_not(None), *conditions)
-    )
+    query = EVALUATIONS.add_columns(
+        Evaluation.seal,
+        Evaluation.asked_digest,
+        Evaluation.benchmark_version_id,
+        Evaluation.protocol_id,
+        Evaluation.variant_set_id,
+        BenchmarkVersion.questions.label("of_questions"),
+        type_coerce(Evaluation.specification, JSON())["questions"].label("question_filter"),
+    ).where(Evaluation.seal.is_not(None), *conditions)
     return rows_of(session, query.order_by(Evaluation.id.desc()).limit(limit))
 
 
 def evaluation(session: Session, evaluation_id: int) -> Row:
     """One evaluation with all that identifies it; NotFoundError if the session does not see it."""
-    query = (
-        _evaluations()
-        .add_columns(
-            Evaluation.specification,
-            Evaluation.specification_digest,
-            Evaluation.requester,
-            Evaluation.conflict_of_interest,
-            select(func.max(Embargo.until))
-            .where(
-                or_(Embargo.evaluation_id == Evaluation.id, Embargo.model_revision_id == Evaluation.model_revision_id),
-                Embargo.until > database_now(),
-            )
-            .scalar_subquery()
-            .label("embargo_until"),
-            Evaluation.seal,
-            ModelRevision.kind,
-            ModelRevision.location,
-            ModelRevision.revision.label("commit"),
-            ModelRevision.dtype,
-            ModelRevision.quantisation,
-            ModelRevision.weights_digest,
-            ModelRevision.tokenizer_digest,
-            BenchmarkVersion.content_digest,
-            BenchmarkVersion.file_digest,
-            BenchmarkVersion.licence,
-            BenchmarkVersion.source,
-            Protocol.digest.label("protocol_digest"),
-            VariantSet.digest.label("variant_set_digest"),
-            VariantSet.kind.label("variant_kind"),
-            VariantSet.inserted,
+    query = EVALUATIONS.add_columns(
+        Evaluation.specification,
+        Evaluation.specification_digest,
+        Evaluation.requester,
+        Evaluation.conflict_of_interest,
+        select(func.max(Embargo.until))
+        .where(
+            or_(Embargo.evaluation_id == Evaluation.id, Embargo.model_revision_id == Evaluation.model_revision_id),
+            Embargo.until > database_now(),
         )
-        .where(Evaluation.id == evaluation_id)
-    )
+        .scalar_subquery()
+        .label("embargo_until"),
+        Evaluation.seal,
+        ModelRevision.kind,
+        ModelRevision.location,
+        ModelRevision.revision.label("commit"),
+        ModelRevision.dtype,
+        ModelRevision.quantisation,
+        ModelRevision.weights_digest,
+        ModelRevision.tokenizer_digest,
+        BenchmarkVersion.content_digest,
+        BenchmarkVersion.file_digest,
+        BenchmarkVersion.licence,
+        BenchmarkVersion.source,
+        Protocol.digest.label("protocol_digest"),
+        VariantSet.digest.label("variant_set_digest"),
+        VariantSet.kind.label("variant_kind"),
+        VariantSet.inserted,
+    ).where(Evaluation.id == evaluation_id)
     rows = rows_of(session, query)
     if not rows:
         raise NotFoundError(f"no evaluation {evaluation_id}; /queue and /api/v1/evaluations list the existing ones")
@@ -452,28 +443,29 @@ def exact_prompts(session: Session, row: Row, question_id: int, asked: Sequence[
 # A question
 
 
+QUESTION: Final[Select[*tuple[Any, ...]]] = (
+    select(
+        Question.id.label("question_id"),
+        Question.external_id,
+        Question.ordinal,
+        Question.subject,
+        Question.context,
+        Question.text,
+        Question.answer,
+        Question.refers_to_options,
+        Question.sorted_numeric,
+        Benchmark.name.label("benchmark"),
+        BenchmarkVersion.version.label("benchmark_version"),
+        BenchmarkVersion.id.label("benchmark_version_id"),
+    )
+    .join(BenchmarkVersion, BenchmarkVersion.id == Question.benchmark_version_id)
+    .join(Benchmark)
+)
+
+
 def question(session: Session, question_id: int) -> Row:
     """A question with its options; NotFoundError unless the session sees it."""
-    query = (
-        select(
-            Question.id.label("question_id"),
-            Question.external_id,
-            Question.ordinal,
-            Question.subject,
-            Question.context,
-            Question.text,
-            Question.answer,
-            Question.refers_to_options,
-            Question.sorted_numeric,
-            Benchmark.name.label("benchmark"),
-            BenchmarkVersion.version.label("benchmark_version"),
-            BenchmarkVersion.id.label("benchmark_version_id"),
-        )
-        .join(BenchmarkVersion, BenchmarkVersion.id == Question.benchmark_version_id)
-        .join(Benchmark)
-        .where(Question.id == question_id, ~Question.few_shot)
-    )
-    rows = rows_of(session, query)
+    rows = rows_of(session, QUESTION.where(Question.id == question_id, ~Question.few_shot))
     if not rows:
         raise NotFoundError(f"no question {question_id}; a benchmark's page lists its questions")
     options = select(QuestionOption.text).filter_by(question_id=question_id).order_by(QuestionOption.ordinal)
@@ -499,7 +491,7 @@ def question_everywhere(session: Session, question_id: int, *, limit: int, offse
             .where(_m.evaluation_id.in_(ids), _m.question_id == question_id),
         )
     }
-    named = rows_of(session, _evaluations().where(Evaluation.id.in_(ids)).order_by(Evaluation.id.desc()))
+    named = rows_of(session, EVALUATIONS.where(Evaluation.id.in_(ids)).order_by(Evaluation.id.desc()))
     # Nested, since "variants" is a number in the one and a name in the other.
     return [row | {"outcome": outcomes[row["evaluation_id"]]} for row in named], total
 

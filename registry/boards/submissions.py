@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 from registry.boards.rules import NO_TERMS, Terms, check_rules
 from registry.boards.store import board_definition, current_boards, evaluations_of_suite, submit_suite, suite_definition
 from registry.boards.suite_estimate import suite_estimate
-from registry.db import MAX_ROW_ID, changed_one, database_now, one_at_a_time, read_session, write_session
+from registry.db import MAX_ROW_ID, changed_one, database_now, one_at_a_time, picked, read_session, write_session
 from registry.errors import NotFoundError, QueueError, ShuffleboardError, UsageError
 from registry.logs import log
 from registry.lookups import find_suite, published
@@ -226,30 +226,25 @@ def listed_submissions(
     return list(session.scalars(query)), total
 
 
+SUBMISSION: Final = (
+    *("state", "suite", "model", "note", "conflict_of_interest", "embargo_until", "anonymous", "created_at"),
+    *("decided_at", "reason", "finished_at"),
+)
+
+
 def submission_document(session: Session, submission: Submission) -> dict[str, Any]:
     """What is reported of a submission; evaluations: those it asked for, by number."""
     ids = select(SubmissionEvaluation.evaluation_id).filter_by(submission_id=submission.id)
     revision = (
         None if submission.model_revision_id is None else session.get(ModelRevision, submission.model_revision_id)
     )
-    return {
+    return picked(submission, SUBMISSION) | {
         "submission": submission.id,
-        "state": submission.state,
-        "suite": submission.suite,
-        "model": submission.model,
-        "note": submission.note,
-        "conflict_of_interest": submission.conflict_of_interest,
-        "embargo_until": submission.embargo_until,
-        "anonymous": submission.anonymous,
         "requester": session.get_one(Account, submission.account_id).name,
-        "created_at": submission.created_at,
         "decided_by": _decider(session, submission),
-        "decided_at": submission.decided_at,
-        "reason": submission.reason,
         "revision": None if revision is None else f"{revision.model.name}@{revision.number}",
         "revision_state": None if revision is None else revision.state,
         "evaluations": list(session.scalars(ids.order_by(SubmissionEvaluation.evaluation_id))),
-        "finished_at": submission.finished_at,
     }
 
 

@@ -21,7 +21,7 @@ from sqlalchemy import Engine, Select, select, update
 from sqlalchemy.orm import Session
 
 from registry import __version__
-from registry.db import MAX_ROW_ID, changed_one, database_now, read_session, write_session
+from registry.db import MAX_ROW_ID, changed_one, database_now, picked, read_session, write_session
 from registry.errors import NotFoundError, UsageError
 from registry.logs import log
 from registry.notices import KINDS, TEST
@@ -143,14 +143,13 @@ def remove_webhook(session: Session, viewer: Viewer, webhook_id: int, *, address
     record(session, viewer, "webhook.remove", str(webhook.id), address=address)
 
 
+WEBHOOK: Final = ("url", "kinds", "created_at")
+DELIVERY: Final = ("state", "attempts", "status", "error")
+
+
 def webhook_document(webhook: Webhook) -> dict[str, Any]:
     """What is shown of a webhook; never its secret."""
-    return {
-        "webhook": webhook.id,
-        "url": webhook.url,
-        "kinds": webhook.kinds,
-        "created_at": webhook.created_at,
-    }
+    return {"webhook": webhook.id} | picked(webhook, WEBHOOK)
 
 
 def recent_deliveries(session: Session, *, limit: int = 20) -> list[dict[str, Any]]:
@@ -167,11 +166,8 @@ def recent_deliveries(session: Session, *, limit: int = 20) -> list[dict[str, An
             "delivery": f"{delivery.webhook_id}-{delivery.notice_id}",
             "kind": kind,
             "at": at,
-            "state": delivery.state,
-            "attempts": delivery.attempts,
-            "status": delivery.status,
-            "error": delivery.error,
         }
+        | picked(delivery, DELIVERY)
         for delivery, kind, at in session.execute(query)
     ]
 

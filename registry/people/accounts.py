@@ -19,7 +19,7 @@ from argon2.exceptions import InvalidHashError, VerificationError
 from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
-from registry.db import database_now
+from registry.db import database_now, picked
 from registry.errors import AuthenticationError, ForbiddenError, NotFoundError, UsageError
 from registry.names import check_name
 from registry.schema.audiences import Audience
@@ -409,34 +409,25 @@ def _storable(value: Any) -> Any:
 # What is shown
 
 
+ACCOUNT: Final = ("role", "created_at", "last_login_at")
+TOKEN: Final = ("id", "name", "scopes", "created_at", "last_used_at", "expires_at", "revoked_at")
+AUDIT: Final = ("id", "at", "actor", "action", "target", "outcome", "address", "details")
+
+
 def account_row(account: Account) -> dict[str, Any]:
     """What is shown of an account."""
-    return {
+    return picked(account, ACCOUNT) | {
         "account": account.name,
-        "role": account.role,
         "password": account.password_hash is not None,
         "disabled": account.disabled_at is not None,
-        "created_at": account.created_at,
-        "last_login_at": account.last_login_at,
     }
 
 
 def token_row(token: ApiToken, account: str) -> dict[str, Any]:
     """What is shown of a token."""
-    return {
-        "id": token.id,
-        "account": account,
-        "name": token.name,
-        "begins": token.hint,
-        "scopes": token.scopes,
-        "created_at": token.created_at,
-        "last_used_at": token.last_used_at,
-        "expires_at": token.expires_at,
-        "revoked_at": token.revoked_at,
-    }
+    return picked(token, TOKEN) | {"account": account, "begins": token.hint}
 
 
 def audit_row(event: AuditEvent) -> dict[str, Any]:
     """What is shown of an event."""
-    keys = ("id", "at", "actor", "action", "target", "outcome", "address", "details")
-    return {key: getattr(event, key) for key in keys}
+    return picked(event, AUDIT)

@@ -8,6 +8,7 @@ from typing import Any, Final
 from sqlalchemy import select, text
 from sqlalchemy.orm import Session
 
+from registry.db import picked
 from registry.digests import specification_digest
 from registry.errors import UsageError
 from registry.lookups import find_evaluation
@@ -162,6 +163,9 @@ def copies_document(session: Session, evaluation_id: int) -> dict[str, Any]:
     }
 
 
+PLACE: Final = ("position", "digest", "previous", "labels", "at")
+
+
 def link_document(session: Session, subject: str | None, kind: str = "seal") -> dict[str, Any] | None:
     """The place of a seal, or of another subject, in the chain; None while there is none."""
     if subject is None:
@@ -170,13 +174,7 @@ def link_document(session: Session, subject: str | None, kind: str = "seal") -> 
     link = session.scalar(query)
     if link is None:
         return None
-    return {
-        "position": link.position,
-        "digest": link.digest,
-        "previous": link.previous,
-        "labels": link.labels,
-        "at": link.at,
-    }
+    return picked(link, PLACE)
 
 
 def _evaluation_of(session: Session, seal: str | None) -> int | None:

@@ -17,7 +17,7 @@ from sqlalchemy import Engine, func, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
-from registry.db import changed_one, database_now, read_session, write_session
+from registry.db import changed_one, database_now, picked, read_session, write_session
 from registry.errors import NotFoundError, ShuffleboardError, UsageError
 from registry.logs import log
 from registry.lookups import find_sealed
@@ -245,6 +245,13 @@ def _compare(session: Session, schedule_id: int, period: int) -> None:
         notify(session, MOVED, f"{schedule_id}.{period}", document, evaluation_id=evaluation.id)
 
 
+SCHEDULE: Final = ("every_days", "questions", "budget", "created_at", "ended_at")
+RUN: Final = (
+    *("period", "begun_at", "compared_at", "questions", "better", "worse", "flipped", "p_value", "level", "moved"),
+    "problem",
+)
+
+
 def schedule_documents(session: Session) -> list[dict[str, Any]]:
     """Every schedule that the session sees, the newest first, with its runs, the newest first."""
     found = []
@@ -253,9 +260,10 @@ def schedule_documents(session: Session) -> list[dict[str, Any]]:
         runs = session.scalars(
             select(ScheduleRun).filter_by(schedule_id=schedule.id).order_by(ScheduleRun.period.desc())
         )
-        listed = [_run_document(run) for run in runs]
+        listed = [{"evaluation": run.evaluation_id} | picked(run, RUN) for run in runs]
         found.append(
-            {
+            picked(schedule, SCHEDULE)
+            | {
                 "schedule": schedule.id,
                 "evaluation": first.id,
                 "model": first.model_revision.model.name,
@@ -263,20 +271,9 @@ def schedule_documents(session: Session) -> list[dict[str, Any]]:
                 "benchmark": first.benchmark_version.benchmark.name,
                 "protocol": first.protocol.name,
                 "variants": first.variant_set.name,
-                "every_days": schedule.every_days,
-                "questions": schedule.questions,
-                "budget": schedule.budget,
-                "created_at": schedule.created_at,
-                "ended_at": schedule.ended_at,
                 "level": LEVEL,
                 "moved": any(run["moved"] for run in listed),
                 "runs": listed,
             }
         )
     return found
-
-
-def _run_document(run: ScheduleRun) -> dict[str, Any]:
-    names = ("period", "evaluation_id", "begun_at", "compared_at", "questions", "better", "worse", "flipped")
-    document = {name: getattr(run, name) for name in (*names, "p_value", "level", "moved", "problem")}
-    return {"evaluation": document.pop("evaluation_id"), **document}

@@ -4,10 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 from flask.testing import FlaskClient
-from pydantic import TypeAdapter
 from sqlalchemy import Engine, select, update
 
-from registry.api import documents
 from registry.db import read_session, write_session
 from registry.errors import UsageError
 from registry.prompting.prompts import Prompt
@@ -169,7 +167,6 @@ def test_drift_counts_flips_and_finds_the_largest_change(site: Site) -> None:
     changed = {row["metric"]: row["change"] for row in document["metrics"] if row["change"]}
     assert changed == {row["metric"]: -row["change"] for row in back["metrics"] if row["change"]}
     assert client.get(f"/api/v1/drift?left={population.evaluation}&right={other}").json == document
-    assert TypeAdapter(documents.Drift).validate_python(document, strict=True) == document
     assert run(engine, "drift", population.evaluation, other, "--json").document == document
     shown = page(client, f"/drift?left={population.evaluation}&right={other}")
     assert "Answers that differ" in shown

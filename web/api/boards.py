@@ -6,11 +6,11 @@ from flask import Response, url_for
 from pydantic import Field
 from sqlalchemy import func, select
 
-from registry.api import documents
 from registry.boards.changelog import changelog_document
 from registry.boards.deprecation import deprecation_document
 from registry.boards.reading import snapshot_as_of, snapshots_of
 from registry.boards.store import board_definition, current_boards, suite_definition
+from registry.db import picked
 from registry.lookups import find_suite
 from registry.proof.provenance import link_document
 from registry.proof.signing import covering
@@ -25,7 +25,7 @@ from web.parameters import Query, TimeTo
 from web.responses import session
 
 
-@get("/suites", documents.SuiteList, tag="boards")
+@get("/suites", "SuiteList", tag="boards")
 def suites() -> Response:
     """The newest version of every suite."""
     newest = select(Suite.name, func.max(Suite.version).label("version")).group_by(Suite.name).subquery()
@@ -34,23 +34,17 @@ def suites() -> Response:
 
 
 def _suite(suite: Suite) -> Row:
-    return {
-        "name": suite.name,
-        "version": suite.version,
-        "digest": suite.digest,
-        "title": suite_definition(suite).title,
-        "created_at": suite.created_at,
-    }
+    return picked(suite, ("name", "version", "digest", "created_at")) | {"title": suite_definition(suite).title}
 
 
-@get("/suites/<suite>", documents.SuiteDocument, tag="boards")
+@get("/suites/<suite>", "SuiteDocument", tag="boards")
 def suite(suite: SuiteName) -> Response:
     """A suite with its definition."""
     found = find_suite(session(), suite)
     return answer(_suite(found) | {"definition": found.definition})
 
 
-@get("/boards", documents.BoardList, tag="boards")
+@get("/boards", "BoardList", tag="boards")
 def boards() -> Response:
     """Every board."""
     return answer({"items": [_listed(item) for item in current_boards(session())]})
@@ -78,20 +72,20 @@ class BoardQuery(Query):
     )
 
 
-@get("/boards/<board>", documents.Board, tag="boards")
+@get("/boards/<board>", "Board", tag="boards")
 def board(board: BoardName, query: BoardQuery) -> Response:
     """A board as it stands, or as of a date, with its definition, rows and digest."""
     found = shown_board(board)
     return announced(answer(snapshot_document(snapshot_as_of(session(), found.name, query.as_of))), found.name)
 
 
-@get("/boards/<board>/selection", documents.SelectedBoard, tag="boards")
+@get("/boards/<board>/selection", "SelectedBoard", tag="boards")
 def board_selection(board: BoardName, query: Chosen) -> Response:
     """Tasks, weights, columns and models chosen from a board, with ranks, intervals and tiers computed for them."""
     return answer(selected(shown_board(board), query)[0])
 
 
-@get("/boards/<board>/snapshots", documents.SnapshotList, tag="boards")
+@get("/boards/<board>/snapshots", "SnapshotList", tag="boards")
 def snapshots(board: BoardName) -> Response:
     """Every snapshot of a board, newest first."""
     items = [
@@ -107,7 +101,7 @@ def snapshots(board: BoardName) -> Response:
     return answer({"items": items})
 
 
-@get("/boards/<board>/changelog", documents.BoardChangelog, tag="boards")
+@get("/boards/<board>/changelog", "BoardChangelog", tag="boards")
 def board_changelog(board: BoardName) -> Response:
     """The history of a board, newest first: from its snapshots, withdrawals, errata and the chain."""
     return answer(changelog_document(session(), shown_board(board).name))
@@ -120,7 +114,7 @@ def signature_of(digest: str) -> dict[str, Any] | None:
     return None if found is None else signature_document(found)
 
 
-@get("/snapshots/<digest>", documents.Board, tag="boards")
+@get("/snapshots/<digest>", "Board", tag="boards")
 def snapshot(digest: SnapshotDigest) -> Response:
     """A snapshot of a board."""
     found = shown_snapshot(digest)

@@ -1,10 +1,12 @@
 """What is registered, as JSON: models, benchmarks, protocols, metrics, printed results, and the queue."""
 
+from typing import Final
+
 from flask import Response, url_for
 from pydantic import Field
 from sqlalchemy import select
 
-from registry.api import documents
+from registry.db import picked
 from registry.errors import NotFoundError
 from registry.metrics import METRICS
 from registry.results.errata import errata_document, versions_of_errata
@@ -22,26 +24,26 @@ from web.responses import session
 from web.reviewed import errata_of
 
 
-@get("/models", documents.ModelList, tag="registry")
+@get("/models", "ModelList", tag="registry")
 def models() -> Response:
     """Every model."""
     return answer({"items": listings.models(session())})
 
 
-@get("/models/<model>", documents.ModelDocument, tag="registry")
+@get("/models/<model>", "ModelDocument", tag="registry")
 def model(model: ModelName) -> Response:
     """A model's revisions and its rows of the leaderboard."""
     row = listings.model(session(), model)
     return answer(row | {"evaluations": rows_of_board(Selection(model=row["model"]))})
 
 
-@get("/benchmarks", documents.BenchmarkList, tag="registry")
+@get("/benchmarks", "BenchmarkList", tag="registry")
 def benchmarks() -> Response:
     """Every public benchmark version."""
     return answer({"items": listings.benchmarks(session())})
 
 
-@get("/benchmarks/<benchmark>", documents.BenchmarkDocument, tag="registry")
+@get("/benchmarks/<benchmark>", "BenchmarkDocument", tag="registry")
 def benchmark(benchmark: BenchmarkName) -> Response:
     """A benchmark's public versions and its rows of the leaderboard."""
     versions = listings.benchmarks(session(), benchmark)
@@ -58,7 +60,7 @@ class ItemsQuery(Paged):
     )
 
 
-@get("/benchmarks/<benchmark>/items", documents.ItemList, tag="registry")
+@get("/benchmarks/<benchmark>/items", "ItemList", tag="registry")
 def benchmark_items(benchmark: BenchmarkName, query: ItemsQuery) -> Response:
     """Reliability of a benchmark, and each of its questions: difficulty, discrimination, reasons for a second look."""
     found = item_analysis(version_of(benchmark, query.version)[1], query.like)
@@ -74,7 +76,7 @@ class ErrataQuery(Query):
     number: Id | None = Field(None, description="A version of the errata; the newest where none is given.")
 
 
-@get("/benchmarks/<benchmark>/errata", documents.ErrataList, tag="registry")
+@get("/benchmarks/<benchmark>/errata", "ErrataList", tag="registry")
 def benchmark_errata(benchmark: BenchmarkName, query: ErrataQuery) -> Response:
     """Reviewers' notes on a benchmark's questions: disputed, a wrong key, or the right one; with a digest to cite."""
     version_id = version_of(benchmark, query.version)[1]["benchmark_version_id"]
@@ -87,45 +89,29 @@ def benchmark_errata(benchmark: BenchmarkName, query: ErrataQuery) -> Response:
     )
 
 
-@get("/protocols", documents.ProtocolList, tag="registry")
+@get("/protocols", "ProtocolList", tag="registry")
 def protocols() -> Response:
     """Every protocol that something was asked with, or that was imported."""
     rows = session().scalars(select(Protocol).order_by(Protocol.name, Protocol.shots, Protocol.id))
     return answer(
         {
             "items": [
-                {
-                    "protocol": row.name,
-                    "shots": row.shots,
-                    "digest": row.digest,
-                    "definition": row.definition,
-                    "created_at": row.created_at,
-                }
-                for row in rows
+                {"protocol": row.name} | picked(row, ("shots", "digest", "definition", "created_at")) for row in rows
             ]
         }
     )
 
 
-@get("/metrics", documents.MetricList, tag="registry")
+METRIC: Final = ("label", "better", "unit", "low", "high", "definition_version", "view", "summary", "source")
+
+
+@get("/metrics", "MetricList", tag="registry")
 def metrics() -> Response:
     """Every metric: name, direction, range, source, and the version of its definition."""
     return answer(
         {
             "items": [
-                {
-                    "metric": name,
-                    "label": metric.label,
-                    "better": metric.better,
-                    "unit": metric.unit,
-                    "low": metric.low,
-                    "high": metric.high,
-                    "definition_version": metric.definition_version,
-                    "view": metric.view,
-                    "summary": metric.summary,
-                    "source": metric.source,
-                    "guide": url_for("pages.metrics_guide", _anchor=name),
-                }
+                {"metric": name, "guide": url_for("pages.metrics_guide", _anchor=name)} | picked(metric, METRIC)
                 for name, metric in METRICS.items()
             ]
         }
@@ -139,7 +125,7 @@ class PublishedQuery(Paged):
     metric: Text | None = Field(None, description="Only this metric: the paper's name for it, or this registry's.")
 
 
-@get("/published-results", documents.PublishedList, tag="registry")
+@get("/published-results", "PublishedList", tag="registry")
 def published_results(query: PublishedQuery) -> Response:
     """Numbers that papers print, as printed. None of them was measured here."""
     try:
@@ -149,7 +135,7 @@ def published_results(query: PublishedQuery) -> Response:
     return page(rows[query.offset :][: query.per_page], len(rows), query)
 
 
-@get("/queue", documents.Queue, tag="registry")
+@get("/queue", "Queue", tag="registry")
 def queue(query: Paged) -> Response:
     """Unfinished evaluations with their progress, all of them together, and the workers alive."""
     items, total = queries.evaluations(session(), states=UNFINISHED, limit=query.per_page, offset=query.offset)

@@ -15,8 +15,6 @@ from pydantic import BaseModel, TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 
 from registry import __version__
-from registry.api.documents import Problem
-from registry.metrics import METRICS
 from web.api.operations import OPERATIONS, Operation, answer, blueprint
 from web.api.uploads import MAX_UPLOAD, Upload
 from web.parameters import Paged, Query
@@ -85,12 +83,12 @@ def document() -> dict[str, Any]:
     spec.components.security_scheme(
         "bearer", {"type": "http", "scheme": "bearer", "description": "A token of an account: shb_ and 43 characters."}
     )
-    answers = [operation.answers for operation in OPERATIONS if operation.answers is not None]
+    stated = [_type(operation.answers) for operation in OPERATIONS if operation.answers is not None]
     bodies = [operation.body for operation in OPERATIONS if operation.body is not None]
-    for name, schema in _schemas(list(dict.fromkeys([*answers, Problem])), list(dict.fromkeys(bodies))).items():
+    for name, schema in _schemas(list(dict.fromkeys([*stated, _type("Problem")])), list(dict.fromkeys(bodies))).items():
         spec.components.schema(name, schema)
     for status, text in _PROBLEMS.items():
-        content = {"application/problem+json": {"schema": _reference(Problem)}}
+        content = {"application/problem+json": {"schema": _reference(_type("Problem"))}}
         spec.components.response(_component(status), {"description": text, "content": content})
     for operation in OPERATIONS:
         spec.path(path=_path(operation), operations={operation.method.lower(): _operation(operation)})
@@ -107,12 +105,7 @@ def _schemas(answers: list[type], bodies: list[type[BaseModel]]) -> dict[str, An
         ref_template="#/components/schemas/{model}",
         schema_generator=_Schemas,
     )
-    definitions: dict[str, Any] = found["$defs"]
-    for name in ("MetricValues", "LeaderboardRow", "QuestionResult", "EvaluationQuestion"):
-        for key, schema in definitions[name]["properties"].items():
-            if key in METRICS:
-                schema["description"] = f"{METRICS[key].label}: {METRICS[key].summary}"
-    return definitions
+    return dict(found["$defs"])
 
 
 class _Schemas(GenerateJsonSchema):
@@ -122,7 +115,13 @@ class _Schemas(GenerateJsonSchema):
         return False
 
 
-def _reference(kind: type) -> dict[str, str]:
+def _type(name: str) -> Any:
+    from web.api import answers  # late: the website starts without what computes some of them
+
+    return getattr(answers, name)
+
+
+def _reference(kind: Any) -> dict[str, str]:
     return {"$ref": f"#/components/schemas/{kind.__name__}"}
 
 
@@ -195,12 +194,12 @@ def _answers(operation: Operation) -> dict[str, Any]:
     """What is answered where nothing was wrong."""
     if operation.answers is None:
         return {str(status): {"description": text} for status, text in operation.statuses.items()}
-    content = {"application/json": {"schema": _reference(operation.answers)}}
+    content = {"application/json": {"schema": _reference(_type(operation.answers))}}
     if operation.method != "GET":
         return {str(status): {"description": text, "content": content} for status, text in operation.statuses.items()}
-    names = ("ETag", "Link") if "next" in operation.answers.__annotations__ else ("ETag",)
+    names = ("ETag", "Link") if "next" in _type(operation.answers).__annotations__ else ("ETag",)
     headers = {name: {"description": _HEADERS[name], "schema": {"type": "string"}} for name in names}
-    text = inspect.cleandoc(operation.answers.__doc__ or "").split("\n")[0]
+    text = inspect.cleandoc(_type(operation.answers).__doc__ or "").split("\n")[0]
     return {
         "200": {"description": text, "headers": headers, "content": content},
         "304": {"description": "Nothing has changed.", "headers": {"ETag": headers["ETag"]}},

@@ -29,7 +29,7 @@ View = Callable[..., Response]
 
 @dataclass(frozen=True, kw_only=True)
 class Operation:
-    """A route of the API. answers: the type of its document, of registry.api.documents; None: it answers nothing (204).
+    """A route of the API. answers: the name of its document's type in `web.api.answers`; None: nothing (204).
 
     scope: what a viewer must be able to do. statuses: what a change answers where nothing was wrong, with when.
     conflicts: whether it may answer 409. path, query, body: what its view reads.
@@ -38,7 +38,7 @@ class Operation:
     method: str
     rule: str
     view: View
-    answers: Any
+    answers: str | None
     tag: str
     scope: str
     path: type[Query]
@@ -58,7 +58,7 @@ OPERATIONS: Final[list[Operation]] = []
 """Every operation, in the order of the document."""
 
 
-def get(rule: str, answers: Any, *, tag: str, scope: str = "read", conflicts: bool = False) -> Callable[[View], View]:
+def get(rule: str, answers: str, *, tag: str, scope: str = "read", conflicts: bool = False) -> Callable[[View], View]:
     """Registers a view that answers GET (HEAD and OPTIONS come with it). Its docstring describes the operation."""
     return _registering("GET", rule, answers=answers, tag=tag, scope=scope, conflicts=conflicts)
 
@@ -66,7 +66,7 @@ def get(rule: str, answers: Any, *, tag: str, scope: str = "read", conflicts: bo
 def change(
     method: str,
     rule: str,
-    answers: Any,
+    answers: str | None,
     *,
     tag: str,
     scope: str,

@@ -1,14 +1,13 @@
 """The SQL page, accounts, tokens and the audit trail over the API."""
 
 import json
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from flask import Response
 from pydantic import Field
 from sqlalchemy import func, select
 
-from registry.api import documents
-from registry.db import read_session, utc_text, write_session
+from registry.db import picked, read_session, utc_text, write_session
 from registry.errors import NotFoundError
 from registry.fields import OneOf
 from registry.people import accounts
@@ -28,7 +27,7 @@ from web.parameters import Paged, Text
 @change(
     "POST",
     "/sql",
-    documents.QueryAnswer,
+    "QueryAnswer",
     tag="sql",
     scope="sql",
     statuses={200: "The rows."},
@@ -40,7 +39,7 @@ def query(body: bodies.QueryBody) -> Response:
     return answer(json.loads(as_json(found.result)) | {"as_of": utc_text(found.listed.as_of)})  # noqa: TID251 - our own
 
 
-@get("/queries", documents.SavedQueryList, tag="sql", scope="sql")
+@get("/queries", "SavedQueryList", tag="sql", scope="sql")
 def queries() -> Response:
     """Saved queries: the viewer's own, and public ones."""
     with read_session(engine()) as database:
@@ -48,21 +47,17 @@ def queries() -> Response:
     return answer({"items": items})
 
 
+SAVED: Final = ("slug", "name", "public", "created_at")
+
+
 def _saved(found: SavedQuery, owner: str) -> dict[str, Any]:
-    return {
-        "slug": found.slug,
-        "name": found.name,
-        "query": found.sql,
-        "public": found.public,
-        "owner": owner,
-        "created_at": found.created_at,
-    }
+    return picked(found, SAVED) | {"query": found.sql, "owner": owner}
 
 
 @change(
     "POST",
     "/queries",
-    documents.SavedQuery,
+    "SavedQuery",
     tag="sql",
     scope="sql",
     statuses={201: "Kept."},
@@ -85,7 +80,7 @@ def delete_query(slug: Slug) -> Response:
 # Accounts
 
 
-@get("/accounts", documents.AccountList, tag="accounts", scope="admin")
+@get("/accounts", "AccountList", tag="accounts", scope="admin")
 def list_accounts() -> Response:
     """Every account."""
     with read_session(engine()) as database:
@@ -96,7 +91,7 @@ def list_accounts() -> Response:
 @change(
     "POST",
     "/accounts",
-    documents.Account,
+    "Account",
     tag="accounts",
     scope="admin",
     statuses={201: "Made."},
@@ -112,7 +107,7 @@ def add_account(body: bodies.AccountBody) -> Response:
 @change(
     "PATCH",
     "/accounts/<account>",
-    documents.Account,
+    "Account",
     tag="accounts",
     scope="admin",
     statuses={200: "Changed."},
@@ -135,7 +130,7 @@ def alter_account(account: AccountName, body: bodies.AccountChangeBody) -> Respo
         return answer(accounts.account_row(found))
 
 
-@get("/accounts/<account>/tokens", documents.TokenList, tag="accounts", scope="admin")
+@get("/accounts/<account>/tokens", "TokenList", tag="accounts", scope="admin")
 def tokens(account: AccountName) -> Response:
     """An account's tokens, without their secrets."""
     with read_session(engine()) as database:
@@ -147,7 +142,7 @@ def tokens(account: AccountName) -> Response:
 @change(
     "POST",
     "/accounts/<account>/tokens",
-    documents.NewToken,
+    "NewToken",
     tag="accounts",
     scope="admin",
     statuses={201: "Made; its secret is in this answer and nowhere else."},
@@ -190,7 +185,7 @@ class AuditQuery(Paged):
     actor: Text | None = Field(None, description="Only what this account did.")
 
 
-@get("/audit", documents.AuditList, tag="accounts", scope="admin")
+@get("/audit", "AuditList", tag="accounts", scope="admin")
 def audit(query: AuditQuery) -> Response:
     """The audit trail, newest first."""
     wanted = {AuditEvent.outcome: query.outcome, AuditEvent.actor: query.actor}

@@ -1,12 +1,12 @@
 """Proof as JSON: what differs between two provenances, drift, the chain of seals."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from flask import Response
 from pydantic import Field
 from sqlalchemy import func, select
 
-from registry.api import documents
+from registry.db import picked
 from registry.proof.provenance import compare_provenance
 from registry.proof.signing import newest_signature, signatures
 from registry.results.selectables import chain_links, rows_of
@@ -20,7 +20,7 @@ from web.provenance import comparable_provenance_of, drift_of
 from web.responses import session
 
 
-@get("/evaluations/<evaluation_id>/provenance/<other_id>", documents.ProvenanceDifference, tag="results")
+@get("/evaluations/<evaluation_id>/provenance/<other_id>", "ProvenanceDifference", tag="results")
 def provenance_difference(evaluation_id: EvaluationId, other_id: OtherId) -> Response:
     """Differences and agreements between the provenances of two evaluations, by group."""
     sides = (queries.evaluation(session(), item) for item in (evaluation_id, other_id))
@@ -34,20 +34,20 @@ class DriftQuery(Query):
     right: Annotated[Id, Field(description="An evaluation's number.")]
 
 
-@get("/drift", documents.Drift, tag="results", conflicts=True)
+@get("/drift", "Drift", tag="results", conflicts=True)
 def drift(query: DriftQuery) -> Response:
     """Changes between two evaluations of the same prompts on the same model."""
     left, right = (queries.evaluation(session(), item) for item in (query.left, query.right))
     return answer(drift_of(left, right))
 
 
-@get("/schedules", documents.ScheduleList, tag="results")
+@get("/schedules", "ScheduleList", tag="results")
 def schedules() -> Response:
     """Evaluations of endpoints' models that are asked again every few days, with the result of each run."""
     return answer({"items": schedule_documents(session())})
 
 
-@get("/chain", documents.ChainPage, tag="results")
+@get("/chain", "ChainPage", tag="results")
 def chain(query: Paged) -> Response:
     """The chain of seals, withdrawals and snapshots, the newest link first."""
     total = session().scalar(select(func.count()).select_from(chain_links)) or 0
@@ -58,7 +58,7 @@ def chain(query: Paged) -> Response:
     return page(links, total, query, head=head, signature=None if signed is None else signature_document(signed))
 
 
-@get("/chain/signatures", documents.SignaturePage, tag="results")
+@get("/chain/signatures", "SignaturePage", tag="results")
 def chain_signatures(query: Paged) -> Response:
     """The signatures of the chain's head, the newest first, each with its public key."""
     total = session().scalar(select(func.count()).select_from(ChainSignature)) or 0
@@ -66,15 +66,9 @@ def chain_signatures(query: Paged) -> Response:
     return page([signature_document(row) for row in rows], total, query)
 
 
+SIGNATURE: Final = ("position", "head", "at", "key", "public_key", "statement", "signature", "timestamp")
+
+
 def signature_document(row: ChainSignature) -> dict[str, Any]:
     """A signature as JSON."""
-    return {
-        "position": row.position,
-        "head": row.head,
-        "at": row.at,
-        "key": row.key,
-        "public_key": row.public_key,
-        "statement": row.statement,
-        "signature": row.signature,
-        "timestamp": row.timestamp,
-    }
+    return picked(row, SIGNATURE)

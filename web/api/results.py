@@ -6,7 +6,6 @@ from typing import Annotated, Any, Final
 from flask import Response
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from registry.api import documents
 from registry.fields import Between, OneOf
 from registry.metrics.catalogue import ALL_NAMES
 from registry.results.costs import cost_document
@@ -50,7 +49,7 @@ class LeaderboardQuery(Paged, Filters):
     per_page: Annotated[int, Between(1, MAX_PER_PAGE), Field(description="Rows on a page.")] = MAX_PER_PAGE
 
 
-@get("/leaderboard", documents.Leaderboard, tag="results")
+@get("/leaderboard", "Leaderboard", tag="results")
 def leaderboard(query: LeaderboardQuery) -> Response:
     """Every evaluation that the filters keep, complete ones first, in the order asked for.
 
@@ -98,7 +97,7 @@ class EvaluationsQuery(Paged, Filters):
     state: Annotated[str, OneOf(EVALUATION_STATES)] | None = Field(None, description="Only evaluations in this state.")
 
 
-@get("/evaluations", documents.EvaluationList, tag="results")
+@get("/evaluations", "EvaluationList", tag="results")
 def evaluations(query: EvaluationsQuery) -> Response:
     """Evaluations with their progress, newest first."""
     items, total = queries.evaluations(
@@ -111,7 +110,7 @@ def evaluations(query: EvaluationsQuery) -> Response:
     return page(items, total, query)
 
 
-_HEADER: Final = tuple(documents.EvaluationHeader.__annotations__)
+_HEADER: Final = tuple(key for key in queries.EVALUATIONS.selected_columns.keys() if key != "priority")  # noqa: SIM118 - not a dict
 
 
 def _found(evaluation_id: int) -> Row:
@@ -124,7 +123,7 @@ class NoiseQuery(Query):
     noise_from: NoiseFrom = None
 
 
-@get("/evaluations/<evaluation_id>", documents.EvaluationDocument, tag="results")
+@get("/evaluations/<evaluation_id>", "EvaluationDocument", tag="results")
 def evaluation(evaluation_id: EvaluationId, query: NoiseQuery) -> Response:
     """One evaluation: progress, metrics (every metric name, null where undefined), repeat noise, axes, provenance."""
     row = _found(evaluation_id)
@@ -146,19 +145,19 @@ def evaluation(evaluation_id: EvaluationId, query: NoiseQuery) -> Response:
     )
 
 
-@get("/evaluations/<evaluation_id>/progress", documents.Progress, tag="results")
+@get("/evaluations/<evaluation_id>/progress", "Progress", tag="results")
 def progress(evaluation_id: EvaluationId) -> Response:
     """Progress alone: what pages poll."""
     return answer(queries.progress_of(session(), _found(evaluation_id)["evaluation_id"]))
 
 
-@get("/evaluations/<evaluation_id>/contamination", documents.Contamination, tag="results", conflicts=True)
+@get("/evaluations/<evaluation_id>/contamination", "Contamination", tag="results", conflicts=True)
 def contamination_signs(evaluation_id: EvaluationId) -> Response:
     """Whether the order in which the benchmark was published stands out among those that were asked."""
     return answer(contamination(_found(evaluation_id)["evaluation_id"]), unchanging=True)
 
 
-@get("/evaluations/<evaluation_id>/provenance", documents.Provenance, tag="results")
+@get("/evaluations/<evaluation_id>/provenance", "Provenance", tag="results")
 def provenance(evaluation_id: EvaluationId) -> Response:
     """Where an evaluation's numbers come from: specification, files, workers, engine, seal."""
     # What is said of a sealed evaluation may grow: that it was withdrawn, or who copied from it.
@@ -171,7 +170,7 @@ class QuestionsQuery(Paged):
     only: Annotated[str, OneOf(tuple(queries.QUESTION_FILTERS)), Field(description="Which questions to keep.")] = "all"
 
 
-@get("/evaluations/<evaluation_id>/questions", documents.EvaluationQuestions, tag="results")
+@get("/evaluations/<evaluation_id>/questions", "EvaluationQuestions", tag="results")
 def evaluation_questions(evaluation_id: EvaluationId, query: QuestionsQuery) -> Response:
     """An evaluation's questions in the benchmark's order; `only` keeps some."""
     row = _found(evaluation_id)
@@ -180,7 +179,7 @@ def evaluation_questions(evaluation_id: EvaluationId, query: QuestionsQuery) -> 
     return page(items, counts[query.only], query, counts=counts, unchanging=row["complete"])
 
 
-@get("/evaluations/<evaluation_id>/questions/<question_id>", documents.EvaluationQuestionDocument, tag="results")
+@get("/evaluations/<evaluation_id>/questions/<question_id>", "EvaluationQuestionDocument", tag="results")
 def evaluation_question(evaluation_id: EvaluationId, question_id: QuestionId) -> Response:
     """One question of an evaluation with its predictions; arrays run by position."""
     row = _found(evaluation_id)
@@ -220,7 +219,7 @@ class PredictionsQuery(Query):
     cursor: Cursor | None = Field(None, description="`next_cursor` of the page before; absent for the first.")
 
 
-@get("/evaluations/<evaluation_id>/predictions", documents.PredictionPage, tag="results")
+@get("/evaluations/<evaluation_id>/predictions", "PredictionPage", tag="results")
 def predictions(evaluation_id: EvaluationId, query: PredictionsQuery) -> Response:
     """Every stored prediction of an evaluation, by question and variant; arrays run by position.
 
@@ -241,7 +240,7 @@ def predictions(evaluation_id: EvaluationId, query: PredictionsQuery) -> Respons
     return response
 
 
-@get("/questions/<question_id>", documents.QuestionDocument, tag="results")
+@get("/questions/<question_id>", "QuestionDocument", tag="results")
 def question(question_id: QuestionId, query: Paged) -> Response:
     """A benchmark's question, and its outcome in every evaluation that asks it, newest first."""
     row = queries.question(session(), question_id)

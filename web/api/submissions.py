@@ -5,7 +5,6 @@ from typing import Annotated, Any
 from flask import Response, request
 from pydantic import Field
 
-from registry.api import documents
 from registry.boards.rules import Terms
 from registry.boards.submissions import (
     ModelRequest,
@@ -56,7 +55,7 @@ class SubmissionsQuery(Paged):
     mine: Annotated[YesOrNo, Field(description="Only those of the token's own account.")] = "no"
 
 
-@get("/submissions", documents.SubmissionList, tag="submissions", scope="submit")
+@get("/submissions", "SubmissionList", tag="submissions", scope="submit")
 def submissions(query: SubmissionsQuery) -> Response:
     """Submissions, pending ones first: the viewer's own, or all for maintainers."""
     with read_session(engine()) as database:
@@ -75,7 +74,7 @@ def submissions(query: SubmissionsQuery) -> Response:
 @change(
     "POST",
     "/submissions",
-    documents.Submission,
+    "Submission",
     tag="submissions",
     scope="submit",
     statuses={201: "Asked for.", 200: "The same was asked for and still waits: it is that one."},
@@ -100,14 +99,14 @@ def request_evaluation(body: bodies.SubmissionBody) -> Response:
     return answer(document, status=201 if new else 200)
 
 
-@get("/submissions/<submission_id>", documents.Submission, tag="submissions", scope="submit")
+@get("/submissions/<submission_id>", "Submission", tag="submissions", scope="submit")
 def submission(submission_id: SubmissionId) -> Response:
     """One submission: the request, the decision, and the resulting evaluations."""
     with read_session(engine()) as database:
         return answer(document_of(database, find_submission(database, viewer(), submission_id)))
 
 
-@get("/submissions/<submission_id>/estimate", documents.SubmissionEstimate, tag="submissions", scope="submit")
+@get("/submissions/<submission_id>/estimate", "SubmissionEstimate", tag="submissions", scope="submit")
 def submission_cost(submission_id: SubmissionId) -> Response:
     """The cost of a submission now, in tokens, time and money; `problem` says why it could not be queued.
 
@@ -122,7 +121,7 @@ def submission_cost(submission_id: SubmissionId) -> Response:
 @change(
     "POST",
     "/submissions/<submission_id>/approve",
-    documents.Submission,
+    "Submission",
     tag="submissions",
     scope="maintain",
     statuses={200: "Approved: the model is registered, and what the suite lacks of it is queued."},
@@ -149,7 +148,7 @@ def approve_submission(submission_id: SubmissionId, body: bodies.ApprovalBody) -
 @change(
     "POST",
     "/submissions/<submission_id>/reject",
-    documents.Submission,
+    "Submission",
     tag="submissions",
     scope="maintain",
     statuses={200: "Rejected."},
@@ -165,7 +164,7 @@ def reject_submission(submission_id: SubmissionId, body: bodies.RejectionBody) -
 @change(
     "POST",
     "/submissions/<submission_id>/withdraw",
-    documents.Submission,
+    "Submission",
     tag="submissions",
     scope="submit",
     statuses={200: "Withdrawn."},
@@ -180,7 +179,7 @@ def withdraw_submission(submission_id: SubmissionId) -> Response:
 # Webhooks
 
 
-@get("/webhooks", documents.WebhookList, tag="webhooks", scope="admin")
+@get("/webhooks", "WebhookList", tag="webhooks", scope="admin")
 def webhooks() -> Response:
     """Every webhook, with its newest deliveries."""
     with read_session(engine()) as database:
@@ -191,7 +190,7 @@ def webhooks() -> Response:
 @change(
     "POST",
     "/webhooks",
-    documents.NewWebhook,
+    "NewWebhook",
     tag="webhooks",
     scope="admin",
     statuses={201: "Added. The secret is shown this once."},
@@ -228,7 +227,7 @@ def delete_webhook(webhook_id: WebhookId) -> Response:
 @change(
     "POST",
     "/webhooks/<webhook_id>/test",
-    documents.DeliveryOutcome,
+    "DeliveryOutcome",
     tag="webhooks",
     scope="admin",
     statuses={200: "Tried; the document has the result."},

@@ -7,7 +7,6 @@ from flask import Response, request, url_for
 from pydantic import Field
 from sqlalchemy.orm import Session
 
-from registry.api import documents
 from registry.benchmarks import set_visibility
 from registry.boards.definition import BoardDefinition, SuiteDefinition
 from registry.boards.deprecation import deprecate, deprecation_document, reinstate
@@ -57,7 +56,7 @@ def audited(database: Session, action: str, target: str, **details: Any) -> None
 @change(
     "POST",
     "/models",
-    documents.RegisteredModel,
+    "RegisteredModel",
     tag="registry",
     scope="maintain",
     statuses={201: "Registered.", 200: "The same revision is there already."},
@@ -121,7 +120,7 @@ class BenchmarkQuery(Query):
 @change(
     "POST",
     "/benchmarks",
-    documents.ImportedBenchmark,
+    "ImportedBenchmark",
     tag="registry",
     scope="maintain",
     upload=BENCHMARK_FILE,
@@ -144,7 +143,7 @@ def import_benchmark_file(query: BenchmarkQuery, files: dict[str, Path]) -> Resp
 @change(
     "PATCH",
     "/benchmarks/<benchmark>",
-    documents.ChangedVisibility,
+    "ChangedVisibility",
     tag="registry",
     scope="maintain",
     statuses={200: "Changed."},
@@ -164,7 +163,7 @@ def change_visibility(benchmark: BenchmarkName, body: bodies.VisibilityBody) -> 
 @change(
     "POST",
     "/evaluations",
-    documents.AskedEvaluations,
+    "AskedEvaluations",
     tag="results",
     scope="maintain",
     statuses={201: "Queued, as far as it was not there.", 200: "All of it is there already."},
@@ -187,7 +186,7 @@ def submit_evaluations(body: Wanted) -> Response:
 @change(
     "POST",
     "/evaluations/estimate",
-    documents.Estimate,
+    "Estimate",
     tag="results",
     scope="maintain",
     statuses={200: "What it would cost; nothing is queued."},
@@ -214,7 +213,7 @@ def _move(evaluation_id: int, action: str) -> Response:
 @change(
     "POST",
     "/evaluations/<evaluation_id>/pause",
-    documents.EvaluationState,
+    "EvaluationState",
     tag="results",
     scope="maintain",
     statuses={200: "Paused."},
@@ -228,7 +227,7 @@ def pause_evaluation(evaluation_id: EvaluationId) -> Response:
 @change(
     "POST",
     "/evaluations/<evaluation_id>/resume",
-    documents.EvaluationState,
+    "EvaluationState",
     tag="results",
     scope="maintain",
     statuses={200: "Going on."},
@@ -242,7 +241,7 @@ def resume_evaluation(evaluation_id: EvaluationId) -> Response:
 @change(
     "POST",
     "/evaluations/<evaluation_id>/cancel",
-    documents.EvaluationState,
+    "EvaluationState",
     tag="results",
     scope="maintain",
     statuses={200: "Cancelled."},
@@ -256,7 +255,7 @@ def cancel_evaluation(evaluation_id: EvaluationId) -> Response:
 @change(
     "POST",
     "/evaluations/<evaluation_id>/retry",
-    documents.EvaluationState,
+    "EvaluationState",
     tag="results",
     scope="maintain",
     statuses={200: "Queued again."},
@@ -270,7 +269,7 @@ def retry_evaluation(evaluation_id: EvaluationId) -> Response:
 @change(
     "POST",
     "/evaluations/<evaluation_id>/complete",
-    documents.AskedEvaluations,
+    "AskedEvaluations",
     tag="results",
     scope="maintain",
     statuses={201: "Queued.", 200: "It is there already."},
@@ -307,7 +306,7 @@ class OutputsQuery(Query):
 @change(
     "POST",
     "/evaluations/import",
-    documents.ImportedOutputs,
+    "ImportedOutputs",
     tag="results",
     scope="maintain",
     upload=OUTPUTS_FILE,
@@ -334,7 +333,7 @@ class MetricsQuery(Query):
     noise_from: NoiseFrom = None
 
 
-@get("/evaluations/<evaluation_id>/metrics", documents.EvaluationMetrics, tag="results", conflicts=True)
+@get("/evaluations/<evaluation_id>/metrics", "EvaluationMetrics", tag="results", conflicts=True)
 def evaluation_metric_values(evaluation_id: EvaluationId, query: MetricsQuery) -> Response:
     """Every metric of an evaluation by name, as `shuffleboard metrics` prints them; null where undefined."""
     found = evaluation_metrics(
@@ -349,7 +348,7 @@ def evaluation_metric_values(evaluation_id: EvaluationId, query: MetricsQuery) -
     return answer(found | {"noise": noise, "clustered": clustered(evaluation_id, seal)})
 
 
-@get("/evaluations/<evaluation_id>/verification", documents.Verification, tag="results", scope="maintain")
+@get("/evaluations/<evaluation_id>/verification", "Verification", tag="results", scope="maintain")
 def verification(evaluation_id: EvaluationId) -> Response:
     """Recomputes a sealed evaluation from its answers and lists the differences, as `shuffleboard verify` does.
 
@@ -367,7 +366,7 @@ def verification(evaluation_id: EvaluationId) -> Response:
 @change(
     "POST",
     "/suites",
-    documents.ImportedSuite,
+    "ImportedSuite",
     tag="boards",
     scope="maintain",
     statuses={201: "Loaded.", 200: "The same definition is there already."},
@@ -384,7 +383,7 @@ def load_suite(body: SuiteDefinition) -> Response:
 @change(
     "POST",
     "/boards",
-    documents.ImportedBoard,
+    "ImportedBoard",
     tag="boards",
     scope="maintain",
     statuses={201: "Loaded.", 200: "The same definition is there already."},
@@ -405,7 +404,7 @@ def load_board(body: BoardDefinition) -> Response:
 @change(
     "POST",
     "/boards/<board>/deprecate",
-    documents.DeprecatedBoard,
+    "DeprecatedBoard",
     tag="boards",
     scope="maintain",
     statuses={200: "Deprecated."},
@@ -421,7 +420,7 @@ def deprecate_board(board: BoardName, body: bodies.DeprecationBody) -> Response:
 @change(
     "POST",
     "/boards/<board>/reinstate",
-    documents.DeprecatedBoard,
+    "DeprecatedBoard",
     tag="boards",
     scope="maintain",
     statuses={200: "No longer deprecated."},

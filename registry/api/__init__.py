@@ -1,1 +1,0 @@
-"""The types of the answers that the HTTP API gives."""

@@ -1,0 +1,1406 @@
+"""What the API answers, by the name that a route states: the OpenAPI document is made of these types.
+
+Times are texts in ISO 8601, UTC. Numbers are as stored; null means undefined, or not known yet. Arrays run by position
+where a prediction is concerned. Keys are only ever added.
+"""
+
+# mypy: disable-error-code="valid-type"
+
+from typing import Any, NotRequired
+
+from registry import tables
+from registry.boards.submissions import SUBMISSION
+from registry.metrics import METRICS, Metric
+from registry.notices.webhooks import DELIVERY, WEBHOOK
+from registry.people.accounts import ACCOUNT, AUDIT, TOKEN
+from registry.proof.provenance import PLACE
+from registry.studies.schedules import RUN, SCHEDULE
+from registry.tables import accounts as people
+from web import listings, queries
+from web.api.listed import METRIC
+from web.api.people import SAVED
+from web.api.proof import SIGNATURE
+from web.api.shapes import Digest, Interval, RankInterval, Time, items, one_of, page, said, shape
+from web.provenance import IDENTITY
+
+_HEADER = shape(
+    "_Header",
+    "",
+    queries.EVALUATIONS,
+    sampled_for=said(str | None, "The metric that a sample of the questions estimates."),
+    stopped_for=said(str | None, "The metric that each question is asked until it is decided."),
+    lists_options=said(bool, "Whether prompts list the options; else they show no order."),
+)
+MetricValues = shape(
+    "MetricValues",
+    "Every metric by name; null where it is undefined.",
+    **{name: said(float | None, f"{metric.label}: {metric.summary}") for name, metric in METRICS.items()},
+)
+Problem = shape(
+    "Problem",
+    "An error, after RFC 9457. `detail` names the thing, its value and what to do.",
+    type=str,
+    title=str,
+    status=int,
+    detail=str,
+    instance=str,
+)
+ScopeMetric = shape(
+    "ScopeMetric",
+    """A metric over a scope of questions: `all`, `unflagged`, `subject:…`, `category:…`; or under errata N.
+
+Those are `without-disputed@N` and `with-corrected-keys@N`: over all questions that count then, by the keys of then.""",
+    "evaluation_metrics",
+    computed_at=Time | None,
+    but=("evaluation_id",),
+)
+MetricDefinition = shape(
+    "MetricDefinition",
+    "What a metric is. `low` and `high`: its range, null where it is unbounded.",
+    (Metric, METRIC),
+    metric=str,
+    view=said(str, "The SQL view that computes it."),
+    guide=said(str, "Where the guide explains it."),
+)
+MetricList = items("MetricList", "Every metric, in the guide's order.", MetricDefinition)
+Wait = shape(
+    "Wait",
+    """What an evaluation waits for that no worker can hasten; kind: `batch`, `rate-limit` or `budget`.
+
+since: null where it is not known. until: when what `ends` says happens; null: not known, or somebody must act.""",
+    what=str,
+    kind=str,
+    reason=str,
+    ends=str,
+    since=Time | None,
+    until=Time | None,
+)
+Progress = shape(
+    "Progress",
+    "How far an evaluation is. Rate and time left are null until something was measured.",
+    evaluation=int,
+    state=str,
+    complete=bool,
+    questions=int,
+    prompts=int,
+    prompts_done=int,
+    shards=int,
+    shards_done=int,
+    shards_leased=int,
+    shards_failed=int,
+    failures=int,
+    crashes=int,
+    workers=int,
+    no_worker=said(bool, "It waits on a queue that no live worker serves."),
+    waits=list[Wait],
+    prompts_per_second=float | None,
+    seconds_left=float | None,
+    tokens_naive=int | None,
+    tokens_computed=int | None,
+    tokens_saved=int | None,
+    error=None,
+)
+NotRanked = shape(
+    "NotRanked", "Why something has no rank, and the command that asks for what is missing.", reason=str, command=str
+)
+AboveChance = shape(
+    "AboveChance",
+    "A metric on the scale on which guessing is 0 and perfect 1; `chance`: what guessing gives on its own scale.",
+    value=float | None,
+    chance=float | None,
+    interval_low=float | None,
+    interval_high=float | None,
+)
+LeaderboardRow = shape(
+    "LeaderboardRow",
+    "An evaluation with its metrics. `rank`: among those who were asked the same; null until it is sealed.",
+    "leaderboard",
+    prompts=int,
+    asked=said(str | None, "In how many orders or variants; null until it is sealed."),
+    not_ranked=said(NotRanked | None, "Where it has no rank because it was asked in one order."),
+    ranked_by=said(
+        str | None, "Metric of its rank: accuracy where all were asked in one order; null until it is sealed."
+    ),
+    missing_answers=said(float | None, "Share of its answers that are missing: unread, unfinished, empty or refused."),
+    above_chance=NotRequired[
+        said(dict[str, AboveChance], "Accuracy and worst accuracy above chance, where asked for with above_chance=yes.")
+    ],
+    question_filter=said(dict[str, Any], "Which questions of the benchmark were asked."),
+    rank=said(int | None, "Null in a group of one model."),
+    n=said(dict[str, int | None], "Metric to over how many questions it is."),
+    intervals=said(dict[str, Interval | None], "Metric to its 95 % interval."),
+    progress=Progress | None,
+    cost=said(float | None, "What a provider charged, as far as it is known."),
+)
+Leaderboard = page(
+    "Leaderboard",
+    "A page of the leaderboard: complete evaluations first, in the order asked for.",
+    LeaderboardRow,
+    key="rows",
+    scope=str,
+    ranked_by=str,
+    sort=str,
+    order=str,
+)
+EvaluationHeader = shape(
+    "EvaluationHeader", "What identifies an evaluation, and how it was asked.", _HEADER, but=("priority",)
+)
+ListedEvaluation = shape("ListedEvaluation", "An evaluation in a list, with its progress.", _HEADER, progress=Progress)
+EvaluationList = page("EvaluationList", "A page of evaluations, newest first.", ListedEvaluation)
+ModelIdentity = shape(
+    "ModelIdentity",
+    "Exactly what was loaded. `location` is null where it is a folder on a worker.",
+    (tables.ModelRevision, IDENTITY),
+    commit=str | None,
+)
+BenchmarkIdentity = shape(
+    "BenchmarkIdentity",
+    "Exactly what was asked.",
+    (tables.BenchmarkVersion, ("content_digest", "file_digest", "licence", "source")),
+)
+ShardProvenance = shape(
+    "ShardProvenance",
+    "Who scored a slice of an evaluation, when and on what.",
+    "evaluation_provenance",
+    but=("evaluation_id", "engine_fingerprint"),
+)
+PromptDigests = shape(
+    "PromptDigests",
+    "How many prompts' digests are kept, and one digest over them; null where nothing says what was asked.",
+    count=int,
+    digest=Digest | None,
+)
+Tokens = shape(
+    "Tokens",
+    "Tokens of all prompts, those that were computed, and those that shared beginnings and copies saved.",
+    naive=int | None,
+    computed=int | None,
+    saved=int | None,
+)
+CopySource = shape(
+    "CopySource",
+    "A sealed evaluation that results were copied from; its number is null where this registry does not hold it.",
+    seal=Digest,
+    evaluation=int | None,
+    predictions=int,
+    withdrawn=bool,
+)
+Copies = shape(
+    "Copies",
+    "Results that were copied from other evaluations. copied_by: evaluations that hold copies of these results.",
+    predictions=int,
+    sources=list[CopySource],
+    withdrawn=said(bool, "A source was withdrawn since."),
+    copied_by=list[int],
+)
+Withdrawn = shape(
+    "Withdrawn",
+    "That an evaluation no longer counts, and why. superseded_by: the seal of the one that stands for it.",
+    kind=one_of("withdrawn", "superseded"),
+    reason=str,
+    actor=str,
+    at=Time,
+    superseded_by=Digest | None,
+    superseding_evaluation=int | None,
+)
+PlaceInChain = shape("PlaceInChain", "The link that holds an evaluation's seal.", (tables.ChainLink, PLACE))
+Link = shape(
+    "Link",
+    "A link of the chain: `digest` is taken over all else, and through `previous` over every link before.",
+    "chain_links",
+    kind=one_of("seal", "withdrawal", "snapshot", "errata", "reading"),
+    subject=said(Digest, "The seal, the snapshot's digest, or that of a withdrawal."),
+)
+Signature = shape(
+    "Signature",
+    "A signed head of the chain. statement: what was signed; signature, timestamp: base64; public_key: PEM.",
+    (tables.ChainSignature, SIGNATURE),
+    timestamp=said(str | None, "An authority's answer (RFC 3161); null: none was asked."),
+)
+SignaturePage = page("SignaturePage", "Signatures of the chain's head, the newest first.", Signature)
+ChainPage = page(
+    "ChainPage",
+    """A page of the chain, the newest link first. head: the digest of the last link, which stands for all.
+
+signature: the newest; null where nothing was signed.""",
+    Link,
+    head=Digest | None,
+    signature=Signature | None,
+)
+ProvenanceDifference = shape(
+    "ProvenanceDifference",
+    "What differs between two provenances, and what does not: group to fact to value, or to both values.",
+    evaluations=list[int],
+    same=dict[str, dict[str, Any]],
+    different=dict[str, dict[str, list[Any]]],
+)
+Flip = shape(
+    "Flip",
+    "A prompt with different answers in two runs: option ordinals, null for no valid answer.",
+    question_id=int,
+    external_id=str,
+    variant=int,
+    shown=list[int],
+    one=int | None,
+    other=int | None,
+    one_probabilities=list[float] | None,
+    other_probabilities=list[float] | None,
+)
+LargestChange = shape(
+    "LargestChange", "The prompt whose probabilities changed most.", change=float, external_id=str, variant=int
+)
+Changes = shape(
+    "Changes",
+    'How many prompts\' largest change of a probability is within which power of ten; "0": more than a tenth.',
+    none=int,
+    up_to=dict[str, int],
+)
+MetricChange = shape(
+    "MetricChange",
+    "A metric of both evaluations, over all questions.",
+    metric=str,
+    one=float | None,
+    other=float | None,
+    change=float | None,
+    interval=list[float] | None,
+)
+Drift = shape(
+    "Drift",
+    "What changed from one evaluation to another of the same prompts on the same model.",
+    evaluations=list[int],
+    prompts=int,
+    flipped=int,
+    flips=list[Flip],
+    largest_change=float | None,
+    largest_change_at=LargestChange | None,
+    changes=Changes,
+    with_probabilities=int,
+    texts_differ=int,
+    states_differ=int,
+    metrics=list[MetricChange],
+    engine=said(dict[str, list[Any]], "Facts that differ in what scored them."),
+)
+Provenance = shape(
+    "Provenance",
+    "Where an evaluation's numbers come from. Engine fingerprints stand once, under their digest.",
+    specification=dict[str, Any],
+    specification_digest=Digest,
+    model=ModelIdentity,
+    benchmark=BenchmarkIdentity,
+    protocol_digest=Digest,
+    variant_set_digest=Digest,
+    seeds=said(dict[str, int | str], "What was drawn, to its seed."),
+    prompts=PromptDigests,
+    tokens=Tokens,
+    metrics_computed_by=said(list[str], "Versions of the code, with their commits, that computed its metrics."),
+    copies=Copies,
+    withdrawals=list[Withdrawn],
+    seal_version=int | None,
+    chain=PlaceInChain | None,
+    requester=str | None,
+    conflict_of_interest=str | None,
+    seal=Digest | None,
+    mixed_engines=bool,
+    engine_fingerprints=dict[str, dict[str, Any]],
+    shards=list[ShardProvenance],
+)
+RepeatNoise = shape(
+    "RepeatNoise",
+    """How often two answers to a question differ when nothing changed, and when only the order did: shares of pairs.
+
+order_effect: order minus repeat disagreement, over the `questions` that have both kinds of pairs; `interval` is its
+own. Intervals are 95 %, from one bootstrap over questions; null where none is stated.""",
+    evaluations=said(list[int], "The evaluation with its replicates: whose orders these are."),
+    noise_from=said(list[int], "The evaluations whose repeats these are; empty: none."),
+    repeat_disagreement=float | None,
+    order_disagreement=float | None,
+    order_effect=float | None,
+    repeat_pairs=int,
+    order_pairs=int,
+    repeat_questions=int,
+    order_questions=int,
+    questions=int,
+    interval=Interval | None,
+    repeat_interval=Interval | None,
+    order_interval=Interval | None,
+    resamples=int,
+    seed=int,
+)
+AxisEstimate = shape(
+    "AxisEstimate",
+    "A value with its 95 % interval over questions; null where none is stated.",
+    value=float,
+    interval=Interval | None,
+)
+AxisLevel = shape(
+    "AxisLevel",
+    "A level of an axis, such as a rotation or a template, with the accuracy under it over all other axes.",
+    level=int,
+    name=str,
+    accuracy=float,
+)
+AxisEffect = shape(
+    "AxisEffect",
+    "What an axis of the variants does to the accuracy. kind: of variants; null for replicates.",
+    axis=str,
+    kind=str | None,
+    levels=list[AxisLevel],
+    lowest_accuracy=float,
+    highest_accuracy=float,
+    moves=said(AxisEstimate, "Standard deviation of the accuracy over its levels, all else as it is."),
+    fluctuation_rate=AxisEstimate,
+    worst_accuracy=AxisEstimate,
+    disagreement=AxisEstimate,
+    shared=said(AxisEstimate, "Variance component that all questions share."),
+    by_question=said(AxisEstimate, "Variance component of the axis with the questions."),
+)
+Axes = shape(
+    "Axes",
+    """What moves an evaluation's accuracy: each axis of its variants, and its replicates.
+
+components: variance components of single answers, by the axes they are of. left_out: questions with other cells.""",
+    evaluations=list[int],
+    questions=int,
+    left_out=int,
+    cells=int,
+    accuracy=float,
+    axes=list[AxisEffect],
+    components=dict[str, float],
+    resamples=int,
+    seed=int,
+)
+WordingQuantile = shape(
+    "WordingQuantile",
+    "A quantile of the accuracy over wordings. standard_error, low, high: null where it is exact.",
+    level=float,
+    value=float,
+    standard_error=float | None,
+    low=float | None,
+    high=float | None,
+)
+WordingLevel = shape(
+    "WordingLevel",
+    "A wording with its accuracy, estimated where not all cells were asked, and how many answers it got.",
+    AxisLevel,
+    answers=int,
+)
+Wordings = shape(
+    "Wordings",
+    "The accuracy over the wordings of an evaluation. asked_share: of the cells of all questions.",
+    evaluations=list[int],
+    axis=str,
+    questions=int,
+    left_out=int,
+    cells=int,
+    asked_share=float,
+    exact=bool,
+    levels=list[WordingLevel],
+    quantiles=list[WordingQuantile],
+    draws=int | None,
+    seed=int | None,
+)
+ServedModel = shape(
+    "ServedModel",
+    "A name under which a model answered. first, last: when.",
+    served_model=str | None,
+    system_fingerprint=str | None,
+    prompts=int,
+    first=Time | None,
+    last=Time | None,
+)
+Cost = shape(
+    "Cost",
+    """What an evaluation's answers cost, in `currency`, and how many were refused, filtered or cut off.
+
+cost: null where unknown; cost_unresolved: the most that calls of unknown cost can have cost beside it. models: the
+names under which the model answered, with how many prompts each answered; several: it changed in between.""",
+    "evaluation_costs",
+    complete=int,
+    models=list[ServedModel],
+    currency=str,
+    but=("evaluation_id",),
+)
+ClusteredInterval = shape(
+    "ClusteredInterval",
+    "A metric's 95 % interval over resampled clusters, and how many times the variance that makes.",
+    interval=Interval | None,
+    design_effect=float | None,
+)
+Clustered = shape(
+    "Clustered",
+    "Intervals where questions belong together, such as those on one passage; `largest`: questions of one cluster.",
+    questions=int,
+    clusters=int,
+    largest=int,
+    metrics=dict[str, ClusteredInterval],
+)
+EvaluationDocument = shape(
+    "EvaluationDocument",
+    """One evaluation with progress, metrics and provenance. noise: null where no prompt was asked twice.
+
+cost: null where no provider served the model.""",
+    EvaluationHeader,
+    cost=Cost | None,
+    progress=Progress,
+    metrics=MetricValues,
+    noise=RepeatNoise | None,
+    axes=said(Axes | None, "Null where only orders were varied, or not all cells were asked."),
+    wordings=said(Wordings | None, "Null where only orders were varied."),
+    clustered=said(Clustered | None, "Null where every question stands for itself."),
+    scopes=list[ScopeMetric],
+    provenance=Provenance,
+)
+QuestionResult = shape(
+    "QuestionResult",
+    """What an evaluation made of a question: metrics and the counts behind them. `stored` below `expected`: not scored.
+
+variants: those with exactly the question's own options; valid, correct: with a valid and with the right answer;
+agreeing: with the answer of the first.""",
+    "question_metrics",
+    variants=int,
+    valid=int,
+    correct=int,
+    agreeing=int,
+)
+EvaluationQuestion = shape("EvaluationQuestion", "A question of an evaluation with its text.", QuestionResult, text=str)
+EvaluationQuestions = page(
+    "EvaluationQuestions",
+    "A page of an evaluation's questions, in the benchmark's order. `counts`: how many each filter keeps.",
+    EvaluationQuestion,
+    counts=dict[str, int],
+)
+Prediction = shape(
+    "Prediction",
+    "One prompt's result. `shown[p]` is the option at position p; inserted options are negative.",
+    "prediction_detail",
+)
+PredictionPage = shape(
+    "PredictionPage",
+    "Predictions by question and variant, from `cursor` on. `next_cursor` is null on the last page.",
+    items=list[Prediction],
+    limit=int,
+    next_cursor=str | None,
+    next=str | None,
+)
+Question = shape(
+    "Question",
+    "A benchmark's question. `answer` is the ordinal of the right option.",
+    queries.QUESTION,
+    options=list[str],
+)
+EvaluationQuestionDocument = shape(
+    "EvaluationQuestionDocument",
+    "A question as one evaluation asked it, with its predictions by variant.",
+    evaluation_id=int,
+    question=Question,
+    expected=int,
+    inserted=said(dict[str, str], "Inserted option (negative ordinal) to its text."),
+    predictions=list[Prediction],
+)
+QuestionOutcome = shape("QuestionOutcome", "What one evaluation made of a question.", _HEADER, outcome=QuestionResult)
+QuestionDocument = page(
+    "QuestionDocument",
+    "A question and its outcome in every evaluation that asks it, newest first.",
+    QuestionOutcome,
+    question=Question,
+)
+ListedModel = shape("ListedModel", "A model, with its revisions and public evaluations counted.", listings.MODELS)
+ModelList = items("ModelList", "Every model, by name.", ListedModel)
+ModelRevision = shape("ModelRevision", "One set of weights with one tokenizer in one precision.", listings.REVISIONS)
+ModelDocument = shape(
+    "ModelDocument",
+    "A model with its revisions, newest first, and its rows of the leaderboard.",
+    listings.MODEL,
+    revisions=list[ModelRevision],
+    evaluations=list[LeaderboardRow],
+)
+BenchmarkVersion = shape("BenchmarkVersion", "One content of a benchmark.", listings.BENCHMARKS)
+BenchmarkList = items(
+    "BenchmarkList", "Every benchmark version that may be seen, newest first within each name.", BenchmarkVersion
+)
+BenchmarkDocument = shape(
+    "BenchmarkDocument",
+    "A benchmark's public versions, newest first, and its rows of the leaderboard.",
+    benchmark=str,
+    versions=list[BenchmarkVersion],
+    evaluations=list[LeaderboardRow],
+)
+ItemEstimate = shape("ItemEstimate", "A number over models, with its 95 % interval.", value=float, interval=Interval)
+ItemReason = shape(
+    "ItemReason",
+    "Why a question is worth a second look, and what was found. A reason proves nothing.",
+    reason=said(str, "A name, such as other_option; more may be added."),
+    found=said(str, "What was found, as a sentence."),
+)
+Item = shape(
+    "Item",
+    """A question through the models that answered it. Options are ordinals of the question's own order, from 0.
+
+difficulty: the mean over models of the share of its prompts that they have right. discrimination: correlation of
+that share with the sum of all others; null where it does not vary. lead: the share of weighted votes for the rival,
+the most voted option that is not the answer, less that for the answer.""",
+    rank=int,
+    question_id=int,
+    external_id=str,
+    subject=str | None,
+    difficulty=ItemEstimate,
+    discrimination=ItemEstimate | None,
+    answer=int,
+    rival=int,
+    lead=float,
+    latent_key=said(int, "The option that is the likeliest key but the stated one."),
+    log_odds=said(float, "How much likelier the answers are under another key than under the stated one."),
+    suspicion=said(float, "What ranks items: lead − 0.3 · discrimination + 0.1 · log_odds."),
+    reasons=list[ItemReason],
+)
+Reliability = shape(
+    "Reliability",
+    "Cronbach's alpha over models. kr20: every score is 0 or 1, so that alpha is KR-20.",
+    alpha=float,
+    interval=Interval | None,
+    kr20=bool,
+)
+WayOfAsking = shape(
+    "WayOfAsking",
+    "How a version was asked, of how many models; `evaluation` is one of them, and names the way.",
+    evaluation=int,
+    protocol=str,
+    shots=int,
+    variants=str,
+    part=said(str | None, "Which part of the benchmark; null: all of it."),
+    models=int,
+)
+ItemList = page(
+    "ItemList",
+    "The questions of a benchmark version, those with a reason for a second look first. Null below models_needed.",
+    Item,
+    benchmark=str,
+    version=str,
+    way=WayOfAsking | None,
+    ways=list[WayOfAsking],
+    models=said(int, "Models whose answers were read; of very many, a part."),
+    models_needed=int,
+    questions=int,
+    reliability=Reliability | None,
+    queue=said(int, "How many of the first items have a reason for a second look."),
+)
+Erratum = shape(
+    "Erratum",
+    "What is said of a question, by its id in the benchmark's file. Answers are ordinals of its options, from 0.",
+    question=str,
+    status=said(str, "`disputed`, `wrong-key` or `corrected-key`."),
+    published_answer=int,
+    answer=said(int | None, "The right option, of a corrected key."),
+    note=str,
+    actor=str,
+    at=str,
+)
+ErrataDocument = shape(
+    "ErrataDocument",
+    "A version of a benchmark's errata, as its file has it. `digest` is over format, content_digest and errata.",
+    format=str,
+    content_digest=Digest,
+    errata=list[Erratum],
+    benchmark=str,
+    version=str,
+    errata_version=int,
+    digest=Digest,
+    note=str,
+    actor=str,
+    at=str,
+)
+ErrataList = shape(
+    "ErrataList",
+    "A version of a benchmark's errata, null where nothing was ever said, and the numbers of all versions.",
+    errata=ErrataDocument | None,
+    versions=list[int],
+)
+Protocol = shape(
+    "Protocol",
+    "How models are asked and their answers read. `digest` names the definition for good.",
+    (tables.Protocol, ("shots", "digest", "definition", "created_at")),
+    protocol=str,
+)
+ProtocolList = items("ProtocolList", "Every protocol that the registry holds, by name, shots and age.", Protocol)
+PublishedResult = shape(
+    "PublishedResult",
+    "A number that a paper prints, as printed. `registry_metric`: ours of the same meaning, or null.",
+    "published_results",
+)
+PublishedList = page("PublishedList", "A page of printed numbers, in the order of their tables.", PublishedResult)
+Overall = shape(
+    "Overall",
+    "All that is queued or running, together.",
+    evaluations=int,
+    prompts=int,
+    prompts_done=int,
+    shards_failed=int,
+    prompts_per_second=float,
+    seconds_left=float | None,
+    tokens_naive=int,
+    tokens_computed=int,
+    tokens_saved=int,
+)
+LiveWorker = shape(
+    "LiveWorker",
+    "A worker that has shown a sign of life lately.",
+    listings.WORKERS,
+    queues=list[str] | None,
+    versions=dict[str, str],
+    loaded_model=str | None,
+    loaded_revision=int | None,
+)
+Queue = page(
+    "Queue",
+    "A page of unfinished evaluations, newest first, and who works.",
+    ListedEvaluation,
+    overall=Overall,
+    queues_without_worker=list[str],
+    workers=list[LiveWorker],
+    differing_versions=said(dict[str, dict[str, int]], "Package to version to workers, where they differ."),
+)
+Named = shape("Named", "A suite by name and version.", name=str, version=int)
+NamedSuite = shape("NamedSuite", "A suite by name, version and digest.", (tables.Suite, ("name", "version", "digest")))
+ListedSuite = shape("ListedSuite", "A suite: what is asked of every model.", NamedSuite, title=str, created_at=Time)
+SuiteList = items("SuiteList", "The newest version of every suite, by name.", ListedSuite)
+SuiteDocument = shape(
+    "SuiteDocument", "A suite with its definition, as its file has it.", ListedSuite, definition=dict[str, Any]
+)
+BoardDeprecation = shape(
+    "BoardDeprecation",
+    "Why a board is deprecated, since when, and which board to use instead; null: none, or none that you may see.",
+    reason=str,
+    at=Time,
+    successor=str | None,
+)
+DeprecatedBoard = shape(
+    "DeprecatedBoard", "A board and whether it is deprecated.", board=str, deprecated=BoardDeprecation | None
+)
+ListedBoard = shape(
+    "ListedBoard",
+    "A board: a suite on certain benchmarks, with the columns to show.",
+    board=str,
+    version=int,
+    digest=Digest,
+    title=str,
+    suite=Named,
+    columns=list[str],
+    url=str,
+    deprecated=BoardDeprecation | None,
+)
+BoardList = items("BoardList", "The newest version of every public board, by name.", ListedBoard)
+BoardColumn = shape(
+    "BoardColumn",
+    "A column of a board: a metric on a set of variants.",
+    name=str,
+    metric=str,
+    variants=str,
+    protocol=str | None,
+    better=str,
+    definition_version=int,
+    errata=NotRequired[said(str, "By which keys, where not as published.")],
+)
+BoardErrata = shape(
+    "BoardErrata",
+    "Which errata of a benchmark a board's keys were taken from; null: nothing was said of its questions.",
+    benchmark=str,
+    version=str,
+    errata_version=int | None,
+    digest=Digest | None,
+)
+BoardEntry = shape(
+    "BoardEntry",
+    "One evaluation that a board asks of every model.",
+    task=str,
+    benchmark=str,
+    version=str,
+    content_digest=Digest,
+    protocol=str,
+    shots=int,
+    protocol_digest=Digest,
+    variants=str,
+    question_filter=dict[str, Any],
+    questions=int,
+)
+BoardEvaluation = shape(
+    "BoardEvaluation",
+    "The sealed evaluation behind an entry of a board. Old snapshots say nothing of its engines and copies.",
+    evaluation=int,
+    seal=Digest,
+    replicate=int,
+    mixed_engines=NotRequired[bool],
+    copies_withdrawn=NotRequired[bool],
+)
+BoardNeighbour = shape(
+    "BoardNeighbour",
+    """A model against the one ranked next above it. Null: the two are not compared, as on few questions.
+
+`told_apart` holds for all pairs of the column at once, `p_holm` is corrected for all of them, `p_value` for none.""",
+    model=str,
+    revision=int,
+    difference=float,
+    standard_error=float | None,
+    p_value=float | None,
+    p_holm=float | None,
+    told_apart=bool,
+)
+BoardEstimate = shape(
+    "BoardEstimate",
+    "What an estimate rests on: `asked` `of` so many questions, by so many prompts.",
+    asked=int,
+    of=int,
+    prompts=int,
+)
+BoardValue = shape(
+    "BoardValue",
+    """A model's value in one column. Models of one `tier` are not told apart; ranks wait until a row is complete.
+
+`estimated`: the value is an estimate from a sample of the questions; it has no rank, and `rank_interval` are those
+that its interval allows among the ranked models.
+
+`rank_interval` and `tier` are of this model for itself, `all_rank_interval` and `all_tier` of all models at once.
+Where questions belong together, `clusters` are how many independent groups they are, `cluster_interval` and the
+ranks are over resampled clusters, and `design_effect` is how many times the variance that makes.""",
+    value=float | None,
+    n=int,
+    interval=Interval | None,
+    clusters=NotRequired[int],
+    cluster_interval=NotRequired[Interval | None],
+    design_effect=NotRequired[float | None],
+    unknown=NotRequired[said(str, "Why it cannot be said under errata.")],
+    rank=int | None,
+    rank_interval=RankInterval | None,
+    tier=int | None,
+    all_rank_interval=RankInterval | None,
+    all_tier=int | None,
+    above=NotRequired[BoardNeighbour | None],
+    estimated=NotRequired[BoardEstimate],
+)
+BoardPairs = shape(
+    "BoardPairs",
+    """All pairs of a column's ranked models, compared at once; `neighbours` are next to each other in the ranking.
+
+A pair is told apart where its difference is more than about `critical_value` standard errors. `standard_error` is
+that of the median pair's difference.""",
+    models=int,
+    pairs=int,
+    pairs_told_apart=int,
+    neighbours=int,
+    neighbours_told_apart=int,
+    critical_value=float | None,
+    standard_error=float | None,
+)
+SelectedRow = shape(
+    "SelectedRow",
+    "A model revision of a selection. `evaluations` runs along the entries; null: not sealed yet.",
+    (tables.Model, ("family", "parameters")),
+    (tables.ModelRevision, ("dtype", "quantisation")),
+    model=str,
+    revision=int,
+    identity=dict[str, Any],
+    complete=bool,
+    evaluations=list[BoardEvaluation | None],
+    values=said(dict[str, BoardValue], "Column to value."),
+)
+BoardRow = shape(
+    "BoardRow",
+    """A model revision on a board. `evaluations` runs along the board's entries; null: not sealed yet.
+
+cost: what providers charged for them, as far as it is known. tokens_per_answer: of thought and answer, the mean.""",
+    SelectedRow,
+    cost=float | None,
+    tokens_per_answer=float | None,
+    conflict_of_interest=said(
+        str | None, "As stated for its evaluations: none, or what it is; null: not stated for all."
+    ),
+)
+Bootstrap = shape("Bootstrap", "How the intervals of a board were drawn.", resamples=int, seed=int, confidence=float)
+Unranked = shape(
+    "Unranked",
+    "A model that a column does not rank, why, and the commands that ask what is missing; column null: every one.",
+    model=str,
+    revision=int,
+    column=str | None,
+    reason=str,
+    commands=list[str],
+)
+NamedRevision = shape("NamedRevision", "A model revision on a board.", model=str, revision=int)
+BoardOtherwise = shape(
+    "BoardOtherwise",
+    "What a choice would change: who is first then, how many models' ranks change, and by how much at most.",
+    choice=str,
+    first=list[NamedRevision],
+    changed=int,
+    largest=int,
+)
+BoardRemoval = shape(
+    "BoardRemoval",
+    "So many questions, of all, are enough to leave out for this model to be level with the first.",
+    questions=int,
+    of=int,
+    model=str,
+    revision=int,
+)
+OrderMeasure = shape(
+    "OrderMeasure",
+    """A mean over questions in their published order, what any other order is expected to give, and a p-value.
+
+Null: it is the same in every order.""",
+    label=str,
+    observed=float,
+    expected=float,
+    p_value=float | None,
+)
+BoardContamination = shape(
+    "BoardContamination",
+    """What an evaluation of a board shows of contamination: evidence, never a verdict, as of an evaluation alone.
+
+`p_value` is of this evaluation for itself. `p_holm` is corrected for all evaluations of the board, and `outlier`
+goes by it.""",
+    evaluation=int,
+    seal=Digest,
+    model=str,
+    revision=int,
+    benchmark=str,
+    variants=str,
+    questions=int,
+    flagged=int,
+    other=int,
+    level=float,
+    seed=int,
+    p_value=float,
+    p_holm=float,
+    outlier=bool,
+    why=None,
+    measures=dict[str, OrderMeasure],
+)
+BoardWithoutModel = shape(
+    "BoardWithoutModel",
+    """What leaving out a model would change: who is first then, and how many others share their tiers with others.
+
+`tiers` are of each model for itself, `all_tiers` of all at once; null without intervals.""",
+    model=str,
+    revision=int,
+    first=list[NamedRevision],
+    tiers=int | None,
+    all_tiers=int | None,
+)
+BoardWithoutOrders = shape(
+    "BoardWithoutOrders",
+    """The fewest orders without which another model is first or level; `of` all orders, up to `tried` were left out.
+
+Both lists are empty where none of these changes who is first.""",
+    orders=list[str],
+    first=list[NamedRevision],
+    of=int,
+    tried=int,
+)
+BoardTiersWithoutOrders = shape(
+    "BoardTiersWithoutOrders",
+    """The fewest orders without which models of the first tiers, each for itself, share them with others.
+
+`changed`: how many of the first models do; empty and 0 where none of these changes a tier.""",
+    orders=list[str],
+    changed=int,
+    of=int,
+    tried=int,
+)
+BoardFragility = shape(
+    "BoardFragility",
+    """What would rank a column's models otherwise; `removal`: of means over questions.
+
+`without_models` has the first models, the best first. `without_orders` is of metrics of answers in each order.""",
+    otherwise=list[BoardOtherwise],
+    without_models=NotRequired[list[BoardWithoutModel]],
+    without_orders=NotRequired[BoardWithoutOrders | None],
+    tiers_without_orders=NotRequired[BoardTiersWithoutOrders | None],
+    removal=BoardRemoval | None,
+)
+BoardRules = shape(
+    "BoardRules",
+    "What a board asks of submissions; null and empty lists: not limited. `sentences`: the enforced ones in words.",
+    text=str,
+    accounts=list[str],
+    per_account=int | None,
+    per_model=int | None,
+    per_day=int | None,
+    sources=list[str],
+    dtypes=list[str],
+    same_suite=bool,
+    statement=bool,
+    embargo_days=int | None,
+    anonymous=bool,
+    sentences=list[str],
+)
+ScheduleRun = shape(
+    "ScheduleRun",
+    """What a schedule asked in one period. Null: nothing was queued, as `problem` says, or it is not compared yet.
+
+`better` and `worse` are questions with more and fewer right answers, `flipped` prompts with another answer.""",
+    (tables.ScheduleRun, RUN),
+    evaluation=int | None,
+    p_value=said(float | None, "Of the exact sign test over questions."),
+    level=said(float | None, "At which this run is tested; those of all runs sum to 0.05."),
+)
+Schedule = shape(
+    "Schedule",
+    "An evaluation that is asked again every so many days, with its runs, the newest first.",
+    (tables.Schedule, SCHEDULE),
+    schedule=int,
+    evaluation=int,
+    model=str,
+    revision=int,
+    benchmark=str,
+    protocol=str,
+    variants=str,
+    level=float,
+    moved=bool,
+    runs=list[ScheduleRun],
+)
+ScheduleList = items("ScheduleList", "Every schedule, the newest first.", Schedule)
+Board = shape(
+    "Board",
+    """A board as it stood at a time. `digest` names it for good, `sql` reads the same rows from the database.
+
+currency: of what providers charged; null: none charged anything. submissions: its rules; null: it sets none.""",
+    snapshot_version=int,
+    board=str,
+    board_version=int,
+    board_digest=Digest,
+    suite=NamedSuite,
+    title=str,
+    text=str,
+    sort=str,
+    columns=list[BoardColumn],
+    entries=list[BoardEntry],
+    bootstrap=Bootstrap,
+    errata=NotRequired[said(list[BoardErrata], "Absent where all is as published.")],
+    sealed_evaluations=int,
+    withdrawals=NotRequired[int],
+    together=NotRequired[said(dict[str, BoardPairs], "Column to all of its pairs.")],
+    fragile=NotRequired[said(dict[str, BoardFragility], "Column to what would change it.")],
+    weights=NotRequired[said(dict[str, int], "Task to how much it counts, where not 1.")],
+    models=NotRequired[said(dict[str, Any], "Which models it takes; absent: all.")],
+    contamination=NotRequired[said(list[BoardContamination], "Only of boards that state it; the most extreme first.")],
+    rows=list[BoardRow],
+    currency=str | None,
+    as_of=Time,
+    digest=Digest,
+    chance=said(dict[str, float], "Column of accuracy to what guessing gives there."),
+    unranked=list[Unranked],
+    submissions=BoardRules | None,
+    deprecated=BoardDeprecation | None,
+    permalink=str,
+    sql=str,
+)
+SelectedBoard = shape(
+    "SelectedBoard",
+    """Tasks, weights, columns and models that were chosen from a board, with ranks and tiers of these alone.
+
+digest: the SHA-256 of `selection`, which is canonical JSON. snapshot: what it was chosen from. url: its page.""",
+    board=str,
+    snapshot=Digest,
+    as_of=Time,
+    selection=str,
+    digest=Digest,
+    sort=str,
+    columns=list[BoardColumn],
+    entries=list[BoardEntry],
+    weights=said(dict[str, int], "Task to how much it counts."),
+    bootstrap=Bootstrap,
+    together=said(dict[str, BoardPairs], "Column to all of its pairs."),
+    rows=list[SelectedRow],
+    chance=said(dict[str, float], "Column of accuracy to what guessing gives there."),
+    unranked=list[Unranked],
+    url=str,
+)
+ListedSnapshot = shape(
+    "ListedSnapshot",
+    "A board as it stood at a time: where to find it.",
+    as_of=Time,
+    digest=Digest,
+    board_version=int,
+    url=str,
+    signature=said(Signature | None, "The first that covers it; null: none does yet."),
+)
+SnapshotList = items("SnapshotList", "Every snapshot of a board, newest first.", ListedSnapshot)
+BoardEvent = shape(
+    "BoardEvent",
+    "Something that happened to a board, in a sentence. models: those that it is about.",
+    kind=one_of(
+        "published",
+        "redefined",
+        "recomputed",
+        "added",
+        "completed",
+        "removed",
+        "withdrawn",
+        "superseded",
+        "rescored",
+        "corrected",
+        "deprecated",
+        "reinstated",
+        "moved",
+    ),
+    text=str,
+    models=list[str],
+)
+BoardChange = shape(
+    "BoardChange",
+    "What a snapshot brought. link: its position in the chain; snapshot: null where none was changed.",
+    at=Time,
+    link=int | None,
+    snapshot=Digest | None,
+    events=list[BoardEvent],
+)
+BoardChangelog = shape(
+    "BoardChangelog", "What happened to a board, newest first.", board=str, changes=list[BoardChange]
+)
+RegisteredModel = shape(
+    "RegisteredModel",
+    "A model revision that was asked for. `added`: whether it is new; usable once its state is `ready`.",
+    model=str,
+    revision=int,
+    kind=str,
+    state=str,
+    dtype=str | None,
+    quantisation=str | None,
+    url=str,
+    added=bool,
+)
+ImportedBenchmark = shape(
+    "ImportedBenchmark",
+    "A benchmark version that was sent. `imported`: whether it is new.",
+    benchmark=str,
+    version=str,
+    visibility=str,
+    questions=int,
+    few_shot_examples=int,
+    content_digest=Digest,
+    imported=bool,
+)
+ChangedVisibility = shape(
+    "ChangedVisibility",
+    "Who may see a benchmark from now on, and in which versions that was set.",
+    benchmark=str,
+    visibility=str,
+    versions=list[str],
+)
+AskedEvaluations = shape(
+    "AskedEvaluations",
+    "Every evaluation that was asked for, and those of them that are new.",
+    evaluations=list[int],
+    new=list[int],
+)
+EvaluationState = shape("EvaluationState", "How an evaluation stands after it was moved.", evaluation=int, state=str)
+ImportedOutputs = shape(
+    "ImportedOutputs",
+    "The evaluation that outputs became. `stated`: what the file states as its score, beside ours.",
+    evaluation=int,
+    stated=dict[str, Any] | None,
+)
+DistinctPrompts = shape(
+    "DistinctPrompts",
+    "Fewest and most different prompts that show a question; null where nothing is stored.",
+    min=int | None,
+    max=int | None,
+)
+Regularity = shape(
+    "Regularity",
+    "Whether the options of a benchmark stand in order: the share of questions in which, and in any order.",
+    questions=int,
+    sorted=float,
+    expected=float,
+    p_value=float,
+)
+Contamination = shape(
+    "Contamination",
+    """Whether the published order is an outlier among the orders that were asked: evidence, never a verdict.
+
+`p_value` is exact for all measures together, one-sided; `outlier` whether it is at most `level`, as it is for at
+most that share of models that never saw the benchmark. Both are null, and `why` says why, where the orders that
+were asked cannot tell, or where the published order is regular itself (`regularities`). `flagged` questions are
+left out because of their options, `other` ones because of the orders they were asked in.""",
+    evaluation=int,
+    questions=int,
+    flagged=int,
+    other=int,
+    level=float,
+    seed=int,
+    p_value=float | None,
+    outlier=bool | None,
+    regularities=dict[str, Regularity | None],
+    why=str | None,
+    measures=said(dict[str, OrderMeasure], "`accuracy` and, where known, `key_logprob`."),
+)
+SampleLook = shape(
+    "SampleLook",
+    "What was known after so many questions. information: the share of what the precision needs.",
+    questions=int,
+    value=float,
+    low=float,
+    high=float,
+    information=float,
+)
+SampledMetric = shape(
+    "SampledMetric",
+    """What an evaluation with a stated precision has found. history: other models whose answers narrow the interval.
+
+questions: of the benchmark or the part of it; asked: so far; at_most: asked at most. reached: the interval is as
+narrow as was asked for. All intervals hold together with the confidence.""",
+    metric=str,
+    precision=float,
+    confidence=float,
+    history=int,
+    questions=int,
+    asked=int,
+    at_most=int,
+    reached=bool,
+    until=said(str | None, "What ends it before, as soon as it is known."),
+    decided=said(bool | None, "Whether that is known."),
+    looks=list[SampleLook],
+)
+DecidedRound = shape(
+    "DecidedRound", "How many questions were decided by so many prompts each.", prompts=int, questions=int
+)
+StoppedWhenDecided = shape(
+    "StoppedWhenDecided",
+    """What an evaluation that asks each question only until `metric` is decided has come to.
+
+history: other models from whose answers the order of asking was learnt. decided: of `questions`. prompts: asked so
+far; prompts_complete: what asking every variant would take.""",
+    metric=str,
+    history=int,
+    questions=int,
+    decided=int,
+    prompts=int,
+    prompts_complete=int,
+    by_round=list[DecidedRound],
+)
+AppliedErrata = shape(
+    "AppliedErrata",
+    "Which errata metrics are under. unknown: metric to why it cannot be said without asking the model again.",
+    treatment=str,
+    errata_version=int,
+    digest=Digest,
+    unknown=dict[str, str],
+)
+EvaluationMetrics = shape(
+    "EvaluationMetrics",
+    """An evaluation's metrics; `scored` of its `questions` have all their variants. per_question: where asked for.
+
+noise: over all questions; null where no prompt was asked twice.""",
+    evaluation=int,
+    metrics=MetricValues,
+    intervals=said(dict[str, Interval | None], "Metric to its 95 % interval, once sealed."),
+    questions=int,
+    scored=int,
+    complete=bool,
+    distinct_prompts=DistinctPrompts,
+    noise=RepeatNoise | None,
+    asked=said(str | None, "In how many orders or variants, in words."),
+    chance=said(float | None, "Accuracy that guessing gives over all questions."),
+    clustered=said(Clustered | None, "Null where every question stands for itself."),
+    sample=said(SampledMetric | None, "Of an evaluation that asks only as much as a precision needs."),
+    stopping=said(StoppedWhenDecided | None, "Of an evaluation that asks each question until it is decided."),
+    undefined=said(dict[str, str], "Metric to why it has no value, where it has none."),
+    errata=said(AppliedErrata | None, "Null as published, and where there are none."),
+    per_question=NotRequired[dict[str, MetricValues]],
+)
+Verification = shape(
+    "Verification",
+    "What does not match of a sealed evaluation; `ok`: nothing. `questions`: those with a wrong leaf.",
+    evaluation=int,
+    seal=Digest | None,
+    seal_version=int | None,
+    ok=bool,
+    problems=list[str],
+    questions=list[str],
+)
+ImportedSuite = shape(
+    "ImportedSuite",
+    "A suite that was sent. `new`: whether it is a new version.",
+    suite=str,
+    version=int,
+    digest=Digest,
+    new=bool,
+)
+ImportedBoard = shape(
+    "ImportedBoard",
+    "A board that was sent. `new`: whether it is a new version.",
+    board=str,
+    version=int,
+    digest=Digest,
+    new=bool,
+)
+EstimatedEvaluation = shape(
+    "EstimatedEvaluation",
+    """What one evaluation would cost. `evaluation`: one that is there already. `reason`: why something is null.
+
+cost, cost_limit: what a provider would charge, as earlier answers came out and at most; 0 for any other model.""",
+    evaluation=int | None,
+    benchmark=str,
+    variants=str,
+    protocol=str,
+    shots=int,
+    questions=int,
+    prompts=int,
+    prompts_left=int,
+    tokens_naive=int | None,
+    tokens_shared=int | None,
+    seconds=float | None,
+    reason=str | None,
+    cost=float | None,
+    cost_limit=float | None,
+)
+SampledCost = shape(
+    "SampledCost",
+    "Of an evaluation with a stated precision: prompts of all questions, and those that known models needed.",
+    prompts_complete=int,
+    prompts_expected=int | None,
+)
+EstimatedOfModel = shape(
+    "EstimatedOfModel",
+    "The same of a model that is registered. `prompts_sampled`: how many were tokenised.",
+    EstimatedEvaluation,
+    model=str,
+    revision=int,
+    prompts_sampled=int,
+    sample=SampledCost | None,
+)
+Estimate = shape(
+    "Estimate",
+    "What some evaluations would cost together; null where a part is not known. `workers`: how many are alive.",
+    estimates=list[EstimatedOfModel],
+    prompts=int,
+    prompts_left=int,
+    tokens_naive=int | None,
+    tokens_shared=int | None,
+    seconds=float | None,
+    cost=float | None,
+    cost_limit=float | None,
+    currency=str | None,
+    workers=int,
+)
+SubmittedModel = shape(
+    "SubmittedModel",
+    "A model as it was asked for. `location`: on the hub; `endpoint`: the name of one.",
+    name=str,
+    kind=str,
+    location=NotRequired[str],
+    endpoint=NotRequired[str],
+    revision=str | None,
+    dtype=str | None,
+)
+EmbargoedResult = shape(
+    "EmbargoedResult",
+    "A sealed evaluation that only its submitter and maintainers see for now. `metrics`: over all of its questions.",
+    evaluation=int,
+    benchmark=str,
+    variants=str,
+    metrics=dict[str, float | None],
+)
+Submission = shape(
+    "Submission",
+    "A request to run a test suite on a model. `revision`: what was registered; `problem`: why it failed.",
+    (people.Submission, SUBMISSION),
+    submission=int,
+    model=SubmittedModel,
+    requester=str,
+    decided_by=str | None,
+    revision=str | None,
+    revision_state=str | None,
+    evaluations=list[int],
+    embargoed=said(list[EmbargoedResult], "Sealed evaluations under embargo, on benchmarks that the reader may see."),
+    problem=str | None,
+)
+SubmissionList = page(
+    "SubmissionList", "A page of submissions: those that wait for a decision first, then the newest.", Submission
+)
+SubmissionEstimate = shape(
+    "SubmissionEstimate",
+    """What a submission would cost. `problem`: why it could not be queued; then nothing else is known.
+
+currency: of what a provider would charge; null: none is asked.""",
+    estimates=list[EstimatedEvaluation],
+    questions=NotRequired[int],
+    prompts=NotRequired[int],
+    prompts_left=NotRequired[int],
+    tokens_naive=NotRequired[int | None],
+    tokens_shared=NotRequired[int | None],
+    seconds=NotRequired[float | None],
+    cost=NotRequired[float | None],
+    cost_limit=NotRequired[float | None],
+    currency=NotRequired[str | None],
+    workers=NotRequired[int],
+    problem=str | None,
+)
+Webhook = shape(
+    "Webhook",
+    "A URL that is sent notices. `kinds`: which; null: all.",
+    (people.Webhook, WEBHOOK),
+    webhook=int,
+    kinds=list[str] | None,
+)
+NewWebhook = shape(
+    "NewWebhook", "A webhook with the secret that signs what is sent: shown this once.", Webhook, secret=str
+)
+Delivery = shape(
+    "Delivery",
+    "A notice on its way to a webhook. `delivery`: the id it is sent with.",
+    (people.WebhookDelivery, DELIVERY),
+    webhook=int,
+    delivery=str,
+    kind=str,
+    at=Time,
+)
+WebhookList = items("WebhookList", "Every webhook, and the newest deliveries.", Webhook, deliveries=list[Delivery])
+DeliveryOutcome = shape(
+    "DeliveryOutcome",
+    "What came of trying a webhook: its status, or why there was none.",
+    delivered=bool,
+    status=int | None,
+    error=str | None,
+)
+QueryAnswer = shape(
+    "QueryAnswer",
+    """The rows of a query, or the first of them; columns may repeat. Times are UTC text, bytes hexadecimal digits.
+
+types: DuckDB's, by column. as_of: when the database held what the query read.""",
+    columns=list[str],
+    types=list[str],
+    rows=list[list[Any]],
+    truncated=bool,
+    notes=list[str],
+    elapsed_s=float,
+    as_of=str,
+)
+SavedQuery = shape(
+    "SavedQuery",
+    "A query under a permanent address: `slug` is its name there.",
+    (people.SavedQuery, SAVED),
+    query=str,
+    owner=str,
+)
+SavedQueryList = items("SavedQueryList", "The saved queries that the viewer may open.", SavedQuery)
+Account = shape(
+    "Account",
+    "A person or program. `password`: whether it can sign in.",
+    (people.Account, ACCOUNT),
+    account=str,
+    password=bool,
+    disabled=bool,
+)
+AccountList = items("AccountList", "Every account, by name.", Account)
+Token = shape(
+    "Token",
+    "A token, but not its secret: only its first letters are known.",
+    (people.ApiToken, TOKEN),
+    account=str,
+    begins=str,
+    scopes=list[str],
+)
+NewToken = shape("NewToken", "A token with its secret: shown this once.", Token, token=str)
+TokenList = items("TokenList", "The tokens of an account, newest first.", Token)
+AuditEvent = shape("AuditEvent", "What was done, or refused, and by whom.", (people.AuditEvent, AUDIT))
+AuditList = page("AuditList", "A page of the audit trail, newest first.", AuditEvent)
