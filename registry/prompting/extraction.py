@@ -19,7 +19,6 @@ takes the first such line.
 """
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -53,12 +52,6 @@ def extract(definition: Mapping[str, Any], output: str, answers: Sequence[str]) 
         if found:
             return Extracted(name, found[take], list(answers).index(found[take]) if by_label else None)
     return None
-
-
-def rule_counts(definition: Mapping[str, Any], extracted: Iterable[Extracted | None]) -> dict[str, int]:
-    """How many answers each rule found, in the order in which rules are tried, and `none` for outputs without one."""
-    counts = Counter("none" if item is None else item.rule for item in extracted)
-    return {name: counts[name] for name in (*definition["extraction"]["rules"], "none")}
 
 
 # Answers in the words of the options

@@ -87,27 +87,6 @@ def tiers_where(
     return result
 
 
-def indistinguishable(
-    values: Sequence[float | None],
-    samples: NDArray[np.float64],
-    questions: int | None = None,
-    pairs: Paired | None = None,
-) -> list[list[int]]:
-    """For each model, the others that its paired difference does not separate it from; empty without a value.
-
-    values, samples, questions, pairs: as for `tiers`. Model i is in the list of j when j is in the list of i.
-    """
-    check_samples(values, samples)
-    result: list[list[int]] = [[] for _ in values]
-    known = [model for model, value in enumerate(values) if value is not None]
-    for place, first in enumerate(known):
-        for second in known[place + 1 :]:
-            if not separated(values, samples, first, second, questions, pairs):
-                result[first].append(second)
-                result[second].append(first)
-    return [sorted(others) for others in result]
-
-
 def check_samples(values: Sequence[float | None], samples: NDArray[np.float64]) -> None:
     """Raises MetricInputError unless samples, shape (resamples, models), have a column for each value."""
     if samples.ndim != 2 or samples.shape[1] != len(values):

@@ -11,7 +11,6 @@ from registry.prompting.reading import Reading, State, read
 from registry.prompting.thoughts import Output
 
 FINAL: Final = "final-answer"
-IN_TEXT: Final = "final-answer, thoughts read"
 RULES: Final = (FINAL, "select-letter", "first-letter")
 """Presets whose rules are tried: what chat models are asked for, [N]'s select and [C]'s first letter."""
 
