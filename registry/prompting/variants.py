@@ -490,24 +490,28 @@ def repeats(kind: str) -> bool:
 
 
 def told_apart_by(
-    kind: str, ordinal: int, *, unchanged: bool, prompt_digest: str | None, listed: bool = True
+    kind: str, ordinal: int, *, unchanged: bool, prompt_digest: str | None, repeats: int | None, listed: bool = True
 ) -> str | None:
     """What tells prompts of one question apart that show the same options in the same order; equal for the same prompt.
 
     As the view question_statistics has it. prompt_digest: None where recorded answers came without their prompts.
-    listed: whether the protocol lists the options; without a list only words tell prompts apart.
+    repeats: how many variants in a row `repeat` makes of one prompt; None: not stated. listed: whether the protocol
+    lists the options; without a list only words tell prompts apart.
 
-    >>> told_apart_by("cyclic", 0, unchanged=True, prompt_digest=None, listed=False) is None
+    >>> told_apart_by("cyclic", 0, unchanged=True, prompt_digest=None, repeats=1, listed=False) is None
     True
+    >>> told_apart_by("cyclic*wording*repeat", 5, unchanged=False, prompt_digest=None, repeats=2)
+    '4'
     """
-    if not listed and not any(varied in kind for varied in ("wording", "noise", "paraphrase")):
+    factors = kind.split(products.TIMES)
+    if not listed and not any(varied in factors for varied in ("wording", "noise", "paraphrase")):
         return None
     if kind == "relabel":
         return str(ordinal)
-    if kind in ("wording", "noise", "paraphrase") or products.TIMES in kind:
-        return prompt_digest or str(ordinal)
+    if any(varied in factors for varied in ("wording", "noise", "paraphrase", "relabel")):
+        return prompt_digest or str(ordinal - ordinal % (repeats or 1))
     # Where the answer is moved, its examples are; two prompts that differ in these alone are one.
-    return "=" if unchanged and kind != "answer-moving" else None
+    return "=" if unchanged and "answer-moving" not in factors else None
 
 
 def inserted_ordinals(kind: str) -> dict[str, int]:

@@ -338,6 +338,7 @@ def stored_outcomes(
             row.variant,
             unchanged=row.unchanged,
             prompt_digest=row.prompt_digest,
+            repeats=evaluation.repeats,
             listed=evaluation.lists_options,
         )
         found.setdefault(row.question_id, []).append(

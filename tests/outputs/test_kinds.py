@@ -7,10 +7,13 @@ from sqlalchemy import text
 from registry.db import read_session
 from registry.errors import IngestError
 from registry.exchange.outputs import ImportRequest, import_outputs
+from registry.lookups import find_evaluation
 from registry.metrics import METRICS
-from registry.prompting.variants import ADVERSARIAL_TEXTS
+from registry.metrics.repeats import right_twice_same_order
+from registry.prompting.variants import ADVERSARIAL_TEXTS, QuestionShape, parse_variants
 from registry.results.reports import evaluation_metrics
-from registry.tables import Shard
+from registry.results.rescoring import stored_outcomes
+from registry.tables import Question, Shard
 from tests.outputs.conftest import Registry, four_options
 
 WITH = [-1.0, -2.0, -5.0, -5.0]
@@ -37,6 +40,30 @@ def test_choice_only_is_paired_whether_on_one_line_or_on_two(
     assert metrics["choice_sensitivity"] == 0.0
     assert metrics["accuracy"] == 1.0
     assert metrics["mcqa_plus"] is None  # the variant without the question asks nothing: one prompt, untested
+
+
+@pytest.mark.parametrize("kind", ["cyclic*repeat:k=2", "cyclic*wording:templates=1-2*repeat:k=2"])
+def test_recorded_repeats_of_a_product_are_repeats_though_their_prompts_are_not_known(
+    registry: Registry, kind: str
+) -> None:
+    registry.benchmark("b", four_options(1))
+    definition = parse_variants(kind)
+    variants = list(definition.variants(QuestionShape("q0", 4, 0)))
+    lines = [
+        # Right, but for the second answer to the second prompt.
+        {"question_id": "q0", "variant": item.ordinal, "order": item.order, "option": int(item.ordinal == 3)}
+        for item in variants
+    ]
+    request = ImportRequest(registry.file("o.jsonl", lines), "m", "b", kind)
+    with read_session(registry.engine) as session:
+        evaluation_id = import_outputs(registry.engine, request)
+        metrics = evaluation_metrics(session, evaluation_id)["metrics"]
+        evaluation = find_evaluation(session, evaluation_id)
+        (of_reference,) = stored_outcomes(session, evaluation, {session.scalars(query(Question.id)).one(): 0}).values()
+    prompts = len(variants) // 2
+    assert metrics["right_in_every_order"] == pytest.approx(0.5)
+    assert metrics["right_twice_same_order"] == pytest.approx(1 - 1 / prompts)
+    assert metrics["right_twice_same_order"] == pytest.approx(right_twice_same_order(of_reference))
 
 
 @pytest.mark.one_engine

@@ -67,6 +67,7 @@ def outcomes_of(
                 row["variant"],
                 unchanged=row["unchanged"],
                 prompt_digest=row["prompt_digest"],
+                repeats=repeats,
                 listed=listed,
             ),
             listed=listed,

@@ -7,9 +7,10 @@
 -- the first own variant once all expected ones are stored: until then the first may be among those that lack.
 -- probability_variants: own variants with probabilities; sums over them are NULL where there are none.
 -- distinct_prompts: different prompts that show the question. The same order, inserted options and labels make the same
--- prompt; labels differ between the variants of relabel, and words between those of wording, noise, paraphrase and
--- products, where the digest of the prompt tells, or where it is not known the variant. Two prompts that differ in their
--- examples are one; where the protocol lists no options (evaluation.lists_options), so are all orders and choices of them.
+-- prompt; labels differ between the variants of relabel, and words between those of wording, noise, paraphrase and their
+-- products, where the digest of the prompt tells, or where it is not known the variant: of repeats the first. Two prompts
+-- that differ in their examples are one; where the protocol lists no options (evaluation.lists_options), so are all orders
+-- and choices of them.
 -- Of prompts that the kind repeat asks again the first answer counts, but in answers and in the columns from
 -- repeated_prompts on, which are over all answers that were drawn by themselves: where evaluation.repeats is not NULL, two
 -- variants with the same prompt and the same remainder have one answer, copied. These columns are NULL below two distinct
