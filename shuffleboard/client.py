@@ -210,8 +210,8 @@ class Client:
     ) -> list[Document]:
         """Every row of the leaderboard that the filters keep: by group, complete evaluations first, best on top.
 
-        sort: a metric or another column; order: "asc" or "desc". above_chance: rows also have accuracy and worst
-        accuracy on the scale on which guessing is 0 and perfect 1.
+        sort: a metric or another column; order: "asc" or "desc". above_chance: rows also have accuracy on
+        the scale on which guessing is 0 and perfect 1.
         """
         given = {"sort": sort, "order": order, "above_chance": "yes" if above_chance else None, **filters}
         return [row for page in self._pages("leaderboard", given) for row in page["rows"]]

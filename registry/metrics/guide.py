@@ -122,24 +122,19 @@ GUESSING: Final = Guessing(
 )
 
 ABOVE_CHANCE: Final = Guessing(
-    (
-        r"\text{above chance} = \frac{x - c}{1 - c}",
-        r"c_{\text{accuracy}} = \frac{1}{N} \sum_{q=1}^{N} \frac{1}{k_q}",
-        r"c_{\text{worst accuracy}} = \frac{1}{N} \sum_{q=1}^{N} \frac{1}{k_q^{M_q}}",
-    ),
+    (r"\text{above chance} = \frac{x - c}{1 - c}", r"c = \frac{1}{N} \sum_{q=1}^{N} \frac{1}{k_q}"),
     (cavalin("Table 7"),),
     (
         (
-            "`accuracy` and `worst_accuracy` on the scale on which 0 is guessing and 1 is perfect, so that benchmarks "
-            "with other numbers of options can be compared. x is the metric, c the chance level over the same N "
-            "questions. Question q has k options and is asked in M orders. −c/(1 − c) … 1 ↑: below 0 is worse "
-            "than guessing. Undefined where the metric is."
+            "`accuracy` on the scale on which 0 is guessing and 1 is perfect, so that benchmarks with other numbers of "
+            "options can be compared. x is the accuracy, c the chance level over the same N questions, of which "
+            "question q has k options: of two and ten options it is (.5 + .1)/2 = .3. −c/(1 − c) … 1 ↑: below 0 is "
+            "worse than guessing. Undefined where accuracy is."
         ),
         (
-            "Guessing is one draw among the options for each prompt, so a question is right in every order by luck "
-            "once in k to the power of M: in four options and four orders, .004. "
-            "If questions differ in their numbers of options, c is the mean over the questions: of two and ten "
-            "options it is (.5 + .1)/2 = .3."
+            "Metrics over several orders are left out, because what ignorance gives there depends on its habit. In "
+            "four orders of four options, a new guess each time is right in all of them in .004 of the questions; "
+            "preferring one content, whatever its position, in .25; preferring one position, in none."
         ),
         (
             "Example: an accuracy of .625 in four options is (.625 − .25)/(1 − .25) = 0.5. Intervals are those of the "
@@ -148,7 +143,7 @@ ABOVE_CHANCE: Final = Guessing(
         ),
     ),
 )
-"""Accuracy and worst accuracy above chance: registry.results.chance."""
+"""Accuracy above chance: registry.results.chance."""
 
 INTERVALS: Final = (
     "A benchmark is a sample of questions, so its numbers come with 95 % intervals, from a bootstrap over the "

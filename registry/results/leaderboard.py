@@ -325,7 +325,7 @@ def _ranked_rows(
     if ordering.above_chance:
         guessed = chances(session, ids, scope)
         for evaluation_id, row in rows.items():
-            row["above_chance"] = above_chance(row, guessed.get(evaluation_id, {}))
+            row["above_chance"] = above_chance(row, guessed.get(evaluation_id))
     for evaluation_id, row in rows.items():
         unreadable = (missing.get(evaluation_id) or 0.0) > NO_VERDICT
         row["ranked_by"] = FALLBACK if evaluation_id in instead else metric
@@ -406,7 +406,7 @@ def _ids_above_chance(session: Session, asked: Selection, ordering: Ordering) ->
     sign = -1.0 if ordering.order == "desc" else 1.0
 
     def key(member: tuple[int, float | None]) -> tuple[bool, float]:
-        value = corrected(member[1], guessed.get(member[0], {}).get(ordering.sort))
+        value = corrected(member[1], guessed.get(member[0]))
         return value is None, sign * (value or 0.0)
 
     return [evaluation_id for evaluation_id, _ in sorted(found, key=key)]
@@ -593,7 +593,7 @@ def _rows(session: Session, ids: Sequence[int], scope: str, metrics: Sequence[st
     if scope != "all":
         guessed = chances(session, ids, scope)
         for evaluation_id, row in rows.items():
-            row["chance"] = guessed.get(evaluation_id, {}).get("accuracy")
+            row["chance"] = guessed.get(evaluation_id)
     return rows
 
 

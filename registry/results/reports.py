@@ -44,7 +44,7 @@ def evaluation_metrics(
     row = computed_metrics(session, evaluation_id, scope).get(scope)
     how = asked(session, evaluation_id)
     if scope != "all":
-        how["chance"] = chances(session, [evaluation_id], scope).get(evaluation_id, {}).get("accuracy")
+        how["chance"] = chances(session, [evaluation_id], scope).get(evaluation_id)
     document: dict[str, Any] = {
         "evaluation": evaluation_id,
         "metrics": _named(row),
@@ -98,7 +98,7 @@ def _under_errata(session: Session, evaluation: Evaluation, treatment: str, *, p
             for name in ALL_NAMES
             if values[name][0] is None
         },
-        "chance": chances(session, [evaluation.id], treatment).get(evaluation.id, {}).get("accuracy"),
+        "chance": chances(session, [evaluation.id], treatment).get(evaluation.id),
         "errata": {
             "treatment": treatment,
             "errata_version": errata.number,

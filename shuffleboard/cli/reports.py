@@ -138,7 +138,7 @@ def _bounds(interval: list[float] | None) -> str:
 @click.option("--as-of", default=None, help="The board as it stood at this date or time (UTC), such as 2026-11-21.")
 @filter_options
 @errata_option
-@click.option("--above-chance", is_flag=True, help="Accuracy and worst accuracy from guessing, 0, to perfect, 1.")
+@click.option("--above-chance", is_flag=True, help="Accuracy from guessing, 0, to perfect, 1.")
 @click.option("--csv", "as_csv", is_flag=True, help="CSV on stdout.")
 @table_options
 @json_option

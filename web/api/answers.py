@@ -123,7 +123,7 @@ LeaderboardRow = shape(
     ),
     missing_answers=said(float | None, "Share of its answers that are missing: unread, unfinished, empty or refused."),
     above_chance=NotRequired[
-        said(dict[str, AboveChance], "Accuracy and worst accuracy above chance, where asked for with above_chance=yes.")
+        said(dict[str, AboveChance], "Accuracy above chance, where asked for with above_chance=yes.")
     ],
     question_filter=said(dict[str, Any], "Which questions of the benchmark were asked."),
     rank=said(int | None, "Null in a group of one model."),

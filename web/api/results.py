@@ -44,7 +44,7 @@ class LeaderboardQuery(Paged, Filters):
     group: Annotated[YesOrNo, Field(description="Whether evaluations that were asked the same stand together.")] = "yes"
     above_chance: Annotated[
         YesOrNo,
-        Field(description="Whether rows also have accuracy and worst accuracy from guessing, 0, to perfect, 1."),
+        Field(description="Whether rows also have accuracy from guessing, 0, to perfect, 1."),
     ] = "no"
     per_page: Annotated[int, Between(1, MAX_PER_PAGE), Field(description="Rows on a page.")] = MAX_PER_PAGE
 
