@@ -214,6 +214,7 @@ def _of_axis(axis: _Axis) -> tuple[Metric, ...]:
         high: float | None = None,
         unit: str = "fraction",
         better: str = "lower",
+        unless: str = "",
     ) -> Metric:
         place = 0 if axis.first else 1
         return Metric(
@@ -229,7 +230,7 @@ def _of_axis(axis: _Axis) -> tuple[Metric, ...]:
             high=high,
             unit=unit,
             averaging=OverCells(axis.name, kind, _over(function, axis.name), stored=axis.name != REPEATS),
-            undefined=undefined,
+            undefined=f"{undefined}{unless}",
         )
 
     points, squared = "percentage points", "squared percentage points"
@@ -237,7 +238,8 @@ def _of_axis(axis: _Axis) -> tuple[Metric, ...]:
         metric(
             "moves",
             f"Moved by {axis.cause}",
-            "How far {} alone moves the accuracy: its standard deviation over the levels, all else kept.",
+            "How far {} alone moves the accuracy: its standard deviation over the levels, all else kept. Above 0 even "
+            "without an effect, if answers differ: “shuffleboard statistics axes” shows by how much.",
             r"100 \sqrt{ \frac{1}{B} \sum_{b} \frac{1}{A-1} \sum_{a} ( \text{acc}_{ab} - \text{acc}_{b} )^2 }",
             moves,
             (
@@ -283,7 +285,8 @@ def _of_axis(axis: _Axis) -> tuple[Metric, ...]:
         metric(
             "variance",
             f"Shared variance of {axis.levels}",
-            "The effect that {} has on all questions equally: the variance component of its main effect.",
+            "The effect that {} has on all questions equally, for the levels that were asked: the variance component "
+            "of its main effect.",
             r"\sigma^2(\text{axis})",
             shared_variance,
             (
@@ -303,7 +306,8 @@ def _of_axis(axis: _Axis) -> tuple[Metric, ...]:
         metric(
             "question_variance",
             f"Variance of {axis.levels} by question",
-            "The effect that {} has on single questions: the variance component of its interaction with them.",
+            "The effect that {} has on single questions, for the levels that were asked: the variance component of its "
+            "interaction with them.",
             r"\sigma^2(\text{question} \times \text{axis})",
             question_variance,
             (
@@ -319,6 +323,7 @@ def _of_axis(axis: _Axis) -> tuple[Metric, ...]:
             ("0.0", "833.3"),
             low=None,
             unit=squared,
+            unless="; also where answers are drawn at random, or may be, nothing else was varied, no prompt repeated",
         ),
     )
 

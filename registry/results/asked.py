@@ -156,6 +156,8 @@ def why_undefined(metric: str, row: Mapping[str, Any]) -> str:
     of = METRICS[metric].over_cells if metric in METRICS else None
     if of is not None and not of.stored:
         return f"{label} is told by replicates together; see a board's column, or: shuffleboard statistics axes"
+    if of is not None and of.kind == "question_variance" and row.get(f"{of.axis}_moves") is not None:
+        return f"{label} holds chance, too: answers are drawn at random, or may be, and no prompt was repeated"
     if of is not None:
         return f"{label} needs variants that vary it, alone or in every combination with others; here they do not"
     if metric in METRICS and METRICS[metric].needs_two_prompts and one_order(row):

@@ -10,19 +10,20 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from registry.metrics import METRICS
 from registry.metrics.averaging import Value
 from registry.metrics.axes import REPEATS
+from registry.prompting.protocols.answering import drawn
 from registry.prompting.variants import QuestionShape, stored_variants
 from registry.results.designs import has_all_cells, varied_axes
 from registry.results.errata import NOTHING, Correction
 from registry.results.stored import read
 from registry.statistics.axes import NO_ANSWER, AxisEffect, Decomposition, Estimate, decompose
 from registry.statistics.bootstrap import MINIMUM_QUESTIONS, RESAMPLES, SEED, Interval
-from registry.tables import Evaluation, Prediction, Question
+from registry.tables import Evaluation, Prediction, Question, QuestionScore
 
 Cell = tuple[int, ...]
 """The level of each factor of the variants and, where there are several, the place of the replicate."""
@@ -196,12 +197,38 @@ def axis_metrics(session: Session, asked: Sequence[Asked], *, resamples: int = R
         return NO_AXES
     enough = len(grid.question_ids) >= MINIMUM_QUESTIONS
     found = decompose(grid.correct, grid.options, resamples=resamples if enough else 0, seed=seed)
-    listed = all(session.get_one(Evaluation, number).lists_options for one in asked for number in one.evaluations)
-    return _of_axes(grid, found, listed=listed)
+    evaluations = [number for one in asked for number in one.evaluations]
+    listed = all(session.get_one(Evaluation, number).lists_options for number in evaluations)
+    return _of_axes(grid, found, listed=listed, chance=chance_inside(session, evaluations, grid.axes))
 
 
-def _of_axes(grid: Grid, found: Decomposition, *, listed: bool) -> OfAxes:
-    """The metrics of the axes that a model saw varied: listed: whether prompts list the options, and so their order."""
+def chance_inside(session: Session, evaluations: Sequence[int], axes: Sequence[str]) -> bool:
+    """Whether the component of the questions with all these axes also holds what answers vary by chance, p(1 − p).
+
+    It does if answers were drawn at random, or nothing says that they were not, and no axis is that of repeats.
+    """
+    if {"repeat", REPEATS} & set(axes):
+        return False
+    score = QuestionScore
+    query = select(score.evaluation_id, func.max(score.probability_variants)).group_by(score.evaluation_id)
+    probable = {row[0]: row[1] for row in session.execute(query.where(score.evaluation_id.in_(evaluations)))}
+    return any(
+        drawn(
+            one.specification["protocol"],
+            recorded=one.specification["engine"]["name"] == "replay",
+            probable=bool(probable.get(one.id)),
+        )
+        is not False
+        for one in (session.get_one(Evaluation, number) for number in evaluations)
+    )
+
+
+def _of_axes(grid: Grid, found: Decomposition, *, listed: bool, chance: bool) -> OfAxes:
+    """The metrics of the axes that a model saw varied.
+
+    listed: whether prompts list the options, and so their order. chance: whether the component of the questions with
+    all axes holds what answers vary by chance; then it is undefined.
+    """
     effects: dict[str, AxisEffect] = dict(zip(grid.axes, found.effects, strict=True))
     values: dict[str, Value] = {}
     intervals: dict[str, Interval | None] = {}
@@ -209,6 +236,8 @@ def _of_axes(grid: Grid, found: Decomposition, *, listed: bool) -> OfAxes:
     for name, metric in METRICS.items():
         of = metric.over_cells
         if of is None or of.axis not in effects or (of.axis == "order" and not listed):
+            continue
+        if of.kind == "question_variance" and chance and len(grid.axes) == 1:
             continue
         attribute, factor = STATED[of.kind]
         estimate: Estimate = getattr(effects[of.axis], attribute)

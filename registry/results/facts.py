@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 
 from registry.db import among
 from registry.prompting.products import TIMES
-from registry.prompting.protocols.answering import lists_options, samples
+from registry.prompting.protocols.answering import drawn, lists_options, samples
 from registry.prompting.variants import VARIANT_KINDS
 from registry.results.asked import ASKED, asking
 from registry.results.errata import RESCORED, scope_condition, scopes_in_force
@@ -96,7 +96,7 @@ def _facts(row: Row, counts: tuple[int, int, bool], numbers: Mapping[str, Number
             prompts=row["variants_max"] or 0,
             own_only=all(VARIANT_KINDS[factor].axis != "options" for factor in _factors(kind)),
             lists_options=lists_options(definition),
-            samples=_samples(definition, recorded=recorded, probable=probable),
+            samples=drawn(definition, recorded=recorded, probable=probable),
             stopped_for=row["stopped_for"],
             sampled_for=row["sampled_for"],
         ),
@@ -107,17 +107,6 @@ def _facts(row: Row, counts: tuple[int, int, bool], numbers: Mapping[str, Number
         repeat=_repeating(row, definition, recorded=recorded),
         evaluation=row["id"],
     )
-
-
-def _samples(definition: Mapping[str, Any], *, recorded: bool, probable: bool) -> bool | None:
-    """Whether answers were drawn at random; None: nothing says so.
-
-    Imported answers without probabilities are said to come from probabilities wherever nobody named another protocol.
-    """
-    said = samples(definition)
-    if said is False and recorded and not probable and definition.get("generation") is None:
-        return None
-    return said
 
 
 def _repeating(row: Row, definition: Mapping[str, Any], *, recorded: bool) -> str | None:

@@ -74,7 +74,7 @@ def evaluation_metrics(
 def _undefined(row: Mapping[Any, Any] | None, how: Mapping[str, Any]) -> dict[str, str]:
     """Metric to why it has no value, where it has none."""
     values = _named(row)
-    return {name: why_undefined(name, how) for name in ALL_NAMES if values[name] is None}
+    return {name: why_undefined(name, {**values, **how}) for name in ALL_NAMES if values[name] is None}
 
 
 def _under_errata(session: Session, evaluation: Evaluation, treatment: str, *, per_question: bool) -> dict[str, Any]:

@@ -58,14 +58,17 @@ class AxisEffect:
 
     accuracies: of each level. moves: standard deviation (divisor levels − 1) of the accuracy over the axis's levels, as
     the root of its mean square over the combinations of the others: how far the benchmark's accuracy moves when this
-    alone is chosen anew. fluctuation_rate, worst_accuracy: over the axis's levels, averaged over questions and
-    combinations of the others. disagreement: share of pairs of a question's answers that differ in this axis alone and
-    are not equal. shared: the component σ²(axis), what it does to all questions alike; by_question:
-    σ²(question × axis).
+    alone is chosen anew. moves_without_effect: the same if the answers to each question were dealt to the levels at
+    random: answers that differ move the accuracy over few questions whatever the axis does.
+    fluctuation_rate, worst_accuracy: over the axis's levels, averaged over questions and combinations of the others.
+    disagreement: share of pairs of a question's answers that differ in this axis alone and are not equal. shared: the
+    component σ²(axis), what it does to all questions alike; by_question: σ²(question × axis). Both, with their
+    intervals, are of these levels; of levels drawn anew the intervals cover less.
     """
 
     accuracies: tuple[float, ...]
     moves: Estimate
+    moves_without_effect: float
     fluctuation_rate: Estimate
     worst_accuracy: Estimate
     disagreement: Estimate
@@ -134,6 +137,7 @@ def decompose(
             place = len(sets) + axis
             mean_square = (questions - 1) / questions * moments.shared[:, place] + moments.own[:, place] / questions
             found["moves", axis] = np.sqrt(np.maximum(0.0, mean_square / (levels[axis] - 1)))
+            found["moves_without_effect", axis] = np.sqrt(moments.own[:, place] / questions / (levels[axis] - 1))
             for number, name in enumerate(_SHARES):
                 found[name, axis] = moments.plain[:, axis * len(_SHARES) + number]
         return found
@@ -153,6 +157,7 @@ def decompose(
             AxisEffect(
                 tuple(float(value) for value in _mean_over_others(y, axis)),
                 moves=estimate("moves", axis),
+                moves_without_effect=float(own["moves_without_effect", axis][0]),
                 fluctuation_rate=estimate("fluctuation_rate", axis),
                 worst_accuracy=estimate("worst_accuracy", axis),
                 disagreement=estimate("disagreement", axis),

@@ -51,11 +51,12 @@ def axes_document(session: Session, evaluation_id: int) -> dict[str, Any]:
     """What each axis does to the accuracy of an evaluation, with 95 % intervals over questions.
 
     It covers the questions that were asked in one full set of cells: with orders of all rotations, those with as many
-    options as most have. `left_out` counts the others.
+    options as most have. `left_out` counts the others. `chance_inside`: whether answers were, or may have been, drawn
+    at random and none was repeated; then the component of the questions with all axes is None, since chance is in it.
     Raises NotFoundError, QueueError for one that is not sealed, and UsageError where nothing was varied, or where not
     all cells were asked.
     """
-    from registry.results.cells import Asked, read_grid
+    from registry.results.cells import Asked, chance_inside, read_grid
     from registry.statistics.axes import component_sets, decompose
 
     evaluation = find_sealed(session, evaluation_id)
@@ -85,8 +86,12 @@ def axes_document(session: Session, evaluation_id: int) -> dict[str, Any]:
         )
     found = decompose(grid.correct, grid.options)
     names = {chosen: " × ".join(grid.axes[place] for place in chosen) for chosen in component_sets(len(grid.axes))}
+    chance = chance_inside(session, replicates, grid.axes)
+    every = tuple(range(len(grid.axes)))
     components = {
-        " × ".join(filter(None, ("question" if with_questions else "", names[chosen]))): value
+        " × ".join(filter(None, ("question" if with_questions else "", names[chosen]))): (
+            None if chance and with_questions and chosen == every else value
+        )
         for (chosen, with_questions), value in found.components.items()
     }
     asked = session.get_one(Question, grid.question_ids[0])
@@ -107,11 +112,14 @@ def axes_document(session: Session, evaluation_id: int) -> dict[str, Any]:
                 ],
                 "lowest_accuracy": min(effect.accuracies),
                 "highest_accuracy": max(effect.accuracies),
+                "moves_without_effect": effect.moves_without_effect,
                 **{name: _estimate(getattr(effect, name)) for name in ESTIMATES},
+                **({"by_question": {"value": None, "interval": None}} if chance and len(every) == 1 else {}),
             }
             for place, levels, effect in zip(grid.places, grid.levels, found.effects, strict=True)
         ],
         "components": components,
+        "chance_inside": chance,
         "resamples": found.resamples,
         "seed": found.seed,
     }

@@ -116,6 +116,7 @@ def axes(evaluation_id: int, as_json: bool) -> None:
 
     For an evaluation under a product of variant kinds, such as 'cyclic*wording', and its sealed replicates. An axis
     moves the accuracy by the standard deviation over its levels while all else stays as it is, in percentage points.
+    "Without effect" is what that would be if each question's answers were dealt to the levels at random.
     """
     from registry.studies.axes import axes_document
 
@@ -137,6 +138,7 @@ def axes(evaluation_id: int, as_json: bool) -> None:
             "levels": len(axis["levels"]),
             "moves": f"{100 * axis['moves']['value']:.1f} points",
             "interval": _points(axis["moves"]["interval"]),
+            "without": f"{100 * axis['moves_without_effect']:.1f} points",
             **{name: axis[name] for name in ("lowest_accuracy", "highest_accuracy")},
             **{name: axis[name]["value"] for name in ("worst_accuracy", "fluctuation_rate", "shared", "by_question")},
         }
@@ -147,6 +149,7 @@ def axes(evaluation_id: int, as_json: bool) -> None:
         "levels": "Levels",
         "moves": "Moves it by",
         "interval": "95 % interval",
+        "without": "Without effect",
         "lowest_accuracy": "Lowest",
         "highest_accuracy": "Highest",
         "worst_accuracy": "Worst",
@@ -155,9 +158,9 @@ def axes(evaluation_id: int, as_json: bool) -> None:
         "by_question": "By question",
     }
     print_table(rows, headings, "nothing was varied")
-    click.echo("variance components:")
+    click.echo("variance components, for these levels:")
     for name, value in document["components"].items():
-        click.echo(f"  {name:32} {value:.6f}")
+        click.echo(f"  {name:32} {'chance is in it, too' if value is None else f'{value:.6f}'}")
 
 
 @statistics.command("wordings")

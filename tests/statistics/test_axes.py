@@ -326,3 +326,36 @@ def test_the_consistency_rate_is_the_metric_score_and_the_harness_s_is_pooled(re
     assert document["printed"] == pytest.approx(2 * document["consistency_rate"])
     assert document["harness"] == pytest.approx((3 + 19 * 3 + 20) / 120)
     assert document["harness_options"] is None
+
+
+def test_an_axis_without_effect_moves_the_accuracy_by_what_dealing_answers_anew_does():
+    correct, answers = design(questions=40, levels=(3, 2))
+    draw = np.random.default_rng(7)
+    effect = decompose(correct, answers, resamples=0).effects[0]
+    dealt = [
+        decompose(draw.permuted(correct, axis=1), answers, resamples=0).effects[0].moves.value ** 2 for _ in range(600)
+    ]
+    assert effect.moves_without_effect == pytest.approx(math.sqrt(np.mean(dealt)), rel=0.05)
+    assert effect.moves.value > 2 * effect.moves_without_effect
+
+
+@pytest.mark.one_engine
+@pytest.mark.parametrize(("kind", "defined"), [("cyclic", False), ("cyclic*repeat:k=2", True)])
+def test_where_answers_may_be_drawn_chance_is_in_the_questions_component_without_repeats(registry, kind, defined):
+    registry.benchmark("b", QUESTIONS)
+    number = recorded(registry, kind, lambda number, variant: {"option": (number * variant.ordinal) % 4})
+    with read_session(registry.engine) as session:
+        report, document = evaluation_metrics(session, number), axes_document(session, number)
+        reasons = dict(
+            session.execute(
+                text("SELECT metric, reason FROM evaluation_metrics WHERE metric = 'order_question_variance'")
+            ).all()
+        )
+    assert (report["metrics"]["order_question_variance"] is not None) is defined
+    assert document["chance_inside"] is not defined
+    assert (document["components"]["question × order"] is not None) is defined
+    assert (document["axes"][0]["by_question"]["value"] is not None) is defined
+    assert report["metrics"]["order_variance"] is not None
+    if not defined:
+        assert "holds chance, too" in report["undefined"]["order_question_variance"]
+        assert "chance is in it, too" in reasons["order_question_variance"]

@@ -329,7 +329,7 @@ own. Intervals are 95 %, from one bootstrap over questions; null where none is s
 AxisEstimate = shape(
     "AxisEstimate",
     "A value with its 95 % interval over questions; null where none is stated.",
-    value=float,
+    value=float | None,
     interval=Interval | None,
 )
 AxisLevel = shape(
@@ -348,24 +348,28 @@ AxisEffect = shape(
     lowest_accuracy=float,
     highest_accuracy=float,
     moves=said(AxisEstimate, "Standard deviation of the accuracy over its levels, all else as it is."),
+    moves_without_effect=said(float, "`moves` if answers were dealt to the levels at random."),
     fluctuation_rate=AxisEstimate,
     worst_accuracy=AxisEstimate,
     disagreement=AxisEstimate,
-    shared=said(AxisEstimate, "Variance component that all questions share."),
-    by_question=said(AxisEstimate, "Variance component of the axis with the questions."),
+    shared=said(AxisEstimate, "Variance component that all questions share, of these levels."),
+    by_question=said(AxisEstimate, "Variance component of the axis with the questions; null if chance is in it, too."),
 )
 Axes = shape(
     "Axes",
     """What moves an evaluation's accuracy: each axis of its variants, and its replicates.
 
-components: variance components of single answers, by the axes they are of. left_out: questions with other cells.""",
+components: variance components of single answers, by the axes they are of; null if chance is in it, too.
+chance_inside: whether answers were, or may have been, drawn at random, and none was repeated. left_out: questions with
+other cells.""",
     evaluations=list[int],
     questions=int,
     left_out=int,
     cells=int,
     accuracy=float,
     axes=list[AxisEffect],
-    components=dict[str, float],
+    components=dict[str, float | None],
+    chance_inside=bool,
     resamples=int,
     seed=int,
 )

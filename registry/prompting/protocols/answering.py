@@ -22,6 +22,18 @@ def samples(definition: Mapping[str, Any]) -> bool | None:
     return generation.get("sampling") == "model" or float(generation.get("temperature", 0)) > 0
 
 
+def drawn(definition: Mapping[str, Any], *, recorded: bool, probable: bool) -> bool | None:
+    """Whether an evaluation's answers were drawn at random; None: nothing says so.
+
+    recorded: imported. probable: with probabilities. Imported answers without probabilities are said to come from
+    probabilities wherever nobody named another protocol.
+    """
+    said = samples(definition)
+    if said is False and recorded and not probable and definition.get("generation") is None:
+        return None
+    return said
+
+
 def lists_options(definition: Mapping[str, Any]) -> bool:
     """Whether prompts list the options, so that a model sees their order. Of recorded answers nobody says otherwise.
 

@@ -23,6 +23,19 @@ select
         when evaluation.sampled_for is not null
             then 'a sample of the questions was asked, for ' || evaluation.sampled_for
         when
+            evaluation_metric.metric like '%_question_variance'
+            and exists (
+                select 1
+                from evaluation_metric as moved
+                where
+                    moved.evaluation_id = evaluation_metric.evaluation_id
+                    and moved.scope = evaluation_metric.scope
+                    and moved.definition_version = evaluation_metric.definition_version
+                    and moved.metric = replace(evaluation_metric.metric, 'question_variance', 'moves')
+                    and moved.value is not null
+            )
+            then 'chance is in it, too: answers are drawn at random, or may be, and no prompt was repeated'
+        when
             evaluation_metric.metric in (
                 {{ of_axes }}
             )
