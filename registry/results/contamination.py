@@ -18,7 +18,7 @@ from registry.results.asked import first_answers
 from registry.results.stored import read
 from registry.statistics.bootstrap import SEED
 from registry.statistics.original_order import LEVEL, Asked, compare_with_other_orders
-from registry.statistics.published_order import Regularity, regularity
+from registry.statistics.published_order import Regularity, key_places, regularity
 from registry.tables import Prediction, Question, QuestionOption
 
 Order = tuple[int, ...]
@@ -55,9 +55,9 @@ def contamination_document(session: Session, evaluation_id: int) -> dict[str, An
     evaluation = find_sealed(session, evaluation_id)
     asked = all_orders(session, evaluation.id)
     regularities = published_order(session, evaluation.benchmark_version_id)
-    regular = [name for name, of in regularities.items() if of is not None and of.p_value <= REGULAR]
+    regular = {name: of for name, of in regularities.items() if of is not None and of.p_value <= REGULAR}
     if not asked.questions:
-        regular = []  # first of all the right orders are needed
+        regular = {}  # first of all the right orders are needed
     found = None if regular else compare_with_other_orders(asked.questions)
     p_value = None if found is None else found.p_value
     return {
@@ -71,10 +71,13 @@ def contamination_document(session: Session, evaluation_id: int) -> dict[str, An
         "outlier": None if p_value is None else p_value <= LEVEL,
         "why": None
         if p_value is not None
-        else _why_regular(regular, regularities)
+        else _why_regular(regular)
         if regular
         else _why(asked, drawn=found is not None),
-        "regularities": {name: None if of is None else asdict(of) for name, of in regularities.items()},
+        "regularities": {
+            name: None if of is None else {"label": REGULARITIES[name], **asdict(of)}
+            for name, of in regularities.items()
+        },
         "measures": {
             name: {"label": label, **asdict(measure)}
             for (name, label), measure in zip(MEASURES.items(), found.measures, strict=False)
@@ -86,45 +89,53 @@ def contamination_document(session: Session, evaluation_id: int) -> dict[str, An
 
 REGULAR: Final = 0.01
 """A published order that is so improbable among all orders is regular, and says nothing of any model."""
-ORDERED_BY: Final = {"length": "length", "alphabet": "alphabet", "number": "number"}
-"""What the options of a published order may stand by."""
+REGULARITIES: Final = {
+    "length": "Options by length",
+    "alphabet": "Options by alphabet",
+    "number": "Options by number",
+    "keys": "Keys by subject or place in the file",
+}
+"""What is tested of a published order, in words."""
 _NUMBER: Final = re.compile(r"[^\d+-]*([+-]?\d+(?:\.\d+)?)")
 
 
 def published_order(session: Session, benchmark_version_id: int) -> dict[str, Regularity | None]:
-    """Whether the options of a benchmark's questions stand by their length, alphabet or numbers; None: not testable.
+    """What was tested of the published order of a benchmark, by name of REGULARITIES; None: not testable.
 
-    Of all its questions whose options neither refer to each other nor are sorted numbers: the others are left out of
-    the test of an evaluation, too.
+    Whether options stand by length, alphabet or numbers, and whether the keys' positions depend on the question. Of all
+    its questions whose options neither refer to each other nor are sorted numbers: the others are left out of the test
+    of an evaluation, too.
     """
     query = (
-        select(QuestionOption.question_id, QuestionOption.text)
+        select(QuestionOption.question_id, QuestionOption.text, Question.subject, Question.answer)
         .join(Question, Question.id == QuestionOption.question_id)
         .where(Question.benchmark_version_id == benchmark_version_id, ~Question.few_shot)
         .where(~Question.refers_to_options, ~Question.sorted_numeric)
-        .order_by(QuestionOption.question_id, QuestionOption.ordinal)
+        .order_by(Question.ordinal, QuestionOption.ordinal)
     )
     texts: dict[int, list[str]] = {}
-    for question_id, text in session.execute(query):
+    keys: dict[int, tuple[str | None, int]] = {}
+    for question_id, text, subject, key in session.execute(query):
         texts.setdefault(question_id, []).append(text)
+        keys[question_id] = subject, key
     numbers = [[_NUMBER.match(text.replace(",", "")) for text in options] for options in texts.values()]
     return {
         "length": regularity([[len(text) for text in options] for options in texts.values()]),
         "alphabet": regularity([[text.casefold() for text in options] for options in texts.values()]),
         "number": regularity([[float(one[1]) for one in found if one] for found in numbers if all(found)]),
+        "keys": key_places([(subject, len(texts[number]), key) for number, (subject, key) in keys.items()]),
     }
 
 
-def _why_regular(regular: Sequence[str], regularities: Mapping[str, Regularity | None]) -> str:
-    of = regularities[regular[0]]
-    share = (
-        "" if of is None else f" in {100 * of.sorted:.1f} % of the questions ({100 * of.expected:.1f} % in any order)"
-    )
-    by = " and by ".join(ORDERED_BY[name] for name in regular)
-    return (
-        f"the published order is regular itself: options stand by {by}, sorted{share}; a "
-        "model that never saw it may do better in it"
-    )
+def _why_regular(regular: Mapping[str, Regularity]) -> str:
+    found = []
+    for name, of in regular.items():
+        if of.sorted is None or of.expected is None:
+            found.append("the positions of the keys depend on the subject or on the place in the file")
+        else:
+            shares = f"{100 * of.sorted:.1f} % of the questions ({100 * of.expected:.1f} % in any order)"
+            found.append(f"options stand by {name}, sorted in {shares}")
+    return f"the published order is regular itself: {'; '.join(found)}; a model that never saw it may do better in it"
 
 
 def _why(asked: AllOrders, *, drawn: bool) -> str:

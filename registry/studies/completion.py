@@ -2,7 +2,8 @@
 
 A model that was trained on a question as it was published may write on from any place among its options as they stood
 there. A fluent one completes much of any text, so that the share completed says nothing alone: the control is the same
-question with the key in its place and the other options in another order.
+question with the key in its place and the other options in another order. Authors may have put the options into the
+order that is easiest for any fluent model; so a second control is a model of its kind.
 What that assumes, and what it finds: docs/decisions/0081-completing-options-verbatim.md.
 Sources: Xu et al., *Benchmarking Benchmark Leakage in Large Language Models* (2024), whose measure is n-gram accuracy;
 Ni et al., *Training on the Benchmark Is Not All You Need* (2024), whose control is another order of the options.
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 from sqlalchemy.orm import Session
 
 from registry.digests import sha256_text
@@ -24,7 +26,7 @@ from registry.prompting.variants import seeded_order
 from registry.queue.evaluations import select_questions
 from registry.results.prompts import question_text
 from registry.statistics.bootstrap import SEED
-from registry.statistics.original_order import LEVEL, Asked, compare_with_other_orders
+from registry.statistics.original_order import LEVEL, Asked, Measure, compare_with_other_orders
 from registry.tables import BenchmarkVersion
 
 NGRAM: Final = 5
@@ -95,35 +97,58 @@ def published_text(question: QuestionText, order: Order) -> str:
     return "\n".join([*([question.context] if question.context else []), question.text, *lines])
 
 
-def completion_document(texts: Texts, shares: Sequence[Sequence[float] | None]) -> dict[str, Any]:
+Shares = Sequence[Sequence[float] | None]
+"""Of the places among a question's options, how many a model completes verbatim, by order; None where the question is
+too long or too short to ask."""
+
+
+def completion_document(texts: Texts, shares: Shares, reference: Shares | None = None) -> dict[str, Any]:
     """Whether the published order is an outlier among those compared, as JSON.
 
-    shares: of the places among a question's options, how many the model completes verbatim, by order; None where the
-    question is too long or too short to ask. `completed` is the mean over questions as published, `expected` that of
-    all orders. `outlier`: whether `p_value` is at most `level`; both None, with `why`, where nothing can be told.
+    shares: of the model; reference: of a model of its kind, over which it is tested by how much more the model
+    completes. `completed` is the mean over questions as published, `expected` that of all orders; `reference` has the
+    same of the other. `outlier`: whether `p_value` is at most `level`; both None, with `why`, where nothing can be
+    told: without a reference, because the order that authors chose may be the easiest for any fluent model.
     """
-    asked = [
-        Asked(np.array(values, dtype=np.float64).reshape(1, 1, -1), 0, place)
-        for values, place in zip(shares, texts.published, strict=True)
-        if values is not None
+    both = [
+        (np.array(own), np.array(own if other is None else other), place)
+        for own, other, place in zip(shares, reference or shares, texts.published, strict=True)
+        if own is not None and (reference is None or other is not None)
     ]
-    found = compare_with_other_orders(asked)
-    measure = None if found is None else found.measures[0]
-    p_value = None if measure is None else measure.p_value
-    why = "the order changes nothing that the model completes" if asked else _why_none(texts)
+    found = _compared([(own - other if reference else own, place) for own, other, place in both])
+    plain = _compared([(own, place) for own, _, place in both])
+    others = _compared([(other, place) for _, other, place in both]) if reference else None
+    p_value = found.p_value if found is not None and reference else None
+    if found is None or found.p_value is None:
+        why = "the order changes nothing that the model completes" if both else _why_none(texts)
+    else:
+        why = NO_REFERENCE
     return {
         "n": NGRAM,
-        "questions": len(asked),
+        "questions": len(both),
         "flagged": texts.flagged,
-        "other": texts.other + len(shares) - len(asked),
+        "other": texts.other + len(shares) - len(both),
         "level": LEVEL,
         "seed": SEED,
-        "completed": None if measure is None else measure.observed,
-        "expected": None if measure is None else measure.expected,
+        "completed": None if plain is None else plain.observed,
+        "expected": None if plain is None else plain.expected,
+        "reference": None if others is None else {"completed": others.observed, "expected": others.expected},
         "p_value": p_value,
         "outlier": None if p_value is None else p_value <= LEVEL,
         "why": why if p_value is None else None,
     }
+
+
+NO_REFERENCE: Final = (
+    "the published order may be the easiest for any fluent model; name a model of its kind that did not see the "
+    "benchmark, with --reference"
+)
+
+
+def _compared(values: Sequence[tuple[NDArray[np.float64], int]]) -> Measure | None:
+    asked = [Asked(of_orders.reshape(1, 1, -1), 0, place) for of_orders, place in values]
+    found = compare_with_other_orders(asked)
+    return None if found is None else found.measures[0]
 
 
 def _why_none(texts: Texts) -> str:

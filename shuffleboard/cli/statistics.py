@@ -326,8 +326,11 @@ def contamination_command(evaluation_id: int, as_json: bool) -> None:
     if as_json:
         print_json(document)
         return
+    tested = [item | {"p_value": f"{item['p_value']:.4f}"} for item in document["regularities"].values() if item]
+    tested_by = {"label": "The published order", "sorted": "Sorted", "expected": "In any order", "p_value": "p"}
     if document["p_value"] is None:
         click.echo(f"evaluation {evaluation_id}: nothing can be told, since {document['why']}")
+        print_table(tested, tested_by, "too few questions to test the published order itself")
         return
     found = "an outlier" if document["outlier"] else "no outlier"
     click.echo(
@@ -340,11 +343,18 @@ def contamination_command(evaluation_id: int, as_json: bool) -> None:
     ]
     headings = {"label": "Mean over questions", "observed": "As published", "expected": "Otherwise", "p_value": "p"}
     print_table(rows, headings, "no measure")
+    click.echo("Before that, whether the published order is as good as random:")
+    print_table(tested, tested_by, "too few questions to test the published order itself")
 
 
 @statistics.command("completion")
 @click.argument("model")
 @click.argument("benchmark")
+@click.option(
+    "--reference",
+    default=None,
+    help="A model of its kind that did not see the benchmark. Without it nothing is tested.",
+)
 @click.option(
     "--questions", type=click.IntRange(1, MAX_INTEGER), default=200, show_default=True, help="Questions, drawn by name."
 )
@@ -352,34 +362,42 @@ def contamination_command(evaluation_id: int, as_json: bool) -> None:
     "--device", default=None, help="Device to ask it on, such as cpu or cuda:1. Default: the first GPU, or cpu."
 )
 @json_option
-def completion_command(model: str, benchmark: str, questions: int, device: str | None, as_json: bool) -> None:
+def completion_command(
+    model: str, benchmark: str, reference: str | None, questions: int, device: str | None, as_json: bool
+) -> None:
     """Test whether MODEL completes BENCHMARK's options verbatim more often in the order that was published.
 
     For a model whose files are on this machine, which is asked here and now; nothing is stored. The next five tokens
     are compared from every place among the options, with the same question in other orders that have the key in its
-    place. An outlier is evidence that the model was trained on the benchmark, not proof; and a model that was trained
-    on it need not be one.
+    place, and with what the reference completes: the published order may be the easiest for any fluent model. An
+    outlier is evidence that the model was trained on the benchmark, not proof; and a model that was trained on it need
+    not be one.
     """
     from workers.completion import complete
 
     settings = settings_of()
-    document = complete(engine_of(settings), settings, model, benchmark, questions=questions, device=device)
+    document = complete(
+        engine_of(settings), settings, model, benchmark, reference=reference, questions=questions, device=device
+    )
     if as_json:
         print_json(document)
         return
     named = f"{document['model']} on {document['questions']} questions of {document['benchmark']}"
     if document["p_value"] is None:
         click.echo(f"{named}: nothing can be told, since {document['why']}")
-        return
-    found = "an outlier" if document["outlier"] else "no outlier"
-    click.echo(
-        f"{named}: the published order is {found} (p = {document['p_value']:.4f}; at most {document['level']:.0%} of "
-        "models that never saw it are outliers)"
-    )
-    click.echo(
-        f"  {document['n']}-grams completed verbatim: {document['completed']:.2%} as published, "
-        f"{document['expected']:.2%} on average over the orders compared"
-    )
+    else:
+        found = "an outlier" if document["outlier"] else "no outlier"
+        click.echo(
+            f"{named}: the published order is {found} (p = {document['p_value']:.4f}; at most {document['level']:.0%} "
+            "of models that never saw it are outliers)"
+        )
+    other = document["reference"] or {}
+    for name, of in ((document["model"], document), (other.get("model"), other)):
+        if of.get("completed") is not None:
+            click.echo(
+                f"  {document['n']}-grams completed verbatim by {name}: {of['completed']:.2%} as published, "
+                f"{of['expected']:.2%} on average over the orders compared"
+            )
 
 
 @statistics.command("power")

@@ -57,11 +57,11 @@ def as_published(texts: Texts) -> list[tuple[str, str]]:
 
 def outliers_otherwise_published(texts: Texts, shares: Shares, benchmarks: int) -> int:
     """Of so many benchmarks with other orders drawn as the published ones, those that are outliers."""
-    found = 0
+    found, nothing = 0, [None if of is None else [0.0] * len(of) for of in shares]
     for seed in range(benchmarks):
         generator = np.random.default_rng(seed)
         drawn = [int(generator.integers(len(orders))) for orders in texts.orders]
-        document = completion_document(Texts(texts.orders, drawn, texts.flagged, texts.other), shares)
+        document = completion_document(Texts(texts.orders, drawn, texts.flagged, texts.other), shares, nothing)
         found += document["outlier"] is True
     return found
 
@@ -79,7 +79,7 @@ def main(folder: Path) -> None:
         began = time.monotonic()
         fine_tune(model, as_published(texts), tuned, EPOCHS)
         print(f"fine-tuned in {time.monotonic() - began:.0f} s", flush=True)
-    print("fine-tuned", json.dumps(completion_document(texts, completed_by(tuned, texts))), flush=True)
+    print("fine-tuned", json.dumps(completion_document(texts, completed_by(tuned, texts), shares)), flush=True)
 
 
 if __name__ == "__main__":

@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from registry.studies.completion import NGRAM, ORDERS, Texts, compared_orders, completion_document
+from registry.studies.completion import NGRAM, NO_REFERENCE, ORDERS, Texts, compared_orders, completion_document
 from tests.commands import shuffleboard, shuffleboard_json
 from tests.population import question, write_lines
 from workers.engine import completion
@@ -79,17 +80,28 @@ def test_what_is_completed_is_what_would_be_written_greedily() -> None:
     assert shares_completed(loaded, ["0", "1", "2"], 2) is None  # type: ignore[arg-type]
 
 
-def test_a_fluent_model_is_an_outlier_as_seldom_as_the_level_says_and_one_that_remembers_is_one() -> None:
-    def flagged(seen: float, seed: int) -> bool:
+def test_beside_a_fluent_model_one_of_its_kind_is_seldom_an_outlier_and_one_that_remembers_is() -> None:
+    def said(seen: float, seed: int, *, alone: bool = False) -> bool | None:
         draw = np.random.default_rng(seed)
-        shares = draw.random((100, 1)) * 0.4 + 0.1 * draw.random((100, 6))
-        published = draw.integers(6, size=100)
-        shares[np.arange(100), published] += np.where(draw.random(100) < seen, 0.2, 0.0)
-        texts = Texts([("",) * 6] * 100, published.tolist(), 0, 0)
-        return completion_document(texts, shares.tolist())["outlier"] is True
+        easy, published = draw.random((100, 1)) * 0.4, draw.integers(6, size=100)
 
-    assert sum(flagged(0.0, seed) for seed in range(200)) <= 5  # 2 are expected
-    assert all(flagged(0.2, seed) for seed in range(20))
+        def fluent() -> Any:
+            """What a model completes, of which it finds two points more in the published order, whatever it saw."""
+            shares = easy + 0.1 * draw.random((100, 6))
+            shares[np.arange(100), published] += 0.02
+            return shares
+
+        own, other = fluent(), fluent()
+        own[np.arange(100), published] += np.where(draw.random(100) < seen, 0.2, 0.0)
+        texts = Texts([("",) * 6] * 100, published.tolist(), 0, 0)
+        reference = None if alone else other.tolist()
+        document = completion_document(texts, own.tolist(), reference)
+        assert alone == (document["why"] == NO_REFERENCE)
+        return document["outlier"]
+
+    assert sum(said(0.0, seed) is True for seed in range(200)) <= 5  # 2 are expected
+    assert all(said(0.2, seed) for seed in range(20))
+    assert said(0.2, 0, alone=True) is None
 
 
 def test_the_command_says_who_completes_the_published_order(
@@ -98,22 +110,32 @@ def test_the_command_says_who_completes_the_published_order(
     file = write_lines(clean_environment / "b.jsonl", [*lines(40), question(40, options=2)])
     shuffleboard("benchmarks", "import", file, "--name", "b", "--licence", "MIT")
     shuffleboard("models", "add", "tiny", "--kind", "huggingface", "--location", tiny_folder)
+    shuffleboard("models", "add", "fluent", "--kind", "huggingface", "--location", tiny_folder)
     shuffleboard("models", "add", "elsewhere", "--kind", "external")
     asked = ("statistics", "completion", "tiny", "b", "--questions", 41)
     assert "the order changes nothing that the model completes" in shuffleboard(*asked).stdout
 
-    real = completion.shares_completed
+    real, asked_first = completion.shares_completed, list[SimpleNamespace]()
 
     def remembering(loaded: SimpleNamespace, texts: Sequence[str], n: int) -> list[float] | None:
+        asked_first.append(loaded)
+        if loaded is not asked_first[0]:
+            return real(loaded, texts, n)  # type: ignore[arg-type]
         published = [loaded.tokenizer(texts[0])["input_ids"]]  # the first in sorted order is the published one
         model = Memory(published, 3, len(loaded.tokenizer))
         return real(SimpleNamespace(**vars(loaded) | {"model": model}), texts, n)  # type: ignore[arg-type]
 
     monkeypatch.setattr(completion, "shares_completed", remembering)
+    assert "nothing can be told, since the published order may be the easiest" in shuffleboard(*asked).stdout
+    asked_first.clear()
+    asked = (*asked, "--reference", "fluent")
     document = shuffleboard_json(*asked)
+    assert document["reference"] == {"model": "fluent@1", "completed": 0.0, "expected": 0.0}
+    asked_first.clear()
     assert (document["n"], document["questions"], document["other"], document["outlier"]) == (NGRAM, 40, 1, True)
     assert document["completed"] > document["expected"] > 0
     assert (document["model"], document["benchmark"].split("@")[0]) == ("tiny@1", "b")
     assert "the published order is an outlier (p = 0.00" in shuffleboard(*asked).stdout
-    refused = shuffleboard("statistics", "completion", "elsewhere", "b", status=1).stderr
-    assert "only a model whose files are on this machine can be asked" in refused
+    for models in (("elsewhere", "b"), ("tiny", "b", "--reference", "elsewhere")):
+        refused = shuffleboard("statistics", "completion", *models, status=1).stderr
+        assert "only a model whose files are on this machine can be asked" in refused

@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from registry.statistics import published_order
-from registry.statistics.published_order import regularity
+from registry.statistics.published_order import key_places, regularity
 
 DATA = Path(__file__).parents[1] / "data"
 
@@ -56,3 +56,22 @@ def test_a_benchmark_sorted_in_part_is_found_whichever_way(share):
                 question.sort(reverse=random.random() < 0.5)
         found += regularity(questions).p_value <= 0.01
     assert found >= 49
+
+
+def test_keys_that_depend_on_the_subject_or_on_the_place_are_found_and_any_others_seldom():
+    random = Random(3)
+
+    def found(weights: list[float], other: list[float], subjects: str) -> int:
+        hits = 0
+        for _ in range(100):
+            halves = [(subject, of) for subject, of in zip(subjects, (weights, other), strict=True) for _ in range(150)]
+            keys = [(subject, 4, random.choices(range(4), of)[0]) for subject, of in halves]
+            hits += key_places(keys).p_value <= 0.01
+        return hits
+
+    assert found([1, 1, 1, 1], [1, 1, 1, 1], "ab") <= 4
+    assert found([4, 2, 1, 1], [4, 2, 1, 1], "ab") <= 4  # uneven, and everywhere alike
+    assert found([4, 2, 1, 1], [1, 1, 2, 4], "ab") >= 99
+    assert found([4, 2, 1, 1], [1, 1, 2, 4], "aa") >= 95
+    assert key_places([("a", 4, 0)] * 29) is None
+    assert key_places([("a", 4, 0)] * 40).p_value == 1

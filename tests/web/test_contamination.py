@@ -121,3 +121,8 @@ def test_nothing_is_said_of_a_benchmark_whose_published_order_is_regular(lasting
     assert (document["outlier"], document["p_value"]) == (None, None)
     assert "stand by alphabet, sorted in 100.0 % of the questions (8.3 % in any order)" in document["why"]
     assert document["regularities"]["alphabet"]["sorted"] == 1
+    page = text_of(create_app(database_url=registry.url).test_client().get(f"/evaluations/{number}/contamination"))
+    printed = shuffleboard("statistics", "contamination", number, database_url=registry.url).stdout
+    for text in (page, printed):
+        assert "Options by alphabet" in text
+        assert "Keys by subject or place in the file" in text

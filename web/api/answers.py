@@ -1111,10 +1111,13 @@ DistinctPrompts = shape(
 )
 Regularity = shape(
     "Regularity",
-    "Whether the options of a benchmark stand in order: the share of questions in which, and in any order.",
+    """Whether the published order of a benchmark is regular. label: in what.
+
+sorted, expected: the share of questions in which options stand so, and that in any order; null of keys.""",
+    label=str,
     questions=int,
-    sorted=float,
-    expected=float,
+    sorted=float | None,
+    expected=float | None,
     p_value=float,
 )
 Contamination = shape(
