@@ -357,6 +357,7 @@ def _progress(engine: Engine, ids: Sequence[int]) -> list[Progress]:
     multiple=True,
     help="Only this column of a table of letters; may be repeated.  [default: all; each is named after its column]",
 )
+@click.option("--all-columns", is_flag=True, help="All columns of a table of letters, as without --model and --column.")
 @json_option
 def import_command(
     file: Path,
@@ -367,9 +368,12 @@ def import_command(
     shots: int,
     select: str | None,
     columns: tuple[str, ...],
+    all_columns: bool,
     as_json: bool,  # noqa: ARG001 - it always prints JSON
 ) -> None:
-    """Import recorded outputs from FILE; prints {"evaluation": ID}, or of a table {"evaluations": {MODEL: ID, …}}.
+    """Import recorded outputs from FILE; prints {"evaluation": ID}.
+
+    A table of letters prints {"evaluations": [ID, …], "models": [NAME, …]}, in the order of its columns.
 
     \b
     One JSON object per prompt:
@@ -390,7 +394,7 @@ def import_command(
     if (file / CRATE_METADATA).is_file() or file.name == CRATE_METADATA:
         from registry.exchange.crates import import_crate
 
-        if columns or any(value is not None for value in (model, benchmark, variants, select)):
+        if columns or all_columns or any(value is not None for value in (model, benchmark, variants, select)):
             raise UsageError("an RO-Crate describes its own contents; leave out all options")
         print_json({"evaluation": import_crate(engine_of(settings_of()), file)})
         return
@@ -399,6 +403,11 @@ def import_command(
     settings = settings_of()
     engine = engine_of(settings)
     table = file.is_file() and is_table_of_columns(file)
+    if all_columns and (model is not None or columns or not table):
+        why = (
+            "is for tables of letters; this file is none" if not table else "and --model or --column exclude each other"
+        )
+        raise UsageError(f"--all-columns {why}")
     if table:
         variants = variants or "original"
     if table and model is None:
@@ -417,7 +426,7 @@ def import_command(
                 columns=columns,
                 report=report,
             )
-        print_json({"evaluations": found})
+        print_json({"evaluations": list(found.values()), "models": list(found)})
         _say_how_it_ended(engine, settings, list(found.values()))
         return
     if model is None or benchmark is None or variants is None:

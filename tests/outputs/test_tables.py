@@ -66,20 +66,23 @@ def test_one_bad_column_is_named_and_nothing_is_stored(registry: Registry, lines
 def test_the_command_says_where_the_import_is_and_ends_with_1_where_answers_are_missing(registry: Registry) -> None:
     registry.benchmark("b", four_options(40))
     where = {"database_url": registry.url, "public_url": "https://board.example.org"}
-    whole = shuffleboard("evaluations", "import", registry.file("t.csv", [HEADING, *ROWS]), "--benchmark", "b", **where)
-    assert json.loads(whole.stdout) == {"evaluations": {"m": 1, "new.model": 2}}
+    table = registry.file("t.csv", [HEADING, *ROWS])
+    whole = shuffleboard("evaluations", "import", table, "--all-columns", "--benchmark", "b", **where)
+    assert json.loads(whole.stdout) == {"evaluations": [1, 2], "models": ["m", "new.model"]}
     assert "complete; see https://board.example.org/?benchmark=b" in whole.stderr
     part = registry.file("part.csv", [HEADING, *ROWS[:-1]])
     one = ("evaluations", "import", part, "--benchmark", "b", "--column", "m")
     failed = shuffleboard(*one, status=1, **where)
-    assert json.loads(failed.stdout) == {"evaluations": {"m": 3}}
+    assert json.loads(failed.stdout) == {"evaluations": [3], "models": ["m"]}
     assert (
         "evaluation 3 is stored as failed, incomplete: 1 of 40 questions lack outputs, the first is q39"
         in failed.stderr
     )
     assert "its page: https://board.example.org/evaluations/3" in failed.stderr
+    assert "exclude each other" in shuffleboard(*one, "--all-columns", status=2, **where).stderr
     several = shuffleboard("evaluations", "import", part, "--benchmark", "b", "--model", "m", status=2, **where)
     assert "part.csv has a column for each of m, new.model; choose one with --column" in several.stderr
     lines = [{"question_id": f"q{q}", "variant": 0, "order": [0, 1, 2, 3], "position": 0} for q in range(40)]
     rotated = ("evaluations", "import", registry.file("o.jsonl", lines), "--benchmark", "b", "--variants", "cyclic")
+    assert "this file is none" in shuffleboard(*rotated, "--all-columns", status=2, **where).stderr
     assert "evaluation 4 is stored as failed" in shuffleboard(*rotated, "--model", "m", status=1, **where).stderr

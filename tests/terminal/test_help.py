@@ -93,3 +93,31 @@ def test_completion_is_installed_once(
     if startup:
         first, second = (tmp_path / startup).read_text().splitlines()
         assert (first, str(written) in second) == ("alias ll='ls -l'", True)
+
+
+PROMISED = """\
+db upgrade | db current | db check
+benchmarks import --name --version --split --fewshot --language --licence --source --shuffle-options --harness-task --include-path
+benchmarks generate nonsenseqa --name --questions --seed | benchmarks list | benchmarks show | benchmarks fetch --revision
+models add --kind --location --revision --dtype | models list | models show | models prefetch
+evaluations submit --model --benchmark --variants --protocol --shots --limit --subject --suite --wait
+evaluations submit --precision --metric --confidence --max-questions | evaluations estimate --model --suite
+evaluations list | evaluations show --watch | evaluations pause | evaluations resume | evaluations cancel
+evaluations retry | evaluations reread --protocol
+evaluations import --model --benchmark --variants --protocol --all-columns
+metrics --per-question --without-flagged --json | provenance --json | verify --rescore --public
+suites list | suites show | suites import | suites fetch | boards list | boards show | publish --to
+leaderboard --board --benchmark --variants --json --csv | export --format --out | apply --dry-run | assess
+protocols read --json | audit --json --html --fail-on | worker | serve | demo --recorded --exit"""
+"""Programs of others call these, with these options: they keep working wherever help shows them."""
+
+
+@pytest.mark.parametrize("line", PROMISED.replace("\n", " | ").split(" | "))
+def test_what_was_promised_to_other_programs_is_there(line: str) -> None:
+    command: click.Command | None = cli
+    words = line.split()
+    for word in (word for word in words if not word.startswith("--")):
+        assert isinstance(command, click.Group)
+        command = command.get_command(click.Context(command), word)
+    assert command is not None
+    assert {word for word in words if word.startswith("--")} <= {name for one in command.params for name in one.opts}
