@@ -243,7 +243,7 @@ def said(error: Exception) -> str:
     # What Python says has paths in it.
     text = str(error).partition("\nTraceback")[0].strip()
     first, _, rest = text.partition("\n")
-    return f"{first.partition(': ')[2] or first}\n{rest}".strip()[:2000] or "the query cannot be answered"
+    return f"{(first.partition(': ')[2] or first).rstrip('!')}\n{rest}".strip()[:2000] or "the query cannot be answered"
 
 
 def reply(document: str) -> None:

@@ -297,7 +297,10 @@ def _say_what_is_kept(engine: Engine, ids: Sequence[int], *, alone: bool) -> Non
     """After Ctrl-C: how much is stored, and the command that goes on. alone: nobody else scores it."""
     states = _progress(engine, ids)
     done, total = sum(one.prompts_done for one in states), sum(one.prompts for one in states)
-    note(f"Interrupted. {done:,} of {plural(total, 'prompt')} are stored, and the rest stays queued.")
+    rest = ", and the rest stays queued" if done < total else ""
+    note(f"Interrupted. {done:,} of {plural(total, 'prompt')} are stored{rest}.")
+    if all(one.state == "complete" for one in states):
+        return
     if alone:
         note("To go on: shuffleboard worker --until-idle")
     else:

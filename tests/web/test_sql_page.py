@@ -181,7 +181,7 @@ def test_a_question_of_a_result_leads_to_its_page_and_an_empty_result_says_so(ap
 def test_an_error_shows_its_line_and_similar_names(app: Flask) -> None:
     page = app.test_client().get("/sql", query_string={"q": "SELECT modle FROM leaderboard"}).text
     problem = html.unescape(page.split('role="alert"')[1].split("</div>")[0])
-    assert 'Referenced column "modle" not found in FROM clause!; correct the query' in problem
+    assert 'Referenced column "modle" not found in FROM clause; correct the query' in problem
     assert "LINE 1: SELECT modle FROM leaderboard" in problem
     assert "Candidate bindings:" in problem
 
@@ -196,6 +196,10 @@ def test_a_result_is_drawn_as_its_address_says(app: Flask) -> None:
         (values,) = specification["data"]["values"]
         assert values["y"] == pytest.approx(values["y"])
         assert f"accuracy by {x}, 1 rows of the result" in page.text
+    twice = {"q": "SELECT benchmark, accuracy FROM leaderboard UNION ALL SELECT benchmark, 0.5 FROM leaderboard"}
+    page = client.get("/sql", query_string=twice | {"chart": "bar", "x": "benchmark", "y": "accuracy"})
+    specification = json.loads(page.text.split('<script type="application/json">')[1].split("</script>")[0])
+    assert [row["x"] for row in specification["data"]["values"]] == ["open", "open (2)"]
     data = {"csrf_token": csrf_of(client, "/sql"), "chart": "bar", "x": "benchmark", "y": ""}
     assert "chart=bar&x=benchmark" in client.post("/sql", data=query | data).headers["Location"]
     for wrong, said in (

@@ -1,5 +1,6 @@
 """A chart of a query's result: bars, a line or points, over columns that the visitor chooses."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -74,18 +75,24 @@ def of_result(result: QueryResult, drawn: Choice) -> Chart | None:
         if x is not None and y is not None
     ]
     kind = _kind_of(result, drawn.x)
-    across = {"field": "x", "type": kind, "title": drawn.x}
-    up = {"field": "y", "type": "quantitative", "title": drawn.y}
+    across: dict[str, Any] = {"field": "x", "type": kind, "title": drawn.x}
+    up: dict[str, Any] = {"field": "y", "type": "quantitative", "title": drawn.y}
     tooltip = [{**across}, {**up}]
     shown = f"{len(rows):,} rows of the result"
+    if drawn.kind == "bar":
+        up["stack"] = None
     if drawn.kind == "bar" and kind == "nominal":
-        # Names are read from left to right, whatever their length.
+        # Each row has its own bar, though names may repeat. They are read from left to right, whatever their length.
+        before = Counter[str]()
+        for row in rows:
+            before[name := row["x"]] += 1
+            row["x"] = name if before[name] == 1 else f"{name} ({before[name]})"
         encoding = {
             "y": across | {"sort": None, "title": None, "axis": {"labelLimit": 240}},
             "x": up,
             "tooltip": tooltip,
         }
-        height = max(60, _BAR_HEIGHT * len({row["x"] for row in rows}))
+        height = max(60, _BAR_HEIGHT * len(rows))
     else:
         encoding = {"x": across | ({"sort": None} if kind == "nominal" else {}), "y": up, "tooltip": tooltip}
         height = 320
