@@ -98,6 +98,7 @@ class VllmServer:
     waiting: int | None = None
     owner: str = "vllm"
     troubles: list[Answer] = field(default_factory=list)
+    several: bool = True
 
     def __call__(self, asked: Asked) -> Answer:
         """The answer to a request."""
@@ -115,11 +116,28 @@ class VllmServer:
             document = {"count": len(ids), "max_model_len": self.max_model_len, "tokens": ids, "token_strs": None}
             return Answer(document, headers=HEADERS)
         if asked.path == "/v1/completions":
-            return self.troubles.pop(0) if self.troubles else self._complete(asked.document)
+            return self.troubles.pop(0) if self.troubles else self._complete_each(asked.document)
         return _error(404, "Not Found", "NotFoundError")
 
     def _version(self) -> str:
         return self.versions.pop(0) if len(self.versions) > 1 else self.versions[0]
+
+    def _complete_each(self, request: Mapping[str, Any]) -> Answer:
+        prompts = request["prompt"]
+        if isinstance(prompts, str) or not isinstance(prompts[0], str):
+            return self._complete(request)
+        if not self.several:
+            return _error(400, "one prompt at a time")
+        answers = [self._complete({**request, "prompt": prompt}) for prompt in prompts]
+        if bad := [answer for answer in answers if answer.status != 200]:
+            return bad[0]
+        documents = [answer.body for answer in answers]
+        choices = [document["choices"][0] | {"index": place} for place, document in enumerate(documents)]
+        usage = {
+            name: sum(document["usage"][name] for document in documents)
+            for name in ("prompt_tokens", "total_tokens", "completion_tokens")
+        }
+        return Answer(documents[0] | {"choices": choices[::-1], "usage": usage}, headers=HEADERS)
 
     def _complete(self, request: Mapping[str, Any]) -> Answer:
         if request["model"] != self.model:

@@ -17,6 +17,7 @@ from tests.sglang_server import figures as sglang_figures
 from tests.vllm_server import MOST_CHOSEN, VOCABULARY, VllmServer, Words, later
 from workers.endpoint import EndpointEngine, open_endpoint
 from workers.endpoint import backpressure as backpressure_module
+from workers.endpoint import exact as exact_module
 from workers.endpoint.backpressure import SECONDS, Backpressure
 from workers.errors import EngineError
 
@@ -64,16 +65,16 @@ def completions(server: ScriptedServer) -> list[dict[str, Any]]:
 def test_every_label_is_known_and_has_the_log_probability_of_the_model(opened: Open) -> None:
     engine, server = opened(VllmServer(), endpoint_top_logprobs=50)  # more than the server lists
     engine.score(prompts(1))
-    tried = len(completions(server))
+    tried, asked = len(completions(server)), len(server.asked)
     scores = engine.score(prompts())
     assert scores.logprobs == expected(prompts())
     assert scores.tokens_naive == sum(len(Words.tokens(prompt.text)) for prompt in prompts())
-    assert len(completions(server)) == tried + len(prompts())
-    # Requests are under way at the same time, and arrive in any order.
-    (last,) = [one for one in completions(server)[tried:] if one["prompt"] == Words.ids(prompts()[-1].text)]
+    # One request, whose prompts are texts: which tokens the labels are is known from the first.
+    (last,) = completions(server)[tried:]
+    assert len(server.asked) == asked + 2  # and the version
     assert last == {
         "model": "tiny",
-        "prompt": Words.ids(prompts()[-1].text),
+        "prompt": [prompt.text for prompt in prompts()],
         "temperature": 0,
         "max_tokens": 1,
         "logprobs": 1,
@@ -84,6 +85,50 @@ def test_every_label_is_known_and_has_the_log_probability_of_the_model(opened: O
     assert (settings["version"], settings["server"], settings["served_model"]) == ("0.32.0", "uvicorn", "tiny")
     assert (settings["labels"], settings["tokens"]) == ("logprob_token_ids", "tokenize")
     assert "leading_blanks" not in settings
+
+
+def test_a_server_that_takes_one_prompt_at_a_time_is_sent_tokens(opened: Open) -> None:
+    engine, server = opened(VllmServer(several=False))
+    engine.score(prompts(1))
+    tried = len(completions(server))
+    assert engine.score(prompts()).logprobs == expected(prompts())
+    # Requests are under way at the same time, and arrive in any order.
+    shown = [document["prompt"] for document in completions(server)[tried:]]
+    assert sorted(shown) == sorted(Words.ids(prompt.text) for prompt in prompts())
+
+
+def test_labels_after_another_last_line_are_looked_up_again(opened: Open) -> None:
+    engine, server = opened(VllmServer())
+    mixed = [
+        *prompts(3),
+        *(Prompt(f"Question {n}\nLetter:", (" the", " a")) for n in range(3)),
+        Prompt("Answer:", LABELS),
+    ]
+    assert engine.score(mixed).logprobs == [
+        [pytest.approx(Words.logprob(prompt.text, label)) for label in prompt.continuations] for prompt in mixed
+    ]
+    texts = [one for one in completions(server) if mixed[0].text in one["prompt"] or mixed[3].text in one["prompt"]]
+    assert {tuple(one["logprob_token_ids"]) for one in texts} == {
+        tuple(Words.ids(label)[0] for label in labels) for labels in (LABELS, (" the", " a"))
+    }
+
+
+def test_a_tokenizer_that_looks_further_back_than_the_last_line_is_noticed(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, server = opened(VllmServer())
+    engine.score(prompts(1))
+    cut = Words.ids
+
+    def ids(text: str) -> list[int]:
+        return [*cut(text[:-2]), *cut("B")] if "Question 5" in text and text.endswith(" B") else cut(text)
+
+    monkeypatch.setattr(Words, "ids", ids)
+    monkeypatch.setattr(exact_module, "CHECK_EVERY", 2)
+    found = engine.score(prompts()).logprobs
+    assert found[:5] == expected(prompts())[:5]
+    assert found[5][1] == pytest.approx(Words.logprob(prompts()[5].text, "B"))
+    assert all(isinstance(one["prompt"][0], int) for one in completions(server)[-6:])
 
 
 @pytest.mark.parametrize(
@@ -241,12 +286,13 @@ def test_prompts_that_begin_alike_are_asked_one_after_the_other(opened: Open) ->
     ends = (" stone", " river", " old")
     begun = len(completions(server))
     engine.score([Prompt(f"{begin}{end}\nAnswer:", LABELS) for end in ends for begin in ("One two", "Three four")])
-    shown = [document["prompt"] for document in completions(server)[begun:]]
+    shown = [text for document in completions(server)[begun:] for text in document["prompt"]]
     assert shown == sorted(shown)
 
 
 def test_more_is_asked_at_once_while_nothing_waits(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backpressure_module, "SECONDS", 0.01)
+    monkeypatch.setattr(exact_module, "TEXTS_AT_ONCE", 1)
     limit = 8
     idle = VllmServer(waiting=0)
 
@@ -296,7 +342,7 @@ def test_a_prompt_that_is_too_long_fails_at_once_with_the_server_s_reason(opened
     engine, server = opened(VllmServer(max_model_len=12))
     with pytest.raises(EngineError, match=r"answers 400 .This model's maximum context length is 12 tokens"):
         engine.score([Prompt("one " * 20 + "\nAnswer:", LABELS)])
-    assert len([path for path in server.paths() if path == "/v1/completions"]) <= 3
+    assert len([path for path in server.paths() if path == "/v1/completions"]) <= 4
 
 
 @pytest.mark.parametrize(
@@ -315,7 +361,7 @@ def test_a_server_that_is_busy_is_asked_again(opened: Open, trouble: Answer) -> 
     begun = len(completions(server))
     vllm.troubles = [trouble, trouble]
     assert engine.score(prompts(2)).logprobs == expected(prompts(2))
-    assert len(completions(server)) == begun + 2 + 2
+    assert len(completions(server)) == begun + 1 + 2
 
 
 def test_a_server_with_a_key_is_asked_with_it_and_refuses_another(

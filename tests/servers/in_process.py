@@ -1,8 +1,9 @@
 """Scores prompts by vLLM in this process and by the local engine: `.venv-vllm/bin/python -m tests.servers.in_process`.
 
-MMLU's sample, as the worker asks it. Prints, for each case, how far the two are apart, the tokens that each computed,
-seconds, and the CPU time of this process, which is what the worker's own code costs beside vLLM's processes. Ends with
-status 1 where a probability differs by more than a tolerance, or an answer does.
+MMLU's sample or another benchmark file, as the worker asks it, by three protocols, in rotations and in all orders,
+without examples and with five. Prints, for each case, how far the two are apart, the tokens that each computed, seconds,
+and the CPU time of this process, which is what the worker's own code costs beside vLLM's processes. Ends with status 1
+where a probability differs by more than a tolerance, or an answer does.
 """
 
 import argparse
@@ -10,6 +11,7 @@ import sys
 import tempfile
 import time
 from importlib import metadata
+from itertools import product
 from pathlib import Path
 
 import torch
@@ -23,12 +25,14 @@ from workers.artifacts import convert_gguf
 from workers.engine import Engine, ScoringPrompt, load_model, open_engine
 from workers.engine.vllm_engine import VllmEngine, open_vllm
 
-CASES = (("symbols", 0, "cyclic"), ("symbols", 5, "full"), ("hybrid", 0, "cyclic"), ("cloze", 0, "original"))
+CASES = tuple(product(("symbols", "hybrid", "cloze"), (0, 5), ("cyclic", "full")))
 
 
-def prompts_of(protocol: str, shots: int, variants: str, subject: str, most: int) -> list[ScoringPrompt]:
+def prompts_of(
+    benchmark: Path, protocol: str, shots: int, variants: str, subject: str, most: int
+) -> list[ScoringPrompt]:
     """The first prompts of a subject."""
-    content = read_benchmark(SAMPLES / "mmlu.jsonl")
+    content = read_benchmark(benchmark)
     texts, pool = (
         [QuestionText(r.external_id, r.subject, r.context, r.text, r.options, r.answer) for r in records]
         for records in (content.questions, content.pool)
@@ -56,6 +60,7 @@ def scored(engine: Engine | VllmEngine, prompts: list[ScoringPrompt], protocol: 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--prompts", type=int, default=48, help="prompts of each case")
+    parser.add_argument("--benchmark", type=Path, default=SAMPLES / "mmlu.jsonl")
     parser.add_argument("--subject", default="sociology")
     given = parser.parse_args()
     torch.set_num_threads(1)
@@ -70,7 +75,7 @@ def main() -> int:
         print(f"vLLM opened in {time.monotonic() - began:.0f} s: {vllm.settings()}", flush=True)
         try:
             for protocol, shots, variants in CASES:
-                prompts = prompts_of(protocol, shots, variants, given.subject, given.prompts)
+                prompts = prompts_of(given.benchmark, protocol, shots, variants, given.subject, given.prompts)
                 ours, theirs = scored(local, prompts, protocol), scored(vllm, prompts, protocol)
                 apart, changed = difference(theirs, ours)
                 failed |= apart > TOLERANCE or changed > 0

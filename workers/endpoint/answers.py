@@ -160,12 +160,12 @@ def continuation_logprobs(prompt: Sequence[Token], wholes: Sequence[Sequence[Tok
     return sums
 
 
-def listed_ids(document: Mapping[str, Any], wanted: Sequence[int]) -> dict[int, float]:
+def listed_ids(document: Mapping[str, Any], wanted: Sequence[int], prompt: int | None = None) -> dict[int, float]:
     """The log-probabilities of the wanted tokens by number, in whatever order they are listed.
 
-    Raises MissingTokenError when one is not.
+    prompt: which of several in the request. Raises MissingTokenError when one is not listed.
     """
-    logprobs = _choice(document).get("logprobs")
+    logprobs = _choice(document, prompt).get("logprobs")
     tops = logprobs.get("top_logprobs") if isinstance(logprobs, dict) else None
     first = tops[0] if isinstance(tops, list) and tops and isinstance(tops[0], dict) else {}
     return _wanted({name: _logprob(value) for name, value in first.items()}, _NUMBERED, wanted)
@@ -276,8 +276,10 @@ def _count(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
-def _choice(document: Mapping[str, Any]) -> dict[str, Any]:
+def _choice(document: Mapping[str, Any], prompt: int | None = None) -> dict[str, Any]:
     choices = document.get("choices")
+    if prompt is not None and isinstance(choices, list):
+        choices = [one for one in choices if isinstance(one, dict) and one.get("index") == prompt]
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
         raise EngineError("the server's answer has no choices; check that the URL is that of a completions API")
     return choices[0]

@@ -4,8 +4,10 @@ The OpenAI protocol lists the most probable tokens only. Inference servers offer
 from some version on, so a server is tried on one sentence first: it must give all tokens that are asked for, with the
 log-probabilities that it lists itself. What it passes is used; a server that passes nothing is asked as before.
 
-Prompts are sent as tokens. The server's own tokenizer cuts the texts, and `workers.tokens` decides, as for a local
-model, which tokens stand for a label or an option.
+The server's own tokenizer cuts the texts, and `workers.tokens` decides, as for a local model, which tokens stand for a
+label or an option. Prompts are sent as tokens; or as texts, several in a request, to a server that takes them so. Which
+tokens the labels are then follows from a prompt's last line: it is looked up for the first prompt with that line, and
+compared for some later ones.
 """
 
 import math
@@ -33,6 +35,9 @@ from workers.tokens import Encode, ScoringPrompt, TokenisedContinuations, tokeni
 Ask = Callable[[str, Mapping[str, Any], Event], Mapping[str, Any]]
 """(URL, document to send, stop) → the server's answer. Raises EngineError where it refuses."""
 
+AfterTexts = Callable[[Sequence[str], Sequence[int], Event], tuple[list[dict[int, float]], Usage]]
+"""(texts, wanted tokens, stop) → log-probabilities of the tokens after each text; tokens used by all texts."""
+
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -45,6 +50,12 @@ BLOCK_TOKENS: Final = 16
 """Tokens of a block of vLLM's prefix cache, where the server does not tell."""
 REQUEST_TOKENS: Final = 8
 """What a request costs beside its tokens, in tokens."""
+TEXTS_AT_ONCE: Final = 8
+"""Prompts of a request: one costs this process 0.5 ms of CPU, however many prompts it has."""
+LINE_LENGTH: Final = 64
+"""Characters by which a tokenizer has fallen into step whatever stands before them."""
+CHECK_EVERY: Final = 64
+"""Of so many prompts one is cut into tokens with its labels, although its last line is known."""
 
 
 class Each(Protocol):
@@ -121,11 +132,14 @@ class Way(Protocol):
 
     name, whole_name: as the engine fingerprint has them. at_once: how many next tokens a request reads, with the prompt
     from the server's cache; 0: no way to read a continuation token by token is cheaper than to read it as a whole.
+    after_texts: log-probabilities of the wanted tokens after each of several texts, in one request, and tokens used by
+    all of them; None where there is no such request.
     """
 
     name: str
     whole_name: str
     at_once: int
+    after_texts: AfterTexts | None
 
     def next_tokens(self, context: Sequence[int], wanted: Sequence[int], stop: Event) -> Read:
         """Log-probabilities of the wanted tokens, each as the one that follows the context."""
@@ -142,6 +156,7 @@ class Echo:
     name = "echo"
     whole_name = "echo"
     at_once = 0
+    after_texts: AfterTexts | None = None
 
     def __init__(self, ask: Ask, model: str, url: str) -> None:
         self._send = ask
@@ -158,8 +173,8 @@ class Echo:
         document = self._complete([*context, *continuation], stop, max_tokens=0, logprobs=0, echo=True)
         return ReadWhole(echoed_ids(document, continuation), tokens_used(document))
 
-    def _complete(self, tokens: Sequence[int], stop: Event, **parameters: Any) -> Mapping[str, Any]:
-        document = {"model": self._model, "prompt": list(tokens), "temperature": 0, **parameters}
+    def _complete(self, prompt: Sequence[int] | Sequence[str], stop: Event, **parameters: Any) -> Mapping[str, Any]:
+        document = {"model": self._model, "prompt": list(prompt), "temperature": 0, **parameters}
         return self._send(self._url, document | {"return_tokens_as_token_ids": True}, stop)
 
 
@@ -179,6 +194,13 @@ class LogprobTokenIds(Echo):
             logprobs |= listed_ids(document, some)
             usages.append(tokens_used(document))
         return Read(logprobs, _sum(usages))
+
+    def after_texts(
+        self, texts: Sequence[str], wanted: Sequence[int], stop: Event
+    ) -> tuple[list[dict[int, float]], Usage]:
+        """One request."""
+        document = self._complete(texts, stop, max_tokens=1, logprobs=1, logprob_token_ids=list(wanted))
+        return [listed_ids(document, wanted, place) for place in range(len(texts))], tokens_used(document)
 
 
 class AllowedTokenIds(Echo):
@@ -207,6 +229,7 @@ class Generate:
     name = "token_ids_logprob"
     whole_name = "logprob_start_len"
     at_once = 0
+    after_texts: AfterTexts | None = None
 
     def __init__(self, ask: Ask, url: str) -> None:
         self._ask = ask
@@ -234,13 +257,15 @@ class Generate:
 class ExactTokens:
     """A server that passed: prompts in, log-probabilities of their labels or options out, none of them unknown.
 
-    block_tokens: of the server's prefix cache.
+    block_tokens: of the server's prefix cache. takes_texts: several in a request.
     """
 
-    def __init__(self, tokenizer: Tokenizer, way: Way, block_tokens: int | None) -> None:
+    def __init__(self, tokenizer: Tokenizer, way: Way, block_tokens: int | None, *, takes_texts: bool) -> None:
         self._tokenizer = tokenizer
         self._way = way
         self._block = block_tokens or BLOCK_TOKENS
+        self._after_texts = way.after_texts if takes_texts else None
+        self._labels: dict[tuple[str, tuple[str, ...]], list[int]] = {}
 
     def settings(self) -> dict[str, object]:
         """How the server is asked, for the engine fingerprint; block_tokens decides between two ways."""
@@ -255,6 +280,8 @@ class ExactTokens:
         Raises MissingTokenError when the server leaves out a token that it was asked for, and EngineError when two
         labels begin with the same token.
         """
+        if self._after_texts is not None and self._know_labels(prompts, each):
+            return self._score_texts(self._after_texts, prompts, each)
         encode = self._encode(prompts, each)
         tokenised = [tokenise(encode, _scoring(prompt)) for prompt in prompts]
         wanted: dict[tuple[int, ...], list[int]] = {}
@@ -264,6 +291,49 @@ class ExactTokens:
         reads = self._read_next(wanted, each)
         logprobs = [[reads[tuple(prompt.context)].logprobs[label] for label in prompt.labels] for prompt in tokenised]
         return Scored(logprobs, *_tokens(sum(map(len, wanted)), [read.usage for read in reads.values()]))
+
+    def _know_labels(self, prompts: Sequence[Scorable], each: Each) -> bool:
+        """Looks up which tokens stand for labels after each last line; whether that tells for all prompts."""
+        looked_at: list[Scorable] = []
+        seen = set(self._labels)
+        for place, prompt in enumerate(prompts):
+            if _ending(prompt) not in seen or place % CHECK_EVERY == CHECK_EVERY - 1:
+                looked_at.append(prompt)
+                seen.add(_ending(prompt))
+        encode = self._encode(looked_at, each)
+        for prompt in looked_at:
+            found = tokenise(encode, _scoring(prompt))
+            if (
+                found.context != encode(prompt.text)
+                or len(found.labels) > self._way.at_once
+                or self._labels.setdefault(_ending(prompt), found.labels) != found.labels
+            ):
+                self._after_texts = None  # it is asked with tokens from now on
+                return False
+        return True
+
+    def _score_texts(
+        self,
+        after_texts: AfterTexts,
+        prompts: Sequence[Scorable],
+        each: Each,
+    ) -> Scored:
+        """Several prompts with the same labels in a request, those that begin alike one after the other."""
+        asked = [(prompt.text, tuple(self._labels[_ending(prompt)])) for prompt in prompts]
+        requests: list[tuple[tuple[int, ...], list[str]]] = []
+        for text, labels in sorted(set(asked)):
+            if not requests or requests[-1][0] != labels or len(requests[-1][1]) == TEXTS_AT_ONCE:
+                requests.append((labels, []))
+            requests[-1][1].append(text)
+        answers = each(requests, lambda one, stop: after_texts(one[1], one[0], stop))
+        found = {
+            (text, labels): logprobs
+            for (labels, texts), (listed, _) in zip(requests, answers, strict=True)
+            for text, logprobs in zip(texts, listed, strict=True)
+        }
+        usages = [usage for _, usage in answers]
+        values = [[found[one][token] for token in one[1]] for one in asked]
+        return Scored(values, *_tokens(sum(usage.prompt or 0 for usage in usages), usages))
 
     def score_continuations(self, prompts: Sequence[Scorable], each: Each) -> Scored:
         """The log-probability of each whole continuation, summed over its tokens; raises as `score` does.
@@ -364,7 +434,8 @@ def find_exact(
             continue
         for way in ways:
             if expected and _passes(way, context, expected, stop):
-                return ExactTokens(tokenizer, way, block_tokens)
+                takes_texts = _takes_texts(way, sentence, context, expected, stop)
+                return ExactTokens(tokenizer, way, block_tokens, takes_texts=takes_texts)
     return None
 
 
@@ -397,6 +468,23 @@ def _passes(way: Way, context: Sequence[int], expected: Mapping[int, float], sto
     except (MissingTokenError, RefusedError):
         return False
     return all(abs(read[token] - value) <= TOLERANCE_NATS for token, value in expected.items())
+
+
+def _takes_texts(way: Way, sentence: str, context: Sequence[int], expected: Mapping[int, float], stop: Event) -> bool:
+    """Whether a server answers to two texts in one request as it does to the tokens of each."""
+    if way.after_texts is None:
+        return False
+    try:
+        found, usage = way.after_texts([sentence, sentence], list(expected), stop)
+    except (MissingTokenError, RefusedError):
+        return False
+    near = all(abs(one[token] - value) <= TOLERANCE_NATS for one in found for token, value in expected.items())
+    return near and usage.prompt == 2 * len(context)
+
+
+def _ending(prompt: Scorable) -> tuple[str, tuple[str, ...]]:
+    """The last line of a prompt, of a long one its end, and its labels."""
+    return prompt.text[-LINE_LENGTH:].rpartition("\n")[2], prompt.continuations
 
 
 def _scoring(prompt: Scorable) -> ScoringPrompt:
