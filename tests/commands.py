@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from tests.chaos.processes import Worker, fork_command, fork_worker
+from tests.chaos.processes import Worker, fork_celery, fork_command, fork_worker
 
 ROOT = Path(__file__).resolve().parent.parent
 TIMEOUT_S = 300.0
@@ -106,6 +106,11 @@ def fake_worker(*arguments: object, **settings: object) -> Iterator[Worker]:
 def command_process(*arguments: object, **settings: object) -> AbstractContextManager[Worker]:
     """`shuffleboard ARGUMENTS` as a process, just begun; killed at the end if it still runs."""
     return _process(fork_command, arguments, settings)
+
+
+def celery_process(*arguments: object, **settings: object) -> AbstractContextManager[Worker]:
+    """`celery -A workers.celery ARGUMENTS`, likewise."""
+    return _process(fork_celery, arguments, settings)
 
 
 @contextmanager

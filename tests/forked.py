@@ -8,7 +8,8 @@ from sqlalchemy.orm import configure_mappers
 for name in (
     "tests.worker_process",
     "shuffleboard.cli.database",
-    "workers.app",
+    "workers.tasks",
+    "celery.bin.celery",
     "registry.proof.seal",
     "redis",
     "tests.provider_worker",

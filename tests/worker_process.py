@@ -13,7 +13,8 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from shuffleboard.cli.common import engine_when_reachable, settings_of
+from registry.operations.opening import engine_when_reachable
+from shuffleboard.cli.common import settings_of
 from tests.chaos import trips
 from tests.fake_scorer import FakeScorer, fake_logprobs
 from workers.loop import WorkerLoop
@@ -60,11 +61,11 @@ def main(words: Sequence[str] | None = None) -> None:
     print(loop.id, flush=True)
     try:
         if settings.broker_url:
-            from workers.app import run_worker
+            from workers.celery import run_worker
 
             if arguments.celery_ends:
                 trips.end_celery()
-            run_worker(settings, loop)
+            run_worker(loop)
         else:
             loop.run(until_idle=arguments.until_idle)
     finally:
@@ -96,6 +97,20 @@ def run_command(
         trips.follow(history)
     sys.argv = ["shuffleboard", *words]
     command_line()
+
+
+def run_celery(words: Sequence[str], environment: Mapping[str, str], said: Path, log: Path) -> None:
+    """`celery -A workers.celery WORDS` in such a process, whose workers have the fake scorer."""
+    from celery.bin.celery import main as celery
+
+    from workers import starting
+
+    _take_over(environment, said, log)
+    scorer = FakeScorer()
+    scorer.before_prompt = lambda _: stand_before(Path(os.environ["GATE"]))
+    starting.TransformersScorer = lambda *_, **__: scorer
+    sys.argv = ["celery", "-A", "workers.celery", *words]
+    sys.exit(celery())
 
 
 def _take_over(environment: Mapping[str, str], said: Path, log: Path) -> None:

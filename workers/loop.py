@@ -46,6 +46,7 @@ Nothing of that is a shard's fault."""
 
 
 T = TypeVar("T")
+Show = Callable[[claims.Claim], None]
 
 
 class WorkerLoop:
@@ -139,7 +140,7 @@ class WorkerLoop:
             try:
                 target()
             except GenerationError as error:
-                self._leave(error)
+                self._give_up(error)
             except Exception as error:  # noqa: BLE001 - a worker without its heartbeat must not go on
                 self.broken = True
                 log.error("worker_broken", thread=name, exc_info=error)
@@ -149,12 +150,17 @@ class WorkerLoop:
         self._threads.append(thread)
         thread.start()
 
-    def _leave(self, error: GenerationError) -> None:
+    def _give_up(self, error: GenerationError) -> None:
         """Makes the worker stop, and fail, since its claims are of an earlier generation of the registry."""
         if not self.broken:
             log.error("registry_generation_changed", error=str(error))
         self.broken = True
         self.stopping.set()
+
+    def leave(self) -> None:
+        """Stops, and lets go of the model."""
+        self.stop()
+        self.scorer.unload()  # processes of vLLM would keep the GPU's memory
 
     def stop(self) -> None:
         """Waits for the threads, hands back what is still held and marks the worker stopped."""
@@ -177,7 +183,7 @@ class WorkerLoop:
         except DBAPIError as error:  # then its silence says so
             log_trouble(error)
         except GenerationError as error:  # it has neither a row nor a shard there
-            self._leave(error)
+            self._give_up(error)
 
     # Working
 
@@ -191,7 +197,7 @@ class WorkerLoop:
             try:
                 self._poll(until_idle=until_idle)
             except GenerationError as error:
-                self._leave(error)
+                self._give_up(error)
 
     def _poll(self, *, until_idle: bool) -> None:
         while not self.stopping.is_set():
@@ -207,20 +213,23 @@ class WorkerLoop:
                 log_trouble(error)
             self.stopping.wait(self.settings.poll_seconds)
 
-    def work_for_message(self) -> None:
-        """Scores the best queued shard, if there is one, because a message says that there is work."""
+    def work_for_message(self, show: Show = lambda _: None) -> None:
+        """Scores the best queued shard, if there is one, because a message says that there is work.
+
+        show: called with the claim before it is scored.
+        """
         self._messages += 1
         if self.stopping.is_set():
             return
         try:
-            self.work_once()
+            self.work_once(show)
         except TROUBLE as error:
             # The message is spent, and the reconciler sends another. Waiting keeps a database that is down from
             # emptying the broker.
             log_trouble(error)
             self.stopping.wait(self.settings.poll_seconds)
         except GenerationError as error:
-            self._leave(error)
+            self._give_up(error)
 
     def _poll_without_messages(self) -> None:
         """Works as `run` does after a whole period without a message, for as long as none comes."""
@@ -236,7 +245,7 @@ class WorkerLoop:
             except TROUBLE as error:
                 log_trouble(error)
 
-    def work_once(self, *, wait: bool = True) -> bool:
+    def work_once(self, show: Show = lambda _: None, *, wait: bool = True) -> bool:
         """Claims and scores one shard; False when there was none to claim or, without `wait`, one is in work."""
         if not self._turn.acquire(blocking=wait):
             return False
@@ -249,6 +258,7 @@ class WorkerLoop:
                 with self._speaking_of(
                     evaluation=shard_claim.evaluation_id, shard=shard_claim.shard_id, fence=shard_claim.fence
                 ):
+                    show(shard_claim)
                     self._score(shard_claim)
             finally:
                 self._claim = None

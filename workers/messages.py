@@ -7,6 +7,7 @@ dropped and logged, and the reconciler sends another.
 import base64
 import json
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from kombu.transport import TRANSPORT_ALIASES, redis
@@ -14,6 +15,11 @@ from kombu.transport import TRANSPORT_ALIASES, redis
 from registry.logs import log
 from registry.queue.hints import SCORE_TASK
 from registry.tables import QUEUES
+
+MAINTENANCE: Final = "maintenance"
+"""The queue of everything but scoring."""
+PREFIX: Final = "shuffleboard."
+"""How the names of our tasks begin."""
 
 SHOWN: Final = 100
 """Characters of an unreadable message that are logged."""
@@ -31,19 +37,19 @@ class Channel(redis.Channel):
 
 
 class Transport(redis.Transport):
-    """Hands messages to their consumers; one on a queue of shards that is not to score a shard is dropped."""
+    """Hands messages to their consumers; one on a queue of ours that is none of our tasks is dropped."""
 
     Channel = Channel
 
     def _deliver(self, message: Any, queue: str) -> None:
-        if queue in QUEUES and not _is_hint(message):
+        if (queue in QUEUES or queue == MAINTENANCE) and not _is_ours(message):
             _drop(repr(message))
         else:
             super()._deliver(message, queue)
 
 
-def _is_hint(message: Any) -> bool:
-    """Whether a message is one that `registry.queue.hints` sends: Celery takes for granted what is looked at here."""
+def _is_ours(message: Any) -> bool:
+    """Whether a message is one of our tasks: Celery takes for granted what is looked at here."""
     try:
         properties, headers = message["properties"], message["headers"]
         arguments, named, options = json.loads(base64.b64decode(message["body"], validate=True))  # noqa: TID251 - caught below
@@ -53,15 +59,20 @@ def _is_hint(message: Any) -> bool:
             and isinstance(properties["delivery_tag"], str)
             and isinstance(properties["delivery_info"], Mapping)
             and isinstance(headers["id"], str)
-            and headers["task"] == SCORE_TASK
-            and all(headers.get(name) is None for name in ("eta", "expires", "group", "shadow"))
+            and headers["task"].startswith(PREFIX)
+            and all(headers.get(name) is None or _is_time(headers[name]) for name in ("eta", "expires"))
+            and all(headers.get(name) is None for name in ("group", "shadow"))
             and headers.get("timelimit") in (None, [None, None])
-            and [type(argument) for argument in arguments] == [int]
+            and [type(argument) for argument in arguments] == [int] * (headers["task"] == SCORE_TASK)
             and named == {}
             and all(value is None for value in options.values())
         )
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
         return False
+
+
+def _is_time(text: str) -> bool:
+    return datetime.fromisoformat(text).astimezone(UTC).year > 1
 
 
 def _drop(what: str) -> None:

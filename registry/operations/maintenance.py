@@ -41,18 +41,30 @@ class Maintenance:
         self._telling = threading.Lock()
 
     def maintain(self) -> None:
-        """All of it once. Raises DBAPIError while the database is in trouble; what was done until then stays.
+        """Keeps the queue, the seals, the boards and the submissions, once.
 
-        Also GenerationError, when the database was restored, moved or promoted within the round: the next one is for
-        the new generation.
+        Raises DBAPIError while the database is in trouble; what was done until then stays. Also GenerationError, when
+        the database was restored, moved or promoted meanwhile: the next round is for the new generation.
         """
+        self._begin()
+        self.reconcile()
+        self.seal_complete()
+        advance(self.engine)
+
+    def run_schedules(self) -> None:
+        """Queues the scheduled runs that are due. Raises as `maintain`."""
+        self._begin()
+        run_schedules(self.engine)
+
+    def deliver(self) -> None:
+        """Sends webhooks their pending deliveries. Raises as `maintain`."""
+        self._begin()
+        self._deliver()
+
+    def _begin(self) -> None:
         with write_session(self._any) as session:
             now = generation.current(session)
         self.engine = generation.of_generation(self._any, now)
-        self.reconcile()
-        self.seal_complete()
-        run_schedules(self.engine)
-        self.tell()
 
     def reconcile(self, first: Callable[[Session], None] | None = None) -> None:
         """Queues shards whose lease ran out and sends missing hints. `first` runs before, in the same transaction."""
@@ -102,6 +114,9 @@ class Maintenance:
     def tell(self) -> None:
         """Advances submissions, and sends webhooks their pending deliveries."""
         advance(self.engine)
+        self._deliver()
+
+    def _deliver(self) -> None:
         if self._telling.acquire(blocking=False):  # else another thread of this process is at it
             try:
                 deliver(self.engine, self.settings)

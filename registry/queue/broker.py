@@ -13,7 +13,6 @@ from registry.errors import UsageError
 from registry.settings import Settings
 
 if TYPE_CHECKING:  # what needs no broker does without it
-    from celery import Celery
     from redis import Redis
 
 SOCKET_SECONDS: Final = 2.0
@@ -40,19 +39,19 @@ def broker_address(settings: Settings) -> str:
     return f"{url}{'&' if parts.query else '?'}ssl_cert_reqs=required"
 
 
-def celery_app(settings: Settings, patience: Mapping[str, Any], **configuration: Any) -> "Celery":
-    """A Celery application on the broker: JSON alone, no results. patience: how long the transport tries what fails."""
-    from celery import Celery
+def configuration(settings: Settings, patience: Mapping[str, Any], **own: Any) -> dict[str, Any]:
+    """What a Celery application on the broker is told, besides its own: JSON alone, no results.
 
-    app = Celery("shuffleboard", broker=broker_address(settings))
-    app.conf.update(
-        task_serializer="json",
-        accept_content=["json"],
-        task_ignore_result=True,
-        broker_transport_options={**BROKER_OPTIONS, **patience},
-        **configuration,
-    )
-    return app
+    patience: how long the transport tries what fails.
+    """
+    return {
+        "broker_url": broker_address(settings) or None,
+        "task_serializer": "json",
+        "accept_content": ["json"],
+        "task_ignore_result": True,
+        "broker_transport_options": {**BROKER_OPTIONS, **patience},
+        **own,
+    }
 
 
 def open_broker(settings: Settings) -> "Redis":

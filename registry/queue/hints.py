@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 
 from registry.errors import UsageError
 from registry.logs import log
-from registry.queue.broker import celery_app, open_broker
+from registry.queue.broker import configuration, open_broker
 from registry.settings import Settings, get_settings
 from registry.tables import Evaluation, Shard
 
@@ -24,9 +24,13 @@ _HINTS: Final = "hints to send"
 
 @lru_cache(maxsize=4)
 def _sender(settings: Settings) -> Any:
+    from celery import Celery
+
     # kombu's own patience: one more try, at once. Its default waits for seven seconds.
     patience = {"max_retries": 1, "interval_start": 0, "interval_step": 0}
-    return celery_app(settings, patience, broker_connection_retry=False)
+    app = Celery("shuffleboard", set_as_current=False)
+    app.conf.update(configuration(settings, patience, broker_connection_retry=False))
+    return app
 
 
 def send_hints(settings: Settings, shards: Iterable[tuple[int, str]]) -> int:

@@ -10,11 +10,12 @@ from sqlalchemy import select
 
 from registry.db import MAX_ROW_ID, read_session, write_session
 from registry.errors import NotFoundError, UsageError
+from registry.operations.opening import engine_of
 from registry.people import accounts as people
 from registry.people import identities
 from registry.people.accounts import OPERATOR, ROLES, SCOPES
 from registry.tables.accounts import Account, ApiToken, AuditEvent
-from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
+from shuffleboard.cli.common import json_option, note, print_json, settings_of
 from shuffleboard.cli.groups import Group
 from shuffleboard.cli.tables import print_table, table_options
 

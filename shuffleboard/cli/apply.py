@@ -16,9 +16,10 @@ from registry.db import read_session, write_session
 from registry.errors import IngestError, NotFoundError
 from registry.files.toml import read_toml
 from registry.names import plural
+from registry.operations.opening import engine_of
 from registry.settings import Settings
 from registry.tables import Benchmark, BenchmarkVersion, Model
-from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
+from shuffleboard.cli.common import json_option, note, print_json, settings_of
 from shuffleboard.cli.files import require_kind
 from shuffleboard.cli.tables import print_table, table_options
 

@@ -6,8 +6,9 @@ import click
 
 from registry.db import read_session
 from registry.metrics import METRICS
+from registry.operations.opening import engine_of
 from registry.studies import assessment
-from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
+from shuffleboard.cli.common import json_option, note, print_json, settings_of
 from shuffleboard.cli.selecting import require_known
 from shuffleboard.cli.tables import print_table, show, wide_option
 

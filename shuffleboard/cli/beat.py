@@ -16,12 +16,14 @@ from sqlalchemy.exc import DBAPIError
 from registry.db import database_now, read_session
 from registry.errors import DatabaseError, GenerationError, UsageError
 from registry.logs import log
-from registry.operations.maintenance import Maintenance, log_trouble
+from registry.operations.maintenance import log_trouble
+from registry.operations.opening import engine_of, engine_when_reachable
 from registry.queue import claims
 from registry.queue.broker import require_admission
 from registry.settings import Settings
 from registry.tables import Worker
-from shuffleboard.cli.common import engine_of, engine_when_reachable, settings_of
+from shuffleboard.cli.common import settings_of
+from workers.celery import app, schedule
 
 GRACE_SECONDS: Final = 7.0
 """How long a round may continue after it was told to stop; the next round, on any host, does the rest."""
@@ -41,13 +43,12 @@ def beat(once: bool) -> None:
     SIGTERM and Ctrl-C stop it with status 0.
     """
     settings = settings_of()
-    engine = engine_of(settings) if once else engine_when_reachable(settings)
+    engine_of(settings) if once else engine_when_reachable(settings)
     if settings.broker_url:
         require_admission(settings)
-    maintenance = Maintenance(engine, settings)
     if once:
         try:
-            maintenance.maintain()
+            _round(settings)
         except DBAPIError as error:
             reason = str(error.orig).splitlines()[0]
             raise DatabaseError(f"the database cannot be used: {reason}; fix that and run this again") from error
@@ -61,7 +62,7 @@ def beat(once: bool) -> None:
     log.info("beat_started", seconds=settings.reconcile_seconds)
     while not stopping.is_set():
         try:
-            maintenance.maintain()
+            _round(settings)
             _write(sign)
         except DBAPIError as error:
             log_trouble(error)
@@ -69,6 +70,13 @@ def beat(once: bool) -> None:
             log.warning("registry_generation_changed", error=str(error))
         stopping.wait(settings.reconcile_seconds)
     log.info("beat_stopped")
+
+
+def _round(settings: Settings) -> None:
+    """What Celery's beat would have a worker do, in this process."""
+    app.loader.import_default_modules()
+    for entry in schedule(settings).values():
+        app.tasks[entry["task"]]()
 
 
 def _leave_in_time(stopping: threading.Event) -> None:

@@ -11,8 +11,9 @@ from registry.db import MAX_INTEGER, read_session, write_session
 from registry.errors import UsageError
 from registry.lookups import find_version
 from registry.names import plural
+from registry.operations.opening import engine_of
 from registry.tables import VISIBILITIES, Benchmark, BenchmarkVersion, Question
-from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
+from shuffleboard.cli.common import json_option, note, print_json, settings_of
 from shuffleboard.cli.errata import errata
 from shuffleboard.cli.fetch import fetch_command, list_available
 from shuffleboard.cli.files import require_kind

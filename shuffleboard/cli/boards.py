@@ -20,12 +20,13 @@ from registry.errors import UsageError
 from registry.exchange.citations import publisher_of, snapshot_entry
 from registry.lookups import find_board, find_suite
 from registry.names import plural
+from registry.operations.opening import engine_of
 from registry.people.accounts import OPERATOR
 from registry.tables import Suite
 from registry.verdicts.boards import top_of
 from registry.verdicts.comparisons import of_neighbours
 from registry.verdicts.spans import HEADING, LEGEND, line
-from shuffleboard.cli.common import engine_of, json_option, note, note_not_ranked, print_json, settings_of
+from shuffleboard.cli.common import json_option, note, note_not_ranked, print_json, settings_of
 from shuffleboard.cli.fetch import fetch_suite_command
 from shuffleboard.cli.files import require_kind
 from shuffleboard.cli.groups import Group

@@ -5,10 +5,11 @@ from sqlalchemy import select
 
 from registry.db import read_session, write_session
 from registry.errors import NotFoundError
+from registry.operations.opening import engine_of
 from registry.providers.budgets import budget_document, set_budget
 from registry.providers.prices import load_prices
 from registry.tables.providers import BUDGET_KINDS, Budget
-from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
+from shuffleboard.cli.common import json_option, note, print_json, settings_of
 from shuffleboard.cli.groups import Group
 from shuffleboard.cli.tables import print_table, table_options
 

@@ -3,24 +3,18 @@
 import json
 import logging
 import sys
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import click
-from sqlalchemy import Engine, make_url
 
-from registry.db import get_engine, utc_text
-from registry.errors import UnreachableError, UsageError
+from registry.db import utc_text
+from registry.errors import UsageError
 from registry.exchange.tabular import csv_text
 from registry.files.attended import tell_to
-from registry.logs import log, log_to_stderr
-from registry.schema.history import current, require_current
+from registry.logs import log_to_stderr
 from registry.settings import Settings, get_settings
-
-FIRST_PAUSE_SECONDS: Final = 0.5
-LAST_PAUSE_SECONDS: Final = 8.0
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -41,39 +35,6 @@ def settings_of() -> Settings:
     logging_to_stderr(settings)
     tell_to(note)
     return settings
-
-
-def engine_of(settings: Settings, *, create: bool = True) -> Engine:
-    """The engine on a database of this code's revision. create: set up an empty SQLite file first."""
-    url = settings.resolved_database_url()
-    engine = get_engine(url)
-    if create and engine.dialect.name == "sqlite" and current(engine) is None:
-        from registry.operations.migrate import upgrade
-
-        upgrade(url)
-    require_current(engine)
-    return engine
-
-
-def engine_when_reachable(settings: Settings) -> Engine:
-    """The same for a service, which may be started while PostgreSQL still starts: waits for it, with growing pauses.
-
-    Raises UnreachableError when it does not answer within SHUFFLEBOARD_DATABASE_WAIT_SECONDS. SQLite is not waited for:
-    a file that cannot be opened stays so.
-    """
-    until = None
-    pause = FIRST_PAUSE_SECONDS
-    while True:
-        try:
-            return engine_of(settings)
-        except UnreachableError as error:
-            now = time.monotonic()
-            until = until or now + settings.database_wait_seconds
-            if now >= until or make_url(settings.resolved_database_url()).get_backend_name() == "sqlite":
-                raise
-            log.warning("database_awaited", error=str(error), seconds_left=round(until - now))
-        time.sleep(min(pause, until - now))
-        pause = min(2 * pause, LAST_PAUSE_SECONDS)
 
 
 def logging_to_stderr(settings: Settings) -> None:

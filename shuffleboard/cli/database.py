@@ -9,9 +9,10 @@ from sqlalchemy import Engine, make_url
 from registry.db import get_engine, utc_text, write_session
 from registry.errors import UsageError
 from registry.names import plural
+from registry.operations.opening import engine_of
 from registry.schema.history import current, head, not_todays, require_current
 from shuffleboard.cli.backups import backup_command, move_command, restore_command
-from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
+from shuffleboard.cli.common import json_option, note, print_json, settings_of
 from shuffleboard.cli.groups import Group
 
 

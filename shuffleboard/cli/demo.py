@@ -23,10 +23,11 @@ from registry.boards.snapshots import refresh_boards
 from registry.db import read_session, write_session
 from registry.errors import ShuffleboardError, UsageError
 from registry.metrics import METRICS
+from registry.operations.opening import engine_of
 from registry.queue.evaluations import EvaluationRequest, submit
 from registry.revisions.store import RevisionRequest, add_revision
 from registry.settings import Settings
-from shuffleboard.cli.common import engine_of, note, settings_of
+from shuffleboard.cli.common import note, settings_of
 from shuffleboard.cli.evaluations import wait_until_complete
 from shuffleboard.cli.models import inspect_here
 from shuffleboard.cli.tables import print_table

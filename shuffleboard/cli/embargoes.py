@@ -7,9 +7,10 @@ from registry.boards.embargoes import lift_embargo, set_embargo, subject
 from registry.db import read_session, write_session
 from registry.errors import UsageError
 from registry.lookups import find_evaluation, find_revision
+from registry.operations.opening import engine_of
 from registry.people.accounts import OPERATOR
 from shuffleboard.cli.boards import parse_time
-from shuffleboard.cli.common import engine_of, json_option, print_json, settings_of
+from shuffleboard.cli.common import json_option, print_json, settings_of
 from shuffleboard.cli.groups import Group
 from shuffleboard.cli.tables import print_table, table_options
 

@@ -11,9 +11,10 @@ from sqlalchemy.orm import Session
 from registry.db import read_session, write_session
 from registry.errors import IngestError, NotFoundError, UsageError
 from registry.lookups import find_version
+from registry.operations.opening import engine_of
 from registry.results.errata import TREATMENTS, errata_document, newest_errata, versions_of_errata
 from registry.tables import ERRATUM_STATUSES, ErrataVersion
-from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
+from shuffleboard.cli.common import json_option, note, print_json, settings_of
 from shuffleboard.cli.groups import Group, Where
 from shuffleboard.cli.tables import print_table, table_options
 

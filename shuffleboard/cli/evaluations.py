@@ -22,6 +22,7 @@ from registry.errors import IngestError, QueueError, UsageError
 from registry.fields import OneOf
 from registry.lookups import find_evaluation
 from registry.names import plural
+from registry.operations.opening import engine_of
 from registry.prompting.variants import VARIANT_KINDS, parse_variants
 from registry.queue.claims import live_workers
 from registry.queue.estimate import Tokenise, estimates, ways
@@ -33,7 +34,7 @@ from registry.results.selection import evaluation_conditions
 from registry.schema.audiences import AUDIENCES, Audience
 from registry.settings import Settings
 from registry.tables import EVALUATION_STATES, QUEUES, Evaluation, ModelRevision
-from shuffleboard.cli.common import budget_option, engine_of, json_option, note, print_json, settings_of
+from shuffleboard.cli.common import budget_option, json_option, note, print_json, settings_of
 from shuffleboard.cli.estimates import print_estimate
 from shuffleboard.cli.files import require_kind
 from shuffleboard.cli.groups import Group, Where

@@ -7,9 +7,10 @@ import click
 
 from registry.exchange.exports import FORMATS, ExportRequest, export
 from registry.names import plural
+from registry.operations.opening import engine_of
 from registry.queue.progress import import_progress
 from registry.schema.audiences import AUDIENCES, Audience
-from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
+from shuffleboard.cli.common import json_option, note, print_json, settings_of
 from shuffleboard.cli.groups import Where
 
 

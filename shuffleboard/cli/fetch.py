@@ -13,8 +13,9 @@ from sqlalchemy.orm import Session
 from registry.benchmarks.recipes import Recipe
 from registry.db import MAX_INTEGER, read_session, write_session
 from registry.errors import IngestError, NotFoundError, ShuffleboardError, UsageError
+from registry.operations.opening import engine_of
 from registry.tables import Benchmark, BenchmarkVersion
-from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
+from shuffleboard.cli.common import json_option, note, print_json, settings_of
 from shuffleboard.cli.groups import Where
 from shuffleboard.cli.tables import asked_layout, common_beginning, print_table, wide_option
 

@@ -10,6 +10,7 @@ from registry.db import MAX_ROW_ID, read_session, write_session
 from registry.errors import ModelError, NotFoundError, UsageError
 from registry.lookups import find_of_hub, find_revision, is_hub_name
 from registry.names import split_reference
+from registry.operations.opening import engine_of
 from registry.revisions.endpoints import provider_of
 from registry.revisions.store import (
     DTYPES,
@@ -22,7 +23,7 @@ from registry.revisions.store import (
 )
 from registry.settings import Settings
 from registry.tables import MODEL_KINDS, Model, ModelRevision
-from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
+from shuffleboard.cli.common import json_option, note, print_json, settings_of
 from shuffleboard.cli.groups import Group
 from shuffleboard.cli.tables import print_table, show, table_options
 

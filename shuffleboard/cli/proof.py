@@ -12,12 +12,13 @@ from registry.db import read_session, utc_text, write_session
 from registry.digests import DIGEST_LENGTH
 from registry.errors import UsageError
 from registry.metrics import METRICS
+from registry.operations.opening import engine_of
 from registry.proof import chain as chains
 from registry.proof import statements
 from registry.proof.provenance import GROUPS, compare_provenance, provenance_document
 from registry.proof.signing import key_path, new_key, read_key, sign_head, signature_problems
 from registry.tables import ChainLink
-from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
+from shuffleboard.cli.common import json_option, note, print_json, settings_of
 from shuffleboard.cli.groups import Group
 from shuffleboard.cli.tables import print_table, show, table_options
 

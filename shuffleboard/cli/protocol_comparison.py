@@ -5,8 +5,9 @@ from typing import Any
 import click
 
 from registry.db import read_session
+from registry.operations.opening import engine_of
 from registry.studies.protocol_comparison import compare_protocols as compare
-from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
+from shuffleboard.cli.common import json_option, note, print_json, settings_of
 from shuffleboard.cli.selecting import require_known
 from shuffleboard.cli.tables import print_table, show, wide_option
 

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import click
 
+from registry.operations.opening import engine_of
 from registry.queue.display import progress_display
-from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
+from shuffleboard.cli.common import json_option, note, print_json, settings_of
 from shuffleboard.cli.groups import Where
 
 

@@ -3,8 +3,9 @@
 import click
 
 from registry.db import read_session
+from registry.operations.opening import engine_of
 from registry.studies.published import published_rows
-from shuffleboard.cli.common import engine_of, json_option, print_json, settings_of
+from shuffleboard.cli.common import json_option, print_json, settings_of
 from shuffleboard.cli.groups import Group
 from shuffleboard.cli.tables import print_table, table_options
 

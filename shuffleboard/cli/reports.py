@@ -9,6 +9,7 @@ from registry.db import read_session
 from registry.errors import UsageError
 from registry.metrics import METRICS
 from registry.names import plural
+from registry.operations.opening import engine_of
 from registry.results.asked import asked_how
 from registry.results.chance import CORRECTED
 from registry.results.errata import TREATMENTS
@@ -20,7 +21,7 @@ from registry.verdicts.cases import verdict
 from registry.verdicts.facts import SAID_FIRST, Facts
 from registry.verdicts.spans import HEADING, LEGEND, line, span_of
 from registry.verdicts.wording import share
-from shuffleboard.cli.common import engine_of, json_option, note, note_not_ranked, print_csv, print_json, settings_of
+from shuffleboard.cli.common import json_option, note, note_not_ranked, print_csv, print_json, settings_of
 from shuffleboard.cli.errata import errata_option
 from shuffleboard.cli.noise import noise_from_option, print_noise
 from shuffleboard.cli.selecting import filter_options, nothing_matches, selection_of

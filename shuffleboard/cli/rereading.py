@@ -8,10 +8,11 @@ from registry.db import read_session, write_session
 from registry.lookups import find_sealed
 from registry.metrics import METRICS
 from registry.names import plural
+from registry.operations.opening import engine_of
 from registry.prompting.protocols import find_definition
 from registry.prompting.reading import STATES
 from registry.prompting.thoughts import READINGS
-from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
+from shuffleboard.cli.common import json_option, note, print_json, settings_of
 from shuffleboard.cli.protocols import Matcher
 from shuffleboard.cli.tables import print_table, table_options
 

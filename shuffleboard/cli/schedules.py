@@ -6,9 +6,10 @@ from registry.db import read_session, write_session
 from registry.errors import UsageError
 from registry.lookups import find_board, find_revision
 from registry.names import plural
+from registry.operations.opening import engine_of
 from registry.people.accounts import OPERATOR
 from registry.studies.schedules import add_schedule, end_schedule, schedule_documents
-from shuffleboard.cli.common import budget_option, engine_of, json_option, note, print_json, settings_of
+from shuffleboard.cli.common import budget_option, json_option, note, print_json, settings_of
 from shuffleboard.cli.groups import Group
 from shuffleboard.cli.tables import print_table, table_options
 

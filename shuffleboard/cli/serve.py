@@ -7,8 +7,9 @@ import click
 from gunicorn.app.base import BaseApplication  # type: ignore[import-untyped]
 
 from registry.errors import UsageError
+from registry.operations.opening import engine_when_reachable
 from registry.settings import Settings
-from shuffleboard.cli.common import engine_when_reachable, note, settings_of
+from shuffleboard.cli.common import note, settings_of
 from web import create_app, openid
 from web.slow_clients import Worker
 

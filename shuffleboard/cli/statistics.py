@@ -10,8 +10,9 @@ from registry.errors import UsageError
 from registry.lookups import find_sealed
 from registry.metrics import METRICS
 from registry.names import plural
+from registry.operations.opening import engine_of
 from registry.results.reports import evaluation_metrics
-from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
+from shuffleboard.cli.common import json_option, note, print_json, settings_of
 from shuffleboard.cli.groups import Group
 from shuffleboard.cli.noise import noise_from_option, print_noise
 from shuffleboard.cli.planning import differing_option, power_option, print_smallest

@@ -15,10 +15,11 @@ from registry.boards.submissions import (
     submission_estimate,
 )
 from registry.db import MAX_INTEGER, read_session, write_session
+from registry.operations.opening import engine_of
 from registry.people.accounts import OPERATOR
 from registry.tables import QUEUES
 from registry.tables.accounts import SUBMISSION_STATES
-from shuffleboard.cli.common import budget_option, engine_of, json_option, note, print_json, settings_of
+from shuffleboard.cli.common import budget_option, json_option, note, print_json, settings_of
 from shuffleboard.cli.estimates import print_estimate
 from shuffleboard.cli.groups import Group
 from shuffleboard.cli.models import inspect_here

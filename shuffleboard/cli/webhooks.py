@@ -13,8 +13,9 @@ from registry.notices.webhooks import (
     try_webhook,
     webhook_document,
 )
+from registry.operations.opening import engine_of
 from registry.people.accounts import OPERATOR, find_account
-from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
+from shuffleboard.cli.common import json_option, note, print_json, settings_of
 from shuffleboard.cli.groups import Group
 from shuffleboard.cli.tables import print_table, wide_option
 

@@ -6,19 +6,18 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import click
 
 from registry.files.attended import tell_to
 from registry.logs import log
+from registry.operations.opening import engine_when_reachable
 from registry.queue.broker import require_admission
 from registry.tables import QUEUES
-from shuffleboard.cli.common import engine_when_reachable, settings_of
+from shuffleboard.cli.common import settings_of
 from shuffleboard.cli.groups import Group
-from workers.loop import UNLOAD_SECONDS, WorkerLoop
-from workers.quiet import quiet_libraries
-from workers.scorer import ENGINES, TransformersScorer
+from workers.starting import OPTIONS, scoring_loop
 from workers.stopping import leave_in_time, stop_on_signals
 
 FIRST_PAUSE_SECONDS: Final = 1.0
@@ -42,46 +41,14 @@ USAGE_STATUS: Final = click.UsageError.exit_code
     multiple=True,
     help="Device to score on, such as cpu or cuda:1. Repeated: a process for each. Default: the first GPU, or cpu.",
 )
-@click.option("--threads", type=click.IntRange(min=1), default=None, help="CPU threads. Default: all cores.")
-@click.option(
-    "--engine",
-    "engine_name",
-    type=click.Choice(ENGINES),
-    default=ENGINES[0],
-    show_default=True,
-    help="How prompts are scored. auto: on a GPU by vLLM if it is installed and knows the model, else in batches by "
-    "transformers. On a CPU by the token trie. trie: shared tokens once; batched: prompts in batches; reference: one "
-    "by one.",
-)
-@click.option("--tensor-parallel", type=click.IntRange(min=1), default=1, help="GPUs over which vLLM splits layers.")
-@click.option(
-    "--pipeline-parallel", type=click.IntRange(min=1), default=1, help="Groups of GPUs, each with a part of the layers."
-)
-@click.option(
-    "--memory",
-    type=click.IntRange(min=1),
-    default=None,
-    help="MiB that scoring may use besides the model. Default: 2048; on a GPU, three quarters of the free memory.",
-)
-@click.option(
-    "--unload-after",
-    type=click.FloatRange(min=0),
-    default=UNLOAD_SECONDS,
-    show_default=True,
-    help="Seconds without work after which the model is unloaded.",
-)
 @click.pass_context
 def worker(
     context: click.Context,
+    /,
     until_idle: bool,
     queues: str | None,
     devices: tuple[str, ...],
-    threads: int | None,
-    engine_name: str,
-    tensor_parallel: int,
-    pipeline_parallel: int,
-    memory: int | None,
-    unload_after: float,
+    **options: Any,
 ) -> None:
     """Score queued evaluations until stopped.
 
@@ -96,68 +63,32 @@ def worker(
         if name not in QUEUES:
             raise click.UsageError(f"queue {name!r}: use {', '.join(QUEUES)}")
     if len(devices) > 1:
-        options = ["--unload-after", str(unload_after), "--engine", engine_name]
-        options += ["--tensor-parallel", str(tensor_parallel), "--pipeline-parallel", str(pipeline_parallel)]
-        options += ["--memory", str(memory)] if memory else []
-        options += ["--until-idle"] if until_idle else []
-        options += ["--queues", queues] if queues else []
-        options += ["--threads", str(threads)] if threads else []
-        sys.exit(_one_process_each(devices, options))
+        flags = {"--queues": queues} | {option.opts[0]: options[option.name or ""] for option in OPTIONS}
+        words = [word for flag, value in flags.items() if value is not None for word in (flag, str(value))]
+        sys.exit(_one_process_each(devices, [*words, "--until-idle"] if until_idle else words))
     settings = settings_of()
     tell_to(None)
     engine = engine_when_reachable(settings)
     if settings.broker_url:
         require_admission(settings)
-    quiet_libraries()
-    if threads is not None:
-        import torch
-
-        torch.set_num_threads(threads)
-    scorer = TransformersScorer(
-        settings.home.expanduser(),
-        devices[0] if devices else None,
-        engine=engine_name,
-        memory_mb=memory,
-        gpus=(tensor_parallel, pipeline_parallel),
-    )
-    try:
-        scorer.device()
-    except (AssertionError, RuntimeError) as error:  # torch's, for a name it does not know or a GPU that is not there
-        if not devices:
-            raise
-        reason = str(error).splitlines()[0]
-        raise click.UsageError(f"--device {devices[0]}: {reason}; see what there is: shuffleboard doctor") from None
-    _require_gpus(tensor_parallel, pipeline_parallel)
-    if served is None:
-        served = ["cpu"] if scorer.device() == "cpu" else ["gpu", "cpu"]
-    loop = WorkerLoop(engine, settings, scorer, served, unload_seconds=unload_after)
+    loop = scoring_loop(engine, settings, served, devices[0] if devices else None, **options)
     stop_on_signals(loop)
     leave_in_time(loop)
     loop.start()
     try:
         if settings.broker_url and not until_idle and not loop.stopping.is_set():
-            from workers.app import run_worker
+            from workers.celery import run_worker
 
-            run_worker(settings, loop)
+            run_worker(loop)
         else:
             loop.run(until_idle=until_idle)
     finally:
-        loop.stop()
-        scorer.unload()  # processes of vLLM would keep the GPU's memory
+        loop.leave()
     if loop.broken:
         sys.exit(1)
 
 
-def _require_gpus(tensor_parallel: int, pipeline_parallel: int) -> None:
-    """Raises UsageError unless the host has the GPUs over which vLLM is asked to spread a model."""
-    if tensor_parallel * pipeline_parallel == 1:
-        return
-    import torch
-
-    wanted, there = tensor_parallel * pipeline_parallel, torch.cuda.device_count()
-    if there < wanted:
-        option = f"--tensor-parallel {tensor_parallel} --pipeline-parallel {pipeline_parallel}"
-        raise click.UsageError(f"{option} needs {wanted} GPUs, and torch sees {there}; see: shuffleboard doctor")
+worker.params += OPTIONS
 
 
 def _one_process_each(devices: Sequence[str], options: Sequence[str]) -> int:

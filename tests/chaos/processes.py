@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.forks import FORKS
-from tests.worker_process import run_command, run_worker
+from tests.worker_process import run_celery, run_command, run_worker
 
 
 @dataclass
@@ -76,6 +76,13 @@ def fork_command(
 ) -> "multiprocessing.context.ForkServerProcess":
     """`shuffleboard WORDS` as a process. history: a folder of migrations to take for the code's own."""
     return _fork(run_command, words, environment, said, log, history)
+
+
+def fork_celery(
+    words: Sequence[str], environment: Mapping[str, str], said: Path, log: Path
+) -> "multiprocessing.context.ForkServerProcess":
+    """`celery -A workers.celery WORDS` as a process; its workers have the fake scorer and stand before the file GATE."""
+    return _fork(run_celery, words, environment, said, log)
 
 
 def _fork(target: Callable[..., None], *arguments: object) -> "multiprocessing.context.ForkServerProcess":

@@ -10,6 +10,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from redis import Redis
 from sqlalchemy import Engine, select
@@ -23,7 +24,7 @@ from registry.queue.hints import SCORE_TASK, hints_of, missing_hints, send_hints
 from registry.settings import Settings
 from registry.tables import Shard, Worker
 from registry.verification import verify_evaluation
-from tests.commands import eventually, fake_worker, shuffleboard_json, terminate
+from tests.commands import celery_process, eventually, fake_worker, shuffleboard_json, terminate
 from tests.population import predictions, queue_evaluation
 from tests.services import RedisServer, free_port
 
@@ -163,6 +164,82 @@ def test_workers_live_through_a_restart_of_redis(
         eventually(lambda: complete(engine, evaluation_id), "the evaluation is sealed")
         assert terminate(worker) == 0
     assert_whole(engine, evaluation_id)
+
+
+# Celery's own commands
+
+
+def test_celery_runs_a_worker_and_shows_what_it_scores(
+    engine: Engine, tmp_path: Path, settings: dict[str, Any], broker: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate, port = tmp_path / "gate", free_port()
+    monkeypatch.setenv("GATE", str(gate))
+    monkeypatch.setenv("FLOWER_UNAUTHENTICATED_API", "true")
+    flower = f"http://127.0.0.1:{port}"
+    settings["reconcile_seconds"] = 3600  # so that each shard is scored for a message
+    with (
+        celery_process("flower", f"--port={port}", **settings),
+        celery_process("events", "--dump", **settings) as events,
+        celery_process("worker", "-Q", "cpu", "-n", "scorer@here", **settings) as worker,
+    ):
+        eventually(lambda: listens(port), "flower answers")
+        eventually(lambda: "scorer@here" in events.said.read_text(), "the worker is there")
+        evaluation_id = submit_by_command(engine, tmp_path, settings)
+        eventually(lambda: claimed(engine), "it begins")
+        ((shard_id, worker_id),) = shard_rows(engine, "id", "worker_id")[:1]
+        of = {"evaluation": evaluation_id, "model": "fake", "worker": worker_id}
+
+        def shown(state: str) -> list[tuple[str, str, str]]:
+            tasks = httpx2.get(f"{flower}/api/tasks", params={"state": state}).json().values()
+            return sorted((task["args"], task["kwargs"], task["worker"]) for task in tasks)
+
+        eventually(lambda: shown("STARTED") == [(f"({shard_id},)", repr(of), "scorer@here")], "flower shows the shard")
+        with celery_process("inspect", "active", "--json", **settings) as inspect:
+            assert inspect.wait(60) == 0
+            (active,) = json.loads(inspect.said.read_text())["scorer@here"]
+        assert (active["name"], active["args"], active["kwargs"]) == (SCORE_TASK, [shard_id], of)
+        gate.touch()
+        eventually(lambda: complete(engine, evaluation_id), "the evaluation is sealed")
+        eventually(lambda: len(shown("SUCCESS")) >= SHARDS, "flower has seen the end")
+        told = [(f"({shard},)", repr(of), "scorer@here") for (shard,) in shard_rows(engine, "id")]
+        assert [task for task in shown("SUCCESS") if task[1] != "{}"] == told
+        assert f"kwargs={of}" in events.said.read_text()
+        assert terminate(worker) == 0
+    assert_whole(engine, evaluation_id)
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0
+
+
+def test_a_task_that_is_called_by_hand_goes_to_the_queue_that_it_belongs_to(
+    engine: Engine, tmp_path: Path, settings: dict[str, Any], broker: Redis
+) -> None:
+    queue_evaluation(engine, tmp_path, shards=SHARDS)
+    for task, *arguments in (("score", "--args=[1]"), ("maintain",)):
+        with celery_process("call", f"shuffleboard.{task}", *arguments, **settings) as call:
+            assert call.wait(60) == 0
+    assert (broker.llen("cpu"), broker.llen("maintenance")) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "changed", "problem"),
+    [
+        (("-Q", "gpu,cpu"), {"broker_url": ""}, "set SHUFFLEBOARD_BROKER_URL=redis://host:6379/0"),
+        (("-Q", "cpu", "-P", "solo"), {}, "leave out --pool and --concurrency"),
+        (("-Q", "cpu", "-c", "4"), {}, "leave out --pool and --concurrency"),
+        (("-Q", "cpu", "--engine", "fast"), {}, "'fast' is not one of"),
+        (("-Q", "cpu"), {"lease_seconds": -1}, "SHUFFLEBOARD_LEASE_SECONDS='-1'"),
+    ],
+)
+def test_a_worker_that_celery_cannot_start_says_why(
+    settings: dict[str, Any], options: tuple[str, ...], changed: dict[str, Any], problem: str
+) -> None:
+    with celery_process("worker", *options, **settings | changed) as worker:
+        assert worker.wait(60) in (1, 2)
+        assert problem in " ".join(worker.log.read_text().split())
+        assert "Traceback" not in worker.log.read_text()
 
 
 # Submitting
@@ -374,6 +451,7 @@ UNREADABLE = (
             ("headers.task", None),
             ("headers.id", None),
             ("headers.eta", "never"),
+            ("headers.expires", "0001-01-01T00:00:00+14:00"),
             ("properties.delivery_tag", None),
             ("properties.delivery_info", "cpu"),
             ("properties.body_encoding", None),

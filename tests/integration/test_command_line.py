@@ -350,7 +350,7 @@ def test_a_command_that_shows_rows_loads_nothing_that_computes_or_serves(evaluat
 
 def test_all_but_a_worker_that_scores_does_without_torch() -> None:
     commands = ("shuffleboard.cli.evaluations", "shuffleboard.cli.demo", "shuffleboard.cli.beat")
-    names = ("web", *commands, "registry.results.reports", "workers.loop", "workers.app", "workers.scorer")
+    names = ("web", *commands, "registry.results.reports", "workers.loop", "workers.celery", "workers.scorer")
     for name, modules in zip(names, modules_after(*(f"import {name}" for name in names)), strict=True):
         assert modules & {"torch", "transformers", "sentence_transformers"} == set(), name
 

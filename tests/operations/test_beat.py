@@ -22,7 +22,7 @@ from registry.tables import Shard, Worker
 from registry.tables.accounts import Notice
 from registry.verification import verify_evaluation
 from shuffleboard.cli.beat import alive
-from tests.commands import command_process, eventually, shuffleboard, terminate
+from tests.commands import celery_process, command_process, eventually, shuffleboard, terminate
 from tests.fake_scorer import FakeScorer
 from tests.population import queue_evaluation
 from workers.loop import WorkerLoop
@@ -43,6 +43,21 @@ def scored_and_not_sealed(engine: Engine, folder: Path) -> tuple[int, str]:
         pass
     loop.stop()
     return evaluation_id, loop.id
+
+
+def test_celery_s_beat_seals_what_the_dead_left(engine: Engine, database: str, redis_url: str, tmp_path: Path) -> None:
+    evaluation_id, _ = scored_and_not_sealed(engine, tmp_path)
+    settings = {"database_url": database, "broker_url": redis_url, "reconcile_seconds": 0.5, "home": tmp_path / "home"}
+    with celery_process("worker", "-B", "-Q", "maintenance", **settings) as process:
+
+        def sealed() -> bool:
+            with read_session(engine) as session:
+                return find_evaluation(session, evaluation_id).seal is not None
+
+        eventually(sealed, "it is sealed")
+        assert terminate(process) == 0
+    with read_session(engine) as session:
+        assert verify_evaluation(session, evaluation_id)["problems"] == []
 
 
 def test_beat_seals_and_frees_what_the_dead_left_and_ends_well(

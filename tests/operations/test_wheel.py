@@ -152,7 +152,7 @@ from shuffleboard.registry.db import get_engine
 from shuffleboard.registry.sql import Queries
 from shuffleboard.web import create_app
 
-for command in ("db upgrade", "benchmarks generate nonsenseqa --name drawn --questions 5", "suites list --json"):
+for command in ("db upgrade", "benchmarks generate nonsenseqa --name drawn --questions 5", "worker beat --once", "suites list --json"):
     print("answers:")
     cli.main(command.split(), standalone_mode=False)
 print("answers:")
@@ -166,6 +166,11 @@ print(create_app(get_settings()).test_client().get("/").status_code)
     *_, suites, pages = outcome.stdout.split("answers:")
     assert json.loads(suites)["suites"], "suites that ship come with the wheel"
     assert pages.split() == ["()", "200"]
+
+
+def test_celery_finds_the_application_of_the_wheel(installed: Path, others: Path, tmp_path: Path) -> None:
+    outcome = run([others, installed], "-m", "celery", "-A", "shuffleboard.workers.celery", "status", home=tmp_path)
+    assert "set SHUFFLEBOARD_BROKER_URL" in outcome.stderr
 
 
 def test_the_wheel_names_its_commit(installed: Path, tmp_path: Path) -> None:

@@ -1,0 +1,48 @@
+"""Opening the registry's database for a command, a worker or a service."""
+
+import time
+from typing import Final
+
+from sqlalchemy import Engine, make_url
+
+from registry.db import get_engine
+from registry.errors import UnreachableError
+from registry.logs import log
+from registry.schema.history import current, require_current
+from registry.settings import Settings
+
+FIRST_PAUSE_SECONDS: Final = 0.5
+LAST_PAUSE_SECONDS: Final = 8.0
+
+
+def engine_of(settings: Settings, *, create: bool = True) -> Engine:
+    """The engine on a database of this code's revision. create: set up an empty SQLite file first."""
+    url = settings.resolved_database_url()
+    engine = get_engine(url)
+    if create and engine.dialect.name == "sqlite" and current(engine) is None:
+        from registry.operations.migrate import upgrade
+
+        upgrade(url)
+    require_current(engine)
+    return engine
+
+
+def engine_when_reachable(settings: Settings) -> Engine:
+    """The same for a service, which may be started while PostgreSQL still starts: waits for it, with growing pauses.
+
+    Raises UnreachableError when it does not answer within SHUFFLEBOARD_DATABASE_WAIT_SECONDS. SQLite is not waited for:
+    a file that cannot be opened stays so.
+    """
+    until = None
+    pause = FIRST_PAUSE_SECONDS
+    while True:
+        try:
+            return engine_of(settings)
+        except UnreachableError as error:
+            now = time.monotonic()
+            until = until or now + settings.database_wait_seconds
+            if now >= until or make_url(settings.resolved_database_url()).get_backend_name() == "sqlite":
+                raise
+            log.warning("database_awaited", error=str(error), seconds_left=round(until - now))
+        time.sleep(min(pause, until - now))
+        pause = min(2 * pause, LAST_PAUSE_SECONDS)
