@@ -191,6 +191,7 @@ class Deployment:
             "messages doubled": self._double_messages,
             "messages reordered": self._reorder_messages,
             "messages lost": self._lose_messages,
+            "messages unreadable": self._send_unreadable,
             "SQLite database full": self._fill_database,
             "PostgreSQL's disk full": self._fill_disk,
             "upgraded twice at once": self._upgrade_twice,
@@ -316,6 +317,11 @@ class Deployment:
             if waiting:
                 client.ltrim("cpu", 0, waiting // 2 - 1) if waiting > 1 else client.delete("cpu")
                 self._count(kind)
+
+    def _send_unreadable(self, kind: str) -> None:
+        with closing(Redis.from_url(self.settings.broker_url)) as client:
+            client.lpush("cpu", b"no JSON", b"\xff\xfe", b"{}", b'{"body": "%%%", "headers": {}}')
+        self._count(kind)
 
     def _fill_database(self, kind: str) -> None:
         """No more pages until a worker has met with it and some time has passed."""

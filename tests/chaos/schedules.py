@@ -26,6 +26,7 @@ WITH_REDIS: Final = {
     "messages doubled": 2,
     "messages reordered": 2,
     "messages lost": 2,
+    "messages unreadable": 2,
 }
 WITH_SQLITE: Final = {"SQLite database full": 3}
 UPGRADE: Final = "schema upgraded under running workers"
