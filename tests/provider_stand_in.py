@@ -83,8 +83,8 @@ class StandIn:
                 return _Desk(self).answer(asked)
         if asked.document is None:
             return Answer({"error": {"message": "not found"}}, 404)
+        now = time.monotonic()
         with self._lock:
-            now = time.monotonic()
             self.arrivals.append(now)
             self.last = asked
             if self.storm:
