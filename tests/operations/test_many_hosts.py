@@ -54,15 +54,22 @@ def test_two_hosts_score_one_evaluation_over_tls(
     engine = get_engine(postgres.url)
     shared = {"database_url": postgres.url, "broker_url": redis.url, "lease_seconds": 5.0, "reconcile_seconds": 1.0}
     homes = [tmp_path / "host-1", tmp_path / "host-2"]
-    pace = ("--seconds-per-prompt", 0.1)
+    gate = tmp_path / "gate"
     with (
-        fake_worker(*pace, home=homes[0], **shared) as one,
-        fake_worker(*pace, home=homes[1], **shared) as other,
+        fake_worker("--gate", gate, home=homes[0], **shared) as one,
+        fake_worker("--gate", gate, home=homes[1], **shared) as other,
     ):
         evaluation_id = queue_evaluation(engine, tmp_path, shards=SHARDS)
         with write_session(engine) as session:
             hints = hints_of(session, Shard.evaluation_id == evaluation_id)
         assert send_hints(Settings(**shared), hints) == SHARDS
+
+        def at_work() -> int:
+            with read_session(engine) as session:
+                return len(session.scalars(select(Shard.id).where(Shard.state == "leased")).all())
+
+        eventually(lambda: at_work() == 2, "both are at work")
+        gate.touch()
 
         def complete() -> bool:
             with read_session(engine) as session:
