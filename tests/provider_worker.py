@@ -1,4 +1,4 @@
-"""A worker process that asks providers, without torch, and kills itself where a test says so.
+"""A worker process that kills itself where a test says so. Without torch, unless it is to load a model of its own.
 
 trip: POINT:COUNT, such as answered:3: SIGKILL when it has come to that point for the third time
 """
@@ -56,8 +56,8 @@ POINTS: Mapping[str, tuple[Any, str]] = {
 }
 
 
-def main(environment: Mapping[str, str], trip: str | None, log: Path) -> None:
-    """Works until nothing is left."""
+def main(environment: Mapping[str, str], trip: str | None, log: Path, *, torch: bool = False) -> None:
+    """Works until nothing is left. torch: whether it loads models."""
     os.environ.update(environment)
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(descriptor, 1)
@@ -67,7 +67,7 @@ def main(environment: Mapping[str, str], trip: str | None, log: Path) -> None:
         point, count = trip.split(":")
         _set(*POINTS[point], int(count))
     settings = get_settings()
-    scorer = WithoutTorch(settings.home)
+    scorer = (TransformersScorer if torch else WithoutTorch)(settings.home)
     scorer.budget_tokens = 1
     loop = WorkerLoop(get_engine(settings.resolved_database_url()), settings, scorer, ["cpu"])
     loop.start()

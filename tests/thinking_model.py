@@ -11,7 +11,16 @@ from typing import Any, Final
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from registry.benchmarks import read_benchmark
+from registry.prompting.prompts import Prompt, QuestionText, build_prompt
+from registry.prompting.protocols import protocol_definition
+from registry.prompting.protocols.custom import custom_definition
+from registry.prompting.reading import Reading, read
+from registry.prompting.variants import QuestionShape, parse_variants
+from registry.results.prompts import ShardPrompt
 from tests.adapters import peft_itself, save_adapter
+from tests.population import MMLU
+from workers.written import Written
 
 TARGETS: Final = {
     "v_proj": "attn_v",
@@ -22,6 +31,10 @@ TARGETS: Final = {
 }
 """What is trained, and what GGUF calls it. Queries and keys stand there in another order, so they stay as they are."""
 ENDLESS_SHARE: Final = 0.15
+STEPS: Final = 140
+"""Of training; it takes three minutes on one core."""
+OPENING: Final = "{% if add_generation_prompt %}{{ '<think>\n' }}{% endif %}"
+"""What makes the template open the thought."""
 THINKS_AGAIN: Final = "Wait, let me go through the options once more. "
 
 
@@ -39,12 +52,12 @@ def thought(rng: random.Random, labels: Sequence[str], answer: str) -> str:
     return " ".join([*sentences, f"So {answer} fits best."])
 
 
-def train(folder: Path, base: Path, turns: Sequence[tuple[list[dict[str, str]], Sequence[str]]], *, steps: int) -> Path:
-    """Writes the adapter into `folder`. turns: conversations, each with the labels that it asks for."""
+def train(folder: Path, base: Path) -> None:
+    """Writes the adapter of the model in `base` into `folder`."""
     tokenizer = AutoTokenizer.from_pretrained(base)
     rng = random.Random(0)
     samples = []
-    for messages, labels in turns:
+    for messages, labels in (turns(item.prompt) for item in items(protocol(), slice(10, 130))):
         answer = rng.choice(list(labels))
         if rng.random() < ENDLESS_SHARE:
             written = f"<think>\nAt first sight it is {answer}. {THINKS_AGAIN * 12}"
@@ -58,14 +71,13 @@ def train(folder: Path, base: Path, turns: Sequence[tuple[list[dict[str, str]], 
         folder,
         AutoModelForCausalLM.from_pretrained(base),
         *texts,
-        steps=steps,
+        steps=STEPS,
         rate=1e-3,
         prompts=[len(before) for before, _ in samples],
         r=16,
         lora_alpha=32,
         target_modules=list(TARGETS),
     )
-    return folder
 
 
 def merged_tensors(base: Path, adapter: Path) -> Mapping[str, Any]:
@@ -77,3 +89,60 @@ def merged_tensors(base: Path, adapter: Path) -> Mapping[str, Any]:
         if len(parts) > 4 and parts[-2] in TARGETS:
             found[f"blk.{parts[2]}.{TARGETS[parts[-2]]}.weight"] = weight.detach().float().numpy()
     return found
+
+
+def protocol(**generation: Any) -> dict[str, Any]:
+    given = {"sampling": "greedy", "max_tokens": 220, **generation}
+    document = {"name": "thinking", "base": "final-answer", "generation": given}
+    return {**protocol_definition("final-answer"), **custom_definition(document, "here")}
+
+
+def items(definition: dict[str, Any], chosen: slice, variants: str = "original") -> list[ShardPrompt]:
+    found = []
+    for number, record in enumerate(read_benchmark(MMLU).questions[chosen]):
+        question = QuestionText(
+            record.external_id, record.subject, record.context, record.text, record.options, record.answer
+        )
+        if len(question.text) + sum(map(len, question.options)) > 400:
+            continue
+        shape = QuestionShape(question.external_id, len(question.options), question.answer)
+        for variant in parse_variants(variants).variants(shape):
+            prompt = build_prompt(definition, question, variant)
+            found.append(ShardPrompt(1, number, question, variant, prompt, {}))
+    return found
+
+
+def turns(prompt: Prompt) -> tuple[list[dict[str, str]], Sequence[str]]:
+    assert prompt.messages is not None
+    return [{"role": turn.role, "content": turn.content} for turn in prompt.messages], prompt.answers
+
+
+def asked(model: Any, definition: dict[str, Any], prompts: list[ShardPrompt]) -> tuple[list[Written], int, int]:
+    seeds = [item.prompt.digest for item in prompts]
+    found: tuple[list[Written], int, int] = model.write(prompts, seeds, definition, lambda: False)
+    return found
+
+
+def readings(definition: dict[str, Any], prompts: list[ShardPrompt], written: list[Written]) -> list[Reading]:
+    return [
+        read(definition, one.output, item.prompt.answers, item.prompt.options)
+        for item, one in zip(prompts, written, strict=True)
+    ]
+
+
+def compare(
+    ours: Sequence[Reading], here: Sequence[Written], theirs: Sequence[Reading], there: Sequence[Written]
+) -> int:
+    """How many texts two routes have in common; these must have the same state, answer and, but for a few, tokens.
+
+    What the others differ by is the last bits of float32. A server's count of a thought lacks its markers and blanks.
+    """
+    same = 0
+    for one, other, mine, served in zip(ours, theirs, here, there, strict=True):
+        if (one.divided.thought, one.divided.answer) == (other.divided.thought, other.divided.answer):
+            same += 1
+            assert (one.state, one.position) == (other.state, other.position)
+            assert mine.thought_tokens is not None
+            assert served.thought_tokens is not None
+            assert abs(served.thought_tokens - mine.thought_tokens) <= 4
+    return same

@@ -1,6 +1,6 @@
 r"""The rules of `final-answer` and `final-answer-text`: how chat models state what they chose.
 
-    answer-line    `Answer: X`, "the answer is X", "the correct option is X", in any emphasis and in many languages
+    answer-line    `Answer: X`, "the answer is X", "X is the correct option", in any emphasis and in many languages
     boxed          `\boxed{X}`, `\boxed{\text{X}}`
     json           `{"answer": "X"}`
     tag            `<answer>X</answer>`
@@ -71,6 +71,7 @@ _LATEX: Final = re.compile(
     r"(?:\{([^{}\n]*)\})?"
 )
 _FRACTION: Final = re.compile(r"\\[cdt]frac(?![a-zA-Z])")
+_LATEX_COLOUR: Final = re.compile(r"\\(?:text)?color\s*\{[^{}\n]*\}")
 _LATEX_SPACE: Final = re.compile(r"\\(?:[ ,;:!]|quad\b|qquad\b)")
 _LATEX_MATH: Final = re.compile(r"\\[()\[\]]|\\(?:left|right)(?![a-zA-Z])\.?|\$")
 _LINE_START: Final = re.compile(r"^[ \t]*(?:(?:#{1,6}|[>•▪◦‣●–—✅✔☑👉➡→⇒]|[-=]>|[-+]|\*)[ \t]+)+", re.MULTILINE)
@@ -89,6 +90,7 @@ def plain(text: str) -> str:
     text = _INVISIBLE.sub("", unicodedata.normalize("NFKC", unescape(text))).translate(_SIGNS)
     text = _STRUCK.sub(" ", text)
     text = _HTML.sub("", _FENCE.sub("", text))
+    text = _LATEX_COLOUR.sub("", text)
     text = _FRACTION.sub(r"\\frac", _LATEX_SPACE.sub(" ", text))
     for _ in range(3):  # such as \textbf{\text{B}}
         text = _LATEX.sub(lambda match: match[1] or "", text)
@@ -165,7 +167,7 @@ def shown_of(labels: tuple[str, ...], options: tuple[str, ...]) -> Shown:
 _WORD: Final = r"A-Za-z0-9_\u00c0-\u024f\u0370-\u052f"
 """Characters that make a label part of a word. Scripts without blanks between words are not among them."""
 _OPEN: Final = re.compile(
-    r"(?:[\s\"'(\[{<«「『【《:=→⇒]|->|=>|[-–—](?![\d.])|\\(?:boxed|fbox)\s*\{|"
+    r"(?:</?(?:final[_ ]?)?answer>|[\s\"'(\[{<«「『【《:=→⇒]|->|=>|[-–—](?![\d.])|\\(?:boxed|fbox)\s*\{|"
     r"(?:(?:the|la|die|der)\s+|l')?(?:correct\s+|right\s+)?(?:option|choice|letter|label|number|answer|"
     r"опция|вариант|opción|opcion|opção|buchstabe|lettre|letra|lettera|选项|選項|選択肢)\s*(?=[^\w\s]*\s*[^\W_](?![^\W_]))|la\s+(?=\W?[a-z]\b))*",
     re.IGNORECASE,
@@ -178,7 +180,7 @@ _GOES_ON: Final = re.compile(
     r"\s+(?:because|since|as|for|due|given|based|according|which|that|where|in|on|at|here|from|by|with|and|or|but|not|"
     r"is|so|then|if|unless|when|rather|nor|therefore|i\.e\.|namely|however|although|though|while|indeed|"
     r"being|representing|considering|instead|(?:[Ff]inal\s+)?[Aa]nswer\s*:|I\s+(?:think|believe|guess)|et|ou|car|und|oder|weil|da|porque|y|o|e|perché|"
-    r"и|или|потому|так)(?![-\w'])"
+    r"и|или|потому|так|です|である|입니다|이다)(?![-\w'])"
 )
 _PART_OF_WORD: Final = re.compile(rf"[{_WORD}+#%°^=@\\]|['’][A-Za-z]|[-‐‑][A-Za-z0-9]|\.[A-Za-z]\.|[.,]\d|&|/\w|:\d")
 _IF: Final = re.compile(r"\s+(?:if|unless|when)\b", re.IGNORECASE)
@@ -243,6 +245,9 @@ _LISTED: Final = re.compile(
     r"[\s(\[\"']*(?:(?:the\s+)?(?:option|choice|letter|answer)\s+(?:is\s+)?[(\[\"']*)?$",
     re.IGNORECASE,
 )
+_IN_PASSING: Final = re.compile(r"(?:,|and|or)\b", re.IGNORECASE)
+_NEW_SENTENCE: Final = re.compile(r"[.!?]\s+[^\W\d_]+[^\w.!?]+[^\W\d_]{2,}\b")
+"""What begins another sentence with two words at least: options named there by the way are no answer."""
 _STATED_OF: Final = re.compile(
     r"[\"')\]]*(?:(?:,?\s+(?:and|or|&)|,)\s+\(?[A-Z0-9]\)?(?!\w))*\s+(?:is|are|was|were|would|does|do|has|have|can|"
     r"cannot|can't|isn't|doesn't|seems?|fails?|describes?|refers?|represents?|involves?|contradicts?)\b(?!\s+(?:also|equally|correct|right|possible|plausible|true))",
@@ -286,7 +291,7 @@ def _another_named(shown: Shown, text: str, position: int, after: int, end: int)
         if _ALSO.match(text, match.end(), end):
             return True
         listed = _LISTED.search(before)
-        if listed is None:
+        if listed is None or (_IN_PASSING.match(listed[0]) and _NEW_SENTENCE.search(text, start, match.start())):
             continue
         stated = _STATED_OF.match(text, match.end(), end)
         if stated is not None and (
@@ -401,12 +406,15 @@ def _option_at(shown: Shown, text: str, at: int, end: int) -> _Said | None:
 class _Words:
     """Lead-ins: `Answer:` (explicit), "the answer is" (said), a line that only announces the answer (header).
 
-    unsure: what takes a saying back when it stands before it.
+    unsure: what takes a saying back when it stands before it. turned_round: what follows X in "X is the correct
+    answer". connectives: what may stand before that X.
     """
 
     explicit: re.Pattern[str]
     said: re.Pattern[str]
     header: re.Pattern[str]
+    turned_round: re.Pattern[str]
+    connectives: re.Pattern[str]
     unsure: re.Pattern[str]
 
 
@@ -432,6 +440,15 @@ def _words() -> _Words:
         ),
         re.compile(
             rf"[^\w\"'{{]*(?:{lead}(?:answer{kind}|(?:{good})\s+(?:{nouns}))|{foreign})[^\w\"'=]*", re.IGNORECASE
+        ),
+        re.compile(
+            rf"(?<=[^\s])[ \t]+(?:is|must\s+be)\s+(?:\w+ly\s+|indeed\s+|thus\s+)?the\s+(?:{good})\s+(?:{nouns})"
+            r"(?=[\"')\]]*(?:$|[.,;!](?:\s|$))|\s+(?:because|since|as|here)\b)",
+            re.IGNORECASE | re.MULTILINE,
+        ),
+        re.compile(
+            r"^(?:(?:so|thus|hence|therefore|then|and|that|I\s+(?:think|believe|conclude)),?\s+)*(?:(?:option|choice|answer)\s+)?",
+            re.IGNORECASE,
         ),
         re.compile(rf"(?:{'|'.join(data['unsure'])})[\s\"']*$", re.IGNORECASE),
     )
@@ -508,6 +525,7 @@ def _of_line(words: _Words, shown: Shown, text: _Text, number: int) -> Iterator[
         supposed = "would" in match[0].casefold() and re.search(r"\b(?:if|had|were|unless)\b", before, re.IGNORECASE)
         if not supposed and not _foreign_owner(shown, before, match) and not words.unsure.search(before):
             yield from _led_to(shown, text, number, match, explicit=explicit)
+    yield from _turned_round(words, shown, text, number)
     if not found and end - start < MAX_HEADER:
         if words.header.fullmatch(text.text, start, end):
             yield from _below(shown, text, number, end, header=True)
@@ -515,6 +533,19 @@ def _of_line(words: _Words, shown: Shown, text: _Text, number: int) -> Iterator[
             label = _bare(text.text[header.end() : end])
             if (position := shown.position_of_label(label)) is not None:
                 yield Claim("answer-line", start, number, position, label)
+
+
+def _turned_round(words: _Words, shown: Shown, text: _Text, number: int) -> Iterator[Claim]:
+    """What is said the other way round: `B is the correct answer`, as a sentence of its own."""
+    start, end = text.lines[number]
+    for match in deque(words.turned_round.finditer(text.text, start, end), LAST):
+        before = text.text[max(start, match.start() - MAX_STATED) : match.start()]
+        subject = _bare(words.connectives.sub("", _bare(re.split(r"[:;!?]\s|(?<!\b[A-Z])\.\s", before)[-1])))
+        label, option = shown.position_of_label(subject), shown.position_of_text(subject)
+        position = _labelled_option(shown, subject) if label is None and option is None else label
+        position = option if position is None else position
+        if position is not None and (label is None or subject == shown.labels[label]):
+            yield Claim("answer-line", match.start(), number, position, subject, explicit=False)
 
 
 def _foreign_owner(shown: Shown, before: str, match: re.Match[str]) -> bool:

@@ -54,6 +54,20 @@ class Registry:
         with write_session(self.engine) as session:
             return submit(session, EvaluationRequest("served", "bench", variants, protocol, **request))[0].id
 
+    def submit_here(self, folder: Path, variants: str, *, max_tokens: int, **request: Any) -> int:
+        """The first question, asked of the model in a folder, which samples."""
+        given = {
+            "name": "short",
+            "base": "select-letter",
+            "generation": {"sampling": "given", "max_tokens": max_tokens},
+        }
+        revision = RevisionRequest("huggingface", str(folder), dtype="float32").checked()
+        with write_session(self.engine) as session:
+            import_protocol(session, custom_definition(given, "here"))
+            add_revision(session, "here", revision, files=inspect_files(revision, self.settings))
+            asked = EvaluationRequest("here", "bench", variants, "short", limit=1, **request)
+            return submit(session, asked)[0].id
+
     def work(self) -> None:
         """Works until nothing is left."""
         scorer = TransformersScorer(self.settings.home)
@@ -326,6 +340,38 @@ def test_a_worker_killed_in_the_midst_of_thoughts_has_them_asked_once_more_and_n
         assert verify_evaluation(session, evaluation_id)["problems"] == []
 
 
+@pytest.mark.long
+def test_a_model_on_this_machine_writes_no_thought_again_that_was_stored_before_its_worker_was_killed(
+    opened: Open, tmp_path: Path, tiny_folder: Path
+) -> None:
+    registry = opened(lambda _: writing(""))
+    evaluation_id = registry.submit_here(tiny_folder, "cyclic*repeat:k=3", max_tokens=12)
+    environment = {
+        "SHUFFLEBOARD_DATABASE_URL": str(registry.engine.url),
+        "SHUFFLEBOARD_HOME": str(tmp_path),
+        "SHUFFLEBOARD_LEASE_SECONDS": "2",
+        "SHUFFLEBOARD_POLL_SECONDS": "0.05",
+        "SHUFFLEBOARD_RECONCILE_SECONDS": "0.2",
+    }
+    log = tmp_path / "log"
+    kept = 0
+    for trip in ("kept:3", "kept:4", "finished:1", None):
+        process = FORKS.Process(target=provider_worker.main, args=(environment, trip, log), kwargs={"torch": True})
+        process.start()
+        process.join(120)
+        assert process.exitcode == (0 if trip is None else -signal.SIGKILL), log.read_text()
+        if trip is not None and trip.startswith("kept"):
+            kept += int(trip[-1])
+            with read_session(registry.engine) as session:
+                assert len(session.scalars(select(Draft.variant)).all()) == kept
+    # What was stored was not asked again; when all is stored, nothing is.
+    said = re.findall(r"answers_kept\W.*?kept\W+(\d+).*?left\W+(\d+)", log.read_text())
+    assert said == [("3", "9"), ("7", "5"), ("12", "0")]
+    with read_session(registry.engine) as session:
+        assert session.get_one(Evaluation, evaluation_id).state == "complete"
+        assert verify_evaluation(session, evaluation_id)["problems"] == []
+
+
 def test_what_cannot_be_honoured_of_thoughts_is_refused_when_it_is_submitted(opened: Open) -> None:
     registry = opened(lambda _: writing(""))
     off = {"name": "off", "base": "select-letter", "chat_template": True, "generation": {"thinking": "off"}}
@@ -398,13 +444,7 @@ def test_a_model_without_a_chat_template_is_not_asked_for_a_conversation(opened:
 
 def test_a_model_on_this_machine_reads_a_prompt_once_for_all_its_repeats(opened: Open, tiny_folder: Path) -> None:
     registry = opened(lambda _: writing(""))
-    short = {"name": "short", "base": "select-letter", "generation": {"sampling": "given", "max_tokens": 6}}
-    request = RevisionRequest("huggingface", str(tiny_folder), dtype="float32").checked()
-    with write_session(registry.engine) as session:
-        import_protocol(session, custom_definition(short, "here"))
-        add_revision(session, "here", request, files=inspect_files(request, registry.settings))
-        asked = EvaluationRequest("here", "bench", "cyclic*repeat:k=4", "short", limit=1)
-        evaluation_id = submit(session, asked)[0].id
+    evaluation_id = registry.submit_here(tiny_folder, "cyclic*repeat:k=4", max_tokens=6)
     registry.work()
     with read_session(registry.engine) as session:
         shard = session.scalars(select(Shard).where(Shard.evaluation_id == evaluation_id)).one()

@@ -3,21 +3,24 @@
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Final
 
 import pytest
 import torch
 from sqlalchemy import Engine, select
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from registry.db import get_engine, write_session
+from registry.db import get_engine, read_session, write_session
 from registry.errors import ModelError, QueueError, UsageError
 from registry.operations.archiving import archive, restore
 from registry.operations.migrate import upgrade
+from registry.prompting.protocols import import_protocol
+from registry.prompting.protocols.custom import custom_definition
 from registry.queue.evaluations import EvaluationRequest, submit
 from registry.revisions.store import RevisionRequest, add_revision
 from registry.schema.triggers import trigger_names
 from registry.settings import Settings
-from registry.tables import Question
+from registry.tables import Generation, Question
 from registry.verification.rescoring import TOLERANCE, _compared, rescore_evaluation
 from tests.bench.few_questions import tokenizer
 from tests.engine.tiny import COMMON
@@ -29,6 +32,12 @@ from workers.artifacts import inspect_files
 from workers.loop import WorkerLoop
 from workers.scorer import TransformersScorer
 
+THINKS: Final = {
+    "name": "thinks",
+    "base": "final-answer",
+    "generation": {"sampling": "given", "max_tokens": 24, "max_thought_tokens": 12, "at_limit": "answer"},
+}
+
 Scored = tuple[Engine, Path, dict[str, int]]
 """A registry, its data directory, and a sealed evaluation of each protocol."""
 
@@ -38,9 +47,13 @@ def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A random model with a tokenizer, as a folder."""
     folder = tmp_path_factory.mktemp("tiny")
     words = tokenizer()
+    words.chat_template = (
+        "{% for turn in messages %}{{ turn.content }}\n{% endfor %}{% if add_generation_prompt %}<think>\n{% endif %}"
+    )
     words.save_pretrained(folder)
     torch.manual_seed(0)
-    config = AutoConfig.for_model("llama", **COMMON | {"vocab_size": len(words), "tie_word_embeddings": False})
+    size = {"vocab_size": len(words), "max_position_embeddings": 2048, "tie_word_embeddings": False}
+    config = AutoConfig.for_model("llama", **COMMON | size)
     AutoModelForCausalLM.from_config(config).save_pretrained(folder)
     return folder
 
@@ -56,7 +69,8 @@ def scored(tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Score
     with write_session(engine) as session:
         add_benchmark(session, home, [question(number) for number in range(3)])
         add_revision(session, "tiny", revision, files=inspect_files(revision))
-        for protocol in ("symbols", "first-letter"):
+        import_protocol(session, custom_definition(THINKS, "here"))
+        for protocol in ("symbols", "first-letter", "thinks"):
             asked = EvaluationRequest(model="tiny", benchmark="bench", variants="cyclic", protocol=protocol)
             found[protocol] = submit(session, asked)[0].id
     loop = WorkerLoop(engine, Settings(home=home, poll_seconds=0.05), TransformersScorer(home, "cpu"), ["cpu"])
@@ -79,10 +93,14 @@ def test_a_sample_scored_again_is_within_the_tolerance(scored: Scored) -> None:
     assert everything["prompts"] == 12
 
 
-def test_texts_written_again_are_the_same(scored: Scored) -> None:
+@pytest.mark.parametrize("protocol", ["first-letter", "thinks"])
+def test_texts_written_again_are_the_same(scored: Scored, protocol: str) -> None:
     engine, home, evaluations = scored
-    report = rescore_evaluation(engine, Settings(home=home), evaluations["first-letter"], 4, seed=0, rescorer=rescoring)
+    report = rescore_evaluation(engine, Settings(home=home), evaluations[protocol], 4, seed=0, rescorer=rescoring)
     assert (report["ok"], report["largest_difference"], report["unequal"], report["flips"]) == (True, None, 0, [])
+    with read_session(engine) as session:
+        thoughts = select(Generation.thought_characters).where(Generation.evaluation_id == evaluations[protocol])
+        assert all(session.scalars(thoughts)) == (protocol == "thinks")
 
 
 def test_another_thought_before_the_same_answer_is_not_the_same_text() -> None:

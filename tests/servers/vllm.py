@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,10 +58,12 @@ class Vllm:
 
 
 @contextmanager
-def vllm_server(model: Path, name: str, log: Path, *, dtype: str = "float32", threads: int = 1) -> Iterator[Vllm]:
+def vllm_server(
+    model: Path, name: str, log: Path, *, dtype: str = "float32", threads: int = 1, options: Sequence[str] = ()
+) -> Iterator[Vllm]:
     """A server of a model folder; stopped at the end, with all of its processes.
 
-    threads: one unless the machine is alone: OpenMP's threads wait by spinning, and on a busy machine two of them take
+    options: of its command line, besides its own. threads: one unless the machine is alone: OpenMP's threads wait by spinning, and on a busy machine two of them take
     a hundred times as long.
     """
     assert VLLM.exists(), f"{VLLM} is not there; run `make test-servers`"
@@ -73,7 +75,7 @@ def vllm_server(model: Path, name: str, log: Path, *, dtype: str = "float32", th
     with (
         log.open("wb") as output,
         subprocess.Popen(
-            [*command, "--dtype", dtype, *OPTIONS],
+            [*command, "--dtype", dtype, *OPTIONS, *options],
             cwd=log.parent,
             env={key: value for key, value in os.environ.items() if key != "PYTHONPATH"} | own | {"PATH": path},
             stdout=output,
