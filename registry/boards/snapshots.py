@@ -280,34 +280,22 @@ def _fragility(found: Fragility) -> dict[str, Any]:
 
     removal, orders, of_tiers = found.removal, found.without_orders, found.tiers_without_orders
     return {
-        "otherwise": [
-            {
-                "choice": item.choice,
-                "first": [named(place) for place in item.first],
-                "changed": item.changed,
-                "largest": item.largest,
-            }
-            for item in found.otherwise
-        ],
+        "otherwise": [asdict(item) | {"first": [named(place) for place in item.first]} for item in found.otherwise],
         "without_models": [
-            named(item.model)
-            | {"first": [named(place) for place in item.first], "tiers": item.tiers, "all_tiers": item.all_tiers}
+            asdict(item) | named(item.model) | {"first": [named(place) for place in item.first]}
             for item in found.without_models
         ],
         "without_orders": None
         if orders is None
-        else {
+        else asdict(orders)
+        | {
             "orders": [found.order_names.get(number, str(number)) for number in orders.orders],
             "first": [named(place) for place in orders.first],
-            "of": orders.of,
-            "tried": orders.tried,
         },
         "tiers_without_orders": None
         if of_tiers is None
         else asdict(of_tiers) | {"orders": [found.order_names.get(number, str(number)) for number in of_tiers.orders]},
-        "removal": None
-        if removal is None
-        else {"questions": removal.questions, "of": removal.of, **named(removal.model)},
+        "removal": None if removal is None else asdict(removal) | named(removal.model),
     }
 
 

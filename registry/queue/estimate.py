@@ -23,6 +23,9 @@ from registry.tables import Evaluation, ModelRevision, Shard
 SAMPLE_PROMPTS: Final = 200
 """Prompts of one evaluation that are tokenised; the others are taken to be like them."""
 
+ESTIMATED: Final = ("prompts", "prompts_left", "tokens_naive", "tokens_shared", "seconds", "cost", "cost_limit")
+"""What several estimates come to together."""
+
 Tokenise = Callable[[str], list[int]]
 Plan = Callable[[Session], list[tuple[Evaluation, bool]]]
 """Submits in the session it is given; returns the evaluations, each with whether it is new."""
@@ -94,10 +97,7 @@ def estimates(engine: Engine, plan: Plan, queue: str, tokeniser: Callable[[Model
             rate = tokens_per_second(session, item.revision.id, queue)
             found.append(_estimate(item, tokenisers.get(item.revision.id, ""), rate, queue))
         workers = live_workers(session)
-    sums = {
-        name: _sum(getattr(item, name) for item in found)
-        for name in ("prompts", "prompts_left", "tokens_naive", "tokens_shared", "seconds", "cost", "cost_limit")
-    }
+    sums = {name: _sum(getattr(item, name) for item in found) for name in ESTIMATED}
     currency = next((item.charge.currency for item in planned if item.charge is not None), None)
     return {"estimates": [asdict(item) for item in found], **sums, "currency": currency, "workers": workers}
 

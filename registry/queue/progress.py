@@ -12,7 +12,7 @@ from typing import Any, Final
 from sqlalchemy import BigInteger, Double, Engine, Text, and_, column, distinct, func, or_, select, table
 from sqlalchemy.orm import Session
 
-from registry.db import database_now, read_session
+from registry.db import database_now, picked, read_session
 from registry.lookups import find_evaluation
 from registry.names import plural
 from registry.providers.budgets import full_budget
@@ -127,29 +127,20 @@ class Progress:
     def document(self) -> dict[str, Any]:
         """As JSON has it."""
         rate, left = self.prompts_per_second, self.seconds_left
-        return {
-            "evaluation": self.evaluation_id,
-            "state": self.state,
-            "complete": self.complete,
-            "questions": self.questions,
-            "prompts": self.prompts,
-            "prompts_done": self.prompts_done,
-            "shards": self.shards,
-            "shards_done": self.shards_done,
-            "shards_leased": self.shards_leased,
-            "shards_failed": self.shards_failed,
-            "failures": self.failures,
-            "crashes": self.crashes,
-            "workers": self.workers,
-            "no_worker": self.no_worker,
+        return {"evaluation": self.evaluation_id} | {
+            **picked(self, PROGRESS),
             "waits": [wait.document() for wait in self.waits],
             "prompts_per_second": None if rate is None else round(rate, 3),
             "seconds_left": None if left is None else round(left, 1),
-            "tokens_naive": self.tokens_naive,
-            "tokens_computed": self.tokens_computed,
-            "tokens_saved": self.tokens_saved,
-            "error": self.error,
         }
+
+
+PROGRESS: Final = (
+    *("state", "complete", "questions", "prompts", "prompts_done", "shards", "shards_done", "shards_leased"),
+    *("shards_failed", "failures", "crashes", "workers", "no_worker", "waits", "prompts_per_second", "seconds_left"),
+    *("tokens_naive", "tokens_computed", "tokens_saved", "error"),
+)
+"""What a document of progress has of it."""
 
 
 def progress_of(session: Session, evaluation_id: int) -> Progress:

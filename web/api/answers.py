@@ -9,11 +9,16 @@ where a prediction is concerned. Keys are only ever added.
 from typing import Any, NotRequired
 
 from registry import tables
+from registry.boards.definition import SubmissionRules
+from registry.boards.fragility import Otherwise, Removal, TiersWithoutOrders, WithoutModel, WithoutOrders
+from registry.boards.standings import Above, Estimated, Together
 from registry.boards.submissions import SUBMISSION
 from registry.metrics import METRICS, Metric
 from registry.notices.webhooks import DELIVERY, WEBHOOK
 from registry.people.accounts import ACCOUNT, AUDIT, TOKEN
 from registry.proof.provenance import PLACE
+from registry.queue import estimate, progress, waits
+from registry.statistics import noise, original_order, published_order, quantiles
 from registry.studies.schedules import RUN, SCHEDULE
 from registry.tables import accounts as people
 from web import listings, queries
@@ -39,11 +44,7 @@ MetricValues = shape(
 Problem = shape(
     "Problem",
     "An error, after RFC 9457. `detail` names the thing, its value and what to do.",
-    type=str,
-    title=str,
-    status=int,
-    detail=str,
-    instance=str,
+    {str: "type title detail instance", int: "status"},
 )
 ScopeMetric = shape(
     "ScopeMetric",
@@ -68,36 +69,17 @@ Wait = shape(
     """What an evaluation waits for that no worker can hasten; kind: `batch`, `rate-limit` or `budget`.
 
 since: null where it is not known. until: when what `ends` says happens; null: not known, or somebody must act.""",
+    waits.Wait,
     what=str,
     kind=str,
-    reason=str,
-    ends=str,
-    since=Time | None,
-    until=Time | None,
 )
 Progress = shape(
     "Progress",
     "How far an evaluation is. Rate and time left are null until something was measured.",
+    (progress.Progress, progress.PROGRESS),
     evaluation=int,
-    state=str,
-    complete=bool,
-    questions=int,
-    prompts=int,
-    prompts_done=int,
-    shards=int,
-    shards_done=int,
-    shards_leased=int,
-    shards_failed=int,
-    failures=int,
-    crashes=int,
-    workers=int,
     no_worker=said(bool, "It waits on a queue that no live worker serves."),
     waits=list[Wait],
-    prompts_per_second=float | None,
-    seconds_left=float | None,
-    tokens_naive=int | None,
-    tokens_computed=int | None,
-    tokens_saved=int | None,
     error=None,
 )
 NotRanked = shape(
@@ -106,10 +88,7 @@ NotRanked = shape(
 AboveChance = shape(
     "AboveChance",
     "A metric on the scale on which guessing is 0 and perfect 1; `chance`: what guessing gives on its own scale.",
-    value=float | None,
-    chance=float | None,
-    interval_low=float | None,
-    interval_high=float | None,
+    {float | None: "value chance interval_low interval_high"},
 )
 LeaderboardRow = shape(
     "LeaderboardRow",
@@ -136,11 +115,8 @@ Leaderboard = page(
     "Leaderboard",
     "A page of the leaderboard: complete evaluations first, in the order asked for.",
     LeaderboardRow,
+    {str: "scope ranked_by sort order"},
     key="rows",
-    scope=str,
-    ranked_by=str,
-    sort=str,
-    order=str,
 )
 EvaluationHeader = shape(
     "EvaluationHeader", "What identifies an evaluation, and how it was asked.", _HEADER, but=("priority",)
@@ -173,17 +149,12 @@ PromptDigests = shape(
 Tokens = shape(
     "Tokens",
     "Tokens of all prompts, those that were computed, and those that shared beginnings and copies saved.",
-    naive=int | None,
-    computed=int | None,
-    saved=int | None,
+    {int | None: "naive computed saved"},
 )
 CopySource = shape(
     "CopySource",
     "A sealed evaluation that results were copied from; its number is null where this registry does not hold it.",
-    seal=Digest,
-    evaluation=int | None,
-    predictions=int,
-    withdrawn=bool,
+    {Digest: "seal", int | None: "evaluation", int: "predictions", bool: "withdrawn"},
 )
 Copies = shape(
     "Copies",
@@ -196,12 +167,8 @@ Copies = shape(
 Withdrawn = shape(
     "Withdrawn",
     "That an evaluation no longer counts, and why. superseded_by: the seal of the one that stands for it.",
+    {str: "reason actor", Time: "at", Digest | None: "superseded_by", int | None: "superseding_evaluation"},
     kind=one_of("withdrawn", "superseded"),
-    reason=str,
-    actor=str,
-    at=Time,
-    superseded_by=Digest | None,
-    superseding_evaluation=int | None,
 )
 PlaceInChain = shape("PlaceInChain", "The link that holds an evaluation's seal.", (tables.ChainLink, PLACE))
 Link = shape(
@@ -237,17 +204,18 @@ ProvenanceDifference = shape(
 Flip = shape(
     "Flip",
     "A prompt with different answers in two runs: option ordinals, null for no valid answer.",
-    question_id=int,
-    external_id=str,
-    variant=int,
-    shown=list[int],
-    one=int | None,
-    other=int | None,
-    one_probabilities=list[float] | None,
-    other_probabilities=list[float] | None,
+    {
+        int: "question_id variant",
+        str: "external_id",
+        list[int]: "shown",
+        int | None: "one other",
+        list[float] | None: "one_probabilities other_probabilities",
+    },
 )
 LargestChange = shape(
-    "LargestChange", "The prompt whose probabilities changed most.", change=float, external_id=str, variant=int
+    "LargestChange",
+    "The prompt whose probabilities changed most.",
+    {float: "change", str: "external_id", int: "variant"},
 )
 Changes = shape(
     "Changes",
@@ -258,49 +226,42 @@ Changes = shape(
 MetricChange = shape(
     "MetricChange",
     "A metric of both evaluations, over all questions.",
-    metric=str,
-    one=float | None,
-    other=float | None,
-    change=float | None,
-    interval=list[float] | None,
+    {str: "metric", float | None: "one other change", list[float] | None: "interval"},
 )
 Drift = shape(
     "Drift",
     "What changed from one evaluation to another of the same prompts on the same model.",
-    evaluations=list[int],
-    prompts=int,
-    flipped=int,
+    {
+        list[int]: "evaluations",
+        int: "prompts flipped with_probabilities texts_differ states_differ",
+        float | None: "largest_change",
+    },
     flips=list[Flip],
-    largest_change=float | None,
     largest_change_at=LargestChange | None,
     changes=Changes,
-    with_probabilities=int,
-    texts_differ=int,
-    states_differ=int,
     metrics=list[MetricChange],
     engine=said(dict[str, list[Any]], "Facts that differ in what scored them."),
 )
 Provenance = shape(
     "Provenance",
     "Where an evaluation's numbers come from. Engine fingerprints stand once, under their digest.",
-    specification=dict[str, Any],
-    specification_digest=Digest,
+    {
+        dict[str, Any]: "specification",
+        Digest: "specification_digest protocol_digest variant_set_digest",
+        int | None: "seal_version",
+        str | None: "requester conflict_of_interest",
+        Digest | None: "seal",
+        bool: "mixed_engines",
+    },
     model=ModelIdentity,
     benchmark=BenchmarkIdentity,
-    protocol_digest=Digest,
-    variant_set_digest=Digest,
     seeds=said(dict[str, int | str], "What was drawn, to its seed."),
     prompts=PromptDigests,
     tokens=Tokens,
     metrics_computed_by=said(list[str], "Versions of the code, with their commits, that computed its metrics."),
     copies=Copies,
     withdrawals=list[Withdrawn],
-    seal_version=int | None,
     chain=PlaceInChain | None,
-    requester=str | None,
-    conflict_of_interest=str | None,
-    seal=Digest | None,
-    mixed_engines=bool,
     engine_fingerprints=dict[str, dict[str, Any]],
     shards=list[ShardProvenance],
 )
@@ -310,19 +271,9 @@ RepeatNoise = shape(
 
 order_effect: order minus repeat disagreement, over the `questions` that have both kinds of pairs; `interval` is its
 own. Intervals are 95 %, from one bootstrap over questions; null where none is stated.""",
+    noise.Noise,
     evaluations=said(list[int], "The evaluation with its replicates: whose orders these are."),
     noise_from=said(list[int], "The evaluations whose repeats these are; empty: none."),
-    repeat_disagreement=float | None,
-    order_disagreement=float | None,
-    order_effect=float | None,
-    repeat_pairs=int,
-    order_pairs=int,
-    repeat_questions=int,
-    order_questions=int,
-    questions=int,
-    interval=Interval | None,
-    repeat_interval=Interval | None,
-    order_interval=Interval | None,
     resamples=int,
     seed=int,
 )
@@ -335,18 +286,13 @@ AxisEstimate = shape(
 AxisLevel = shape(
     "AxisLevel",
     "A level of an axis, such as a rotation or a template, with the accuracy under it over all other axes.",
-    level=int,
-    name=str,
-    accuracy=float,
+    {int: "level", str: "name", float: "accuracy"},
 )
 AxisEffect = shape(
     "AxisEffect",
     "What an axis of the variants does to the accuracy. kind: of variants; null for replicates.",
-    axis=str,
-    kind=str | None,
+    {str: "axis", str | None: "kind", float: "lowest_accuracy highest_accuracy"},
     levels=list[AxisLevel],
-    lowest_accuracy=float,
-    highest_accuracy=float,
     moves=said(AxisEstimate, "Standard deviation of the accuracy over its levels, all else as it is."),
     moves_without_effect=said(float, "`moves` if answers were dealt to the levels at random."),
     fluctuation_rate=AxisEstimate,
@@ -362,25 +308,19 @@ Axes = shape(
 components: variance components of single answers, by the axes they are of; null if chance is in it, too.
 chance_inside: whether answers were, or may have been, drawn at random, and none was repeated. left_out: questions with
 other cells.""",
-    evaluations=list[int],
-    questions=int,
-    left_out=int,
-    cells=int,
-    accuracy=float,
-    axes=list[AxisEffect],
+    {
+        list[int]: "evaluations",
+        int: "questions left_out cells resamples seed",
+        float: "accuracy",
+        bool: "chance_inside",
+    },
     components=dict[str, float | None],
-    chance_inside=bool,
-    resamples=int,
-    seed=int,
+    axes=list[AxisEffect],
 )
 WordingQuantile = shape(
     "WordingQuantile",
     "A quantile of the accuracy over wordings. standard_error, low, high: null where it is exact.",
-    level=float,
-    value=float,
-    standard_error=float | None,
-    low=float | None,
-    high=float | None,
+    quantiles.Quantile,
 )
 WordingLevel = shape(
     "WordingLevel",
@@ -391,26 +331,21 @@ WordingLevel = shape(
 Wordings = shape(
     "Wordings",
     "The accuracy over the wordings of an evaluation. asked_share: of the cells of all questions.",
-    evaluations=list[int],
-    axis=str,
-    questions=int,
-    left_out=int,
-    cells=int,
-    asked_share=float,
-    exact=bool,
+    {
+        list[int]: "evaluations",
+        str: "axis",
+        int: "questions left_out cells",
+        float: "asked_share",
+        bool: "exact",
+        int | None: "draws seed",
+    },
     levels=list[WordingLevel],
     quantiles=list[WordingQuantile],
-    draws=int | None,
-    seed=int | None,
 )
 ServedModel = shape(
     "ServedModel",
     "A name under which a model answered. first, last: when.",
-    served_model=str | None,
-    system_fingerprint=str | None,
-    prompts=int,
-    first=Time | None,
-    last=Time | None,
+    {str | None: "served_model system_fingerprint", int: "prompts", Time | None: "first last"},
 )
 Cost = shape(
     "Cost",
@@ -433,9 +368,7 @@ ClusteredInterval = shape(
 Clustered = shape(
     "Clustered",
     "Intervals where questions belong together, such as those on one passage; `largest`: questions of one cluster.",
-    questions=int,
-    clusters=int,
-    largest=int,
+    {int: "questions clusters largest"},
     metrics=dict[str, ClusteredInterval],
 )
 EvaluationDocument = shape(
@@ -461,10 +394,7 @@ QuestionResult = shape(
 variants: those with exactly the question's own options; valid, correct: with a valid and with the right answer;
 agreeing: with the answer of the first.""",
     "question_metrics",
-    variants=int,
-    valid=int,
-    correct=int,
-    agreeing=int,
+    {int: "variants valid correct agreeing"},
 )
 EvaluationQuestion = shape("EvaluationQuestion", "A question of an evaluation with its text.", QuestionResult, text=str)
 EvaluationQuestions = page(
@@ -481,10 +411,8 @@ Prediction = shape(
 PredictionPage = shape(
     "PredictionPage",
     "Predictions by question and variant, from `cursor` on. `next_cursor` is null on the last page.",
+    {int: "limit", str | None: "next_cursor next"},
     items=list[Prediction],
-    limit=int,
-    next_cursor=str | None,
-    next=str | None,
 )
 Question = shape(
     "Question",
@@ -543,15 +471,9 @@ Item = shape(
 difficulty: the mean over models of the share of its prompts that they have right. discrimination: correlation of
 that share with the sum of all others; null where it does not vary. lead: the share of weighted votes for the rival,
 the most voted option that is not the answer, less that for the answer.""",
-    rank=int,
-    question_id=int,
-    external_id=str,
-    subject=str | None,
+    {int: "rank question_id answer rival", str: "external_id", str | None: "subject", float: "lead"},
     difficulty=ItemEstimate,
     discrimination=ItemEstimate | None,
-    answer=int,
-    rival=int,
-    lead=float,
     latent_key=said(int, "The option that is the likeliest key but the stated one."),
     log_odds=said(float, "How much likelier the answers are under another key than under the stated one."),
     suspicion=said(float, "What ranks items: lead − 0.3 · discrimination + 0.1 · log_odds."),
@@ -560,58 +482,37 @@ the most voted option that is not the answer, less that for the answer.""",
 Reliability = shape(
     "Reliability",
     "Cronbach's alpha over models. kr20: every score is 0 or 1, so that alpha is KR-20.",
-    alpha=float,
-    interval=Interval | None,
-    kr20=bool,
+    {float: "alpha", Interval | None: "interval", bool: "kr20"},
 )
 WayOfAsking = shape(
     "WayOfAsking",
     "How a version was asked, of how many models; `evaluation` is one of them, and names the way.",
-    evaluation=int,
-    protocol=str,
-    shots=int,
-    variants=str,
+    {int: "evaluation shots models", str: "protocol variants"},
     part=said(str | None, "Which part of the benchmark; null: all of it."),
-    models=int,
 )
 ItemList = page(
     "ItemList",
     "The questions of a benchmark version, those with a reason for a second look first. Null below models_needed.",
     Item,
-    benchmark=str,
-    version=str,
+    {str: "benchmark version", int: "models_needed questions"},
     way=WayOfAsking | None,
     ways=list[WayOfAsking],
     models=said(int, "Models whose answers were read; of very many, a part."),
-    models_needed=int,
-    questions=int,
     reliability=Reliability | None,
     queue=said(int, "How many of the first items have a reason for a second look."),
 )
 Erratum = shape(
     "Erratum",
     "What is said of a question, by its id in the benchmark's file. Answers are ordinals of its options, from 0.",
-    question=str,
+    {str: "question note actor at", int: "published_answer"},
     status=said(str, "`disputed`, `wrong-key` or `corrected-key`."),
-    published_answer=int,
     answer=said(int | None, "The right option, of a corrected key."),
-    note=str,
-    actor=str,
-    at=str,
 )
 ErrataDocument = shape(
     "ErrataDocument",
     "A version of a benchmark's errata, as its file has it. `digest` is over format, content_digest and errata.",
-    format=str,
-    content_digest=Digest,
+    {str: "format benchmark version note actor at", Digest: "content_digest digest", int: "errata_version"},
     errata=list[Erratum],
-    benchmark=str,
-    version=str,
-    errata_version=int,
-    digest=Digest,
-    note=str,
-    actor=str,
-    at=str,
 )
 ErrataList = shape(
     "ErrataList",
@@ -635,24 +536,17 @@ PublishedList = page("PublishedList", "A page of printed numbers, in the order o
 Overall = shape(
     "Overall",
     "All that is queued or running, together.",
-    evaluations=int,
-    prompts=int,
-    prompts_done=int,
-    shards_failed=int,
-    prompts_per_second=float,
-    seconds_left=float | None,
-    tokens_naive=int,
-    tokens_computed=int,
-    tokens_saved=int,
+    {
+        int: "evaluations prompts prompts_done shards_failed tokens_naive tokens_computed tokens_saved",
+        float: "prompts_per_second",
+        float | None: "seconds_left",
+    },
 )
 LiveWorker = shape(
     "LiveWorker",
     "A worker that has shown a sign of life lately.",
     listings.WORKERS,
-    queues=list[str] | None,
-    versions=dict[str, str],
-    loaded_model=str | None,
-    loaded_revision=int | None,
+    {list[str] | None: "queues", dict[str, str]: "versions", str | None: "loaded_model", int | None: "loaded_revision"},
 )
 Queue = page(
     "Queue",
@@ -673,9 +567,7 @@ SuiteDocument = shape(
 BoardDeprecation = shape(
     "BoardDeprecation",
     "Why a board is deprecated, since when, and which board to use instead; null: none, or none that you may see.",
-    reason=str,
-    at=Time,
-    successor=str | None,
+    {str: "reason", Time: "at", str | None: "successor"},
 )
 DeprecatedBoard = shape(
     "DeprecatedBoard", "A board and whether it is deprecated.", board=str, deprecated=BoardDeprecation | None
@@ -683,77 +575,48 @@ DeprecatedBoard = shape(
 ListedBoard = shape(
     "ListedBoard",
     "A board: a suite on certain benchmarks, with the columns to show.",
-    board=str,
-    version=int,
-    digest=Digest,
-    title=str,
+    {str: "board title url", int: "version", Digest: "digest", list[str]: "columns"},
     suite=Named,
-    columns=list[str],
-    url=str,
     deprecated=BoardDeprecation | None,
 )
 BoardList = items("BoardList", "The newest version of every public board, by name.", ListedBoard)
 BoardColumn = shape(
     "BoardColumn",
     "A column of a board: a metric on a set of variants.",
-    name=str,
-    metric=str,
-    variants=str,
-    protocol=str | None,
-    better=str,
-    definition_version=int,
+    {str: "name metric variants better", str | None: "protocol", int: "definition_version"},
     errata=NotRequired[said(str, "By which keys, where not as published.")],
 )
 BoardErrata = shape(
     "BoardErrata",
     "Which errata of a benchmark a board's keys were taken from; null: nothing was said of its questions.",
-    benchmark=str,
-    version=str,
-    errata_version=int | None,
-    digest=Digest | None,
+    {str: "benchmark version", int | None: "errata_version", Digest | None: "digest"},
 )
 BoardEntry = shape(
     "BoardEntry",
     "One evaluation that a board asks of every model.",
-    task=str,
-    benchmark=str,
-    version=str,
-    content_digest=Digest,
-    protocol=str,
-    shots=int,
-    protocol_digest=Digest,
-    variants=str,
-    question_filter=dict[str, Any],
-    questions=int,
+    {
+        str: "task benchmark version protocol variants",
+        Digest: "content_digest protocol_digest",
+        int: "shots questions",
+        dict[str, Any]: "question_filter",
+    },
 )
 BoardEvaluation = shape(
     "BoardEvaluation",
     "The sealed evaluation behind an entry of a board. Old snapshots say nothing of its engines and copies.",
-    evaluation=int,
-    seal=Digest,
-    replicate=int,
-    mixed_engines=NotRequired[bool],
-    copies_withdrawn=NotRequired[bool],
+    {int: "evaluation replicate", Digest: "seal", NotRequired[bool]: "mixed_engines copies_withdrawn"},
 )
 BoardNeighbour = shape(
     "BoardNeighbour",
     """A model against the one ranked next above it. Null: the two are not compared, as on few questions.
 
 `told_apart` holds for all pairs of the column at once, `p_holm` is corrected for all of them, `p_value` for none.""",
+    Above,
     model=str,
     revision=int,
-    difference=float,
-    standard_error=float | None,
-    p_value=float | None,
-    p_holm=float | None,
-    told_apart=bool,
 )
 BoardEstimate = shape(
-    "BoardEstimate",
-    "What an estimate rests on: `asked` `of` so many questions, by so many prompts.",
-    asked=int,
-    of=int,
-    prompts=int,
+    "BoardEstimate", "What an estimate rests on: `asked` `of` so many questions, by so many prompts.", Estimated
 )
 BoardValue = shape(
     "BoardValue",
@@ -765,18 +628,17 @@ that its interval allows among the ranked models.
 `rank_interval` and `tier` are of this model for itself, `all_rank_interval` and `all_tier` of all models at once.
 Where questions belong together, `clusters` are how many independent groups they are, `cluster_interval` and the
 ranks are over resampled clusters, and `design_effect` is how many times the variance that makes.""",
-    value=float | None,
-    n=int,
-    interval=Interval | None,
-    clusters=NotRequired[int],
-    cluster_interval=NotRequired[Interval | None],
-    design_effect=NotRequired[float | None],
+    {
+        float | None: "value",
+        int: "n",
+        Interval | None: "interval",
+        NotRequired[int]: "clusters",
+        NotRequired[Interval | None]: "cluster_interval",
+        NotRequired[float | None]: "design_effect",
+        int | None: "rank tier all_tier",
+        RankInterval | None: "rank_interval all_rank_interval",
+    },
     unknown=NotRequired[said(str, "Why it cannot be said under errata.")],
-    rank=int | None,
-    rank_interval=RankInterval | None,
-    tier=int | None,
-    all_rank_interval=RankInterval | None,
-    all_tier=int | None,
     above=NotRequired[BoardNeighbour | None],
     estimated=NotRequired[BoardEstimate],
 )
@@ -786,23 +648,14 @@ BoardPairs = shape(
 
 A pair is told apart where its difference is more than about `critical_value` standard errors. `standard_error` is
 that of the median pair's difference.""",
-    models=int,
-    pairs=int,
-    pairs_told_apart=int,
-    neighbours=int,
-    neighbours_told_apart=int,
-    critical_value=float | None,
-    standard_error=float | None,
+    Together,
 )
 SelectedRow = shape(
     "SelectedRow",
     "A model revision of a selection. `evaluations` runs along the entries; null: not sealed yet.",
     (tables.Model, ("family", "parameters")),
     (tables.ModelRevision, ("dtype", "quantisation")),
-    model=str,
-    revision=int,
-    identity=dict[str, Any],
-    complete=bool,
+    {str: "model", int: "revision", dict[str, Any]: "identity", bool: "complete"},
     evaluations=list[BoardEvaluation | None],
     values=said(dict[str, BoardValue], "Column to value."),
 )
@@ -822,26 +675,19 @@ Bootstrap = shape("Bootstrap", "How the intervals of a board were drawn.", resam
 Unranked = shape(
     "Unranked",
     "A model that a column does not rank, why, and the commands that ask what is missing; column null: every one.",
-    model=str,
-    revision=int,
-    column=str | None,
-    reason=str,
-    commands=list[str],
+    {str: "model reason", int: "revision", str | None: "column", list[str]: "commands"},
 )
 NamedRevision = shape("NamedRevision", "A model revision on a board.", model=str, revision=int)
 BoardOtherwise = shape(
     "BoardOtherwise",
     "What a choice would change: who is first then, how many models' ranks change, and by how much at most.",
-    choice=str,
+    Otherwise,
     first=list[NamedRevision],
-    changed=int,
-    largest=int,
 )
 BoardRemoval = shape(
     "BoardRemoval",
     "So many questions, of all, are enough to leave out for this model to be level with the first.",
-    questions=int,
-    of=int,
+    Removal,
     model=str,
     revision=int,
 )
@@ -850,10 +696,34 @@ OrderMeasure = shape(
     """A mean over questions in their published order, what any other order is expected to give, and a p-value.
 
 Null: it is the same in every order.""",
+    original_order.Measure,
     label=str,
-    observed=float,
-    expected=float,
-    p_value=float | None,
+)
+Regularity = shape(
+    "Regularity",
+    """Whether the published order of a benchmark is regular. label: in what.
+
+sorted, expected: the share of questions in which options stand so, and that in any order; null of keys.""",
+    published_order.Regularity,
+    label=str,
+)
+Contamination = shape(
+    "Contamination",
+    """Whether the published order is an outlier among the orders that were asked: evidence, never a verdict.
+
+`p_value` is exact for all measures together, one-sided; `outlier` whether it is at most `level`, as it is for at
+most that share of models that never saw the benchmark. Both are null, and `why` says why, where the orders that
+were asked cannot tell, or where the published order is regular itself (`regularities`). `flagged` questions are
+left out because of their options, `other` ones because of the orders they were asked in.""",
+    {
+        int: "evaluation questions flagged other seed",
+        float: "level",
+        float | None: "p_value",
+        bool | None: "outlier",
+        str | None: "why",
+    },
+    regularities=dict[str, Regularity | None],
+    measures=said(dict[str, OrderMeasure], "`accuracy` and, where known, `key_logprob`."),
 )
 BoardContamination = shape(
     "BoardContamination",
@@ -861,53 +731,37 @@ BoardContamination = shape(
 
 `p_value` is of this evaluation for itself. `p_holm` is corrected for all evaluations of the board, and `outlier`
 goes by it.""",
-    evaluation=int,
-    seal=Digest,
-    model=str,
-    revision=int,
-    benchmark=str,
-    variants=str,
-    questions=int,
-    flagged=int,
-    other=int,
-    level=float,
-    seed=int,
-    p_value=float,
-    p_holm=float,
-    outlier=bool,
+    Contamination,
+    {str: "model benchmark variants", int: "revision"},
+    {Digest: "seal", float: "p_value p_holm", bool: "outlier"},
     why=None,
-    measures=dict[str, OrderMeasure],
 )
 BoardWithoutModel = shape(
     "BoardWithoutModel",
     """What leaving out a model would change: who is first then, and how many others share their tiers with others.
 
 `tiers` are of each model for itself, `all_tiers` of all at once; null without intervals.""",
+    WithoutModel,
     model=str,
     revision=int,
     first=list[NamedRevision],
-    tiers=int | None,
-    all_tiers=int | None,
 )
 BoardWithoutOrders = shape(
     "BoardWithoutOrders",
     """The fewest orders without which another model is first or level; `of` all orders, up to `tried` were left out.
 
 Both lists are empty where none of these changes who is first.""",
+    WithoutOrders,
     orders=list[str],
     first=list[NamedRevision],
-    of=int,
-    tried=int,
 )
 BoardTiersWithoutOrders = shape(
     "BoardTiersWithoutOrders",
     """The fewest orders without which models of the first tiers, each for itself, share them with others.
 
 `changed`: how many of the first models do; empty and 0 where none of these changes a tier.""",
+    TiersWithoutOrders,
     orders=list[str],
-    changed=int,
-    of=int,
-    tried=int,
 )
 BoardFragility = shape(
     "BoardFragility",
@@ -923,17 +777,7 @@ BoardFragility = shape(
 BoardRules = shape(
     "BoardRules",
     "What a board asks of submissions; null and empty lists: not limited. `sentences`: the enforced ones in words.",
-    text=str,
-    accounts=list[str],
-    per_account=int | None,
-    per_model=int | None,
-    per_day=int | None,
-    sources=list[str],
-    dtypes=list[str],
-    same_suite=bool,
-    statement=bool,
-    embargo_days=int | None,
-    anonymous=bool,
+    SubmissionRules,
     sentences=list[str],
 )
 ScheduleRun = shape(
@@ -950,15 +794,7 @@ Schedule = shape(
     "Schedule",
     "An evaluation that is asked again every so many days, with its runs, the newest first.",
     (tables.Schedule, SCHEDULE),
-    schedule=int,
-    evaluation=int,
-    model=str,
-    revision=int,
-    benchmark=str,
-    protocol=str,
-    variants=str,
-    level=float,
-    moved=bool,
+    {int: "schedule evaluation revision", str: "model benchmark protocol variants", float: "level", bool: "moved"},
     runs=list[ScheduleRun],
 )
 ScheduleList = items("ScheduleList", "Every schedule, the newest first.", Schedule)
@@ -967,47 +803,36 @@ Board = shape(
     """A board as it stood at a time. `digest` names it for good, `sql` reads the same rows from the database.
 
 currency: of what providers charged; null: none charged anything. submissions: its rules; null: it sets none.""",
-    snapshot_version=int,
-    board=str,
-    board_version=int,
-    board_digest=Digest,
+    {
+        int: "snapshot_version board_version sealed_evaluations",
+        str: "board title text sort permalink sql",
+        Digest: "board_digest digest",
+        NotRequired[int]: "withdrawals",
+        str | None: "currency",
+        Time: "as_of",
+    },
     suite=NamedSuite,
-    title=str,
-    text=str,
-    sort=str,
     columns=list[BoardColumn],
     entries=list[BoardEntry],
     bootstrap=Bootstrap,
     errata=NotRequired[said(list[BoardErrata], "Absent where all is as published.")],
-    sealed_evaluations=int,
-    withdrawals=NotRequired[int],
     together=NotRequired[said(dict[str, BoardPairs], "Column to all of its pairs.")],
     fragile=NotRequired[said(dict[str, BoardFragility], "Column to what would change it.")],
     weights=NotRequired[said(dict[str, int], "Task to how much it counts, where not 1.")],
     models=NotRequired[said(dict[str, Any], "Which models it takes; absent: all.")],
     contamination=NotRequired[said(list[BoardContamination], "Only of boards that state it; the most extreme first.")],
     rows=list[BoardRow],
-    currency=str | None,
-    as_of=Time,
-    digest=Digest,
     chance=said(dict[str, float], "Column of accuracy to what guessing gives there."),
     unranked=list[Unranked],
     submissions=BoardRules | None,
     deprecated=BoardDeprecation | None,
-    permalink=str,
-    sql=str,
 )
 SelectedBoard = shape(
     "SelectedBoard",
     """Tasks, weights, columns and models that were chosen from a board, with ranks and tiers of these alone.
 
 digest: the SHA-256 of `selection`, which is canonical JSON. snapshot: what it was chosen from. url: its page.""",
-    board=str,
-    snapshot=Digest,
-    as_of=Time,
-    selection=str,
-    digest=Digest,
-    sort=str,
+    {str: "board selection sort url", Digest: "snapshot digest", Time: "as_of"},
     columns=list[BoardColumn],
     entries=list[BoardEntry],
     weights=said(dict[str, int], "Task to how much it counts."),
@@ -1016,15 +841,11 @@ digest: the SHA-256 of `selection`, which is canonical JSON. snapshot: what it w
     rows=list[SelectedRow],
     chance=said(dict[str, float], "Column of accuracy to what guessing gives there."),
     unranked=list[Unranked],
-    url=str,
 )
 ListedSnapshot = shape(
     "ListedSnapshot",
     "A board as it stood at a time: where to find it.",
-    as_of=Time,
-    digest=Digest,
-    board_version=int,
-    url=str,
+    {Time: "as_of", Digest: "digest", int: "board_version", str: "url"},
     signature=said(Signature | None, "The first that covers it; null: none does yet."),
 )
 SnapshotList = items("SnapshotList", "Every snapshot of a board, newest first.", ListedSnapshot)
@@ -1052,9 +873,7 @@ BoardEvent = shape(
 BoardChange = shape(
     "BoardChange",
     "What a snapshot brought. link: its position in the chain; snapshot: null where none was changed.",
-    at=Time,
-    link=int | None,
-    snapshot=Digest | None,
+    {Time: "at", int | None: "link", Digest | None: "snapshot"},
     events=list[BoardEvent],
 )
 BoardChangelog = shape(
@@ -1063,32 +882,22 @@ BoardChangelog = shape(
 RegisteredModel = shape(
     "RegisteredModel",
     "A model revision that was asked for. `added`: whether it is new; usable once its state is `ready`.",
-    model=str,
-    revision=int,
-    kind=str,
-    state=str,
-    dtype=str | None,
-    quantisation=str | None,
-    url=str,
-    added=bool,
+    {str: "model kind state url", int: "revision", str | None: "dtype quantisation", bool: "added"},
 )
 ImportedBenchmark = shape(
     "ImportedBenchmark",
     "A benchmark version that was sent. `imported`: whether it is new.",
-    benchmark=str,
-    version=str,
-    visibility=str,
-    questions=int,
-    few_shot_examples=int,
-    content_digest=Digest,
-    imported=bool,
+    {
+        str: "benchmark version visibility",
+        int: "questions few_shot_examples",
+        Digest: "content_digest",
+        bool: "imported",
+    },
 )
 ChangedVisibility = shape(
     "ChangedVisibility",
     "Who may see a benchmark from now on, and in which versions that was set.",
-    benchmark=str,
-    visibility=str,
-    versions=list[str],
+    {str: "benchmark visibility", list[str]: "versions"},
 )
 AskedEvaluations = shape(
     "AskedEvaluations",
@@ -1109,45 +918,10 @@ DistinctPrompts = shape(
     min=int | None,
     max=int | None,
 )
-Regularity = shape(
-    "Regularity",
-    """Whether the published order of a benchmark is regular. label: in what.
-
-sorted, expected: the share of questions in which options stand so, and that in any order; null of keys.""",
-    label=str,
-    questions=int,
-    sorted=float | None,
-    expected=float | None,
-    p_value=float,
-)
-Contamination = shape(
-    "Contamination",
-    """Whether the published order is an outlier among the orders that were asked: evidence, never a verdict.
-
-`p_value` is exact for all measures together, one-sided; `outlier` whether it is at most `level`, as it is for at
-most that share of models that never saw the benchmark. Both are null, and `why` says why, where the orders that
-were asked cannot tell, or where the published order is regular itself (`regularities`). `flagged` questions are
-left out because of their options, `other` ones because of the orders they were asked in.""",
-    evaluation=int,
-    questions=int,
-    flagged=int,
-    other=int,
-    level=float,
-    seed=int,
-    p_value=float | None,
-    outlier=bool | None,
-    regularities=dict[str, Regularity | None],
-    why=str | None,
-    measures=said(dict[str, OrderMeasure], "`accuracy` and, where known, `key_logprob`."),
-)
 SampleLook = shape(
     "SampleLook",
     "What was known after so many questions. information: the share of what the precision needs.",
-    questions=int,
-    value=float,
-    low=float,
-    high=float,
-    information=float,
+    {int: "questions", float: "value low high information"},
 )
 SampledMetric = shape(
     "SampledMetric",
@@ -1155,14 +929,7 @@ SampledMetric = shape(
 
 questions: of the benchmark or the part of it; asked: so far; at_most: asked at most. reached: the interval is as
 narrow as was asked for. All intervals hold together with the confidence.""",
-    metric=str,
-    precision=float,
-    confidence=float,
-    history=int,
-    questions=int,
-    asked=int,
-    at_most=int,
-    reached=bool,
+    {str: "metric", float: "precision confidence", int: "history questions asked at_most", bool: "reached"},
     until=said(str | None, "What ends it before, as soon as it is known."),
     decided=said(bool | None, "Whether that is known."),
     looks=list[SampleLook],
@@ -1176,33 +943,22 @@ StoppedWhenDecided = shape(
 
 history: other models from whose answers the order of asking was learnt. decided: of `questions`. prompts: asked so
 far; prompts_complete: what asking every variant would take.""",
-    metric=str,
-    history=int,
-    questions=int,
-    decided=int,
-    prompts=int,
-    prompts_complete=int,
+    {str: "metric", int: "history questions decided prompts prompts_complete"},
     by_round=list[DecidedRound],
 )
 AppliedErrata = shape(
     "AppliedErrata",
     "Which errata metrics are under. unknown: metric to why it cannot be said without asking the model again.",
-    treatment=str,
-    errata_version=int,
-    digest=Digest,
-    unknown=dict[str, str],
+    {str: "treatment", int: "errata_version", Digest: "digest", dict[str, str]: "unknown"},
 )
 EvaluationMetrics = shape(
     "EvaluationMetrics",
     """An evaluation's metrics; `scored` of its `questions` have all their variants. per_question: where asked for.
 
 noise: over all questions; null where no prompt was asked twice.""",
-    evaluation=int,
+    {int: "evaluation questions scored", bool: "complete"},
     metrics=MetricValues,
     intervals=said(dict[str, Interval | None], "Metric to its 95 % interval, once sealed."),
-    questions=int,
-    scored=int,
-    complete=bool,
     distinct_prompts=DistinctPrompts,
     noise=RepeatNoise | None,
     asked=said(str | None, "In how many orders or variants, in words."),
@@ -1217,48 +973,17 @@ noise: over all questions; null where no prompt was asked twice.""",
 Verification = shape(
     "Verification",
     "What does not match of a sealed evaluation; `ok`: nothing. `questions`: those with a wrong leaf.",
-    evaluation=int,
-    seal=Digest | None,
-    seal_version=int | None,
-    ok=bool,
-    problems=list[str],
-    questions=list[str],
+    {int: "evaluation", Digest | None: "seal", int | None: "seal_version", bool: "ok", list[str]: "problems questions"},
 )
 ImportedSuite = shape(
     "ImportedSuite",
     "A suite that was sent. `new`: whether it is a new version.",
-    suite=str,
-    version=int,
-    digest=Digest,
-    new=bool,
+    {str: "suite", int: "version", Digest: "digest", bool: "new"},
 )
 ImportedBoard = shape(
     "ImportedBoard",
     "A board that was sent. `new`: whether it is a new version.",
-    board=str,
-    version=int,
-    digest=Digest,
-    new=bool,
-)
-EstimatedEvaluation = shape(
-    "EstimatedEvaluation",
-    """What one evaluation would cost. `evaluation`: one that is there already. `reason`: why something is null.
-
-cost, cost_limit: what a provider would charge, as earlier answers came out and at most; 0 for any other model.""",
-    evaluation=int | None,
-    benchmark=str,
-    variants=str,
-    protocol=str,
-    shots=int,
-    questions=int,
-    prompts=int,
-    prompts_left=int,
-    tokens_naive=int | None,
-    tokens_shared=int | None,
-    seconds=float | None,
-    reason=str | None,
-    cost=float | None,
-    cost_limit=float | None,
+    {str: "board", int: "version", Digest: "digest", bool: "new"},
 )
 SampledCost = shape(
     "SampledCost",
@@ -1269,57 +994,48 @@ SampledCost = shape(
 EstimatedOfModel = shape(
     "EstimatedOfModel",
     "The same of a model that is registered. `prompts_sampled`: how many were tokenised.",
-    EstimatedEvaluation,
-    model=str,
-    revision=int,
-    prompts_sampled=int,
+    estimate.Estimate,
     sample=SampledCost | None,
+)
+EstimatedEvaluation = shape(
+    "EstimatedEvaluation",
+    """What one evaluation would cost. `evaluation`: one that is there already. `reason`: why something is null.
+
+cost, cost_limit: what a provider would charge, as earlier answers came out and at most; 0 for any other model.""",
+    EstimatedOfModel,
+    but=("model", "revision", "prompts_sampled", "sample"),
 )
 Estimate = shape(
     "Estimate",
     "What some evaluations would cost together; null where a part is not known. `workers`: how many are alive.",
+    (estimate.Estimate, estimate.ESTIMATED),
     estimates=list[EstimatedOfModel],
-    prompts=int,
-    prompts_left=int,
-    tokens_naive=int | None,
-    tokens_shared=int | None,
-    seconds=float | None,
-    cost=float | None,
-    cost_limit=float | None,
     currency=str | None,
     workers=int,
 )
 SubmittedModel = shape(
     "SubmittedModel",
     "A model as it was asked for. `location`: on the hub; `endpoint`: the name of one.",
-    name=str,
-    kind=str,
-    location=NotRequired[str],
-    endpoint=NotRequired[str],
-    revision=str | None,
-    dtype=str | None,
+    {str: "name kind", NotRequired[str]: "location endpoint", str | None: "revision dtype"},
 )
 EmbargoedResult = shape(
     "EmbargoedResult",
     "A sealed evaluation that only its submitter and maintainers see for now. `metrics`: over all of its questions.",
-    evaluation=int,
-    benchmark=str,
-    variants=str,
+    {int: "evaluation", str: "benchmark variants"},
     metrics=dict[str, float | None],
 )
 Submission = shape(
     "Submission",
     "A request to run a test suite on a model. `revision`: what was registered; `problem`: why it failed.",
     (people.Submission, SUBMISSION),
-    submission=int,
+    {
+        int: "submission",
+        str: "requester",
+        str | None: "decided_by revision revision_state problem",
+        list[int]: "evaluations",
+    },
     model=SubmittedModel,
-    requester=str,
-    decided_by=str | None,
-    revision=str | None,
-    revision_state=str | None,
-    evaluations=list[int],
     embargoed=said(list[EmbargoedResult], "Sealed evaluations under embargo, on benchmarks that the reader may see."),
-    problem=str | None,
 )
 SubmissionList = page(
     "SubmissionList", "A page of submissions: those that wait for a decision first, then the newest.", Submission
@@ -1329,18 +1045,14 @@ SubmissionEstimate = shape(
     """What a submission would cost. `problem`: why it could not be queued; then nothing else is known.
 
 currency: of what a provider would charge; null: none is asked.""",
+    {
+        NotRequired[int]: "questions prompts prompts_left workers",
+        NotRequired[int | None]: "tokens_naive tokens_shared",
+        NotRequired[float | None]: "seconds cost cost_limit",
+        NotRequired[str | None]: "currency",
+        str | None: "problem",
+    },
     estimates=list[EstimatedEvaluation],
-    questions=NotRequired[int],
-    prompts=NotRequired[int],
-    prompts_left=NotRequired[int],
-    tokens_naive=NotRequired[int | None],
-    tokens_shared=NotRequired[int | None],
-    seconds=NotRequired[float | None],
-    cost=NotRequired[float | None],
-    cost_limit=NotRequired[float | None],
-    currency=NotRequired[str | None],
-    workers=NotRequired[int],
-    problem=str | None,
 )
 Webhook = shape(
     "Webhook",
@@ -1356,31 +1068,21 @@ Delivery = shape(
     "Delivery",
     "A notice on its way to a webhook. `delivery`: the id it is sent with.",
     (people.WebhookDelivery, DELIVERY),
-    webhook=int,
-    delivery=str,
-    kind=str,
-    at=Time,
+    {int: "webhook", str: "delivery kind", Time: "at"},
 )
 WebhookList = items("WebhookList", "Every webhook, and the newest deliveries.", Webhook, deliveries=list[Delivery])
 DeliveryOutcome = shape(
     "DeliveryOutcome",
     "What came of trying a webhook: its status, or why there was none.",
-    delivered=bool,
-    status=int | None,
-    error=str | None,
+    {bool: "delivered", int | None: "status", str | None: "error"},
 )
 QueryAnswer = shape(
     "QueryAnswer",
     """The rows of a query, or the first of them; columns may repeat. Times are UTC text, bytes hexadecimal digits.
 
 types: DuckDB's, by column. as_of: when the database held what the query read.""",
-    columns=list[str],
-    types=list[str],
+    {list[str]: "columns types notes", bool: "truncated", float: "elapsed_s", str: "as_of"},
     rows=list[list[Any]],
-    truncated=bool,
-    notes=list[str],
-    elapsed_s=float,
-    as_of=str,
 )
 SavedQuery = shape(
     "SavedQuery",
@@ -1394,18 +1096,14 @@ Account = shape(
     "Account",
     "A person or program. `password`: whether it can sign in.",
     (people.Account, ACCOUNT),
-    account=str,
-    password=bool,
-    disabled=bool,
+    {str: "account", bool: "password disabled"},
 )
 AccountList = items("AccountList", "Every account, by name.", Account)
 Token = shape(
     "Token",
     "A token, but not its secret: only its first letters are known.",
     (people.ApiToken, TOKEN),
-    account=str,
-    begins=str,
-    scopes=list[str],
+    {str: "account begins", list[str]: "scopes"},
 )
 NewToken = shape("NewToken", "A token with its secret: shown this once.", Token, token=str)
 TokenList = items("TokenList", "The tokens of an account, newest first.", Token)
