@@ -10,6 +10,7 @@ types of answers that are rows of views. A test compares them with what this scr
 entries, functions and tables themselves, never the results.
 """
 
+import ast
 import inspect
 import json
 import re
@@ -25,6 +26,7 @@ import click
 
 DOCS: Final = Path(__file__).resolve().parent
 VARIANTS_PAGE: Final = DOCS / "variants-and-protocols.md"
+ARCHITECTURE: Final = DOCS / "architecture.md"
 API_PAGE: Final = DOCS / "api.md"
 sys.path.insert(0, str(DOCS.parent))  # a checkout may be read without being installed
 
@@ -240,6 +242,7 @@ def pages() -> dict[Path, str]:
         DOCS / "findings.md": "\n".join(_findings()) + "\n",
         DOCS / "settings.md": "\n".join(_settings()) + "\n",
         VARIANTS_PAGE: _with_shipped(_with_kinds(_with_examples(VARIANTS_PAGE.read_text(encoding="utf-8")))),
+        ARCHITECTURE: _with_rooms(ARCHITECTURE.read_text(encoding="utf-8")),
         API_PAGE: _with_routes(API_PAGE.read_text(encoding="utf-8")),
         DOCS / "views.md": "\n".join(_views()) + "\n",
         DOCS / "third-party.md": "\n".join(_third_party()) + "\n",
@@ -546,6 +549,40 @@ def _taken(operation: dict[str, Any], document: dict[str, Any]) -> list[str]:
         schema = document["components"]["schemas"][kinds["application/json"]["schema"]["$ref"].rsplit("/", 1)[1]]
         return [*names, *schema["properties"]]
     return [*names, "a file"] if kinds else names
+
+
+# The rooms
+
+
+def _with_rooms(page: str) -> str:
+    """A page with its tables of rooms filled: in the order of pyproject.toml, with the first line of each docstring."""
+    contracts = tomllib.loads((DOCS.parent / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
+    floors = next(one["layers"] for one in contracts["contracts"] if one.get("exhaustive"))
+    rooms = []
+    for number, names in enumerate(floors, start=1):
+        for name in names.split(" | "):
+            folder = DOCS.parent / "registry" / name
+            found = [folder, *sorted(path.parent for path in folder.glob("*/__init__.py"))]
+            rooms += [f"| {number} | {_room(path)} |\n" for path in found]
+    folders = [
+        f"| {_room(path.parent)} |\n"
+        for top in ("web", "workers")
+        for path in sorted((DOCS.parent / top).glob("*/__init__.py"))
+    ]
+    for table, rows in (("rooms", rooms), ("folders", folders)):
+        marked = re.compile(
+            rf"(?<=^<!-- {table}: written by docs/generate.py -->\n\n)(\|.*\n\|.*\n)(?:\|.*\n)*", re.MULTILINE
+        )
+        page = marked.sub(lambda match, rows=rows: match[1] + "".join(rows), page)
+    return page
+
+
+def _room(path: Path) -> str:
+    """The cells of a folder or module: its name, and the first sentence of its docstring."""
+    file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    said = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
+    name = file.relative_to(DOCS.parent).as_posix().removesuffix("__init__.py")
+    return f"`{name}` | {_cell(said.splitlines()[0].removesuffix('.'))}"
 
 
 # Variants and prompts

@@ -12,20 +12,7 @@ from werkzeug.security import safe_join
 
 from registry.db import get_engine
 from registry.settings import Settings, get_settings
-from web import (
-    api,
-    formats,
-    frame,
-    identity,
-    kept,
-    links,
-    problems,
-    prometheus,
-    reading,
-    reference,
-    responses,
-    share_links,
-)
+from web import api, formats, frame, problems, reference, share_links
 from web.api import uploads
 from web.charts.spans import SPANS
 from web.pages import (
@@ -55,6 +42,9 @@ from web.pages import (
     tradeoffs,
     wishes,
 )
+from web.serving import kept, prometheus, reading, responses
+from web.urls import links
+from web.who import identity
 
 _PAGES: Final = (
     administration,

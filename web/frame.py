@@ -8,8 +8,8 @@ from flask.typing import ResponseReturnValue
 
 from registry.code_identity import code_identity
 from registry.settings import Settings
-from web import links, parameters
-from web.identity import shown_viewer
+from web.urls import links, parameters
+from web.who.identity import shown_viewer
 
 blueprint = Blueprint("frame", __name__)
 

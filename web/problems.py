@@ -111,5 +111,5 @@ def install(app: Flask) -> None:
     """Hangs error handlers onto the application."""
     app.register_error_handler(ShuffleboardError, _registry_error)
     app.register_error_handler(RefusedError, _refused)
-    app.register_error_handler(PoolTimeoutError, database_error)  # the others: web/responses.py
+    app.register_error_handler(PoolTimeoutError, database_error)  # the others: web/serving/responses.py
     app.register_error_handler(HTTPException, _http_error)

@@ -17,8 +17,8 @@ from registry.errors import NotFoundError
 from registry.metrics import METRICS
 from web.api.openapi import document
 from web.api.operations import OPERATIONS
-from web.identity import settings_of
-from web.parameters import DEFAULT_METRICS, read, shorten
+from web.urls.parameters import DEFAULT_METRICS, read, shorten
+from web.who.identity import settings_of
 
 blueprint = Blueprint("reference", __name__)
 

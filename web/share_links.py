@@ -9,8 +9,11 @@ from jinja2.runtime import Context
 
 from registry.exchange.citations import evaluation_entry, publisher_of, snapshot_entry
 from registry.results.selectables import Row
-from web import addresses, headlines, links, pictures
-from web.responses import session
+from web import pictures
+from web.serving.responses import session
+from web.shown import headlines
+from web.urls import links
+from web.who import addresses
 
 DRAWN_ON: Final = frozenset(
     {

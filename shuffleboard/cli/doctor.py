@@ -29,8 +29,8 @@ def doctor(free_gib: float, as_json: bool) -> None:
     """
     from registry.code_identity import code_version
     from registry.operations.doctor import CHECKS, Context, Limits, examine
-    from web.doctor import CHECKS as OF_THE_WEBSITE
     from web.formats import plural
+    from web.who.doctor import CHECKS as OF_THE_WEBSITE
 
     settings = settings_of()
     engine = get_engine(settings.resolved_database_url())

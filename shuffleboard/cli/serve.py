@@ -10,8 +10,9 @@ from registry.errors import UsageError
 from registry.operations.opening import engine_when_reachable
 from registry.settings import Settings
 from shuffleboard.cli.common import note, settings_of
-from web import create_app, openid
-from web.slow_clients import Worker
+from web import create_app
+from web.serving.slow_clients import Worker
+from web.who import openid
 
 THREADS = 8
 

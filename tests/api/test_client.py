@@ -21,8 +21,8 @@ from registry.people.accounts import create_account, issue_token
 from registry.results.reports import evaluation_metrics
 from shuffleboard import Client, client
 from tests.web.conftest import Site
-from web import parameters
 from web.api import bodies, writing
+from web.urls import parameters
 
 
 @contextmanager

@@ -15,7 +15,8 @@ from registry.tables import Evaluation, EvaluationMetric
 from tests import leaderboard_oracle as oracle
 from tests.proof.commands import run
 from tests.web.seed import add_benchmark, add_model, evaluate, first, mostly_right, right, seed
-from web import create_app, links
+from web import create_app
+from web.urls import links
 
 pytestmark = pytest.mark.long_on("postgresql")
 

@@ -25,7 +25,7 @@ from tests.services import PostgresServer, StandbyServer, postgres_execute
 from tests.sql.conftest import PASSWORD, fill
 from tests.web.accounts import add_one_of_each_role, bearer, csrf_of, signed_in, token_of
 from web import create_app
-from web.reading import COOKIE
+from web.serving.reading import COOKIE
 
 pytestmark = pytest.mark.long
 

@@ -48,7 +48,7 @@ from registry.tables import Archive, BoardSnapshot, Evaluation, Generation, Pred
 from registry.verification import verify_all, verify_evaluation
 from tests.commands import shuffleboard
 from tests.proof.population import Population
-from web import chart_data, queries
+from web.shown import chart_data, queries
 
 pytestmark = pytest.mark.long_on("postgresql")
 

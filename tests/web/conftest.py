@@ -23,7 +23,7 @@ from tests.conftest import FilledDatabases, copies_on_sqlite
 from tests.web.outputs import Outputs, fill
 from tests.web.seed import Seeded, seed
 from web import create_app, pictures
-from web.cache import OfSealed
+from web.serving.cache import OfSealed
 
 FilledOnce = Callable[[str, Callable[[Engine, Path], Any]], tuple[str, Any]]
 

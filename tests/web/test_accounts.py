@@ -25,7 +25,8 @@ from tests.web.accounts import (
     signed_in,
     token_of,
 )
-from web import create_app, throttle
+from web import create_app
+from web.who import throttle
 
 pytestmark = pytest.mark.one_engine
 

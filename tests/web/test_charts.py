@@ -14,9 +14,10 @@ from tests.web.outputs import MODELS, PARTED_QUESTIONS, PROTOCOLS, QUESTIONS
 from tests.web.seed import add_model, evaluate
 from tests.web.seed import right as answered_right
 from tests.web.test_pages import counted, parsed
-from web import chart_data, charts
+from web import charts
 from web.charts.ranks import PLOT, SLOPE, ranks_over_time
 from web.charts.scatter import PLOTS, across_board
+from web.shown import chart_data
 
 pytestmark = pytest.mark.long_on("postgresql")
 

@@ -10,8 +10,8 @@ from registry.db import read_session, write_session
 from registry.tables import Benchmark, BenchmarkVersion, Question
 from tests.web.accounts import csrf_of
 from tests.web.seed import HOSTILE, SECRET, add_benchmark, add_model, evaluate, first, question_ids, right
-from web import listings
-from web.parameters import MAX_PAGE
+from web.shown import listings
+from web.urls.parameters import MAX_PAGE
 
 pytestmark = pytest.mark.long_on("postgresql")
 

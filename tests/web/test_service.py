@@ -22,8 +22,8 @@ from registry.errors import UsageError
 from shuffleboard.cli.serve import listen
 from tests.commands import PATIENCE_S
 from web import create_app
-from web.responses import session
-from web.slow_clients import ARRIVAL_S, MAX_HEADERS
+from web.serving.responses import session
+from web.serving.slow_clients import ARRIVAL_S, MAX_HEADERS
 
 
 def test_health_needs_no_database():

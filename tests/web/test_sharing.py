@@ -27,12 +27,12 @@ from tests.web.outputs import BOARD
 from tests.web.seed import HOSTILE, evaluate, first, seed
 from tests.web.test_boards import load
 from web import charts, create_app, pictures
-from web.cache import OfSealed
-from web.headlines import Badge, Card, Line
 from web.pages import sharing
 from web.pictures import child, drawings
 from web.pictures.page import read_page
+from web.serving.cache import OfSealed
 from web.share_links import DRAWN_ON
+from web.shown.headlines import Badge, Card, Line
 
 pytestmark = pytest.mark.one_engine
 

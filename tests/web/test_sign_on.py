@@ -30,7 +30,8 @@ from tests.commands import shuffleboard
 from tests.services import free_port
 from tests.web.accounts import PASSWORD, add_one_of_each_role, bearer, token_of
 from tests.web.openid_stand_in import CLIENT, ISSUER, SECRET, SITE, StandIn, encoded, key, signed
-from web import create_app, doctor, openid
+from web import create_app
+from web.who import doctor, openid
 
 pytestmark = pytest.mark.one_engine
 

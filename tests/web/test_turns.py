@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.commands import eventually
-from web.turns import BusyError, Turns
+from web.serving.turns import BusyError, Turns
 
 
 class Workers:

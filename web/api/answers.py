@@ -21,12 +21,12 @@ from registry.queue import estimate, progress, waits
 from registry.statistics import noise, original_order, published_order, quantiles
 from registry.studies.schedules import RUN, SCHEDULE
 from registry.tables import accounts as people
-from web import listings, queries
 from web.api.listed import METRIC
 from web.api.people import SAVED
 from web.api.proof import SIGNATURE
 from web.api.shapes import Digest, Interval, RankInterval, Time, items, one_of, page, said, shape
-from web.provenance import IDENTITY
+from web.shown import listings, queries
+from web.shown.provenance import IDENTITY
 
 _HEADER = shape(
     "_Header",

@@ -21,8 +21,8 @@ from web.api.paths import BoardName, SnapshotDigest, SuiteName
 from web.api.proof import signature_document
 from web.pages.boards import announced, shown_board, shown_snapshot, snapshot_document
 from web.pages.own import Chosen, selected
-from web.parameters import Query, TimeTo
-from web.responses import session
+from web.serving.responses import session
+from web.urls.parameters import Query, TimeTo
 
 
 @get("/suites", "SuiteList", tag="boards")

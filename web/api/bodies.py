@@ -10,7 +10,7 @@ from registry.fields import Between, OneOf
 from registry.people.accounts import ROLES, SCOPES
 from registry.revisions.store import DTYPES
 from registry.tables import MODEL_KINDS, VISIBILITIES
-from web import parameters
+from web.urls import parameters
 
 Name = Annotated[parameters.Name, Field(description="Letters, digits, '.', '_' and '-'.")]
 Text = Annotated[str, Field(max_length=2000)]

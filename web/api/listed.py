@@ -14,14 +14,14 @@ from registry.results.leaderboard import UNFINISHED
 from registry.results.selection import Selection
 from registry.studies.published import published_rows
 from registry.tables import Protocol
-from web import listings, queries
 from web.api.operations import answer, get, page
 from web.api.paths import BenchmarkName, ModelName
 from web.api.results import rows_of_board
-from web.items import item_analysis, version_of
-from web.parameters import Id, Paged, Query, Text
-from web.responses import session
-from web.reviewed import errata_of
+from web.serving.responses import session
+from web.shown import listings, queries
+from web.shown.items import item_analysis, version_of
+from web.shown.reviewed import errata_of
+from web.urls.parameters import Id, Paged, Query, Text
 
 
 @get("/models", "ModelList", tag="registry")

@@ -17,7 +17,7 @@ from pydantic.json_schema import GenerateJsonSchema
 from registry import __version__
 from web.api.operations import OPERATIONS, Operation, answer, blueprint
 from web.api.uploads import MAX_UPLOAD, Upload
-from web.parameters import Paged, Query
+from web.urls.parameters import Paged, Query
 
 _PROBLEMS: Final = {
     HTTPStatus.BAD_REQUEST: "An unknown parameter, or a value that cannot be right; the detail names it.",

@@ -19,8 +19,8 @@ from werkzeug.exceptions import BadRequest, UnprocessableEntity, UnsupportedMedi
 from registry.results.selectables import Row
 from registry.untrusted import NotJsonError, RefusedError, TooDeepError, decode
 from web.api.uploads import Upload, content_type, received
-from web.identity import viewer
-from web.parameters import Paged, Query, read, refusal
+from web.urls.parameters import Paged, Query, read, refusal
+from web.who.identity import viewer
 
 blueprint = Blueprint("api", __name__, url_prefix="/api/v1")
 

@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field
 
 from registry.fields import Remedy
-from web.parameters import Digest, Id, Name
+from web.urls.parameters import Digest, Id, Name
 
 EvaluationId = Annotated[Id, Field(description="An evaluation's number.")]
 OtherId = Annotated[Id, Field(description="Another evaluation's number.")]

@@ -17,9 +17,9 @@ from web.api import bodies
 from web.api.operations import answer, change, get, nothing, page
 from web.api.paths import AccountName, Slug, TokenId
 from web.api.writing import audited
-from web.identity import engine
 from web.pages import sql
-from web.parameters import Paged, Text
+from web.urls.parameters import Paged, Text
+from web.who.identity import engine
 
 # The SQL page
 

@@ -12,12 +12,12 @@ from registry.proof.signing import newest_signature, signatures
 from registry.results.selectables import chain_links, rows_of
 from registry.studies.schedules import schedule_documents
 from registry.tables import ChainSignature
-from web import queries
 from web.api.operations import answer, get, page
 from web.api.paths import EvaluationId, OtherId
-from web.parameters import Id, Paged, Query
-from web.provenance import comparable_provenance_of, drift_of
-from web.responses import session
+from web.serving.responses import session
+from web.shown import queries
+from web.shown.provenance import comparable_provenance_of, drift_of
+from web.urls.parameters import Id, Paged, Query
 
 
 @get("/evaluations/<evaluation_id>/provenance/<other_id>", "ProvenanceDifference", tag="results")

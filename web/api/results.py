@@ -13,17 +13,17 @@ from registry.results.leaderboard import SORTS, Ordering, Page, default_sort, le
 from registry.results.selectables import Row
 from registry.results.selection import Selection, evaluation_conditions
 from registry.tables import EVALUATION_STATES
-from web import queries
 from web.api.operations import address_with, answer, get, page
 from web.api.paths import EvaluationId, QuestionId
-from web.axes import axes_of, wordings_of
-from web.clustered import clustered
-from web.contamination import contamination
-from web.identity import settings_of
-from web.noise import repeat_noise
-from web.parameters import DEFAULT_METRICS, MAX_PER_PAGE, Filters, MetricNames, NoiseFrom, Paged, Query, YesOrNo
-from web.provenance import provenance_of
-from web.responses import session
+from web.serving.responses import session
+from web.shown import queries
+from web.shown.axes import axes_of, wordings_of
+from web.shown.clustered import clustered
+from web.shown.contamination import contamination
+from web.shown.noise import repeat_noise
+from web.shown.provenance import provenance_of
+from web.urls.parameters import DEFAULT_METRICS, MAX_PER_PAGE, Filters, MetricNames, NoiseFrom, Paged, Query, YesOrNo
+from web.who.identity import settings_of
 
 # The leaderboard
 

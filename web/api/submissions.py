@@ -35,9 +35,9 @@ from registry.tables.accounts import SUBMISSION_STATES, Account
 from web.api import bodies
 from web.api.operations import answer, change, get, nothing, page
 from web.api.paths import SubmissionId, WebhookId
-from web.identity import engine, settings_of, viewer
-from web.parameters import Paged, YesOrNo
-from web.responses import session
+from web.serving.responses import session
+from web.urls.parameters import Paged, YesOrNo
+from web.who.identity import engine, settings_of, viewer
 
 
 def document_of(database: Any, submission: Any) -> dict[str, Any]:

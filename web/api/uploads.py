@@ -17,9 +17,9 @@ from werkzeug.utils import secure_filename
 from registry import exchange, isolated
 from registry.files.storage import writing
 from registry.settings import ENVIRONMENT
-from web.identity import client, engine, settings_of, viewer
-from web.parameters import shorten
-from web.turns import BusyError, Turns
+from web.serving.turns import BusyError, Turns
+from web.urls.parameters import shorten
+from web.who.identity import client, engine, settings_of, viewer
 
 MAX_UPLOAD: Final = 64 * 1024 * 1024
 """Bytes of an uploaded file."""

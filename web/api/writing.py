@@ -29,11 +29,11 @@ from web.api import bodies
 from web.api.operations import answer, change, get
 from web.api.paths import BenchmarkName, BoardName, EvaluationId
 from web.api.uploads import Upload, stored
-from web.clustered import clustered
-from web.identity import engine, viewer
-from web.noise import repeat_noise
-from web.parameters import Name, NoiseFrom, Query, Text, YesOrNo, shorten
-from web.responses import session
+from web.serving.responses import session
+from web.shown.clustered import clustered
+from web.shown.noise import repeat_noise
+from web.urls.parameters import Name, NoiseFrom, Query, Text, YesOrNo, shorten
+from web.who.identity import engine, viewer
 
 _LINES: Final = {
     "application/x-ndjson": ".jsonl",

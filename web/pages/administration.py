@@ -10,9 +10,9 @@ from registry.errors import NotFoundError, UsageError
 from registry.people import accounts, identities
 from registry.people.identities import Identity
 from registry.tables.accounts import OUTCOMES, Account, ApiToken, AuditEvent, Role
-from web import parameters
-from web.identity import engine, record, sign_on, viewer
-from web.paging import paged
+from web.urls import parameters
+from web.urls.paging import paged
+from web.who.identity import engine, record, sign_on, viewer
 
 blueprint = Blueprint("administration", __name__)
 

@@ -14,9 +14,10 @@ from werkzeug.datastructures import MultiDict
 from registry.errors import NotFoundError, UsageError
 from registry.metrics import METRICS
 from registry.results.selectables import Row
-from web import charts, parameters
-from web.cache import OfSealed
-from web.responses import session
+from web import charts
+from web.serving.cache import OfSealed
+from web.serving.responses import session
+from web.urls import parameters
 
 if TYPE_CHECKING:
     from registry.studies.assessment import Source

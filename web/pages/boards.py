@@ -25,14 +25,15 @@ from registry.results.selectables import Row
 from registry.results.written import lost_answers
 from registry.tables import Board, BoardSnapshot, Evaluation, Model
 from registry.verdicts.boards import top_of
-from web import parameters, queries
-from web.cache import OfSealed
 from web.charts.ranks import ranks_over_time
 from web.charts.scatter import PLOTS, Scatter, across_board, lines_of
-from web.identity import viewer
-from web.paging import MAX_PER_PAGE, ROWS_PER_PAGE, Paging, paged
-from web.responses import session
-from web.sorting import Order, Sorting, read_sorting
+from web.serving.cache import OfSealed
+from web.serving.responses import session
+from web.shown import queries
+from web.urls import parameters
+from web.urls.paging import MAX_PER_PAGE, ROWS_PER_PAGE, Paging, paged
+from web.urls.sorting import Order, Sorting, read_sorting
+from web.who.identity import viewer
 
 blueprint = Blueprint("boards", __name__)
 

@@ -15,13 +15,15 @@ from registry.results.leaderboard import Ordering, complete_rows, count_groups
 from registry.results.selectables import Row
 from registry.results.selection import Selection
 from registry.verdicts.comparisons import Pair, PairVerdict, Several, of_pair, of_several
-from web import chart_data, charts, listings, parameters, queries
-from web.cache import OfSealed
+from web import charts
 from web.formats import metric_text, telling_names
 from web.pages import leaderboard
-from web.paging import QUESTIONS_PER_PAGE, paged
-from web.responses import session
-from web.shared_ways import WAY, asking_the_others, sealed_by_way
+from web.serving.cache import OfSealed
+from web.serving.responses import session
+from web.shown import chart_data, listings, queries
+from web.shown.shared_ways import WAY, asking_the_others, sealed_by_way
+from web.urls import parameters
+from web.urls.paging import QUESTIONS_PER_PAGE, paged
 
 blueprint = Blueprint("comparing", __name__)
 

@@ -9,13 +9,14 @@ from registry.db import write_session
 from registry.errors import UsageError
 from registry.people import accounts
 from registry.results.errata import errata_document, versions_of_errata
-from web import parameters, queries
-from web.identity import engine, viewer
-from web.items import version_of
 from web.pages.blueprint import blueprint
 from web.pages.questions import question_page
-from web.responses import session
-from web.reviewed import STATUSES, errata_of
+from web.serving.responses import session
+from web.shown import queries
+from web.shown.items import version_of
+from web.shown.reviewed import STATUSES, errata_of
+from web.urls import parameters
+from web.who.identity import engine, viewer
 
 TAKE_BACK: Final = "take-back"
 """What the form sends to take back what was said."""

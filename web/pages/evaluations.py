@@ -33,17 +33,19 @@ from registry.results.written import lost_answers
 from registry.verdicts.cases import Said, verdict
 from registry.verdicts.facts import Facts
 from registry.verdicts.sections import Position, Split, of_position, of_split
-from web import chart_data, charts, formats, listings, parameters, queries
-from web.axes import axes_of, wordings_of
-from web.cache import OfSealed
-from web.clustered import clustered
+from web import charts, formats
 from web.formats import chosen_questions, count, plural
-from web.identity import settings_of, viewer
-from web.noise import repeat_noise
 from web.pages.blueprint import blueprint
-from web.paging import MAX_PER_PAGE, QUESTIONS_PER_PAGE, paged
-from web.provenance import provenance_of
-from web.responses import session
+from web.serving.cache import OfSealed
+from web.serving.responses import session
+from web.shown import chart_data, listings, queries
+from web.shown.axes import axes_of, wordings_of
+from web.shown.clustered import clustered
+from web.shown.noise import repeat_noise
+from web.shown.provenance import provenance_of
+from web.urls import parameters
+from web.urls.paging import MAX_PER_PAGE, QUESTIONS_PER_PAGE, paged
+from web.who.identity import settings_of, viewer
 
 READ_UNASKED: Final = 20_000
 """Archived predictions of one evaluation that its page reads without being asked: more take seconds."""

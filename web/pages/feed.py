@@ -18,11 +18,12 @@ from registry.results.selectables import Row
 from registry.studies.schedules import MOVED
 from registry.tables import Board, BoardDeprecation, Evaluation
 from registry.tables.accounts import Notice, Submission
-from web import addresses, queries
-from web.identity import engine, viewer
 from web.pages.boards import shown_board
-from web.parameters import Query, read
-from web.responses import session
+from web.serving.responses import session
+from web.shown import queries
+from web.urls.parameters import Query, read
+from web.who import addresses
+from web.who.identity import engine, viewer
 
 blueprint = Blueprint("feed", __name__)
 

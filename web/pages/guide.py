@@ -14,7 +14,7 @@ from registry.metrics.catalogue import FAMILIES
 from registry.metrics.examples import DATASETS
 from registry.metrics.papers import PAPERS
 from web.pages.blueprint import blueprint
-from web.parameters import DEFAULT_METRICS
+from web.urls.parameters import DEFAULT_METRICS
 
 ANCHORS: Final = frozenset({*METRICS, *(comparison.name for comparison in guide.BETWEEN)})
 """Names that have a section of the guide."""

@@ -3,9 +3,9 @@
 from flask.typing import ResponseReturnValue
 
 from registry.schema.history import require_current
-from web.identity import engine
 from web.pages.blueprint import blueprint
-from web.reading import replica
+from web.serving.reading import replica
+from web.who.identity import engine
 
 
 @blueprint.get("/healthz")

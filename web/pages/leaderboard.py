@@ -30,13 +30,14 @@ from registry.results.selectables import Row
 from registry.results.selection import Selection
 from registry.results.written import SAID, lost_answers
 from registry.verdicts.spans import span_of
-from web import links, listings, parameters, queries
 from web.charts.scatter import PLOTS, beside_leaderboard
 from web.formats import scale
-from web.known import told_of, with_facts
 from web.pages.blueprint import blueprint
-from web.paging import MAX_PER_PAGE, ROWS_PER_PAGE, paged
-from web.responses import session
+from web.serving.responses import session
+from web.shown import listings, queries
+from web.shown.known import told_of, with_facts
+from web.urls import links, parameters
+from web.urls.paging import MAX_PER_PAGE, ROWS_PER_PAGE, paged
 
 SIZES: Final = tuple(int(number * 10**9) for number in (0.1, 0.5, 1, 3, 7, 13, 30, 70, 400))
 """Numbers of parameters that the leaderboard offers as limits; a URL may have any."""

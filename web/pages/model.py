@@ -12,11 +12,13 @@ from registry.studies.peers import FEWEST_PEERS, METRICS_COMPARED, sizes_alike, 
 from registry.verdicts.facts import kept
 from registry.verdicts.models import of_model
 from registry.verdicts.sections import no_point
-from web import charts, listings, parameters, queries
+from web import charts
 from web.formats import chosen_questions
 from web.pages.blueprint import blueprint
 from web.pages.leaderboard import metrics_with_values, part_of_leaderboard, table_context
-from web.responses import session
+from web.serving.responses import session
+from web.shown import listings, queries
+from web.urls import parameters
 
 PROFILE: Final = ("accuracy", "worst_accuracy", "score", "fluctuation_rate", "retest_accuracy")
 """What the card and its chart are made of."""

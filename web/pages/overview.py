@@ -23,10 +23,10 @@ from registry.results.leaderboard import (
 from registry.results.selectables import Row
 from registry.results.selection import Selection
 from registry.tables import Evaluation, Model, ModelRevision
-from web import parameters
 from web.formats import chosen_questions
-from web.responses import session
-from web.sorting import Order, in_order, read_sorting
+from web.serving.responses import session
+from web.urls import parameters
+from web.urls.sorting import Order, in_order, read_sorting
 
 blueprint = Blueprint("overview", __name__)
 

@@ -22,12 +22,13 @@ from registry.tables import Board, BoardSnapshot
 from registry.tables.accounts import AuditEvent
 from registry.verdicts.boards import top_of
 from registry.verdicts.facts import Facts
-from web import kept, parameters
-from web.cache import OfSealed
-from web.identity import engine, limited, viewer
 from web.pages.boards import shown_board, shown_snapshot
-from web.parameters import MAX_ID, Digest, Name, Query, Text, YesOrNo
-from web.responses import session
+from web.serving import kept
+from web.serving.cache import OfSealed
+from web.serving.responses import session
+from web.urls import parameters
+from web.urls.parameters import MAX_ID, Digest, Name, Query, Text, YesOrNo
+from web.who.identity import engine, limited, viewer
 
 blueprint = Blueprint("own", __name__)
 

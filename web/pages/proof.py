@@ -12,11 +12,13 @@ from registry.proof.signing import keys, newest_signature
 from registry.results.selectables import Row, chain_links, evaluation_sources, rows_of, withdrawals
 from registry.studies.schedules import schedule_documents
 from registry.tables import Evaluation, Model, ModelRevision
-from web import charts, parameters, queries
-from web.contamination import contamination
-from web.paging import ROWS_PER_PAGE, paged
-from web.provenance import comparable_provenance_of, drift_of
-from web.responses import session
+from web import charts
+from web.serving.responses import session
+from web.shown import queries
+from web.shown.contamination import contamination
+from web.shown.provenance import comparable_provenance_of, drift_of
+from web.urls import parameters
+from web.urls.paging import ROWS_PER_PAGE, paged
 
 blueprint = Blueprint("proof", __name__)
 

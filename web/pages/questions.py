@@ -11,12 +11,13 @@ from flask.typing import ResponseReturnValue
 
 from registry.prompting.labels import letter
 from registry.results.selectables import Row
-from web import parameters, queries
-from web.identity import viewer
 from web.pages.blueprint import blueprint
-from web.paging import MAX_PER_PAGE, paged
-from web.responses import session
-from web.reviewed import STATUSES, said_of
+from web.serving.responses import session
+from web.shown import queries
+from web.shown.reviewed import STATUSES, said_of
+from web.urls import parameters
+from web.urls.paging import MAX_PER_PAGE, paged
+from web.who.identity import viewer
 
 VARIANTS_PER_PAGE: Final = 24
 MOST_IN_ORDER: Final = 24

@@ -4,10 +4,11 @@ from flask import render_template, request
 from flask.typing import ResponseReturnValue
 
 from registry.results.leaderboard import UNFINISHED
-from web import listings, parameters, queries
 from web.pages.blueprint import blueprint
-from web.paging import MAX_PER_PAGE, paged
-from web.responses import session
+from web.serving.responses import session
+from web.shown import listings, queries
+from web.urls import parameters
+from web.urls.paging import MAX_PER_PAGE, paged
 
 
 @blueprint.get("/queue")

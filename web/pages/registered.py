@@ -9,15 +9,16 @@ from flask.typing import ResponseReturnValue
 
 from registry.results.selectables import Row
 from registry.studies.items import REASONS
-from web import chart_data, listings, parameters
-from web.identity import viewer
-from web.items import item_analysis, version_of
 from web.pages.blueprint import blueprint
 from web.pages.leaderboard import metrics_with_values, part_of_leaderboard, table_context
-from web.paging import QUESTIONS_PER_PAGE, paged
-from web.responses import session
-from web.reviewed import said_of
-from web.sorting import Order, in_order, read_sorting
+from web.serving.responses import session
+from web.shown import chart_data, listings
+from web.shown.items import item_analysis, version_of
+from web.shown.reviewed import said_of
+from web.urls import parameters
+from web.urls.paging import QUESTIONS_PER_PAGE, paged
+from web.urls.sorting import Order, in_order, read_sorting
+from web.who.identity import viewer
 
 MODELS: Final[Mapping[str, Order]] = {
     **dict.fromkeys(("model", "family", "developer"), "asc"),

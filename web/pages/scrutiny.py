@@ -10,11 +10,11 @@ from registry.boards.reading import snapshot_as_of
 from registry.metrics import METRICS
 from registry.results.selectables import Row
 from registry.tables import BoardSnapshot
-from web import parameters
-from web.cache import OfSealed
 from web.pages.boards import paging_of_models, shown_board, snapshot_document
-from web.paging import MAX_PER_PAGE
-from web.responses import session
+from web.serving.cache import OfSealed
+from web.serving.responses import session
+from web.urls import parameters
+from web.urls.paging import MAX_PER_PAGE
 
 blueprint = Blueprint("scrutiny", __name__)
 

@@ -20,16 +20,19 @@ from registry.results.leaderboard import Ordering
 from registry.results.selectables import Row
 from registry.results.selection import Selection
 from registry.tables import BoardSnapshot
-from web import addresses, headlines, links, listings, parameters, pictures, queries
+from web import pictures
 from web.formats import DASH, scaled
-from web.headlines import Badge, Card, with_interval
-from web.identity import limited, settings_of
 from web.pages.boards import shown_board, shown_snapshot, shown_way, snapshot_document
 from web.pages.leaderboard import exported_rows, exported_table
 from web.pictures.drawings import badge_svg, card_svg
 from web.pictures.page import read_page
-from web.responses import session
+from web.serving.responses import session
 from web.share_links import DRAWN_ON, FORMS, cited_evaluation, cited_snapshot
+from web.shown import headlines, listings, queries
+from web.shown.headlines import Badge, Card, with_interval
+from web.urls import links, parameters
+from web.who import addresses
+from web.who.identity import limited, settings_of
 
 blueprint = Blueprint("sharing", __name__)
 

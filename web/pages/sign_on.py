@@ -14,10 +14,11 @@ from registry.errors import AuthenticationError, UsageError
 from registry.people import accounts, identities
 from registry.people.identities import Arrival, Identity
 from registry.tables.accounts import Account
-from web import links, throttle
-from web.identity import SignedIn, engine, limited, provider, record, settings_of, viewer
-from web.openid import CALLBACK, Flow, ProviderUnavailableError
 from web.pages import signing
+from web.urls import links
+from web.who import throttle
+from web.who.identity import SignedIn, engine, limited, provider, record, settings_of, viewer
+from web.who.openid import CALLBACK, Flow, ProviderUnavailableError
 
 blueprint = Blueprint("sign_on", __name__)
 

@@ -11,13 +11,14 @@ from registry.db import database_now, read_session, write_session
 from registry.errors import AuthenticationError, ForbiddenError, NotFoundError, UsageError
 from registry.people import accounts
 from registry.tables.accounts import Account, ApiToken
-from web import links, parameters, throttle
-from web.identity import SignedIn, engine, limited, record, settings_of, sign_on, viewer
+from web.urls import links, parameters
+from web.who import throttle
+from web.who.identity import SignedIn, engine, limited, record, settings_of, sign_on, viewer
 
 blueprint = Blueprint("signing", __name__)
 
 PER_ADDRESS = "30 per minute"
-"""Attempts to sign in from one address; `web.throttle` slows guesses at one name."""
+"""Attempts to sign in from one address; `web.who.throttle` slows guesses at one name."""
 PER_ACCOUNT = "10 per 5 minutes"
 """Changes of an account's password."""
 

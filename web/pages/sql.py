@@ -22,9 +22,9 @@ from registry.sql import Answered, NotReadyError, Queries, QueryResult, as_csv, 
 from registry.sql.examples import EXAMPLES
 from registry.sql.turns import TooManyError
 from registry.tables.accounts import Account, SavedQuery
-from web import parameters
 from web.charts import queries as charts
-from web.identity import QUERIES, client, engine, limited, record, settings_of, viewer
+from web.urls import parameters
+from web.who.identity import QUERIES, client, engine, limited, record, settings_of, viewer
 
 blueprint = Blueprint("sql", __name__)
 

@@ -44,10 +44,11 @@ from registry.revisions.store import DTYPES
 from registry.schema.audiences import SEES
 from registry.tables import QUEUES, Evaluation, Suite
 from registry.tables.accounts import SUBMISSION_STATES, Account
-from web import parameters, queries
-from web.identity import engine, settings_of, viewer
-from web.parameters import Arguments
-from web.responses import session
+from web.serving.responses import session
+from web.shown import queries
+from web.urls import parameters
+from web.urls.parameters import Arguments
+from web.who.identity import engine, settings_of, viewer
 
 blueprint = Blueprint("submitting", __name__)
 

@@ -11,11 +11,11 @@ from registry.boards.reading import snapshot_as_of
 from registry.metrics import METRICS
 from registry.results.selectables import Row
 from registry.tables import Model
-from web import parameters
 from web.charts.scatter import COST, RELEASED, SIZE, TOKENS, Measure, Plot, across_board, lines_of, pareto, with_front
 from web.charts.scatter import PLOTS as DRAWN
 from web.pages.boards import shown_board, snapshot_document
-from web.responses import session
+from web.serving.responses import session
+from web.urls import parameters
 
 blueprint = Blueprint("tradeoffs", __name__)
 

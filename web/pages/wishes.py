@@ -10,9 +10,9 @@ from flask.typing import ResponseReturnValue
 from registry.boards.wishes import decline, hub_name, wanted, wish
 from registry.db import read_session, write_session
 from registry.people import accounts
-from web import parameters
-from web.identity import client, engine, limited, viewer
-from web.responses import session
+from web.serving.responses import session
+from web.urls import parameters
+from web.who.identity import client, engine, limited, viewer
 
 blueprint = Blueprint("wishes", __name__)
 

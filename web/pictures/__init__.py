@@ -17,12 +17,12 @@ from werkzeug.exceptions import ServiceUnavailable, TooManyRequests
 
 from registry.digests import sha256_text
 from registry.errors import UsageError
-from web.cache import OfSealed
 from web.charts import Chart
-from web.identity import client
 from web.pictures.child import CPU_SECONDS, Order
 from web.pictures.page import Drawing, coloured
-from web.turns import BusyError, Turns
+from web.serving.cache import OfSealed
+from web.serving.turns import BusyError, Turns
+from web.who.identity import client
 
 Form = Literal["svg", "png"]
 KINDS: Final[dict[str, str]] = {"svg": "image/svg+xml", "png": "image/png"}

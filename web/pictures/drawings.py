@@ -4,8 +4,8 @@ from typing import Final
 from xml.sax.saxutils import escape, quoteattr
 
 from web.charts.spans import marks
-from web.headlines import Badge, Card, Line
 from web.pictures.child import lines
+from web.shown.headlines import Badge, Card, Line
 
 FONT: Final = "'Liberation Sans', Arial, Helvetica, 'Noto Sans', sans-serif"
 CARD: Final = (1200, 630)

@@ -8,8 +8,8 @@ from flask import request, url_for
 
 from registry.results.leaderboard import SORTS, Ordering, default_sort, natural_order
 from registry.results.selection import Selection
-from web import parameters
-from web.parameters import Arguments
+from web.urls import parameters
+from web.urls.parameters import Arguments
 
 FILTERS: Final = ("benchmark", "variants", "protocol", "shots", "model", "q")
 """What a model's and a benchmark's own page can be narrowed by; the leaderboard by these and more."""

@@ -4,7 +4,7 @@ from typing import Final
 
 from registry.errors import UsageError
 from registry.operations.doctor import Check, Context, Outcome, ok, problem
-from web.openid import ProviderUnavailableError, provider_of
+from web.who.openid import ProviderUnavailableError, provider_of
 
 
 def single_sign_on(context: Context) -> Outcome:

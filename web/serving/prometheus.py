@@ -33,8 +33,8 @@ from registry.tables import (
     Shard,
     Worker,
 )
-from web.reading import replica
-from web.responses import session
+from web.serving.reading import replica
+from web.serving.responses import session
 
 blueprint = Blueprint("metrics", __name__)
 

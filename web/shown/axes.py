@@ -10,8 +10,8 @@ from registry.prompting.variants import only_orders
 from registry.results.selectables import Row
 from registry.studies.axes import axes_document
 from registry.studies.wordings import wordings_document
-from web.cache import OfSealed
-from web.responses import session
+from web.serving.cache import OfSealed
+from web.serving.responses import session
 
 _axes: OfSealed[Row | None] = OfSealed()
 _wordings: OfSealed[Row | None] = OfSealed()

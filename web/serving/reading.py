@@ -20,7 +20,7 @@ from registry.logs import log
 from registry.replica import Standing, has_replayed, position, read_only, standing
 from registry.schema.history import head
 from registry.settings import Settings
-from web.identity import SAFE, engine, settings_of
+from web.who.identity import SAFE, engine, settings_of
 
 COOKIE: Final = "shuffleboard_written"
 COOKIE_SECONDS: Final = 3600

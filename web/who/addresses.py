@@ -2,7 +2,7 @@
 
 from flask import request
 
-from web.identity import settings_of
+from web.who.identity import settings_of
 
 
 def base() -> str:

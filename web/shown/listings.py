@@ -24,8 +24,8 @@ from registry.tables import (
     Shard,
     Worker,
 )
-from web import parameters
-from web.queries import hub_name
+from web.shown.queries import hub_name
+from web.urls import parameters
 
 _OF_VERSION = (
     select(Evaluation.benchmark_version_id, func.count().label("evaluations"))

@@ -19,7 +19,7 @@ from typing import Any, Final
 from gunicorn.http.unreader import Unreader  # type: ignore[import-untyped]
 from gunicorn.workers.gthread import TConn, ThreadWorker  # type: ignore[import-untyped]
 
-from web.identity import MAX_BODY
+from web.who.identity import MAX_BODY
 
 ARRIVAL_S: Final = 10.0
 """How long a request may take to arrive, headers and body."""

@@ -8,7 +8,7 @@ from registry.results.facts import facts_of
 from registry.results.selectables import Row
 from registry.verdicts.cases import Said
 from registry.verdicts.models import of_listed
-from web.responses import session
+from web.serving.responses import session
 
 Told = tuple[str, str, Said]
 """A model, the URL of what is said, and the sentence."""

@@ -6,9 +6,9 @@ from registry.proof.provenance import more_provenance, provenance_document
 from registry.results.selectables import Row
 from registry.studies.drift import drift_document
 from registry.tables import Evaluation
-from web import queries
-from web.cache import OfSealed
-from web.responses import session
+from web.serving.cache import OfSealed
+from web.serving.responses import session
+from web.shown import queries
 
 IDENTITY: Final = ("kind", "location", "dtype", "quantisation", "weights_digest", "tokenizer_digest")
 

@@ -2,8 +2,8 @@
 
 from registry.lookups import find_sealed
 from registry.results.selectables import Row
-from web.cache import OfSealed
-from web.responses import session
+from web.serving.cache import OfSealed
+from web.serving.responses import session
 
 _found: OfSealed[Row] = OfSealed()
 

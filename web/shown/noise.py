@@ -2,8 +2,8 @@
 
 from registry.results.selectables import Row
 from registry.studies.noise import noise_document, noise_source
-from web.cache import OfSealed
-from web.responses import session
+from web.serving.cache import OfSealed
+from web.serving.responses import session
 
 _documents: OfSealed[Row] = OfSealed()
 

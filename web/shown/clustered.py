@@ -1,8 +1,8 @@
 """Intervals of an evaluation whose questions belong together, as its page and the API state them."""
 
 from registry.results.selectables import Row
-from web.cache import OfSealed
-from web.responses import session
+from web.serving.cache import OfSealed
+from web.serving.responses import session
 
 _found: OfSealed[Row | None] = OfSealed()
 

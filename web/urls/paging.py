@@ -6,7 +6,7 @@ from typing import Final
 from flask import request
 
 from registry.errors import NotFoundError
-from web import parameters
+from web.urls import parameters
 
 ROWS_PER_PAGE: Final = 100
 QUESTIONS_PER_PAGE: Final = 25

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from flask import request
 
 from registry.results.selectables import Row
-from web import parameters
+from web.urls import parameters
 
 Order = Literal["asc", "desc"]
 

@@ -21,9 +21,10 @@ from sqlalchemy.exc import DBAPIError, OperationalError, ProgrammingError
 from registry.db import database_now
 from registry.replica import replayed
 from registry.tables import Embargo
-from web import addresses, frame
-from web.identity import viewer
-from web.reading import read_primary_instead, reading, reads_from_replica
+from web import frame
+from web.serving.reading import read_primary_instead, reading, reads_from_replica
+from web.who import addresses
+from web.who.identity import viewer
 
 CAPACITY: Final = 64 * 2**20
 """Bytes of pages that a process keeps, the least recently used dropped first."""

@@ -11,7 +11,7 @@ from registry.lookups import stands
 from registry.results.asked import asking
 from registry.results.selectables import Row
 from registry.tables import Model, ModelRevision
-from web import queries
+from web.shown import queries
 
 WAY: Final = ("benchmark", "benchmark_version", "variants", "protocol", "shots")
 """What a URL says of a way of asking."""

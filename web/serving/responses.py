@@ -14,9 +14,9 @@ from sqlalchemy.orm import Session
 
 from registry.db import read_session
 from registry.schema.audiences import audience_engine
-from web.identity import SHARED, viewer
 from web.problems import API, database_error
-from web.reading import read_primary_instead, reading
+from web.serving.reading import read_primary_instead, reading
+from web.who.identity import SHARED, viewer
 
 SECURITY_HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -66,7 +66,7 @@ def _once_more(error: OperationalError | InterfaceError) -> ResponseReturnValue:
         return database_error(error)
     with suppress(SQLAlchemyError):
         _close_session(None)
-    g.keep_not = True  # web/kept.py would keep the page with the replica's state
+    g.keep_not = True  # web/serving/kept.py would keep the page with the replica's state
     try:
         return current_app.dispatch_request()
     except Exception as other:  # noqa: BLE001 - what is no answer is raised again

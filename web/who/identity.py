@@ -34,8 +34,9 @@ from registry.people.accounts import Viewer
 from registry.settings import Settings
 from registry.tables.accounts import Account
 from registry.untrusted import check
-from web import links, problems
-from web.openid import Provider, provider_of
+from web import problems
+from web.urls import links
+from web.who.openid import Provider, provider_of
 
 SAFE: Final = ("GET", "HEAD", "OPTIONS")
 OPEN: Final = frozenset(

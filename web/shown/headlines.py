@@ -23,7 +23,7 @@ from registry.verdicts.comparisons import First, of_first
 from registry.verdicts.facts import Facts
 from registry.verdicts.spans import Span, span_of
 from web.formats import metric_text, plural, scale
-from web.parameters import DEFAULT_METRICS
+from web.urls.parameters import DEFAULT_METRICS
 
 MOST_LINES: Final = 5
 """Lines of a card."""

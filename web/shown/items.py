@@ -6,9 +6,10 @@ from registry.errors import NotFoundError
 from registry.lookups import find_version
 from registry.results.selectables import Row
 from registry.studies.items import item_document, item_source
-from web import listings, parameters
-from web.cache import OfSealed
-from web.responses import session
+from web.serving.cache import OfSealed
+from web.serving.responses import session
+from web.shown import listings
+from web.urls import parameters
 
 _LARGEST: Final = 4
 """Documents that a process keeps: one of 14,000 questions takes 20 MB."""

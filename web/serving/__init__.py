@@ -1,0 +1,1 @@
+"""How requests arrive and are answered: database or replica, kept pages, turns, responses, figures for Prometheus."""

@@ -1,0 +1,1 @@
+"""Rows and documents that pages and JSON both show."""
