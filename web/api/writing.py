@@ -13,7 +13,7 @@ from registry.boards.deprecation import deprecate, deprecation_document, reinsta
 from registry.boards.store import import_board, import_suite
 from registry.boards.submissions import check_hub_name
 from registry.boards.wanted import Wanted
-from registry.db import MAX_INTEGER, write_session
+from registry.db import MAX_INTEGER, picked, write_session
 from registry.errors import ModelError, UsageError
 from registry.fields import Between, OneOf
 from registry.lookups import find_evaluation
@@ -26,7 +26,7 @@ from registry.results.reports import evaluation_metrics
 from registry.revisions.store import RevisionRequest, add_revision
 from registry.tables import VISIBILITIES, ModelRevision
 from web.api import bodies
-from web.api.operations import answer, change, get
+from web.api.operations import View, answer, change, get
 from web.api.paths import BenchmarkName, BoardName, EvaluationId
 from web.api.uploads import Upload, stored
 from web.serving.responses import session
@@ -42,6 +42,7 @@ _LINES: Final = {
 }
 BENCHMARK_FILE: Final = Upload({**_LINES, "application/vnd.apache.parquet": ".parquet"}, optional=("fewshot",))
 OUTPUTS_FILE: Final = Upload({**_LINES, "application/json": ".json", "application/zip": ".eval"})
+_MODEL: Final = ("kind", "state", "dtype", "quantisation")
 _DESCRIPTION: Final = ("family", "developer", "parameters", "licence", "released", "url")
 
 
@@ -86,13 +87,9 @@ def add_model(body: bodies.ModelBody) -> Response:
 
 
 def _model(row: ModelRevision) -> dict[str, Any]:
-    return {
+    return picked(row, _MODEL) | {
         "model": row.model.name,
         "revision": row.number,
-        "kind": row.kind,
-        "state": row.state,
-        "dtype": row.dtype,
-        "quantisation": row.quantisation,
         "url": url_for("pages.model", model=row.model.name),
     }
 
@@ -203,67 +200,35 @@ def _no_tokeniser(_revision: ModelRevision) -> NoReturn:
     )
 
 
-def _move(evaluation_id: int, action: str) -> Response:
-    with write_session(engine()) as database:
-        state = move(database, evaluation_id, action).state
-        audited(database, f"evaluation.{action}", str(evaluation_id), state=state)
-    return answer({"evaluation": evaluation_id, "state": state})
+_MOVES: Final = {
+    "pause": ("Paused.", "Pauses an evaluation; shards that are being scored finish."),
+    "resume": ("Going on.", "Resumes a paused evaluation."),
+    "cancel": ("Cancelled.", "Cancels an evaluation; what is stored stays."),
+    "retry": ("Queued again.", "Queues the parked and cancelled shards of an evaluation again."),
+}
 
 
-@change(
-    "POST",
-    "/evaluations/<evaluation_id>/pause",
-    "EvaluationState",
-    tag="results",
-    scope="maintain",
-    statuses={200: "Paused."},
-    conflicts=True,
-)
-def pause_evaluation(evaluation_id: EvaluationId) -> Response:
-    """Pauses an evaluation; shards that are being scored finish."""
-    return _move(evaluation_id, "pause")
+def _mover(action: str) -> View:
+    def moved(evaluation_id: EvaluationId) -> Response:
+        with write_session(engine()) as database:
+            state = move(database, evaluation_id, action).state
+            audited(database, f"evaluation.{action}", str(evaluation_id), state=state)
+        return answer({"evaluation": evaluation_id, "state": state})
+
+    moved.__name__, moved.__doc__ = f"{action}_evaluation", _MOVES[action][1]
+    return moved
 
 
-@change(
-    "POST",
-    "/evaluations/<evaluation_id>/resume",
-    "EvaluationState",
-    tag="results",
-    scope="maintain",
-    statuses={200: "Going on."},
-    conflicts=True,
-)
-def resume_evaluation(evaluation_id: EvaluationId) -> Response:
-    """Resumes a paused evaluation."""
-    return _move(evaluation_id, "resume")
-
-
-@change(
-    "POST",
-    "/evaluations/<evaluation_id>/cancel",
-    "EvaluationState",
-    tag="results",
-    scope="maintain",
-    statuses={200: "Cancelled."},
-    conflicts=True,
-)
-def cancel_evaluation(evaluation_id: EvaluationId) -> Response:
-    """Cancels an evaluation; what is stored stays."""
-    return _move(evaluation_id, "cancel")
-
-
-@change(
-    "POST",
-    "/evaluations/<evaluation_id>/retry",
-    "EvaluationState",
-    tag="results",
-    scope="maintain",
-    statuses={200: "Queued again."},
-    conflicts=True,
-)
-def retry_evaluation(evaluation_id: EvaluationId) -> Response:
-    """Queues the parked and cancelled shards of an evaluation again."""
-    return _move(evaluation_id, "retry")
+for _action, (_done, _) in _MOVES.items():
+    change(
+        "POST",
+        f"/evaluations/<evaluation_id>/{_action}",
+        "EvaluationState",
+        tag="results",
+        scope="maintain",
+        statuses={200: _done},
+        conflicts=True,
+    )(_mover(_action))
 
 
 @change(
@@ -375,7 +340,7 @@ def load_suite(body: SuiteDefinition) -> Response:
     """Loads a suite: the keys of its TOML file as JSON. A changed definition is a new version of its name."""
     with write_session(engine()) as database:
         row, new = import_suite(database, body)
-        document = {"suite": row.name, "version": row.version, "digest": row.digest, "new": new}
+        document = {"suite": row.name, "new": new} | picked(row, ("version", "digest"))
         audited(database, "suite.import", f"{row.name}@{row.version}", new=new)
     return answer(document, status=201 if new else 200)
 
@@ -392,7 +357,7 @@ def load_board(body: BoardDefinition) -> Response:
     """Loads a board, on the newest versions of its benchmarks: the keys of its TOML file as JSON."""
     with write_session(engine()) as database:
         row, new = import_board(database, body)
-        document = {"board": row.name, "version": row.version, "digest": row.digest, "new": new}
+        document = {"board": row.name, "new": new} | picked(row, ("version", "digest"))
         audited(database, "board.import", f"{row.name}@{row.version}", new=new)
     # numpy comes with it, which nothing else here needs.
     from registry.boards.snapshots import refresh_boards
