@@ -1,11 +1,16 @@
 """What is asked of vLLM, and what is made of its answers. A stand-in computes them; `make test-servers` asks a real one."""
 
+import signal
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from tests.commands import ROOT, eventually
 from tests.engine.test_generation import GREEDY, some_prompts, tiny
 from tests.engine.tiny import largest_difference
 from workers.engine import (
@@ -168,3 +173,25 @@ def test_an_answer_without_what_was_asked_is_an_error(
 
 def test_settings_say_what_computed(engine: VllmEngine) -> None:
     assert engine.settings() == {"engine": "vllm", "version": "0"}
+
+
+@pytest.mark.parametrize("killed", [True, False])
+def test_processes_of_vllm_end_with_the_worker_even_if_it_is_killed(killed: bool) -> None:
+    """Else they keep the GPU's memory, and the next worker has none."""
+    end = "input()" if killed else "end()"
+    script = (
+        "import subprocess, sys; from workers.engine.vllm_engine import guard_children; end = guard_children()\n"
+        f"print(subprocess.Popen([sys.executable, '-c', 'input()'], stdin=0).pid, flush=True); {end}; input()"
+    )
+    worker = subprocess.Popen(
+        [sys.executable, "-c", script], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert worker.stdout is not None
+    child = Path("/proc") / worker.stdout.readline().strip() / "stat"
+    assert child.exists()
+    if killed:
+        worker.send_signal(signal.SIGKILL)
+        worker.wait()
+    eventually(lambda: not child.exists() or child.read_text().split()[2] == "Z", "vLLM's process has ended")
+    worker.kill()
+    worker.communicate()

@@ -11,6 +11,8 @@ tests can stand in for it.
 
 import itertools
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,6 +21,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final, Protocol
+from uuid import uuid4
 
 import torch
 
@@ -51,6 +54,23 @@ MOST_TOKENS_ASKED: Final = 64
 
 WEIGHTS_SHARE: Final = 0.85
 """Of a GPU's free memory that weights may take: without room for keys and values nothing can be computed."""
+
+
+GUARD: Final = """\
+import os, pathlib, signal, sys
+sys.stdin.buffer.read()
+found = True
+while found:
+    found = False
+    for place in pathlib.Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if sys.argv[1].encode() in place.read_bytes() and int(place.parent.name) != os.getpid():
+                os.kill(int(place.parent.name), signal.SIGKILL)
+                found = True
+        except OSError:
+            pass  # it has ended, or is another user's
+"""
+"""A program that ends all processes with a mark in their environment once its standard input is closed."""
 
 
 class Core(Protocol):
@@ -366,6 +386,7 @@ def open_vllm(
         _check_memory(folder, device, gpus)
     else:  # the CPU build, which serves the tests
         options = {"enforce_eager": True, "gpu_memory_utilization": 0.2, "block_size": 32, **options}
+    end_children = guard_children()
     try:
         llm = LLM(
             model=str(folder),
@@ -379,6 +400,7 @@ def open_vllm(
             **options,
         )
     except (ValueError, RuntimeError) as error:
+        end_children()
         reason = " ".join(str(error).split())[:300]
         raise EngineError(f"{folder} cannot be loaded by vLLM: {reason}; its log says more") from error
     loaded = _described(folder, dtype, device, chat_template, adapter)
@@ -394,10 +416,32 @@ def open_vllm(
     }
     limit = min(config.model_config.max_model_len, loaded.max_length or config.model_config.max_model_len)
     loaded = LoadedModel(**{**vars(loaded), "max_length": limit - 1})  # vLLM always writes one token
-    return loaded, VllmEngine(
-        loaded,
-        OpenedVllm(llm.llm_engine, SamplingParams, settings, lora, llm.llm_engine.engine_core.shutdown),
+
+    def close() -> None:
+        llm.llm_engine.engine_core.shutdown()
+        end_children()
+
+    return loaded, VllmEngine(loaded, OpenedVllm(llm.llm_engine, SamplingParams, settings, lora, close))
+
+
+def guard_children() -> Callable[[], None]:
+    """From now on, processes that this one starts are ended when it is gone, even if it is killed (on Linux).
+
+    vLLM's engine is a process of its own that outlives a killed worker and keeps the GPU's memory, so that the next
+    worker finds none. Returns a function that ends these processes now.
+    """
+    mark = f"SHUFFLEBOARD_CHILD_OF={uuid4()}"
+    name, _, value = mark.partition("=")
+    guard = subprocess.Popen(  # noqa: S603 - this program; in a session of its own, since Ctrl-C is for the worker
+        [sys.executable, "-I", "-c", GUARD, mark], stdin=subprocess.PIPE, start_new_session=True
     )
+    os.environ[name] = value
+
+    def end() -> None:
+        os.environ.pop(name, None)
+        guard.communicate()
+
+    return end
 
 
 def _prepare_environment(device: torch.device, gpus: int) -> bool:
