@@ -181,7 +181,7 @@ class Queries:
                 raise NotReadyError("the files that queries read are being written; try again in a moment")
             answer = self._answer(audience, listed, sql, cancelled)
         if "rows" not in answer:
-            raise self._error(answer)
+            raise self._error(audience, answer)
         result = QueryResult(
             columns=tuple(answer["columns"]),
             types=tuple(answer["types"]),
@@ -214,7 +214,9 @@ class Queries:
         }
         answer = process.send(question, settings.sql_seconds + GRACE_SECONDS, cancelled)
         process.queries += 1
-        if answer.get("kind") in ("cancelled", "time", "died", "size") or process.queries >= MOST_QUERIES:
+        if answer.get("kind") == "set-up":
+            process.kill()
+        elif answer.get("kind") in ("cancelled", "time", "died", "size") or process.queries >= MOST_QUERIES:
             process.kill()  # it is dead already, or what it holds of a large query is not given back
             self._open_ahead(audience, listed)
         else:
@@ -248,11 +250,15 @@ class Queries:
                 self._opening[audience] = threading.Thread(target=open_one, name="sql process", daemon=True)
                 self._opening[audience].start()
 
-    def _error(self, answer: dict[str, Any]) -> DatabaseError | QueryRefusedError:
+    def _error(self, audience: Audience, answer: dict[str, Any]) -> DatabaseError | QueryRefusedError:
         kind, reason = answer["kind"], answer.get("error", "")
         if kind == "set-up":
-            log.error("the files for SQL queries cannot be read (%s); remove %s", reason, self.files.folder)
-            return NotReadyError("the files that queries read cannot be opened; ask whoever runs this board")
+            log.error("files for SQL queries cannot be read", reason=reason, folder=str(self.files.folder))
+            self.files.renew(audience)
+            return NotReadyError(
+                "the files that queries read are being written again; try again in a moment, and ask whoever runs this"
+                " board if it lasts"
+            )
         if kind == "cancelled":
             return QueryRefusedError("the query was cancelled")
         if kind == "time":

@@ -115,14 +115,14 @@ class Files:
         if listed is not None and not self._sees_less(audience, listed):
             age = time.time() - listed.as_of.timestamp()
             if age >= self._seconds / 2 or listed.waiting:
-                writing = self._start(audience)
+                writing = self.renew(audience)
                 if age >= self._seconds:
                     writing.join(PATIENCE_SECONDS)
             return self._unless_it_sees_less(audience)
         # Whatever is being written may have begun before.
-        self._start(audience).join(FIRST_PATIENCE_SECONDS)
+        self.renew(audience).join(FIRST_PATIENCE_SECONDS)
         if self._unless_it_sees_less(audience) is None:
-            self._start(audience).join(FIRST_PATIENCE_SECONDS)
+            self.renew(audience).join(FIRST_PATIENCE_SECONDS)
         return self._unless_it_sees_less(audience)
 
     def may_answer(self, audience: Audience, older: Listed) -> bool:
@@ -155,8 +155,8 @@ class Files:
         with read_session(audience_engine(self._engine, audience)) as session:
             return any(not set(listed.seen[name]) <= set(ids) for name, ids in _seen(session).items())
 
-    def _start(self, audience: Audience) -> threading.Thread:
-        """The thread of this process that writes an audience's files."""
+    def renew(self, audience: Audience) -> threading.Thread:
+        """Writes what is missing of an audience's files, in the thread of this process that does so."""
         with self._lock:
             thread = self._writing.get(audience)
             if thread is None or not thread.is_alive():

@@ -16,7 +16,8 @@ import resource
 import sys
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from datetime import time as clock
 from decimal import Decimal
@@ -151,6 +152,19 @@ def plain(value: Any) -> Any:
     return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
 
 
+LOST: Final[list[str]] = []
+"""What kept a listed file from being read."""
+
+
+@contextmanager
+def _noted() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        LOST.append(str(error))
+        raise
+
+
 def opened(opening: Opening) -> Any:
     """A connection that can read these files and reach nothing else."""
     import duckdb
@@ -164,10 +178,12 @@ def opened(opening: Opening) -> Any:
         def open(self, path: str, mode: str = "rb", **_: Any) -> IO[bytes]:
             if mode != "rb":
                 raise PermissionError("files are only read here")
-            return Path(path.removeprefix(f"{SCHEME}://")).open("rb", buffering=0)
+            with _noted():
+                return Path(path.removeprefix(f"{SCHEME}://")).open("rb", buffering=0)
 
         def info(self, path: str, **_: Any) -> dict[str, Any]:
-            size = Path(path.removeprefix(f"{SCHEME}://")).stat().st_size
+            with _noted():
+                size = Path(path.removeprefix(f"{SCHEME}://")).stat().st_size
             return {"name": path, "size": size, "type": "file"}
 
         def modified(self, _path: str) -> datetime:
@@ -199,7 +215,7 @@ def opened(opening: Opening) -> Any:
             connection.execute(statement)
         connection.execute("SET lock_configuration = true")
     except duckdb.Error as error:
-        raise RefusedError("set-up", said(error)) from None
+        raise RefusedError("set-up", LOST[0] if LOST else said(error)) from None
     return connection
 
 
@@ -232,6 +248,8 @@ def ask(connection: Any, question: Question) -> Answer:
     except (duckdb.OutOfMemoryException, MemoryError):
         raise RefusedError("size", f"the query needs more than {DUCKDB_BYTES >> 20} MiB of memory") from None
     except duckdb.Error as error:
+        if LOST:
+            raise RefusedError("set-up", LOST[0]) from None
         raise RefusedError("refused", said(error)) from None
     finally:
         watchdog.cancel()
@@ -241,7 +259,7 @@ def ask(connection: Any, question: Question) -> Answer:
 def said(error: Exception) -> str:
     """An error of DuckDB without its kind: what is wrong, names that are similar, and the line with the place."""
     # What Python says has paths in it.
-    text = str(error).partition("\nTraceback")[0].strip()
+    text = str(error).partition("Traceback (most")[0].strip()
     first, _, rest = text.partition("\n")
     return f"{(first.partition(': ')[2] or first).rstrip('!')}\n{rest}".strip()[:2000] or "the query cannot be answered"
 

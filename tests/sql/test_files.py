@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from registry.db import get_engine, read_session, utc_text, write_session
 from registry.exchange.outputs import ImportRequest, import_outputs
 from registry.operations.archiving import archive
 from registry.settings import Settings, get_settings
+from registry.sql import NotReadyError
 from registry.sql.files import Files
 from registry.tables import Evaluation, Model, Prediction
 from tests.commands import eventually
@@ -78,6 +80,22 @@ def test_files_are_written_once_and_again_where_they_are_gone(own: Asked) -> Non
     shutil.rmtree(files.folder / "evaluations")
     current = own.settings.model_copy(update={"sql_refresh_seconds": 0})
     assert run_query(current, "public", COUNT).rows == ((16,),)
+
+
+def test_files_that_are_lost_are_written_again_whatever_their_age_and_nothing_is_told_of_them(own: Asked) -> None:
+    settings = own.settings.model_copy(update={"sql_refresh_seconds": 86_400})
+    assert run_query(settings, "public", COUNT).rows == ((16,),)
+    shutil.rmtree(Files(get_engine(own.url), settings).folder / "evaluations")
+    with pytest.raises(NotReadyError, match="are being written again; try again in a moment") as said:
+        run_query(settings, "public", COUNT)
+    assert "evaluation" not in str(said.value)
+
+    def answered() -> bool:
+        with suppress(NotReadyError):
+            return run_query(settings, "public", COUNT).rows == ((16,),)
+        return False
+
+    eventually(answered, "the files are there again")
 
 
 def test_what_has_not_changed_stays_open_and_says_that_it_is_current(own: Asked, tmp_path: Path) -> None:
