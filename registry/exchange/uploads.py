@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 
 import registry.files.parquet  # noqa: F401 - loaded before processes are forked
 from registry.benchmarks import import_benchmark, read_benchmark
-from registry.db import forget_engine, get_engine, write_session
+from registry.db import forget_engine, get_engine, picked, write_session
 from registry.errors import DatabaseError
 from registry.exchange.outputs import Comparison, ImportRequest, import_outputs
 from registry.files.storage import explained
@@ -63,11 +63,7 @@ def benchmark(order: dict[str, Any]) -> dict[str, Any]:
         _audited(session, order, "benchmark.import", reference, visibility=row.visibility, imported=new)
         return {
             "benchmark": row.benchmark.name,
-            "version": row.version,
-            "visibility": row.visibility,
-            "questions": row.questions,
-            "few_shot_examples": row.few_shot_examples,
-            "content_digest": row.content_digest,
+            **picked(row, ("version", "visibility", "questions", "few_shot_examples", "content_digest")),
             "imported": new,
         }
 

@@ -7,13 +7,12 @@ prints it.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, Final
 
 from sqlalchemy import Select, select
 from sqlalchemy.orm import Session
 
-from registry.db import database_now, one_at_a_time
+from registry.db import database_now, one_at_a_time, picked
 from registry.digests import DIGEST_LENGTH, specification_digest
 from registry.tables import ChainLink
 
@@ -37,19 +36,13 @@ def append(session: Session, kind: str, subject: str, *, labels: str | None = No
     return link
 
 
+LINK: Final = ("position", "kind", "subject", "labels", "at", "previous", "digest")
+"""What is told of a link."""
+
+
 def link_digest(link: Any) -> str:
     """SHA-256 over a link: its place, what it is about, when, and the digest of the link before."""
-    at: datetime = link.at
-    return specification_digest(
-        {
-            "position": link.position,
-            "kind": link.kind,
-            "subject": link.subject,
-            "labels": link.labels,
-            "at": at.isoformat(),
-            "previous": link.previous,
-        }
-    )
+    return specification_digest(picked(link, LINK[:-1]) | {"at": link.at.isoformat()})
 
 
 def links(session: Session, *, limit: int | None = None, offset: int = 0) -> Sequence[ChainLink]:

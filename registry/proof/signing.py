@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.serialization import (
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from registry.db import database_now, one_at_a_time
+from registry.db import database_now, one_at_a_time, picked
 from registry.errors import NotFoundError, UsageError
 from registry.files.storage import writing
 from registry.proof import chain
@@ -210,12 +210,4 @@ def signed_chain(session: Session) -> dict[str, Any]:
 
 
 def _link(link: ChainLink) -> dict[str, Any]:
-    return {
-        "position": link.position,
-        "kind": link.kind,
-        "subject": link.subject,
-        "labels": link.labels,
-        "at": link.at.isoformat(),
-        "previous": link.previous,
-        "digest": link.digest,
-    }
+    return picked(link, chain.LINK) | {"at": link.at.isoformat()}

@@ -7,7 +7,7 @@ import click
 from sqlalchemy import func, select
 
 from registry.benchmarks.contract import BenchmarkFile
-from registry.db import MAX_INTEGER, read_session, write_session
+from registry.db import MAX_INTEGER, picked, read_session, write_session
 from registry.errors import UsageError
 from registry.lookups import find_version
 from registry.names import plural
@@ -174,16 +174,8 @@ def _document(row: BenchmarkVersion) -> dict[str, Any]:
     return {
         "name": row.benchmark.name,
         "benchmark": row.benchmark.name,
-        "version": row.version,
-        "questions": row.questions,
-        "few_shot_examples": row.few_shot_examples,
-        "language": row.language,
-        "split": row.split,
-        "licence": row.licence,
-        "source": row.source,
-        "visibility": row.visibility,
-        "content_digest": row.content_digest,
-        "created_at": row.created_at,
+        **picked(row, ("version", "questions", "few_shot_examples", "language", "split", "licence", "source")),
+        **picked(row, ("visibility", "content_digest", "created_at")),
     }
 
 

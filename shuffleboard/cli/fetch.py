@@ -11,7 +11,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from registry.benchmarks.recipes import Recipe
-from registry.db import MAX_INTEGER, read_session, write_session
+from registry.db import MAX_INTEGER, picked, read_session, write_session
 from registry.errors import IngestError, NotFoundError, ShuffleboardError, UsageError
 from registry.operations.opening import engine_of
 from registry.tables import Benchmark, BenchmarkVersion
@@ -308,16 +308,9 @@ _SAME: Final = re.findall(
 
 def _listed(recipe: Recipe, here: Collection[str]) -> dict[str, Any]:
     return {
-        "name": recipe.name,
-        "title": recipe.title,
-        "family": recipe.family,
-        "language": recipe.language,
+        **picked(recipe, ("name", "title", "family", "language")),
         "questions": recipe.questions.count,
-        "licence": recipe.licence,
-        "gated": recipe.gated,
-        "repository": recipe.repository,
-        "revision": recipe.revision,
-        "citation": recipe.citation,
+        **picked(recipe, ("licence", "gated", "repository", "revision", "citation")),
         "here": recipe.name in here,
     }
 

@@ -6,7 +6,7 @@ from typing import Any
 import click
 from sqlalchemy import Engine, select
 
-from registry.db import MAX_ROW_ID, read_session, write_session
+from registry.db import MAX_ROW_ID, picked, read_session, write_session
 from registry.errors import ModelError, NotFoundError, UsageError
 from registry.lookups import find_of_hub, find_revision, is_hub_name
 from registry.names import split_reference
@@ -250,29 +250,13 @@ def _document(row: ModelRevision) -> dict[str, Any]:
         "name": row.model.name,
         "model": row.model.name,
         "revision": row.number,
-        "kind": row.kind,
-        "state": row.state,
-        "location": row.location,
+        **picked(row, ("kind", "state", "location")),
         "served_model": row.requested_revision if row.kind == "openai" else None,
         "commit": row.revision,
-        "dtype": row.dtype,
-        "quantisation": row.quantisation,
-        "adapter": row.adapter,
-        "adapter_commit": row.adapter_commit,
-        "adapter_merged": row.adapter_merged,
-        "base_digest": row.base_digest,
-        "adapter_digest": row.adapter_digest,
-        "family": row.model.family,
-        "developer": row.model.developer,
-        "parameters": row.model.parameters,
-        "licence": row.model.licence,
-        "released": row.model.released,
-        "url": row.model.url,
-        "weights_digest": row.weights_digest,
-        "tokenizer_digest": row.tokenizer_digest,
-        "chat_template_digest": row.chat_template_digest,
-        "error": row.error,
-        "created_at": row.created_at,
+        **picked(row, ("dtype", "quantisation", "adapter", "adapter_commit", "adapter_merged")),
+        **picked(row, ("base_digest", "adapter_digest")),
+        **picked(row.model, ("family", "developer", "parameters", "licence", "released", "url")),
+        **picked(row, ("weights_digest", "tokenizer_digest", "chat_template_digest", "error", "created_at")),
     }
 
 

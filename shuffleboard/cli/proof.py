@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from registry.db import read_session, utc_text, write_session
+from registry.db import picked, read_session, utc_text, write_session
 from registry.digests import DIGEST_LENGTH
 from registry.errors import UsageError
 from registry.metrics import METRICS
@@ -360,15 +360,7 @@ def show_chain_key(as_json: bool) -> None:
 
 def link_row(link: ChainLink) -> dict[str, Any]:
     """A link as plain JSON, with everything its digest covers."""
-    return {
-        "position": link.position,
-        "kind": link.kind,
-        "subject": link.subject,
-        "labels": link.labels,
-        "at": link.at,
-        "previous": link.previous,
-        "digest": link.digest,
-    }
+    return picked(link, chains.LINK)
 
 
 @click.command()
