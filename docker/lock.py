@@ -31,8 +31,10 @@ def main() -> int:
     parser.add_argument("--uv", default="uv", help="the program")
     arguments, options = parser.parse_known_args()
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    wanted = project["project"]["dependencies"]
-    more = wanted + [line for extra in WORKER for line in project["project"]["optional-dependencies"][extra]]
+    extras = project["project"]["optional-dependencies"]
+    wanted = project["project"]["dependencies"] + extras["registry"]
+    ours = f"{project['project']['name']}["
+    more = wanted + [line for extra in WORKER for line in extras[extra] if not line.startswith(ours)]
     constraints = (ROOT / "constraints.txt").read_text(encoding="utf-8")
     cpu = re.sub(r"^(torch==\S+)$", rf"\1{TORCH}", constraints, flags=re.MULTILINE)
     try:

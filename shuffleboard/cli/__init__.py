@@ -200,8 +200,11 @@ def cli() -> None:
     """  # noqa: D301 - \b is click's mark for "do not wrap"
 
 
-_CORE: Final = ("alembic", "celery", "duckdb", "flask", "pandas", "pyarrow", "rich", "sqlalchemy", "structlog")
-"""What an audit does without, unless a file needs it."""
+_WORKER: Final = ("torch", "transformers", "gguf", "torchao")
+_REGISTRY: Final = (
+    *("alembic", "celery", "cryptography", "duckdb", "flask", "huggingface_hub", "pandas", "pyarrow", "rich"),
+    *("sqlalchemy", "structlog"),
+)
 
 
 def main() -> None:
@@ -222,19 +225,13 @@ def main() -> None:
     except BrokenPipeError:
         sys.exit(1)
     except ModuleNotFoundError as error:
-        if error.name in ("torch", "transformers", "gguf", "huggingface_hub", "torchao"):
-            message = (
-                f"{error.name} is not installed here; install the worker's packages: pip install 'shuffleboard[worker]'"
-            )
-            click.echo(f"Error: {message}", err=True)
-            sys.exit(UsageError.exit_status)
-        if error.name is not None and error.name.partition(".")[0] in _CORE:
-            message = (
-                f"{error.name} is not installed here, and this needs it; install all of it: pip install shuffleboard"
-            )
-            click.echo(f"Error: {message}", err=True)
-            sys.exit(UsageError.exit_status)
-        raise
+        package = str(error.name).partition(".")[0]
+        extra = "worker" if package in _WORKER else "registry" if package in _REGISTRY else None
+        if extra is None:
+            raise
+        needed = f"pip install 'shuffleboard[{extra}]'"
+        click.echo(f"Error: {package} is not installed here, and this needs it; {needed}", err=True)
+        sys.exit(UsageError.exit_status)
     except Exception as error:
         from registry.files.storage import explained  # SQLAlchemy comes with it
 

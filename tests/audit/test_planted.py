@@ -1,9 +1,17 @@
 """Faults planted in logs of six formats are named, and clean logs have no errors."""
 
+import json
 import random
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from registry.exchange.audit.known import Benchmark
 from registry.exchange.audit.report import Report, audit
 from tests.audit.logs import FAULTS, WRITERS, clean
 
@@ -37,3 +45,96 @@ def test_a_clean_log_has_no_errors(tmp_path, format_):
         report = audit([WRITERS[format_](clean(seed, ("mmlu", "csqa")[seed % 2]), folder)])
         assert names(report, "error") == set(), report.text()
         assert names(report, "warning") <= {"answers-uneven", "keys-uneven", "undeclared-subset"}
+
+
+def test_lightevals_metrics_that_extract_are_believed(tmp_path):
+    log = clean(1)
+    few = [replace(item, score=0.0) if item.score and number < 8 else item for number, item in enumerate(log.items)]
+    for name, items, wanted in (
+        ("fine", log.items, set()),
+        ("lost", few, {"answers-lost", "score-contradicts-answer"}),
+    ):
+        folder = WRITERS["lighteval"](replace(log, items=items), tmp_path / name)
+        (path,) = folder.rglob("*.parquet")
+        rows = pq.read_table(path).to_pylist()
+        for row in rows:
+            row["metric"] = {"extractive_match": row["metric"]["em"]}
+            row["model_response"]["text_post_processed"] = row["model_response"]["text"]
+        pq.write_table(pa.Table.from_pylist(rows), path)
+        (results,) = (folder.with_name("results")).rglob("*.json")
+        results.write_text(results.read_text().replace('"em"', '"extractive_match"'))
+        report = audit([folder])
+        assert names(report, "error") == wanted, report.text()
+        assert report.logs[0].stated == pytest.approx(replace(log, items=items).accuracy)
+
+
+def harness(path: Path, docs: Sequence[dict[str, Any]], **line: Any) -> Report:
+    path.write_text("".join(json.dumps({"doc_id": n, "doc": doc, **line}) + "\n" for n, doc in enumerate(docs)))
+    return audit([path])
+
+
+def test_tasks_of_the_harness_without_options_are_no_errors(tmp_path):
+    call = {"gen_args_0": {"arg_0": "Question: 6 · 7?\nAnswer:", "arg_1": {}}}
+    document = {"question": "6 · 7?", "answer": "#### 42"}
+    report = harness(tmp_path / "samples_gsm8k_x.jsonl", [document] * 5, target="42", arguments=call, resps=[["42"]])
+    assert names(report) == {"not-multiple-choice"}
+    assert not report.fails("warning")
+    # TruthfulQA's mc2 has several right options.
+    report = harness(tmp_path / "samples_truthfulqa_mc2_x.jsonl", [{"mc2_targets": {}}], target=0)
+    assert names(report) == {"not-multiple-choice"}
+
+
+def test_options_in_the_middle_of_a_sentence(tmp_path):
+    """WinoGrande: the options are in the contexts, what follows them is scored, and answers count from 1."""
+    document = {"sentence": "Ann helped Bea because _ was ill.", "option1": "Ann", "option2": "Bea", "answer": "2"}
+    calls = {
+        str(n): {"arg_0": f"Ann helped Bea because {name}", "arg_1": " was ill."}
+        for n, name in ((0, "Ann"), (1, "Bea"))
+    }
+    report = harness(
+        tmp_path / "samples_winogrande_x.jsonl",
+        [document],
+        target="was ill.",
+        arguments=calls,
+        resps=[[["-3.0", "False"]], [["-1.0", "False"]]],
+        acc=1.0,
+    )
+    assert (names(report), report.logs[0].accuracy) == ({"few-questions"}, 1.0)
+
+
+def test_a_question_is_more_than_its_last_words(tmp_path):
+    """COPA asks for `cause` or `effect` of a premise: pairs of options return with other premises."""
+    rows = [("The man fell.", "cause", 0), ("The man rose.", "effect", 1), ("The man sat.", "cause", 1)]
+    documents = [
+        {"premise": premise, "question": asked, "choice1": "Ice.", "choice2": "Sun.", "label": key}
+        for premise, asked, key in rows
+    ]
+    lines = [
+        {
+            "doc_id": number,
+            "doc": document,
+            "target": document["label"],
+            "arguments": [
+                [f"{document['premise'][:-1]} because", " ice."],
+                [f"{document['premise'][:-1]} because", " sun."],
+            ],
+            "resps": [[[-1.0, False]], [[-2.0, False]]],
+        }
+        for number, document in enumerate(documents)
+    ]
+    (tmp_path / "samples_copa_x.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    assert names(audit([tmp_path])) == {"few-questions"}
+
+
+@pytest.mark.parametrize("format_", WRITERS)
+def test_prompts_that_were_cut_at_their_beginning(tmp_path, format_):
+    log = clean(3)
+    items = [replace(item, prompt=item.prompt[60:]) if number < 4 else item for number, item in enumerate(log.items)]
+    report = audit([WRITERS[format_](replace(log, items=items), tmp_path)])
+    assert "truncated-prompt" in names(report, "error")
+
+
+def test_a_task_that_names_a_subject_should_have_all_of_it():
+    mmlu = Benchmark("mmlu", 14_042, {"law": 100, "international_law": 121, "anatomy": 135}, 20, ())
+    tasks = ("mmlu:subject=anatomy", "mmlu_international-law", "mmlu_law", "mmlu")
+    assert [mmlu.asked_by(task) for task in tasks] == [135, 121, 100, 14_042]

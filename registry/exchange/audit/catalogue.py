@@ -77,6 +77,14 @@ _TABLE: Final[tuple[tuple[str, tuple[Kind, ...]], ...]] = (
                 'Two texts under the id `"3"`',
                 "Give each question an id of its own, or audit logs that were joined one by one.",
             ),
+            Kind(
+                "SB107",
+                "not-multiple-choice",
+                "note",
+                "The log asks no multiple-choice questions, or several options of a question are right.",
+                "Samples of GSM8K, or of TruthfulQA's `mc2`",
+                "Nothing is said of this log; audit the logs of multiple-choice tasks.",
+            ),
         ),
     ),
     (

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from registry.exchange.audit.catalogue import KINDS, Finding
 from registry.exchange.audit.gathered import PLACES, STATES, Column, Gathered, Questions
 from registry.exchange.audit.known import Benchmark, benchmark_of
-from registry.exchange.audit.readers import QUESTIONS
+from registry.exchange.audit.readers import NOT_MULTIPLE_CHOICE, QUESTIONS
 from registry.metrics import METRICS, VariantOutcome
 from registry.prompting.labels import letter
 from registry.statistics.noise import pairs_of
@@ -179,21 +179,31 @@ def check(gathered: Gathered) -> Checked:
     )
 
 
-_SHARES: Final = {"answers-lost": 0.01, "answers-misread": 0.02, "rules-disagree": 0.05, "thought-read": 0.0}
-_AT_LEAST: Final = {"answers-lost": 2, "answers-misread": 2}
+_SHARES: Final = {
+    "answers-lost": 0.01,
+    "answers-misread": 0.02,
+    "rules-disagree": 0.05,
+    "thought-read": 0.0,
+    # Noted only where the reader must itself read what was answered.
+    "score-contradicts-answer": 0.01,
+}
+_AT_LEAST: Final = {"answers-lost": 2, "answers-misread": 2, "score-contradicts-answer": 2}
 
 
 def _noted(c: _Checker, total: int) -> None:
     """What was found while records passed by."""
     g = c.gathered
-    for name, count in g.counts.items():
+    for noted, count in g.counts.items():
+        # Where other records of the log list options, one that does not is a fault.
+        name = "unusable-answer" if noted == NOT_MULTIPLE_CHOICE and total else noted
         of = g.read_again if name in _SHARES else g.prompts if KINDS[name].id.startswith("SB6") else total
         if count < _AT_LEAST.get(name, 1) or count <= _SHARES.get(name, -1) * of:
             continue
-        c.add(name, g.details.get(name, ""), count, max(of, count), g.found[name])
-    odd, places = g.endings.odd()
-    if odd and "truncated-prompt" not in g.counts:
-        c.add("truncated-prompt", "it ends otherwise than all others", odd, g.prompts, places)
+        c.add(name, g.details.get(noted, ""), count, max(of, count), g.found[noted])
+    for which in ("begins", "ends") if "truncated-prompt" not in g.counts else ():
+        odd, places = g.edges[which].odd()
+        if odd:
+            c.add("truncated-prompt", f"it {which} otherwise than all others", odd, g.prompts, places)
 
 
 def _as_variants(g: Gathered) -> bool:
@@ -329,10 +339,8 @@ def _scores(
     g, source = c.gathered, c.gathered.source
     stated, right = g.column("stated"), g.column("right")
     written = ~np.isnan(stated) & scored
-    # Whoever compares texts counts an equal option as right, and ties may share the point.
-    equal = g.column("chosen") == g.column("keyed")
-    wrong = written & (np.abs(stated - right) > 0.5 + 1e-6) & ~(equal & (stated == 1))
-    wrong &= ~(equal & (right == 0))
+    # Of two equal options, whoever compares texts accepts both, and a reference by text does not say which is meant.
+    wrong = written & (np.abs(stated - right) > 0.5 + 1e-6) & ~g.column("repeated").astype(bool)
     c.rows("score-contradicts-answer", "", wrong, int(written.sum()))
     if source.stated is not None and not g.counts["unusable-answer"]:
         differences = [abs(source.stated - accuracy)]
@@ -424,11 +432,10 @@ def _benchmark(c: _Checker) -> Benchmark | None:
     if found.other_keys:
         places = [_row(g, number) for number in found.other_keys[:PLACES]]
         c.add("key-differs-from-benchmark", f"published as {found.name}", len(found.other_keys), found.matched, places)
-    task = g.source.task.casefold().replace("-", "_")
-    named = any(subject.casefold().replace(" ", "_") in task for subject in found.subjects)
-    if found.matched < found.questions and not g.source.declared and not named:
-        detail = f"{found.matched:,} of the {found.questions:,} questions of {found.name}"
-        c.add("undeclared-subset", detail, found.matched, found.questions)
+    whole = found.asked_by(g.source.task)
+    # As many ids as the benchmark has are no subset: questions repeat there, or are read otherwise than published.
+    if max(found.matched, len(g.ids)) < whole and not g.source.declared:
+        c.add("undeclared-subset", f"of the questions of {found.name}", found.matched, whole)
     return found
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from registry.errors import IngestError
 from registry.exchange.audit.known import known_digest
-from registry.exchange.audit.prompts import Endings, problems
+from registry.exchange.audit.prompts import Edges, beginning, ending, problems
 from registry.exchange.audit.readers import QUESTIONS
 from registry.exchange.audit.rereading import RULES, reread
 from registry.exchange.audit.seen import Seen, Source, Unusable, digest, normal
@@ -143,7 +143,7 @@ class Gathered:
 
     question: number among all questions. order: digest of the order shown. chosen: digest of the option chosen, 0 for
     none. keyed: of the right option, 0 where unknown. position, key: −1 for none. right: 1, 0, or −1 where unknown.
-    stated: NaN where the log states none. row_id: number of the record's id.
+    stated: NaN where the log states none. row_id: number of the record's id. repeated: whether two options are equal.
     """
 
     def __init__(self, source: Source, questions: Questions) -> None:
@@ -156,7 +156,7 @@ class Gathered:
         self.counts: Counter[str] = Counter()
         self.found: dict[str, list[str]] = {}
         self.details: dict[str, str] = {}
-        self.endings = Endings()
+        self.edges = {"begins": Edges(), "ends": Edges()}
         self.prompts = 0
         self.read_again = 0
         self.texts = 0
@@ -229,6 +229,7 @@ class Gathered:
             -1 if seen.variant is None else seen.variant,
             self._state(seen),
             float("nan") if seen.stated is None else seen.stated,
+            len(set(options)) < len(options),
         )
         for column, value in zip(self.columns.values(), row, strict=True):
             column.append(value)
@@ -246,7 +247,8 @@ class Gathered:
         if seen.prompt:
             self.prompts += 1
             if not seen.scored:
-                self.endings.add(seen)
+                self.edges["begins"].add(beginning(seen.prompt), where)
+                self.edges["ends"].add(ending(seen.prompt), where)
             for name, detail in problems(seen):
                 self.note(name, where, detail)
 
@@ -326,4 +328,5 @@ _COLUMNS: Final[dict[str, str]] = {
     "variant": "l",
     "state": "b",
     "stated": "f",
+    "repeated": "b",
 }

@@ -7,6 +7,7 @@ writes both from files of questions.
 
 import sys
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -37,29 +38,41 @@ def known_digest(text: str, options: tuple[int, ...]) -> int:
 class Benchmark:
     """What a log's questions are from.
 
-    matched: of a log's questions. other_keys: numbers of those with another right option than published.
+    subjects: questions of each. matched: of a log's questions. other_keys: numbers of those with another right option
+    than published.
     """
 
     name: str
     questions: int
-    subjects: tuple[str, ...]
+    subjects: Mapping[str, int]
     matched: int
     other_keys: tuple[int, ...]
+
+    def asked_by(self, task: str) -> int:
+        """How many questions a task of this name should have: those of the subjects that it names, else all."""
+        name = _plain(task)
+        named = [subject for subject in map(_plain, self.subjects) if subject in name]
+        longest = {subject for subject in named if not any(subject in other for other in named if other != subject)}
+        return sum(count for subject, count in self.subjects.items() if _plain(subject) in longest) or self.questions
 
     def document(self) -> dict[str, Any]:
         """For JSON."""
         return {"name": self.name, "questions": self.questions, "matched": self.matched}
 
 
+def _plain(name: str) -> str:
+    return name.casefold().replace(" ", "_").replace("-", "_")
+
+
 @cache
-def _known() -> list[tuple[str, tuple[str, ...], _Digests, _Digests]]:
+def _known() -> list[tuple[str, Mapping[str, int], _Digests, _Digests]]:
     """(name, subjects, digests of the questions, sorted, with their keys, and the questions alone)."""
     whole = np.fromfile(HERE / "known.bin", dtype=">u8").astype(np.uint64)
     found, start = [], 0
     for entry in read_toml(HERE / "known.toml")["benchmark"]:
         end = start + entry["questions"]
         part = whole[start:end]
-        found.append((entry["name"], tuple(entry["subjects"]), part, part >> np.uint64(16)))
+        found.append((entry["name"], entry["subjects"], part, part >> np.uint64(16)))
         start = end
     return found
 
@@ -111,8 +124,8 @@ def _write(named: list[str]) -> None:
             entries.add((entry, total))
             subjects[str(line.get("subject") or "")] += 1
         parts.append(np.array(sorted(entry for entry, _ in entries), dtype=">u8"))
-        listed = ", ".join(f'"{subject}"' for subject in sorted(subjects) if subject and len(subjects) < 100)
-        lines += ["", "[[benchmark]]", f'name = "{name}"', f"questions = {total}", f"subjects = [{listed}]"]
+        listed = ", ".join(f'"{subject}" = {count}' for subject, count in sorted(subjects.items()) if subject)
+        lines += ["", "[[benchmark]]", f'name = "{name}"', f"questions = {total}", f"subjects = {{ {listed} }}"]
     (HERE / "known.bin").write_bytes(np.concatenate(parts).astype(">u8").tobytes())
     (HERE / "known.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
 

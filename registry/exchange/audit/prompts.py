@@ -25,8 +25,8 @@ _RUN: Final = re.compile(r"(?<![\w])A?BC?D?E?F?G?H?I?J?K?L?M?N?O?P?(?![\w])|(?<!
 _RANGE: Final = re.compile(
     r"(?<![\w])\(?A\)?\s*(?:-|–|—|\.\.\.?|…|\bto\b|\bthrough\b)\s*\(?([B-Z])\)?(?![\w])", re.IGNORECASE
 )
-_TAIL: Final = 12
-_MOST_TAILS: Final = 2_000
+_EDGE: Final = 12
+_MOST_EDGES: Final = 2_000
 _ENDING: Final = re.compile(r"(?:answer|answer is|response)\s*[:=]?\s*[\"'(*]*([A-Z])[\"').*]*\s*$", re.IGNORECASE)
 _SHORTEST: Final = 24
 """Characters that a question must have before one that stands twice in a prompt means anything."""
@@ -59,7 +59,8 @@ def problems(seen: Seen) -> Iterator[tuple[str, str]]:
     flat = " ".join(prompt.split())
     text = " ".join((seen.text or "").split())
     lists = _lists_options(seen, flat)
-    if text and not (flat.find(text[-60:]) >= 0 and flat.find(text[:60]) >= 0):
+    lines = [" ".join(line.split()) for line in (seen.text or "").strip().split("\n")]
+    if text and not (lines[-1][-60:].rstrip(".?! ") in flat and lines[0][:60].rstrip(".?! ") in flat):
         if "attachment://" not in prompt:
             yield "truncated-prompt", "the question is not all there"
     elif lists and (missing := [option for option in seen.options if " ".join(option.split()) not in flat]):
@@ -112,29 +113,38 @@ def _labels(seen: Seen, prompt: str, own: list[str]) -> Iterator[tuple[str, str]
         yield "labels-beyond-options", f"it names A to {LETTERS[named - 1]}, {len(seen.options)} options are shown"
 
 
-class Endings:
-    """How prompts end, to find those that end otherwise than nearly all others."""
+def beginning(prompt: str) -> str:
+    """The first characters of a prompt."""
+    return prompt.lstrip()[:_EDGE]
+
+
+def ending(prompt: str) -> str:
+    """The last characters of a prompt's last line."""
+    return prompt.rstrip().rpartition("\n")[2][-_EDGE:]
+
+
+class Edges:
+    """How prompts begin, or end, to find those that do so otherwise than nearly all others."""
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
         self._places: dict[str, list[str]] = {}
 
-    def add(self, seen: Seen) -> None:
-        """Counts the end of one prompt."""
-        tail = (seen.prompt or "").rstrip().rpartition("\n")[2][-_TAIL:]
-        if tail in self._counts or len(self._counts) < _MOST_TAILS:
-            self._counts[tail] += 1
-            places = self._places.setdefault(tail, [])
+    def add(self, edge: str, place: str) -> None:
+        """Counts one prompt."""
+        if edge in self._counts or len(self._counts) < _MOST_EDGES:
+            self._counts[edge] += 1
+            places = self._places.setdefault(edge, [])
             if len(places) < 3:
-                places.append(f"{seen.place} ({seen.question_id})")
+                places.append(place)
 
     def odd(self) -> tuple[int, list[str]]:
-        """How many prompts end otherwise than at least 90 % do, and the first three places; 0 without such an end."""
+        """How many prompts differ from what at least 90 % have, and the first three places; 0 without such an edge."""
         total = sum(self._counts.values())
         if total < 10:
             return 0, []
-        tail, count = self._counts.most_common(1)[0]
+        edge, count = self._counts.most_common(1)[0]
         if count == total or count < 0.9 * total:
             return 0, []
-        places = [place for other, found in self._places.items() if other != tail for place in found]
+        places = [place for other, found in self._places.items() if other != edge for place in found]
         return total - count, places[:3]

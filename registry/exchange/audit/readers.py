@@ -20,7 +20,7 @@ from registry.exchange.outputs.every_eval_ever import FORMAT as EVERY_EVAL_EVER
 from registry.exchange.outputs.every_eval_ever import KEYS as EVERY_EVAL_EVER_KEYS
 from registry.exchange.outputs.harness import KEYS as HARNESS_KEYS
 from registry.exchange.outputs.helm import KEYS as HELM_KEYS
-from registry.exchange.outputs.helm import STATE_FILE, Logged, helm_as_logged, helm_overall
+from registry.exchange.outputs.helm import METHODS, STATE_FILE, Logged, helm_as_logged, helm_overall
 from registry.exchange.outputs.inspect_log import KEYS as INSPECT_KEYS
 from registry.exchange.outputs.inspect_log import (
     inspect_archive,
@@ -34,6 +34,7 @@ from registry.files.packed import ZIP_MAGIC
 from registry.prompting.labels import LETTERS
 from registry.untrusted import decode_answer
 
+_LIGHTEVAL_METRICS: Final = ("acc", "em", "extractive_match", "pass", "gpqa_pass", "expr_gold_metric")
 LIGHTEVAL_COLUMNS: Final = frozenset({"doc", "metric", "model_response"})
 QUESTION_KEYS: Final = frozenset({"id", "question", "options", "answer"})
 CONTRACT_KEYS: Final = frozenset({"question_id", "variant", "order"})
@@ -41,6 +42,7 @@ SUFFIXES: Final = (".jsonl", ".jsonl.gz", ".json", ".eval", ".parquet", ".csv", 
 MOST_FILES: Final = 10_000
 """Files of a folder that are looked at."""
 LONGEST_LINE: Final = 1 << 20
+NOT_MULTIPLE_CHOICE: Final = "not-multiple-choice"
 QUESTIONS: Final = "questions"
 """The format of a file of questions, which lends its texts to logs that have none."""
 
@@ -161,7 +163,14 @@ def said(value: Any) -> str:
 # lm-evaluation-harness
 
 
+_GIVEN: Final = (
+    *("passage", "flores_passage", "article", "context", "support", "premise", "hypothesis"),
+    *("sentence1", "sentence2"),
+)
+"""Fields of a document that a question may be about."""
 _ASKED: Final = ("question", "query", "question_stem", "Question", "input", "ctx", "sentence", "problem", "goal")
+_SHORTEST_QUESTION: Final = 12
+"""Characters below which a question that the prompt does not hold is a code, such as COPA's `cause`."""
 _CHOICES: Final = ("choices", "options", "endings", "mc1_targets", "Choices")
 _RIGHT: Final = ("answer", "label", "gold", "answerKey", "answer_index", "correct")
 _METRICS: Final = ("acc", "exact_match", "em", "score")
@@ -181,6 +190,9 @@ def _harness(path: Path, first: Mapping[str, Any], _known: Known) -> list[Source
         "effective"
     )
     model = str(results.get("model_name") or path.parent.name or "model")
+    if "mc2" in task:
+        several = Unusable("line 1", "several options are right", NOT_MULTIPLE_CHOICE)
+        return [Source(path, "lm-evaluation-harness", model, task, iter([several]))]
     return [
         Source(
             path,
@@ -216,13 +228,13 @@ def _harness_record(place: str, line: Mapping[str, Any], metric: str | None) -> 
         if isinstance(value, list) and value:
             options = _texts(value)
             break
-    asked = next((doc[key] for key in _ASKED if isinstance(doc.get(key), str)), None)
     calls = line.get("arguments")
     calls = list(calls.values()) if isinstance(calls, dict) else calls if isinstance(calls, list) else []
     pairs = [
         (call.get("arg_0"), call.get("arg_1")) if isinstance(call, dict) else (*call, None, None)[:2] for call in calls
     ]
     prompt = said(pairs[0][0]) if pairs else None
+    asked = _harness_question(doc, prompt or "")
     responses = line.get("filtered_resps", line.get("resps"))
     responses = responses if isinstance(responses, list) else [responses]
     likelihoods = [_loglikelihood(item) for item in responses]
@@ -233,8 +245,13 @@ def _harness_record(place: str, line: Mapping[str, Any], metric: str | None) -> 
     if not options and scored:
         options = tuple(str(pair[1]).strip() for pair in pairs)
     if len(options) < 2:
-        return Unusable(place, "lists no options; only multiple-choice tasks can be audited")
-    key = _harness_key(line.get("target"), doc, options)
+        return Unusable(place, "lists no options", NOT_MULTIPLE_CHOICE)
+    if scored and "option1" in doc and "option2" in doc:
+        # WinoGrande: each option is put into the sentence, and what follows it is scored.
+        options, prompt = (str(doc["option1"]), str(doc["option2"])), None
+        key = {"1": 0, "2": 1}.get(str(doc.get("answer")))
+    else:
+        key = _harness_key(line.get("target"), doc, options)
     if key is None:
         return Unusable(place, f"its target {shorten(line.get('target'), 40)} names none of its {len(options)} options")
     output = None
@@ -262,6 +279,15 @@ def _harness_record(place: str, line: Mapping[str, Any], metric: str | None) -> 
         output,
         scored=scored,
     )
+
+
+def _harness_question(doc: Mapping[str, Any], prompt: str) -> str | None:
+    """What a document asks, behind the texts that it asks of."""
+    asked = next((doc[key] for key in _ASKED if isinstance(doc.get(key), str)), None)
+    if asked is not None and len(asked) < _SHORTEST_QUESTION and asked not in prompt.split():
+        asked = None
+    given = [doc[key] for key in _GIVEN if isinstance(doc.get(key), str) and doc[key]]
+    return "\n".join(given if asked is None else [*given, asked]) or None
 
 
 def _loglikelihood(value: Any) -> float | None:
@@ -321,6 +347,9 @@ def _inspect_records(samples: Any) -> Iterator[Seen | Unusable]:
         where = str(place.name)
         if sample.get("error") is not None:
             yield Unusable(where, shorten(_object(sample["error"]).get("message", "an error")), "failed-samples")
+            continue
+        if not sample.get("choices"):
+            yield Unusable(where, "has no choices", NOT_MULTIPLE_CHOICE)
             continue
         try:
             found = inspect_as_logged(place, sample)
@@ -383,6 +412,10 @@ def _helm(path: Path, document: Mapping[str, Any]) -> Source:
 
 
 def _helm_records(path: Path, document: Mapping[str, Any]) -> Iterator[Seen | Unusable]:
+    method = _object(document["adapter_spec"]).get("method")
+    if method not in METHODS:
+        yield Unusable("adapter_spec", f"method {shorten(method, 40)}", NOT_MULTIPLE_CHOICE)
+        return
     for found in helm_as_logged(path, document):
         if not isinstance(found, Logged):
             yield Unusable(getattr(found[0], "name", ""), str(found[1]).split(": ", 1)[-1])
@@ -424,8 +457,35 @@ def _lighteval(path: Path) -> list[Source]:
         about = _object(results.get("config_general"))
         model = str(about.get("model_name") or relative)
         declared = about.get("max_samples") is not None
-    stated = next((number for name in ("acc", "em") if (number := _number(scores.get(name))) is not None), None)
+    stated = _lighteval_score(scores)[1]
     return [Source(path, "lighteval", model, task, _lighteval_records(parquet_rows(path)), stated, declared)]
+
+
+def _lighteval_score(scores: Mapping[str, Any]) -> tuple[str, float | None]:
+    """The metric that says whether answers are right, with its value: one that is known, else the only one."""
+    names = [name for name in scores if "stderr" not in name]
+    known = [name for name in names if name.split(":")[0].split("@")[0] in _LIGHTEVAL_METRICS]
+    named = next(iter(known or (names if len(names) == 1 else [])), "")
+    return named, _number(scores.get(named))
+
+
+def _lighteval_answer(
+    text: str, options: Sequence[str], gold: int, metric: str, score: float | None
+) -> tuple[int | None, tuple[tuple[str, str], ...]]:
+    """What was read in a text, and what contradicts its score.
+
+    The log does not say what was read, and metrics that extract find more than a letter alone: where the score says
+    that the right option was read, or was not, it is believed.
+    """
+    position = _written(text.strip(), options)
+    if position is not None or metric in ("acc", "em", "") or score is None:
+        return position, ()
+    reading = final_reading(text, options)
+    believed = gold if score == 1 else None if reading == gold else reading
+    if reading is None or reading == believed:
+        return believed, ()
+    detail = f"reads as {LETTERS[reading]}, {LETTERS[gold]} is right, and its score is {score:g}"
+    return believed, (("score-contradicts-answer", detail),)
 
 
 def _lighteval_records(rows: Iterator[dict[str, Any]]) -> Iterator[Seen | Unusable]:
@@ -433,6 +493,9 @@ def _lighteval_records(rows: Iterator[dict[str, Any]]) -> Iterator[Seen | Unusab
         doc, response, metric = _object(row.get("doc")), _object(row.get("model_response")), _object(row.get("metric"))
         place = f"row {number}"
         choices = tuple(choice.strip() for choice in _texts(doc.get("choices")))
+        if len(choices) < 2:
+            yield Unusable(place, "has no choices", NOT_MULTIPLE_CHOICE)
+            continue
         query = str(doc.get("query") or "")
         instruction = str(doc.get("instruction") or "")
         shots = [_object(shot) for shot in doc.get("fewshot_samples") or ()]
@@ -440,7 +503,7 @@ def _lighteval_records(rows: Iterator[dict[str, Any]]) -> Iterator[Seen | Unusab
         labelled = all(len(choice) == 1 and choice in LETTERS for choice in choices)
         options = shown.options if labelled and shown is not None else choices
         gold = _first(doc.get("gold_index"))
-        if len(options) < 2 or len(options) != len(choices):
+        if len(options) != len(choices):
             yield Unusable(place, f"shows {len(options)} options and scores {len(choices)}")
             continue
         if isinstance(gold, bool) or not isinstance(gold, int) or not 0 <= gold < len(options):
@@ -461,22 +524,29 @@ def _lighteval_records(rows: Iterator[dict[str, Any]]) -> Iterator[Seen | Unusab
         raw = _texts(response.get("text"))
         scored = len(logprobs) == len(options) and None not in logprobs
         numbers = [value for value in logprobs if value is not None]
-        stated = next((value for name in ("acc", "em") if (value := _number(metric.get(name))) is not None), None)
+        named, stated = _lighteval_score(metric)
+        position: int | None
+        contradictions: tuple[tuple[str, str], ...]
         answers = [None] if scored else list(range(len(written)))
         for at in answers:
+            if at is None:
+                position, contradictions = numbers.index(max(numbers)), ()
+            else:
+                score = stated if len(answers) < 2 else None
+                position, contradictions = _lighteval_answer(written[at], options, gold, named, score)
             yield Seen(
                 place,
                 str(doc.get("id") if doc.get("id") is not None else number),
                 text,
                 options,
                 gold,
-                numbers.index(max(numbers)) if at is None else _written(written[at].strip(), options),
+                position,
                 None if len(answers) < 2 else at,
                 stated if len(answers) < 2 else None,
                 prompt,
                 None if at is None else raw[at] if at < len(raw) else written[at],
                 scored=at is None,
-                problems=problems,
+                problems=problems + contradictions,
             )
         if not answers:
             yield Unusable(place, "has neither log-probabilities nor a text")
@@ -515,7 +585,7 @@ def _opencompass_records(document: Mapping[str, Any], details: Mapping[str, Any]
             options = tuple(ending[len(prompt) :].strip() or name for ending, name in zip(prompts, labels, strict=True))
             text = prompt
         else:
-            yield Unusable(place, "its prompt lists no options behind labels")
+            yield Unusable(place, "its prompt lists no options behind labels", NOT_MULTIPLE_CHOICE)
             continue
         whole = said(next(iter(labels.values())).get("prompt")) if labels else prompt
         examples = whole[: whole.find(prompts[0])] if prompts and prompts[0] in whole else ""
@@ -601,9 +671,12 @@ def _every_eval_ever_records(path: Path, result: Any) -> Iterator[Seen | Unusabl
         text = said(asked.get("raw"))
         if not options and (shown := listing(text)) is not None:
             options, text = shown.options, shown.question
+        if len(options) < 2:
+            yield Unusable(place, "lists no choices", NOT_MULTIPLE_CHOICE)
+            continue
         references = _texts(asked.get("reference"))
         key = label_position(references[0], options) if len(references) == 1 else None
-        if len(options) < 2 or key is None:
+        if key is None:
             yield Unusable(place, f"its reference {shorten(list(references), 60)} names none of {len(options)} choices")
             continue
         raw = _first(output.get("raw"))

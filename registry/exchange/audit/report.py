@@ -54,9 +54,9 @@ class Report:
         return "\n".join(self._lines(width))
 
     def _lines(self, width: int) -> Iterator[str]:
-        counts = ", ".join(f"{self.count(severity)} {severity}s" for severity in SEVERITIES)
-        answers = sum(log.answers for log in self.logs)
-        yield f"{len(self.logs)} logs, {answers:,} answers: {counts}"
+        counts = ", ".join(plural(self.count(severity), severity) for severity in SEVERITIES)
+        answers = plural(sum(log.answers for log in self.logs), "answer")
+        yield f"{plural(len(self.logs), 'log')}, {answers}: {counts}"
         if len(self.logs) <= DETAILED:
             for log in self.logs:
                 yield from self._log(log, width)
@@ -74,7 +74,7 @@ class Report:
                     yield from _finding(name, graver, width)
 
     def _table(self, width: int) -> Iterator[str]:
-        room = width - 46
+        room = width - 47
         yield ""
         yield f"{'log':{room}} {'answers':>8} accuracy  95 % interval  stated  read"
         for log in self.logs[:SHOWN_LOGS]:
@@ -112,7 +112,9 @@ class Report:
             )
             yield _cut(f"  other rules differ: {flips}", width)
         if sum(log.chosen):
-            yield _cut(f"  chosen {_spread(log.chosen)}   keys {_spread(log.keys)}", width)
+            both = f"  chosen {_spread(log.chosen)}", f"keys {_spread(log.keys)}"
+            whole = "   ".join(both)
+            yield from [whole] if len(whole) <= width else (both[0], f"    {both[1]}")
         if log.orders is not None and log.orders.metrics:
             named = ("average_accuracy", "worst_accuracy", "fluctuation_rate")
             values = (f"{name.replace('_', ' ')} {_percent(log.orders.metrics[name])}" for name in named)
@@ -125,7 +127,7 @@ def _percent(value: float | None) -> str:
 
 def _spread(counts: Sequence[int]) -> str:
     total = max(1, sum(counts))
-    return " ".join(f"{'ABCDEFGHIJKLMNOPQRSTUVWXYZ'[at]} {count / total:.0%}" for at, count in enumerate(counts[:6]))
+    return " ".join(f"{'ABCDEFGHIJKLMNOPQRSTUVWXYZ'[at]} {count / total:.0%}" for at, count in enumerate(counts[:11]))
 
 
 def _cut(line: str, width: int) -> str:

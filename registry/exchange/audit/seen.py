@@ -115,10 +115,11 @@ def listing(prompt: str) -> Listing | None:
             best = list(run)
     if not best:
         return None
-    before = prompt[: best[0].start()].rstrip()
-    question = re.split(r"\n\s*\n", before)[-1]
-    lines = question.split("\n")
-    start = max((n for n, line in enumerate(lines) if _QUESTION.match(line.strip())), default=0)
+    # A question is what follows the last line that says so, or else the last paragraph; no example's options are in it.
+    lines = prompt[: best[0].start()].rstrip().split("\n")
+    start = max((n for n, line in enumerate(lines) if _QUESTION.match(line.strip())), default=-1)
+    if start < 0 or _LABELLED.search("\n".join(lines[start:])):
+        start = max((n + 1 for n, line in enumerate(lines) if not line.strip()), default=0)
     question = "\n".join(lines[start:]).strip()
     question = _QUESTION.sub("", question).removesuffix("Options:").removesuffix("Choices:").strip()
     return Listing(
