@@ -32,7 +32,7 @@ def find_sealed(session: Session, evaluation_id: int) -> Evaluation:
     return evaluation
 
 
-def stands(evaluation: type[Evaluation] = Evaluation) -> ColumnElement[bool]:
+def not_withdrawn(evaluation: type[Evaluation] = Evaluation) -> ColumnElement[bool]:
     """Whether an evaluation was neither withdrawn nor superseded: only then does it count."""
     return evaluation.id.not_in(select(Withdrawal.evaluation_id))
 
@@ -41,7 +41,9 @@ def replicates_of(session: Session, evaluation_id: int) -> list[int]:
     """A sealed evaluation and its sealed replicates that stand, the oldest first."""
     evaluation = session.get_one(Evaluation, evaluation_id)
     same = select(Evaluation.id).where(
-        Evaluation.specification_digest == evaluation.specification_digest, Evaluation.seal.is_not(None), stands()
+        Evaluation.specification_digest == evaluation.specification_digest,
+        Evaluation.seal.is_not(None),
+        not_withdrawn(),
     )
     return sorted({evaluation.id, *session.scalars(same)})
 

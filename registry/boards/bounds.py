@@ -6,7 +6,7 @@ from sqlalchemy.orm import Session
 from registry.boards.definition import canonical_variants
 from registry.boards.reading import snapshot_as_of
 from registry.errors import NotFoundError, UsageError
-from registry.lookups import find_revision, find_version, stands
+from registry.lookups import find_revision, find_version, not_withdrawn
 from registry.prompting.variants import parse_variants
 from registry.queue.sampling import Until
 from registry.results.reports import evaluation_metrics
@@ -50,7 +50,7 @@ def better_than(session: Session, model: str, benchmark: str, variants: str, met
             VariantSet.name == name,
             Evaluation.seal.is_not(None),
             Evaluation.sampled_for.is_(None),
-            stands(),
+            not_withdrawn(),
         )
         .order_by(Evaluation.id.desc())
     )

@@ -23,7 +23,7 @@ from registry.boards.definition import (
 from registry.db import one_at_a_time
 from registry.digests import specification_digest
 from registry.errors import UsageError
-from registry.lookups import find_board, find_revision, find_suite, find_version, published, stands
+from registry.lookups import find_board, find_revision, find_suite, find_version, not_withdrawn, published
 from registry.prompting.protocols import find_definition, store_protocol
 from registry.prompting.variants import parse_variants, stored_variants
 from registry.queue.evaluations import (
@@ -313,7 +313,7 @@ def evaluations_of_entry(
     was decided; the latter is preferred.
     """
     query = select(Evaluation).where(
-        answering(session, [entry], in_part=in_part)(), Evaluation.seal.is_not(None), stands()
+        answering(session, [entry], in_part=in_part)(), Evaluation.seal.is_not(None), not_withdrawn()
     )
     if revision is not None:
         query = query.where(Evaluation.model_revision_id == revision.id)

@@ -270,7 +270,7 @@ def deliver(engine: Engine, settings: Settings, *, sender: Send = send_in_time, 
             break
         outcome = sender(due, settings)
         with write_session(engine) as session:
-            _settle(session, due, outcome)
+            _record_outcome(session, due, outcome)
         delivered += outcome.delivered
         if not outcome.delivered:
             log.warning("webhook_failed", delivery=due.delivery_id, attempt=due.attempt, error=outcome.error)
@@ -310,7 +310,7 @@ def _of(webhook_id: int, notice_id: int) -> Any:
     )
 
 
-def _settle(session: Session, due: Due, outcome: Outcome) -> bool:
+def _record_outcome(session: Session, due: Due, outcome: Outcome) -> bool:
     """Records the outcome of an attempt; False if another worker has claimed it since, or it was removed."""
     values: dict[str, Any] = {"status": outcome.status, "error": outcome.error}
     if outcome.delivered:
@@ -349,5 +349,5 @@ def try_webhook(
     assert due is not None
     outcome = sender(due, settings)
     with write_session(engine) as session:
-        _settle(session, due, outcome)
+        _record_outcome(session, due, outcome)
     return outcome

@@ -143,7 +143,7 @@ def hold(session: Session, subjects: Sequence[Subject], limits: Sequence[float |
     return count
 
 
-def settle(session: Session, subjects: Sequence[Subject], was_held: float, spent: float) -> None:
+def replace_hold(session: Session, subjects: Sequence[Subject], was_held: float, spent: float) -> None:
     """Counts what a call cost in the place of what was set aside for it."""
     # A budget that was set while the call was under way began with what was set aside for it.
     session.execute(

@@ -121,7 +121,7 @@ def _end(session: Session, journal: Journal, call: ProviderCall, *, cost: float 
     most = call.cost_limit or 0.0
     was_held = most if call.state == "begun" else 0.0
     counted = 0.0 if call.state == "begun" else most if call.cost is None else call.cost
-    budgets.settle(session, journal.subjects, was_held, (most if cost is None else cost) - counted)
+    budgets.replace_hold(session, journal.subjects, was_held, (most if cost is None else cost) - counted)
     for name, value in values.items():
         setattr(call, name, value)
     call.cost, call.ended_at = cost, database_now()

@@ -37,7 +37,7 @@ from registry.digests import specification_digest
 from registry.queue import exclusions
 from registry.queue.generation import current
 from registry.queue.hints import hint_at
-from registry.queue.sampling import go_on
+from registry.queue.sampling import queue_next_round
 from registry.queue.sizing import Sizes
 from registry.results.bulk import insert_predictions
 from registry.results.designs import stopping_of
@@ -272,8 +272,8 @@ def finish(session: Session, shard_claim: Claim, result: ShardResult) -> bool:
         session.execute(delete(Draft).where(*of_shard).execution_options(synchronize_session=False))
     stopping = stopping_of(session.get_one(Evaluation, shard_claim.evaluation_id)) is not None
     write_question_scores(session, shard_claim.evaluation_id, shard_claim.shard_id, again=stopping)
-    go_on(session, shard_claim.evaluation_id)
-    settle(session, shard_claim.evaluation_id)
+    queue_next_round(session, shard_claim.evaluation_id)
+    fail_if_over(session, shard_claim.evaluation_id)
     return True
 
 
@@ -313,7 +313,7 @@ def fail(session: Session, shard_claim: Claim, error: str, *, final: bool = Fals
     if held and of_all:
         rest = update(Shard).where(Shard.evaluation_id == shard_claim.evaluation_id, Shard.state == "queued")
         session.execute(rest.values(state="failed", error=error))
-    settle(session, shard_claim.evaluation_id)
+    fail_if_over(session, shard_claim.evaluation_id)
     return held
 
 
@@ -355,7 +355,7 @@ def hand_back_all(session: Session, worker_id: str) -> int:
     return result.rowcount
 
 
-def settle(session: Session, evaluation_id: int) -> None:
+def fail_if_over(session: Session, evaluation_id: int) -> None:
     """Marks an evaluation failed once nothing of it is left to do and a shard is parked."""
     own = select(Shard.id).where(Shard.evaluation_id == evaluation_id)
     # Asked for by state, which has an index: an evaluation may have thousands of shards, nearly all of them done.
@@ -398,7 +398,7 @@ def reconcile(session: Session) -> None:
     )
     unservable = exclusions.fail_unservable(session, worker_is_live(), MAX_FAILURES, BACK_OFF_SECONDS)
     for evaluation_id in unservable.union(session.scalars(with_parked.distinct())):
-        settle(session, evaluation_id)
+        fail_if_over(session, evaluation_id)
 
 
 def waiting(session: Session) -> list[tuple[int, str]]:

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from registry.db import MAX_INTEGER, changed_one, database_now, one_at_a_time
 from registry.digests import specification_digest
 from registry.errors import NotFoundError, ProtocolError, QueueError, UsageError
-from registry.lookups import find_evaluation, find_revision, find_version, stands
+from registry.lookups import find_evaluation, find_revision, find_version, not_withdrawn
 from registry.prompting.protocols import RECORDED, find_definition, store_protocol
 from registry.prompting.variants import VariantSetDefinition, parse_variants, repeats, stored_variants
 from registry.queue import exclusions, rounds, sampling
@@ -132,7 +132,7 @@ def submit(session: Session, request: EvaluationRequest) -> tuple[Evaluation, bo
     digest = specification_digest(specification)
     of_specification = select(Evaluation).filter_by(specification_digest=digest).order_by(Evaluation.replicate)
     replicates = session.scalars(of_specification).all()
-    standing = session.scalars(of_specification.where(stands())).all()
+    standing = session.scalars(of_specification.where(not_withdrawn())).all()
     if standing and not request.new_replicate:
         return standing[-1], False
     protocol = store_protocol(session, protocol_json)
@@ -207,7 +207,7 @@ def same_in_full(session: Session, evaluation: Evaluation) -> Evaluation | None:
     if evaluation.sampled_for is None and evaluation.stopped_for is None:
         return None
     digest = specification_digest(in_full(evaluation.specification))
-    query = select(Evaluation).where(Evaluation.specification_digest == digest, stands())
+    query = select(Evaluation).where(Evaluation.specification_digest == digest, not_withdrawn())
     return session.scalars(query.order_by(Evaluation.replicate.desc()).limit(1)).first()
 
 

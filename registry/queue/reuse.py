@@ -16,7 +16,7 @@ from sqlalchemy import ColumnElement, or_, select
 from sqlalchemy.orm import Session, aliased
 
 from registry.digests import specification_digest
-from registry.lookups import published, stands
+from registry.lookups import not_withdrawn, published
 from registry.results.prompts import ShardPrompt
 from registry.results.stored import read
 from registry.tables import EngineFingerprint, Evaluation, EvaluationQuestion, Prediction, Shard
@@ -84,7 +84,7 @@ def reusable(
                 EngineFingerprint.digest == specification_digest(fingerprint),
                 asked.question_id.in_(part),
                 # A withdrawn evaluation is not trusted, or another replaces it.
-                stands(),
+                not_withdrawn(),
                 # A copy names its source, which would reveal it.
                 published(session),
                 # Of a question that was asked in several rounds, the shard of the last is known.

@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 from registry.db import MAX_INTEGER
 from registry.digests import specification_digest
 from registry.errors import UsageError
-from registry.lookups import stands
+from registry.lookups import not_withdrawn
 from registry.metrics import METRICS
 from registry.prompting.variants import stored_variants
 from registry.queue.hints import hint_at
@@ -110,7 +110,9 @@ def find_same(session: Session, specification: dict[str, Any], revision: ModelRe
     specification: without a design.
     """
     query = (
-        select(Evaluation).where(Evaluation.model_revision_id == revision.id, stands()).order_by(Evaluation.id.desc())
+        select(Evaluation)
+        .where(Evaluation.model_revision_id == revision.id, not_withdrawn())
+        .order_by(Evaluation.id.desc())
     )
     wanted = specification_digest(specification)
     for evaluation in session.scalars(query):
@@ -200,7 +202,7 @@ def cost_of(session: Session, evaluation: Evaluation) -> SampleCost | None:
 
 
 def prepare(session: Session, evaluation_id: int) -> None:
-    """Reads what `go_on` needs of other models and keeps it, so that its transaction does not take seconds for that."""
+    """Reads what `queue_next_round` needs of other models and keeps it, so that its transaction does not take seconds for that."""
     evaluation = session.get_one(Evaluation, evaluation_id)
     if design_of(evaluation) is not None:
         from registry.results.sampled import sample_of  # and numpy
@@ -208,7 +210,7 @@ def prepare(session: Session, evaluation_id: int) -> None:
         sample_of(session, evaluation)
 
 
-def go_on(session: Session, evaluation_id: int) -> None:
+def queue_next_round(session: Session, evaluation_id: int) -> None:
     """Queues an evaluation's next batch or round, if it needs one, once all shards of the last are done."""
     evaluation = session.get_one(Evaluation, evaluation_id)
     stopping = stopping_of(evaluation) is not None

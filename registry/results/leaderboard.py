@@ -31,7 +31,7 @@ from sqlalchemy import (
 from sqlalchemy.orm import Session, aliased
 
 from registry.db import among
-from registry.lookups import stands
+from registry.lookups import not_withdrawn
 from registry.metrics import METRICS
 from registry.metrics.catalogue import ALL_NAMES
 from registry.results.asked import ASKED, asked_how, chosen_questions, not_ranked, one_order
@@ -161,7 +161,7 @@ def _superseded() -> Select[Any]:
         .where(
             again.replicate > 0,
             winner.state != "cancelled",
-            stands(winner),
+            not_withdrawn(winner),
             or_(and_(winner.seal.is_not(None), loser.seal.is_(None)), later_winner),
             or_(loser.seal.is_(None), _repeated(winner) == _repeated(loser)),
         )
@@ -190,7 +190,7 @@ def _standing(session: Session, *columns: Any) -> Select[Any]:
         select(*columns)
         .select_from(Evaluation)
         .join(BenchmarkVersion, BenchmarkVersion.id == Evaluation.benchmark_version_id)
-        .where(stands())
+        .where(not_withdrawn())
     )
     # Named one by one while they are few: planning the comparison anew in every statement takes longer than running it.
     if "superseded" not in session.info:

@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session
 
 from registry.digests import sha256_text
 from registry.errors import NotFoundError
-from registry.lookups import published, stands
+from registry.lookups import not_withdrawn, published
 from registry.results.designs import METHOD, SAMPLED_METRICS, VERSION, design_of
 from registry.statistics import survey
 from registry.statistics.sequential import Look, RepeatedInterval
@@ -93,7 +93,7 @@ def history(
             Evaluation.questions >= len(ids),
             Evaluation.seal.is_not(None),
             ModelRevision.model_id != model_id,
-            stands(),
+            not_withdrawn(),
             published(session),
         )
         .order_by(Evaluation.id)

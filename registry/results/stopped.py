@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import and_, func, or_, select, text
 from sqlalchemy.orm import Session
 
-from registry.lookups import published, stands
+from registry.lookups import not_withdrawn, published
 from registry.metrics import METRICS
 from registry.metrics.averaging import MeanOverQuestions
 from registry.prompting.variants import QuestionShape, VariantSetDefinition, VariantShown
@@ -197,7 +197,7 @@ def _others(session: Session, model_id: int, benchmark_version_id: int, variant_
             Evaluation.seal.is_not(None),
             Evaluation.stopped_for.is_(None),
             ModelRevision.model_id != model_id,
-            stands(),
+            not_withdrawn(),
             published(session),
         )
         .order_by(Evaluation.id)

@@ -14,7 +14,7 @@ from sqlalchemy import JSON, case, func, null, select, type_coerce
 from sqlalchemy.orm import Session
 
 from registry.errors import UsageError
-from registry.lookups import stands
+from registry.lookups import not_withdrawn
 from registry.prompting.labels import letter
 from registry.results.selectables import Row, rows_of
 from registry.results.stored import read
@@ -142,7 +142,7 @@ def _ways(session: Session, version_id: int) -> list[Row]:
         .join(Model, Model.id == ModelRevision.model_id)
         .join(Protocol, Protocol.id == Evaluation.protocol_id)
         .join(VariantSet, VariantSet.id == Evaluation.variant_set_id)
-        .where(Evaluation.benchmark_version_id == version_id, Evaluation.seal.is_not(None), stands())
+        .where(Evaluation.benchmark_version_id == version_id, Evaluation.seal.is_not(None), not_withdrawn())
         # Answers up to a decision are no sample of the answers in all orders.
         .where(Evaluation.stopped_for.is_(None))
         .order_by(ModelRevision.number, Evaluation.id)

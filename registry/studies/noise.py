@@ -11,7 +11,7 @@ from sqlalchemy import and_, case, func, select
 from sqlalchemy.orm import Session, aliased
 
 from registry.errors import UsageError
-from registry.lookups import find_evaluation, find_sealed, stands
+from registry.lookups import find_evaluation, find_sealed, not_withdrawn
 from registry.prompting.variants import only_orders, repeats
 from registry.results.stored import read
 from registry.tables import Evaluation, EvaluationQuestion, Prediction, QuestionScore, QuestionSeal, VariantSet
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class Member:
     """An evaluation, as far as its repeats are concerned.
 
-    recorded: its answers were imported. stands: it was not withdrawn. may_repeat: it may show a prompt
+    recorded: its answers were imported. counts: it was not withdrawn. may_repeat: it may show a prompt
     twice.
     """
 
@@ -33,7 +33,7 @@ class Member:
     specification_digest: str
     kind: str
     recorded: bool
-    stands: bool
+    counts: bool
     may_repeat: bool
 
     @property
@@ -149,12 +149,12 @@ def _alike(session: Session, evaluation_id: int) -> list[Member]:
             other.specification_digest,
             other.specification,
             VariantSet.kind,
-            stands().label("stands"),
+            not_withdrawn().label("counts"),
             (func.coalesce(other.variants_max, 0) > func.coalesce(other.distinct_prompts_min, 0)).label("may_repeat"),
         )
         .join(given, and_(*(getattr(given, name) == getattr(other, name) for name in _SAME)))
         .join(VariantSet, VariantSet.id == other.variant_set_id)
-        .where(given.id == evaluation_id, (other.id == given.id) | (other.seal.is_not(None) & stands()))
+        .where(given.id == evaluation_id, (other.id == given.id) | (other.seal.is_not(None) & not_withdrawn()))
         .order_by(other.replicate, other.id)
     )
     return [
@@ -164,7 +164,7 @@ def _alike(session: Session, evaluation_id: int) -> list[Member]:
             specification_digest=row.specification_digest,
             kind=row.kind,
             recorded=row.specification["engine"]["name"] == "replay",
-            stands=bool(row.stands),
+            counts=bool(row.counts),
             may_repeat=bool(row.may_repeat),
         )
         for row in session.execute(query)
@@ -183,7 +183,7 @@ def _candidates(session: Session, evaluation_id: int) -> list[Members]:
     groups: dict[str, list[Member]] = {}
     key_of_own = ""
     for member in alike:
-        alone = member.kind == "imported" or not member.stands
+        alone = member.kind == "imported" or not member.counts
         key = f"{member.specification_digest} {member.id if alone else ''}"
         groups.setdefault(key, []).append(member)
         if member.id == evaluation_id:

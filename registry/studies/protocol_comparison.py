@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 
 from registry.digests import specification_digest
 from registry.errors import NotFoundError, UsageError
-from registry.lookups import stands
+from registry.lookups import not_withdrawn
 from registry.prompting.variants import parse_variants
 from registry.statistics.comparison import cohens_d, geometric_mean, kendall, spearman, variance_ratio, wilcoxon
 from registry.studies.choosing import chosen, part_label
@@ -226,7 +226,7 @@ def _evaluations(session: Session, variant_set_digest: str, protocol_ids: Sequen
         .join(VariantSet, VariantSet.id == Evaluation.variant_set_id)
         .where(
             Evaluation.seal.is_not(None),
-            stands(),
+            not_withdrawn(),
             VariantSet.digest == variant_set_digest,
             Evaluation.protocol_id.in_([protocol_id for protocol_id in protocol_ids if protocol_id is not None]),
         )
@@ -259,7 +259,7 @@ def _values(session: Session, evaluation_ids: Sequence[int]) -> dict[int, dict[s
 
 def _nothing_to_compare(session: Session, names: Sequence[str], variants: str, variant_set_digest: str) -> str:
     """Why there is nothing to compare, and what there is instead."""
-    sealed = and_(Evaluation.seal.is_not(None), stands())
+    sealed = and_(Evaluation.seal.is_not(None), not_withdrawn())
     counts = (
         select(Protocol.name, Protocol.shots, func.count())
         .join(Evaluation, Evaluation.protocol_id == Protocol.id)

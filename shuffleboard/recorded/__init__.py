@@ -16,7 +16,7 @@ from registry.boards.store import import_board, import_suite
 from registry.db import read_session, write_session
 from registry.digests import sha256_file
 from registry.exchange.outputs import ImportRequest, import_columns, import_outputs
-from registry.lookups import stands
+from registry.lookups import not_withdrawn
 from registry.metrics.repeats import across_orders, same_order
 from registry.results.stored import read
 from registry.revisions.store import RevisionRequest, add_revision
@@ -164,7 +164,7 @@ def _evaluations_of_files(session: Session) -> dict[str, int]:
         select(EngineFingerprint.document, Shard.evaluation_id)
         .join(Shard, Shard.engine_fingerprint_id == EngineFingerprint.id)
         .join(Evaluation, Evaluation.id == Shard.evaluation_id)
-        .where(Evaluation.seal.is_not(None), stands())
+        .where(Evaluation.seal.is_not(None), not_withdrawn())
         .order_by(Evaluation.id)
     )
     return {row.document.get("file_digest", ""): row.evaluation_id for row in session.execute(query)}

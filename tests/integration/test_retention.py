@@ -53,7 +53,7 @@ def give_up(engine: Engine, evaluation_id: int, how: str) -> None:
         else:
             waiting = update(Shard).where(Shard.evaluation_id == evaluation_id, Shard.state == "queued")
             session.execute(waiting.values(state="failed", error="out of memory"))
-            claims.settle(session, evaluation_id)
+            claims.fail_if_over(session, evaluation_id)
 
 
 def age(engine: Engine, days: int = 40) -> None:

@@ -8,7 +8,7 @@ from flask.typing import ResponseReturnValue
 from sqlalchemy import select
 
 from registry.errors import UsageError
-from registry.lookups import stands
+from registry.lookups import not_withdrawn
 from registry.metrics import METRICS
 from registry.results.leaderboard import (
     FALLBACK,
@@ -122,7 +122,7 @@ def _elsewhere(groups: list[Row], way: dict[str, Any], shown: set[str]) -> dict[
         select(Model.name)
         .join(ModelRevision, ModelRevision.model_id == Model.id)
         .join(Evaluation, Evaluation.model_revision_id == ModelRevision.id)
-        .where(Evaluation.seal.is_not(None), stands())
+        .where(Evaluation.seal.is_not(None), not_withdrawn())
         .distinct()
     )
     counted: Counter[tuple[Any, ...]] = Counter()

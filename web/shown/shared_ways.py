@@ -7,7 +7,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from registry.errors import NotFoundError
-from registry.lookups import stands
+from registry.lookups import not_withdrawn
 from registry.results.asked import asking
 from registry.results.selectables import Row
 from registry.tables import Model, ModelRevision
@@ -28,7 +28,7 @@ def sealed_by_way(session: Session, models: Sequence[str], wanted: Mapping[str, 
     """
     _require(session, models)
     found: dict[str, dict[str, Row]] = {}
-    for row in queries.sealed_evaluations(session, (Model.name.in_(models), stands()), limit=MOST):
+    for row in queries.sealed_evaluations(session, (Model.name.in_(models), not_withdrawn()), limit=MOST):
         if all(str(row[key]) == value for key, value in wanted.items()):
             found.setdefault(row["asked_digest"], {}).setdefault(row["model"], row)
     return sorted(found.values(), key=_preference)

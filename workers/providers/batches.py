@@ -102,7 +102,7 @@ class Batches:
         log.info("batch_submitted", batch=remote_id, prompts=len(requests))
         raise InterruptedScoringError(self._poll_s)
 
-    def go_on(self, journal: calls.Journal, batch: ProviderBatch) -> None:
+    def collect(self, journal: calls.Journal, batch: ProviderBatch) -> None:
         """Stores what came of a batch once it has ended.
 
         Raises InterruptedScoringError until then, and EngineError where it brought no answer at all.

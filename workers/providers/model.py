@@ -186,7 +186,7 @@ class ProviderModel:
                 known = calls.answers(session, journal.evaluation_id, [one.key for one in asking])
             left = [one for one in asking if one.key not in known]
             if batch is not None:  # also one that was submitted before the endpoint's table was changed
-                self._batches(asking[0], should_stop).go_on(journal, batch)
+                self._batches(asking[0], should_stop).collect(journal, batch)
             elif not left:
                 return
             elif self._endpoint.batch:

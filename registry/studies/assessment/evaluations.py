@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from registry.digests import specification_digest
 from registry.errors import NotFoundError, UsageError
-from registry.lookups import stands
+from registry.lookups import not_withdrawn
 from registry.metrics import METRICS, VariantOutcome
 from registry.metrics.pride import estimation_set
 from registry.results.stored import read
@@ -161,7 +161,7 @@ def assessable(session: Session) -> list[Source]:
         .join(VariantSet, VariantSet.id == Evaluation.variant_set_id)
         .where(
             Evaluation.seal.is_not(None),
-            stands(),
+            not_withdrawn(),
             VariantSet.kind == FULL,
             # Only what was asked of all questions in every order can be replayed.
             Evaluation.sampled_for.is_(None),
