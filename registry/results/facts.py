@@ -94,6 +94,7 @@ def _facts(row: Row, counts: tuple[int, int, bool], numbers: Mapping[str, Number
             fewest=row["distinct_prompts_min"] or 0,
             most=row["distinct_prompts_max"] or 0,
             prompts=row["variants_max"] or 0,
+            repeated="repeat" in _factors(kind),
             own_only=all(VARIANT_KINDS[factor].axis != "options" for factor in _factors(kind)),
             lists_options=lists_options(definition),
             samples=drawn(definition, recorded=recorded, probable=probable),

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from registry.statistics.bootstrap import LARGEST_SKEWNESS, LARGEST_UNDEFINED_SHARE, MINIMUM_QUESTIONS, share_below
 from registry.statistics.competition_ranks import RANK_TOLERANCE
-from registry.statistics.paired import Paired
+from registry.statistics.paired import Paired, quantile
 from registry.statistics.ranks import Tier, check_samples, tiers_where
 
 Floats = NDArray[np.float64]
@@ -112,9 +112,10 @@ def compare_all(
     questions; NaN where a value is undefined. questions: how many the values rest on; the critical value and the
     p-values are widened for few as intervals are. None: many. pairs: what `paired` says of all models and these
     questions; None: only the resamples are known.
-    A pair is not compared where an interval of its difference would not be stated: on fewer than MINIMUM_QUESTIONS,
-    with too skew a difference, where too few questions differ, or if a model is undefined in more than
-    LARGEST_UNDEFINED_SHARE of the resamples. A difference that is the same in every resample tells a pair apart.
+    A pair is not compared where an interval of its difference would not be stated: on fewer than MINIMUM_QUESTIONS; of
+    other than 0/1 values, with too skew a difference or where too few questions differ; or if a model is undefined in
+    more than LARGEST_UNDEFINED_SHARE of the resamples. A difference that is the same in every resample tells a pair
+    apart.
     Raises MetricInputError when values and samples are not of the same models.
     """
     family = _family(values, samples, better, questions, pairs)
@@ -173,6 +174,7 @@ class _Family:
     error in `errors`; spread: the standard deviation of its resamples; compared: which pairs are. All four of shape
     (compared, compared).
     rows: shape (compared, resamples), each model's resampled values around their mean; weights: 1 / spread, 0 without.
+    adjusted: whether ratios and errors are those of 0/1 values.
     """
 
     models: int
@@ -183,6 +185,7 @@ class _Family:
     compared: Pairs
     rows: Ratios
     weights: Ratios
+    adjusted: bool
 
     def of_all(self, table: NDArray[np.generic], fill: float = math.nan) -> NDArray:  # type: ignore[type-arg]
         """A table of the compared models as one of all models."""
@@ -210,13 +213,16 @@ def _family(
     weights = np.divide(1, spread, out=np.zeros_like(spread), where=spread > 0)
     ratios, errors = differences * weights, spread
     of_pairs = None if pairs is None else pairs.of(place.tolist())
+    adjusted = False
     if of_pairs is not None:
         compared &= of_pairs.enough
-        if (adjusted := of_pairs.ratios()) is not None and of_pairs.error is not None:
-            ratios, errors = sign * adjusted, of_pairs.error
+        if (of_each := of_pairs.ratios()) is not None and of_pairs.error is not None:
+            # Adjusted for few questions that differ, so that a skew difference is compared, too.
+            ratios, errors, adjusted = sign * of_each, of_pairs.error, True
+            compared = of_pairs.enough & ~np.eye(len(place), dtype=np.bool_)
     ratios = np.where(constant, np.copysign(np.inf, differences), ratios)
     rows = np.ascontiguousarray(deviations.T, dtype=np.float32)
-    return _Family(len(values), place, ratios, errors, spread, compared, rows, weights.astype(np.float32))
+    return _Family(len(values), place, ratios, errors, spread, compared, rows, weights.astype(np.float32), adjusted)
 
 
 def _deviations(samples: Floats) -> Floats:
@@ -296,10 +302,21 @@ def _upper_quantile(maxima: Ratios) -> float:
 
 
 def _critical_value(family: _Family) -> Callable[[Pairs], float]:
-    """Of the pairs that are left, `_upper_quantile` of `_largest`."""
-    if len(family.rows) < MODELS_IN_BLOCKS:
-        return lambda left: _upper_quantile(_largest(family, left)[0])
-    return _Blocks.of(family).critical_value
+    """Of the pairs that are left, `_upper_quantile` of `_largest`.
+
+    Of 0/1 values it is never below the quantile of one pair alone, and equals it if there is but one pair: so what is
+    told apart among all pairs is told apart by itself, and two models are by every rule or by none.
+    """
+    resampled: Callable[[Pairs], float] = (
+        (lambda left: _upper_quantile(_largest(family, left)[0]))
+        if len(family.rows) < MODELS_IN_BLOCKS
+        else _Blocks.of(family).critical_value
+    )
+    if not family.adjusted:
+        return resampled
+    one = quantile(None)
+    alone = np.count_nonzero(family.compared) == 2  # a pair and its reverse
+    return lambda left: one if alone else max(one, resampled(left))
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from registry.verdicts.cases import Case, Said, every, first
-from registry.verdicts.facts import Facts, Number, names, no_better_than_guessing, widened
+from registry.verdicts.facts import SAID_FIRST, Facts, Number, names, no_better_than_guessing, widened
 from registry.verdicts.sections import no_point
 from registry.verdicts.wording import points, points_between, share
 
@@ -66,11 +66,12 @@ class BoardFacts:
 
     @property
     def counted(self) -> list[OnBoard]:
-        """Those of which what is lost is owed to the order alone; who keeps most comes first."""
+        """Those of which what is lost is owed to the order, but for few missing answers; who keeps most comes first."""
         found = [
             one
             for one in self.models
             if one.readable and one.tested and one.reason is None and one.accuracy and one.worst and one.accuracy.value
+            if all(facts.reading.share <= SAID_FIRST for facts in one.parts)
         ]
         return sorted(found, key=lambda one: -one.kept)
 
@@ -127,12 +128,15 @@ def _fall(one: OnBoard) -> str:
 
 
 def _loss(one: OnBoard) -> float:
-    return one.accuracy.value - one.worst.value if one.accuracy and one.worst else 0.0
+    """What it loses even if every missing answer had been right: each can spoil one question."""
+    lost = one.accuracy.value - one.worst.value if one.accuracy and one.worst else 0.0
+    return max(0.0, lost - max((facts.reading.lost / facts.questions for facts in one.parts), default=0.0))
 
 
 def _range(of: BoardFacts) -> str:
     low, high = (points(found(map(_loss, of.counted))) for found in (min, max))
-    return high if low == high else f"{low.split()[0]} to {high}"
+    least = "at least " if any(facts.reading.lost for one in of.counted for facts in one.parts) else ""
+    return least + (high if low == high else f"{low.split()[0]} to {high}")
 
 
 def _cost(one: OnBoard) -> str:
@@ -189,7 +193,7 @@ BOARD: Final[tuple[Case[BoardFacts], ...]] = (
         "board-one-lost",
         "one model's loss is due to the order alone",
         lambda of: len(of.counted) == 1 and _loss(of.counted[0]) > _SAME,
-        lambda of: f"Changing the order of the options costs {of.counted[0].model} {points(_loss(of.counted[0]))}.",
+        lambda of: f"Changing the order of the options costs {of.counted[0].model} {_range(of)}.",
     ),
     Case(
         "board-lost",

@@ -58,10 +58,11 @@ class Asked:
     """How the questions of an evaluation were asked.
 
     axes: what its variants vary and the prompts show, such as `order` or `wording`; empty: nothing. Without a list of
-    options in the prompt, the order is not shown. fewest, most: distinct prompts that
-    show a question. prompts: the most prompts that show one, repeats included. own_only: whether every prompt shows
-    the question with exactly its own options. lists_options: whether the prompt lists the options; without a list no
-    order was shown. samples: whether the model draws its answers at random; None: nothing says so (imported answers).
+    options in the prompt, the order is not shown. fewest, most: distinct prompts that show a question. prompts: the
+    most prompts that show one, repeats included. repeated: whether the kind `repeat` asked again, so that the papers'
+    metrics are of the first answer to each prompt. own_only: whether every prompt shows the question with exactly its
+    own options. lists_options: whether the prompt lists the options; without a list no order was shown. samples:
+    whether the model draws its answers at random; None: nothing says so (imported answers).
     stopped_for, sampled_for: the metric until which each question was asked, or which a sample estimates.
     """
 
@@ -69,6 +70,7 @@ class Asked:
     fewest: int = 0
     most: int = 0
     prompts: int = 0
+    repeated: bool = False
     own_only: bool = True
     lists_options: bool = True
     samples: bool | None = False
@@ -162,6 +164,12 @@ class Facts:
         if one is None or other is None or one.n != other.n:
             return None
         return one.value - other.value
+
+    @property
+    def lost_at_least(self) -> float | None:
+        """What of `lost` stays if every missing answer had been right: one of them can spoil one question."""
+        one, lost = self.number("accuracy"), self.lost
+        return None if one is None or lost is None else max(0.0, lost - self.reading.lost / one.n)
 
 
 def no_better_than_guessing(chance: float | None, value: float | None, n: int | None, low: float | None) -> bool:

@@ -50,9 +50,11 @@ def _fall(facts: Facts) -> str:
     accuracy, worst = facts.numbers["accuracy"].value, facts.numbers["worst_accuracy"].value
     if _share_kept(facts) == 1:
         return f"On {_on(facts)} all of its accuracy holds: {share(accuracy)}."
+    most = kept(facts, missing=facts.reading.lost)
+    unless = "" if most is None or not facts.reading.lost else f", or up to {share(most[0])} but for missing answers,"
     return (
-        f"On {_on(facts)} {share(_share_kept(facts))} of its accuracy holds in all of them: {share(accuracy)} falls to "
-        f"{share(worst)}."
+        f"On {_on(facts)} {share(_share_kept(facts))} of its accuracy{unless} holds in all of them: {share(accuracy)} "
+        f"falls to {share(worst)}."
     )
 
 
@@ -112,7 +114,8 @@ MODEL: Final[tuple[Case[ModelFacts], ...]] = (
         lambda of: bool(of.counted),
         lambda of: (
             f"Of its accuracy, {share(_share_kept(of.counted[0]))} on {_on(of.counted[0])} to "
-            f"{share(_share_kept(of.counted[-1]))} on {_on(of.counted[-1])} holds in all of them."
+            f"{share(_share_kept(of.counted[-1]))} on {_on(of.counted[-1])} holds in all of them"
+            f"{', where missing answers count as lost' if any(one.reading.lost for one in of.counted) else ''}."
         ),
     ),
     Case(

@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import Final, Literal
 
 from registry.verdicts.facts import SAID_FIRST, Asked, Facts, Number
-from registry.verdicts.wording import between, every_level, one_level, points, share, varied
+from registry.verdicts.wording import between, every_level, one_level, points, share, takes, varied
 
 Kind = Literal["range", "either", "chance", "order"]
 _METRICS: Final = (
@@ -29,7 +29,7 @@ class Part:
     """A stretch of the scale, 0 ≤ low ≤ high ≤ 1.
 
     kind: `range`, from worst to best accuracy; within it what is lost: to the `order`, to `chance`, or to `either`,
-    which nothing tells apart.
+    where nothing tells the order from chance or from missing answers.
     """
 
     kind: Kind
@@ -80,7 +80,10 @@ def mean_span(
     net = tested and all(facts.number("order_loss") is not None for facts in parts)
     certain = all(facts.samples is False and not facts.guesses for facts in parts)
     comparable = tested and all(facts.lost is not None for facts in parts)
-    lost = _lost(numbers, net=net, certain=certain, comparable=comparable)
+    # What missing answers may have spoilt: each of them one question.
+    spoilt = fmean((sum(f.reading.lost for f in task) / sum(f.questions for f in task) for task in tasks), weights)
+    lost = _lost(numbers, net=net, certain=certain, comparable=comparable, spoilt=spoilt)
+    causes = [*(["chance"] if net or not certain else []), *(["missing answers"] if spoilt and not net else [])]
     asked, answered = parts[0].asked, sum(facts.reading.asked for facts in parts)
     missing = sum(facts.reading.lost for facts in parts) / answered if answered else 0.0
     guesses = [facts.chance for facts in parts]
@@ -88,7 +91,7 @@ def mean_span(
     guessing = None if None in guesses else fmean(guessed, weights)
     drawn = _range(numbers, lost) if tested else ()
     interval = None if drawn or dot.low is None or dot.high is None else (dot.low, dot.high)
-    words = _words(numbers, asked, lost, tested=tested, guessing=guessing, missing=missing)
+    words = _words(numbers, asked, lost, causes, tested=tested, guessing=guessing, missing=missing)
     return Span(dot.value, interval, (*drawn, *lost), guessing, missing if missing > SAID_FIRST else 0.0, words)
 
 
@@ -112,8 +115,13 @@ def _mean(tasks: Sequence[Sequence[Facts]], name: str, weights: Sequence[int] | 
     return Number(fmean(means, weights), sum(number.n for task in found for number in task if number is not None))
 
 
-def _lost(numbers: Mapping[str, Number], *, net: bool, certain: bool, comparable: bool) -> tuple[Part, ...]:
-    """What is lost, from the dot down. With repeats: the order loss, and before it what repeats alone lose."""
+def _lost(
+    numbers: Mapping[str, Number], *, net: bool, certain: bool, comparable: bool, spoilt: float
+) -> tuple[Part, ...]:
+    """What is lost, from the dot down. With repeats: the order loss, and before it what repeats alone lose.
+
+    spoilt: the share of questions that missing answers may have spoilt.
+    """
     dot, worst = numbers.get("accuracy"), numbers.get("worst_accuracy")
     if net and dot is not None and "right_twice_same_order" in numbers:
         # An interval that reaches 0 shows no cost of the order: what is lost may be chance.
@@ -126,7 +134,9 @@ def _lost(numbers: Mapping[str, Number], *, net: bool, certain: bool, comparable
         return tuple(part for part in found if part.high > part.low)
     if not comparable or dot is None or worst is None or dot.value - worst.value <= 1e-9:
         return ()
-    return (Part("order" if certain else "either", worst.value, dot.value),)
+    unsure = min(dot.value, worst.value + spoilt) if certain else dot.value
+    found = (Part("order", unsure, dot.value), Part("either", worst.value, unsure))
+    return tuple(part for part in found if part.high - part.low > 1e-9)
 
 
 def _clear(cost: Number) -> bool:
@@ -145,6 +155,7 @@ def _words(
     numbers: Mapping[str, Number],
     asked: Asked,
     lost: Sequence[Part],
+    causes: Sequence[str],
     *,
     tested: bool,
     guessing: float | None,
@@ -155,7 +166,8 @@ def _words(
     name, dot = ("Accuracy", own) if own is not None else ("Average accuracy", numbers["average_accuracy"])
     found.append(f"{name} {share(dot.value)}{between(dot)}")
     if not tested:
-        found.append(f"asked in one {one_level(asked)}")
+        unlisted = not asked.lists_options and not asked.axes
+        found.append("options not listed" if unlisted else f"asked in one {one_level(asked)}")
     if tested and "worst_accuracy" in numbers:
         found.append(f"{share(numbers['worst_accuracy'].value)} right in {every_level(asked)}")
     if tested and "best_accuracy" in numbers:
@@ -164,9 +176,10 @@ def _words(
         size = points(part.high - part.low)
         found.append(
             {
-                "order": f"{varied(asked)} takes {size}",
+                "order": f"{varied(asked)} {takes(asked)} {size}",
                 "chance": f"repeats alone lose {size}",
-                "either": f"{size} lost to {varied(asked)}, to chance, or to both",
+                "either": f"{size} lost to {varied(asked)}{''.join(f', to {cause}' for cause in causes)}, or to "
+                f"{'both' if len(causes) == 1 else 'several of these'}",
                 "range": "",
             }[part.kind]
         )
@@ -184,7 +197,7 @@ HEADING: Final = f"{'0 %':<{CELLS // 2 - 1}}50{'100':>{CELLS - CELLS // 2 - 1}}"
 """The scale above lines of characters."""
 LEGEND: Final = (
     "0 to 100 %: ● accuracy, ├ right in every order, ┤ in at least one, ┊ guessing; lost to █ the order, "
-    "▒ chance, ░ one or both; ? unread"
+    "▒ chance, ░ perhaps the order; ? unread"
 )
 
 

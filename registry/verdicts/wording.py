@@ -62,6 +62,11 @@ def varied(asked: Asked) -> str:
     return " and ".join(known) if known else _AXES["order"][2]
 
 
+def takes(asked: Asked) -> str:
+    """The verb for what was varied."""
+    return "take" if len(asked.axes) > 1 or asked.axes == ("labels",) else "takes"
+
+
 def one_level(asked: Asked) -> str:
     """One level of what was varied, such as "order"."""
     return _level(asked)[0]
@@ -72,21 +77,21 @@ def several_levels(asked: Asked) -> str:
     return _level(asked)[1]
 
 
-def levels(asked: Asked) -> str:
-    """How many levels were asked, such as "4 orders" or "8 to 12 orders"; empty if nothing is stored."""
-    one, several = _level(asked)
-    if asked.fewest == asked.most:
-        return f"{asked.most} {one if asked.most == 1 else several}"
-    return f"{asked.fewest} to {asked.most} {several}"
-
-
 def every_level(asked: Asked) -> str:
-    """In which prompts worst accuracy is right, such as "every one of 4 orders"."""
+    """In which prompts worst accuracy is right, such as "every one of 4 orders" or "every one of 8 to 12 orders"."""
+    one, several = _level(asked)
     if asked.stopped_for is not None:
-        return f"every {one_level(asked)}"
+        return f"every {one}"
     if not asked.own_only:
-        return f"every {one_level(asked)} of its own options"
-    return f"every one of {levels(asked)}"
+        return f"every {one} of its own options"
+    # It is over the questions that were asked in two or more.
+    fewest = max(2, asked.fewest)
+    number = f"{asked.most}" if fewest >= asked.most else f"{fewest} to {asked.most}"
+    if asked.repeated:
+        return f"every one of {number} {several}, by its first answer to each"
+    if asked.prompts > asked.most:
+        return f"every answer, in {number} {several}"
+    return f"every one of {number} {several}"
 
 
 def missing(facts: Facts) -> str:

@@ -142,6 +142,7 @@ def facts_of_raw(raw: Raw, *, elsewhere: bool = False, resamples: int = 400) -> 
             fewest=min(prompts),
             most=max(prompts),
             prompts=max(shown),
+            repeated=raw.repeated and raw.kind != "imported",
             own_only=raw.kind != "divergent",
             lists_options=raw.listed,
             samples=raw.samples,

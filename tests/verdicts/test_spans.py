@@ -39,6 +39,9 @@ def parts(found: Facts) -> list[tuple[str, float, float]]:
         (facts(samples=True, **LOSES), [("range", 0.4, 0.8), ("either", 0.4, 0.6)]),
         (facts(samples=None, **LOSES), [("range", 0.4, 0.8), ("either", 0.4, 0.6)]),
         (facts(chance=0.6, **LOSES), [("range", 0.4, 0.8), ("either", 0.4, 0.6)]),
+        # A missing answer may have spoilt one question: 40 of 400 here.
+        (facts(missing=40, **LOSES), [("range", 0.4, 0.8), ("order", 0.5, 0.6), ("either", 0.4, 0.5)]),
+        (facts(missing=160, **LOSES), [("range", 0.4, 0.8), ("either", 0.4, 0.6)]),
         # With repeats: the order loss of 5 points, then the 10 that two answers to the same prompt lose.
         (facts(samples=True, **REPEATED), [("range", 0.4, 0.8), ("order", 0.55, 0.6), ("chance", 0.45, 0.55)]),
         (
@@ -124,6 +127,8 @@ def test_no_drawing_of_a_random_evaluation_leaves_the_scale_or_blames_the_order_
             assert given.tested
             cost = given.number("order_loss")
             assert (cost is not None and cost.low is not None and cost.low > 0) if given.samples is not False else True
+            (drawn,) = (part.high - part.low for part in span.parts if part.kind == "order")
+            assert cost is not None or drawn <= (given.lost_at_least or 0) + 1e-9
         assert len(line(span)) <= CELLS
         assert span_svg(span).count("<svg") == 1
 
@@ -162,6 +167,13 @@ def test_a_board_says_who_keeps_most_who_loses_most_and_whom_the_order_would_det
     assert said(("a", first), ("b", facts(accuracy=0.7, worst_accuracy=0.2)))[-1] == (
         "The order would dethrone: nobody: a is first in one order and in several"
     )
+
+
+def test_a_board_blames_the_order_for_nothing_that_missing_answers_may_have_cost() -> None:
+    few, many = facts(missing=8, **LOSES), facts(missing=160, **LOSES)
+    assert said(("a", few), ("b", many)) == [
+        "Changing the order of the options costs a at least 18.0 points.",
+    ]
 
 
 def test_a_board_blames_the_order_for_nothing_that_may_be_chance() -> None:

@@ -48,7 +48,7 @@ _LEGEND: Final[dict[str, tuple[str, Span]]] = {
     "dot": ("accuracy as printed", _alone(dot=0.5)),
     "order": ("lost to the order", _alone(parts=(Part("order", 0, 1),))),
     "chance": ("lost to chance", _alone(parts=(Part("chance", 0, 1),))),
-    "either": ("lost to the order or to chance", _alone(parts=(Part("either", 0, 1),))),
+    "either": ("perhaps lost to the order", _alone(parts=(Part("either", 0, 1),))),
     "range": ("right in every order … in some order", _alone(parts=(Part("range", 0, 1),))),
     "interval": ("95 % interval, asked in one order", _alone(dot=0.5, interval=(0, 1))),
     "guessing": ("guessing", _alone(guessing=0.5)),
