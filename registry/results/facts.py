@@ -7,12 +7,14 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from registry.db import among
+from registry.errors import ArchiveError
 from registry.prompting.products import TIMES
 from registry.prompting.protocols.answering import drawn, lists_options, samples
 from registry.prompting.variants import VARIANT_KINDS
 from registry.results.asked import ASKED, asking
 from registry.results.errata import RESCORED, scope_condition, scopes_in_force
 from registry.results.selectables import Row
+from registry.results.stored import read
 from registry.tables import (
     Benchmark,
     BenchmarkVersion,
@@ -20,6 +22,7 @@ from registry.tables import (
     EvaluationMetric,
     Model,
     ModelRevision,
+    Prediction,
     Protocol,
     QuestionScore,
     VariantSet,
@@ -135,7 +138,10 @@ def axes_of(kind: str, definition: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _counts(session: Session, by_seal: Mapping[str, int]) -> dict[str, tuple[int, int, bool]]:
-    """Seal to answers asked for, valid ones, and whether any has probabilities; of prompts with its own options."""
+    """Seal to answers asked for, valid ones, and whether any has probabilities; of prompts with its own options.
+
+    Of what the kind `repeat` asks again all answers: the copies of scores have the first alone.
+    """
     unknown = {number: seal for seal, number in by_seal.items() if seal not in _counted}
     if unknown:
         if len(_counted) > _KEPT:
@@ -151,10 +157,26 @@ def _counts(session: Session, by_seal: Mapping[str, int]) -> dict[str, tuple[int
             .where(among(score.evaluation_id, list(unknown)))
             .group_by(score.evaluation_id)
         )
+        again = select(Evaluation.id).where(among(Evaluation.id, list(unknown)), Evaluation.repeats > 1)
+        repeated = {number: counts for number in session.scalars(again) if (counts := _answers(session, number))}
         for number, asked_for, valid, probable in session.execute(query):
-            _counted[unknown.pop(number)] = (int(asked_for or 0), int(valid or 0), bool(probable))
+            counts = repeated.get(number, (int(asked_for or 0), int(valid or 0)))
+            _counted[unknown.pop(number)] = (*counts, bool(probable))
         _counted.update(dict.fromkeys(unknown.values(), (0, 0, False)))
     return {seal: _counted[seal] for seal in by_seal}
+
+
+def _answers(session: Session, evaluation_id: int) -> tuple[int, int] | None:
+    """Answers asked for and valid ones of an evaluation, by its predictions; None where its archive cannot be read."""
+    of = Prediction
+    query = select(func.count(), func.count(of.chosen_option)).where(
+        of.evaluation_id == evaluation_id, of.question_shown, of.own_options
+    )
+    try:
+        asked_for, valid = read(session, [evaluation_id], query).one()
+    except ArchiveError:  # a list of many evaluations stands, with the share of the first answers
+        return None
+    return int(asked_for), int(valid)
 
 
 def missing_shares(session: Session, evaluation_ids: Iterable[int]) -> dict[int, float | None]:

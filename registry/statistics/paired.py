@@ -61,7 +61,7 @@ class Paired:
             return None
         half = float(quantile(questions) * self.error[first, second] + self.slack[first, second])
         middle = float(self.difference[first, second])
-        return Interval(middle - half, middle + half)
+        return Interval(max(-1.0, middle - half), min(1.0, middle + half))
 
     def ratios(self) -> Floats | None:
         """Of 0/1 values, shape (models, models): by how many standard errors a difference exceeds its correction."""

@@ -43,7 +43,7 @@ class Span:
 
     dot: accuracy in the benchmark's own order, or else the average; None: neither is defined. interval: the dot's,
     drawn if no second order was asked. guessing: the accuracy of guessing. missing: share of answers that are missing,
-    0 up to SAID_FIRST. words: all of it in sentences.
+    0 up to SAID_FIRST. level: what one prompt of a question is called, such as `order`. words: all of it in sentences.
     """
 
     dot: float | None
@@ -51,6 +51,7 @@ class Span:
     parts: tuple[Part, ...]
     guessing: float | None
     missing: float
+    level: str
     words: str
 
 
@@ -92,7 +93,8 @@ def mean_span(
     drawn = _range(numbers, lost) if tested else ()
     interval = None if drawn or dot.low is None or dot.high is None else (dot.low, dot.high)
     words = _words(numbers, asked, lost, causes, tested=tested, guessing=guessing, missing=missing)
-    return Span(dot.value, interval, (*drawn, *lost), guessing, missing if missing > SAID_FIRST else 0.0, words)
+    unread = missing if missing > SAID_FIRST else 0.0
+    return Span(dot.value, interval, (*drawn, *lost), guessing, unread, one_level(asked), words)
 
 
 def means(tasks: Sequence[Sequence[Facts]], weights: Sequence[int] | None = None) -> dict[str, Number]:

@@ -94,6 +94,15 @@ def test_the_picture_has_its_words_as_text_and_marks_that_the_legend_names() -> 
     ]
 
 
+def test_the_legend_names_what_was_varied() -> None:
+    worded = replace(facts(**LOSES), asked=Asked(("wording",), 3, 3, 3))
+    of_wording, of_order = span_of(worded), span_of(facts(**LOSES))
+    assert of_wording is not None
+    assert of_order is not None
+    assert "right in every wording … in some wording" in [words for _, words in span_legend([of_wording])]
+    assert "lost to the prompt" in [words for _, words in span_legend([of_wording, of_order])]
+
+
 def test_a_terminal_has_the_same_marks() -> None:
     span = span_of(facts(samples=True, missing=160, **REPEATED))
     assert line(span).index("├") < line(span).index("▒") < line(span).index("█") < line(span).index("●")

@@ -353,7 +353,7 @@ def test_a_badge_says_the_number_or_why_there_is_none(boards: Site) -> None:
     assert "[![Worst accuracy on capitals](http://localhost/badge/models/delta/capitals.svg)]" in section(page, "Badge")
 
 
-SPAN = Span(0.5, (0.4, 0.6), (Part("order", 0.2, 0.5), Part("range", 0.1, 0.9)), 0.25, 0.1, "words")
+SPAN = Span(0.5, (0.4, 0.6), (Part("order", 0.2, 0.5), Part("range", 0.1, 0.9)), 0.25, 0.1, "order", "words")
 
 
 def test_badges_and_cards_are_valid_whatever_they_say() -> None:

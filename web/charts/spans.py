@@ -40,17 +40,17 @@ def marks(span: Span) -> str:
 
 def _alone(**given: Any) -> Span:
     """A drawing with nothing but these marks."""
-    nothing = {"dot": None, "interval": None, "parts": (), "guessing": None, "missing": 0.0, "words": ""}
+    nothing = {"dot": None, "interval": None, "parts": (), "guessing": None, "missing": 0.0, "level": "", "words": ""}
     return Span(**(nothing | given))
 
 
 _LEGEND: Final[dict[str, tuple[str, Span]]] = {
     "dot": ("accuracy as printed", _alone(dot=0.5)),
-    "order": ("lost to the order", _alone(parts=(Part("order", 0, 1),))),
+    "order": ("lost to the {}", _alone(parts=(Part("order", 0, 1),))),
     "chance": ("lost to chance", _alone(parts=(Part("chance", 0, 1),))),
-    "either": ("perhaps lost to the order", _alone(parts=(Part("either", 0, 1),))),
-    "range": ("right in every order … in some order", _alone(parts=(Part("range", 0, 1),))),
-    "interval": ("95 % interval, asked in one order", _alone(dot=0.5, interval=(0, 1))),
+    "either": ("perhaps lost to the {}", _alone(parts=(Part("either", 0, 1),))),
+    "range": ("right in every {0} … in some {0}", _alone(parts=(Part("range", 0, 1),))),
+    "interval": ("95 % interval, asked in one {}", _alone(dot=0.5, interval=(0, 1))),
     "guessing": ("guessing", _alone(guessing=0.5)),
     "unread": ("missing answers", _alone(missing=1.0)),
 }
@@ -58,13 +58,15 @@ _LEGEND: Final[dict[str, tuple[str, Span]]] = {
 
 
 def span_legend(spans: Iterable[Span]) -> list[tuple[Markup, str]]:
-    """The marks that these spans have, each with what it means."""
-    found: set[str] = set()
+    """The marks that these spans have, each with what it means; what several axes vary is called a prompt."""
+    spans, found = list(spans), set[str]()
+    levels = {span.level for span in spans}
+    level = levels.pop() if len(levels) == 1 else "prompt"
     for span in spans:
         found.update(part.kind for part in span.parts)
         marks = {"dot": span.dot, "interval": span.interval, "guessing": span.guessing, "unread": span.missing or None}
         found.update(name for name, value in marks.items() if value is not None)
-    return [(_key(span), words) for name, (words, span) in _LEGEND.items() if name in found]
+    return [(_key(span), words.format(level)) for name, (words, span) in _LEGEND.items() if name in found]
 
 
 def _key(span: Span) -> Markup:
