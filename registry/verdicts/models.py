@@ -238,7 +238,7 @@ LISTED: Final[tuple[Case[Listed], ...]] = (
         _listed_loss,
         lambda one: (
             f"{one.facts.model} answers {share(one.facts.numbers['accuracy'].value)} of {one.facts.benchmark} "
-            f"right in the benchmark's order and {share(one.facts.numbers['worst_accuracy'].value)} in "
+            f"right as printed and {share(one.facts.numbers['worst_accuracy'].value)} in "
             f"{every_level(one.facts.asked)}{_tail(one.facts)}: most of its accuracy does not hold."
         ),
     ),

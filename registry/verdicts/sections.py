@@ -41,12 +41,6 @@ def _shares(of: Position) -> str:
 
 POSITION: Final[tuple[Case[Position], ...]] = (
     Case(
-        "position-unread",
-        "more than half of the answers are missing",
-        lambda of: of.facts.unreadable,
-        lambda of: f"{share(of.facts.reading.share)} of the answers are missing, so no position is called preferred.",
-    ),
-    Case(
         "position-unlisted",
         "the protocol does not list the options",
         lambda of: not of.facts.asked.lists_options,

@@ -221,7 +221,6 @@ def _check_sections(raw: Raw, facts: Facts, context: str) -> None:
     said = sections.of_position(position)
     if said.case in ("position-preferred", "position-none"):
         assert raw.listed, context
-        assert _missing(raw) <= Fraction(1, 2), context
         assert [share(raw.chosen[most] / answered), share(raw.right_at[most] / answered)] == re.findall(
             r"[\d.]+\u202f%", said.text
         ), context

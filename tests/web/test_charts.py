@@ -489,7 +489,7 @@ def test_bars_are_counts_where_all_questions_have_the_same_few_orders():
     assert [(item["steady"], item["flips"]) for item in bins[3:]] == [(0, 7), (2, 0)]
     (chart_layer,) = charts.flips(bins).spec["layer"]
     assert chart_layer["encoding"]["x"]["title"] == "Right in, of 4 orders"
-    (of_repeats,) = charts.flips(bins, repeats=True).spec["layer"]
+    (of_repeats,) = charts.flips(bins, "repeats").spec["layer"]
     assert of_repeats["encoding"]["x"]["title"] == "Right in, of 4 repeats"
     of_many = [row | {"variants": 120, "correct": correct} for correct in (0, 1, 59, 60, 119, 120)]
     assert [item["flips"] for item in charts.flip_bins(of_many)] == [7, 7, 0, 0, 0, 7, 7, 0, 0, 0, 7, 7]

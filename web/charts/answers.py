@@ -210,13 +210,12 @@ def flip_bins(rows: Sequence[Row]) -> list[Row]:
 
 
 @named
-def flips(bins: Sequence[Row], *, repeats: bool = False) -> Chart:
+def flips(bins: Sequence[Row], orders: str = "orders") -> Chart:
     """A bar per number of orders that are answered right: how many questions, split by whether the answer changes.
 
-    bins: of `flip_bins`; repeats: it was one order, asked several times.
+    bins: of `flip_bins`; orders: what the prompts of a question are called, `repeats` if it was one prompt.
     """
-    orders = "repeats" if repeats else "orders"
-    names = {"steady": "Same answer in all", "flips": "Answers differ" if repeats else "Answer flips"}
+    names = {"steady": "Same answer in all", "flips": "Answers differ" if orders == "repeats" else "Answer flips"}
     questions = sum(row["steady"] + row["flips"] for row in bins)
     values = [
         {"label": row["label"], "what": name, "questions": row[field], "share": row[field] / questions}

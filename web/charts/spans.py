@@ -50,7 +50,7 @@ _LEGEND: Final[dict[str, tuple[str, Span]]] = {
     "chance": ("lost to chance", _alone(parts=(Part("chance", 0, 1),))),
     "either": ("perhaps lost to the {}", _alone(parts=(Part("either", 0, 1),))),
     "range": ("right in every {0} … in some {0}", _alone(parts=(Part("range", 0, 1),))),
-    "interval": ("95 % interval, asked in one {}", _alone(dot=0.5, interval=(0, 1))),
+    "interval": ("95 % interval, no other {} asked", _alone(dot=0.5, interval=(0, 1))),
     "guessing": ("guessing", _alone(guessing=0.5)),
     "unread": ("missing answers", _alone(missing=1.0)),
 }

@@ -33,6 +33,7 @@ from registry.results.written import lost_answers
 from registry.verdicts.cases import Said, verdict
 from registry.verdicts.facts import Facts
 from registry.verdicts.sections import Position, Split, of_position, of_split
+from registry.verdicts.wording import several_levels
 from web import charts, formats
 from web.formats import chosen_questions, count, plural
 from web.pages.blueprint import blueprint
@@ -258,10 +259,12 @@ def _effects(row: Row, facts: Facts) -> dict[str, Any]:
     rules = row["specification"]["protocol"].get("extraction", {}).get("rules", [])
     right_in = _right_in.get(row["seal"], lambda: chart_data.right_in(session(), row["evaluation_id"]))
     bins = charts.flip_bins(right_in)
+    orders = "repeats" if one_order(row) else several_levels(facts.asked)
     return {
         **_shuffles(row),
         "flip_bins": bins,
-        "flips_chart": charts.flips(bins, repeats=one_order(row)) if right_in else None,
+        "orders": orders,
+        "flips_chart": charts.flips(bins, orders) if right_in and not facts.unreadable else None,
         "split": _split(bins, facts),
         "preferred": _preferred(positions, over_all["prompts"], facts),
         "written": _written.get(row["seal"], lambda: chart_data.written(session(), row["evaluation_id"], rules))
@@ -270,7 +273,9 @@ def _effects(row: Row, facts: Facts) -> dict[str, Any]:
         "seconds": chart_data.seconds(session(), row["evaluation_id"]) if rules else None,
         "positions": positions,
         "over_all_positions": over_all,
-        "positions_chart": charts.positions(positions, over_all["prompts"]) if over_all["prompts"] else None,
+        "positions_chart": charts.positions(positions, over_all["prompts"])
+        if over_all["prompts"] and not facts.unreadable
+        else None,
         "adversarial": adversarial,
         "adversarial_chart": charts.adversarial(adversarial) if adversarial else None,
     }
