@@ -256,7 +256,7 @@ def _read_part(
             counts.left_out.add(question.external_id)
             continue
         whole[question_id] = question.answer
-        shown = _variants(evaluation, question)
+        shown = variants_of(evaluation, question)
         for row in rows:
             reading = _read(rules, question, shown.get(row.variant), row)
             option = None if reading.position is None else row.shown[reading.position]
@@ -273,7 +273,25 @@ def _read_part(
         session.expunge(question)
 
 
-def _variants(evaluation: Evaluation, question: Question) -> dict[int, VariantShown]:
+def shown_in(
+    evaluation: Evaluation, question: Question, variant: VariantShown | None, row: Any
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The options' texts and the labels that an answer can name them by, if there are any, by position.
+
+    row: of a prediction, with `variant` and `shown`. variant: None where others made the orders.
+    """
+    own = [option.text for option in question.options]
+    inserted = evaluation.variant_set.inserted
+    if variant is not None and variant.noise is not None:
+        own = list(variant.noise.options(tuple(own), question.answer))
+    options = tuple(own[option] if option >= 0 else inserted[str(option)] for option in row.shown)
+    plain = variant or VariantShown(row.variant, "", tuple(row.shown))
+    labels = labels_shown(evaluation.protocol.definition, plain, len(options), question.external_id) or ()
+    return options, labels if len(set(labels)) == len(labels) else ()
+
+
+def variants_of(evaluation: Evaluation, question: Question) -> dict[int, VariantShown]:
+    """The variants of a question by ordinal; empty where others made the orders."""
     if evaluation.variant_set.kind == "imported":
         return {}
     shape = QuestionShape(question.external_id, question.n_options, question.answer)
@@ -282,20 +300,15 @@ def _variants(evaluation: Evaluation, question: Question) -> dict[int, VariantSh
 
 def _read(rules: _Rules, question: Question, variant: VariantShown | None, row: Any) -> Reading:
     evaluation, definition = rules.evaluation, rules.definition
-    own = [option.text for option in question.options]
-    inserted = evaluation.variant_set.inserted
-    if variant is not None and variant.noise is not None:
-        own = list(variant.noise.options(tuple(own), question.answer))
-    options = tuple(own[option] if option >= 0 else inserted[str(option)] for option in row.shown)
+    options, labels = shown_in(evaluation, question, variant, row)
     answers = options
     if definition["answer"] == "label":
-        asked = evaluation.protocol.definition
-        plain = variant or VariantShown(row.variant, "", tuple(row.shown))
-        answers = labels_shown(asked, plain, len(options), question.external_id) or ()
-        if not answers or len(set(answers)) < len(answers):
+        answers = labels
+        if not answers:
             raise ProtocolError(
-                f"evaluation {evaluation.id} was asked by {asked['name']}, which shows no labels that an answer could "
-                f"name, and {definition['name']} reads labels; use final-answer-text or match-dash"
+                f"evaluation {evaluation.id} was asked by {evaluation.protocol.definition['name']}, which shows no "
+                f"labels that an answer could name, and {definition['name']} reads labels; use final-answer-text or "
+                "match-dash"
             )
     if not reads_apart(definition) and row.thought is None and row.thought_characters:
         raise UsageError(

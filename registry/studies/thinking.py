@@ -10,14 +10,19 @@ from typing import Any, Final
 
 import numpy as np
 from sqlalchemy import select
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, selectinload
 
+from registry.prompting.final_answer import first_stated
 from registry.results.asked import first_answers
 from registry.results.stored import read
+from registry.results.texts import thought_of
 from registry.statistics.bootstrap import MINIMUM_QUESTIONS, mean_intervals
+from registry.studies.rereading import shown_in, variants_of
 from registry.tables import Evaluation, Generation, Prediction, Question, Variant
 
 QUARTILES: Final = 4
+MOST_READ: Final = 500
+"""Thoughts in which the first answer is looked for, those of the first questions."""
 MOST_ORDERS: Final = 24
 """Of more variants than these the lengths are not listed one by one."""
 
@@ -32,6 +37,9 @@ def thought_lengths(session: Session, evaluation_id: int) -> dict[str, Any] | No
     `accuracy` (the share of right answers over all orders), `fluctuation` (questions whose answers are not all the
     same; None unless asked in two orders) and `preferred` (how much more often the position in `position` is chosen
     than the right option stands there), each a value with `interval`, None for fewer than MINIMUM_QUESTIONS questions.
+    first: of the first MOST_READ thoughts of outputs with an answer, `read`, `stated` (those that call an option the
+    answer), and of these `kept` (the first such option is the final answer), `right_first` and `right_final`; None
+    where no thought was kept.
     Where `repeat` asked for several answers to a prompt, the first of them count.
     """
     rows = _rows(session, evaluation_id)
@@ -51,7 +59,42 @@ def thought_lengths(session: Session, evaluation_id: int) -> dict[str, Any] | No
         "orders": _orders(rows, lengths),
         "position": position,
         "quartiles": _quartiles(rows, lengths, position),
+        "first": _first_answers(session, evaluation_id, rows),
     }
+
+
+def _first_answers(session: Session, evaluation_id: int, rows: Sequence[Any]) -> dict[str, int] | None:
+    """Whether the answers that thoughts call the answer first are the final ones."""
+    wanted = [row for row in rows if row.thought_characters and row.chosen_position is not None][:MOST_READ]
+    ids = {row.question_id for row in wanted}
+    text = Generation
+    query = select(text.question_id, text.variant, text.thought).where(
+        text.evaluation_id == evaluation_id, text.question_id.in_(ids), text.thought.is_not(None)
+    )
+    thoughts = {(row[0], row[1]): row[2] for row in read(session, [evaluation_id], query, ids)}
+    if not thoughts:
+        return None
+    evaluation = session.get_one(Evaluation, evaluation_id)
+    questions = {
+        row.id: row
+        for row in session.scalars(select(Question).where(Question.id.in_(ids)).options(selectinload(Question.options)))
+    }
+    variants = {question_id: variants_of(evaluation, question) for question_id, question in questions.items()}
+    counts = dict.fromkeys(("read", "stated", "kept", "right_first", "right_final"), 0)
+    for row in wanted:
+        thought = thought_of(thoughts.get((row.question_id, row.variant)))
+        if thought is None:
+            continue
+        variant = variants[row.question_id].get(row.variant)
+        options, labels = shown_in(evaluation, questions[row.question_id], variant, row)
+        first = first_stated(thought, labels, options)
+        counts["read"] += 1
+        if first is not None:
+            counts["stated"] += 1
+            counts["kept"] += first == row.chosen_position
+            counts["right_first"] += row.shown[first] == row.answer
+            counts["right_final"] += bool(row.correct)
+    return counts
 
 
 def _rows(session: Session, evaluation_id: int) -> Sequence[Any]:

@@ -15,7 +15,7 @@ from registry.db import get_engine, read_session, write_session
 from registry.lookups import find_evaluation
 from registry.operations.migrate import upgrade
 from registry.prompting.prompts import Prompt
-from registry.prompting.protocols import PRESETS
+from registry.prompting.protocols import PRESETS, with_room
 from registry.queue.evaluations import EvaluationRequest, select_questions, submit
 from registry.results.prompts import prompts_of
 from registry.revisions.store import RevisionRequest, add_revision
@@ -28,6 +28,8 @@ from workers.loop import WorkerLoop
 from workers.scorer import TransformersScorer
 
 SCORED = ("symbols", "hybrid", "cloze")
+MOST_TOKENS = 512
+"""Of a text: a model that does not stop writes as many as its preset allows."""
 BENCHMARKS = {"mmlu": MMLU, "csqa": CSQA}
 
 
@@ -51,7 +53,9 @@ def ask_all(folder: Path, home: Path, questions: int, *, texts: int | None = Non
                 if preset not in SCORED and benchmark != next(iter(BENCHMARKS)):
                     continue
                 variants, limit = ("choice-only", questions) if preset in SCORED else ("original", texts or questions)
-                asked = EvaluationRequest("SmolLM2", benchmark, variants, preset, limit=limit)
+                room = PRESETS[preset].get("generation", {}).get("max_tokens", 0)
+                protocol = with_room(session, preset, MOST_TOKENS) if room > MOST_TOKENS else preset
+                asked = EvaluationRequest("SmolLM2", benchmark, variants, protocol, limit=limit)
                 ids[benchmark, preset] = submit(session, asked)[0].id
     loop = WorkerLoop(engine, Settings(home=home, poll_seconds=0.1), TransformersScorer(home, "cpu"), ["cpu"])
     loop.start()

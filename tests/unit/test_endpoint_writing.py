@@ -245,6 +245,16 @@ def test_a_thought_that_the_template_opened_and_that_was_cut_off_is_no_answer(
     assert written.thought_tokens == len(THOUGHT.split())
 
 
+@pytest.mark.parametrize(("owner", "beside"), [("llamacpp", llama_cpp()), ("vllm", vllm())])
+def test_a_thought_that_came_apart_counts_the_marker_that_ended_it(
+    opened: Callable[..., EndpointEngine], owner: str, beside: dict[str, Any]
+) -> None:
+    with scripted_server(serving(lambda _: FORMS["streamed field"](), owner, beside)) as server:
+        written = one(opened(server))
+    assert written.tokens is not None
+    assert written.thought_tokens == written.tokens - len(SAID.split())
+
+
 def test_a_server_that_does_not_show_its_template_is_known_by_what_it_closes(
     opened: Callable[..., EndpointEngine],
 ) -> None:

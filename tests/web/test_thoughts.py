@@ -42,12 +42,13 @@ LETTERS = "ABCD"
 class Thinker(FakeScorer):
     """Thinks longer about questions of a higher number. Some thoughts never end, and some answers name no option.
 
-    From question 30 on it always answers A, before that the right option.
+    From question 30 on it always answers A, before that the right option. Below question 20 it first says A.
     """
 
     def written(self, item: Any) -> tuple[Output, int]:
         number = int(item.question.external_id[1:])
-        thought = "<think>" + "hm " * (10 + 5 * number + 3 * item.variant.ordinal)
+        first = "The answer is A. " if number < 20 else ""
+        thought = f"<think>{first}" + "hm " * (10 + 5 * number + 3 * item.variant.ordinal)
         if number == 5 and item.variant.ordinal < 3:
             return Output(thought, finish="length"), 10 + 5 * number
         right = LETTERS[item.variant.order.index(item.question.answer)]
@@ -155,7 +156,10 @@ def test_lengths_of_thoughts_are_shown_by_order_and_by_quartile(site: Site) -> N
     # Always A: chosen in every order, and right there in one of four.
     assert parts[3]["preferred"]["value"] == pytest.approx(0.75)
     assert all(part["accuracy"]["interval"] is None for part in parts)  # ten questions are too few
+    # Of 160 outputs seven have no answer, all of them below question 20; A is right in one of four orders.
+    assert found["first"] == {"read": 153, "stated": 73, "kept": 18, "right_first": 18, "right_final": 73}
     said = page(site, f"/evaluations/{one}")
+    assert "73 of 153 thoughts that we read call an option the answer." in said
     assert "The model thought before 160 of 160 answers: 108 tokens on average" in said
     assert "Thought and answer together take 118 tokens on average." in said
     assert "160 – 205 10 25.0 % 100.0 % 75.0 %" in said

@@ -211,18 +211,23 @@ class Writing:
         thought = divided.thought
         if thought is None:
             return replace(written, thought_tokens=0)
-        if not written.output.reasoning:  # with the marker that ends it, as engines here count
-            if divided.answer is None and written.tokens is not None:
-                return replace(written, thought_tokens=written.tokens)
-            text = written.output.text
-            thought = text[: text.rfind(divided.answer)] if divided.answer else text
+        text, answer, apart = written.output.text, divided.answer, bool(written.output.reasoning)
+        if written.tokens is not None and not answer and (apart or answer is None):
+            return replace(written, thought_tokens=written.tokens)
+        # With the marker that ends it, as engines here count: where that is lost, what is not the answer.
+        of_answer = apart and bool(answer) and written.tokens is not None
+        if not apart:
+            thought = text[: text.rfind(answer)] if answer else text
         name = "content" if self._server.software == LLAMA_CPP else "prompt"
         counted = None
         if self._server.software in (VLLM, SGLANG, LLAMA_CPP):
-            counted = self._server.beside("tokenize", {name: thought, "add_special_tokens": False}, stop)
+            part = text[text.rfind(answer or "") :] if of_answer else thought
+            counted = self._server.beside("tokenize", {name: part, "add_special_tokens": False}, stop)
         tokens = None if counted is None else counted.get("tokens")
         if not isinstance(tokens, list):
             return written
+        if of_answer:
+            return replace(written, thought_tokens=max((written.tokens or 0) - len(tokens), 0))
         most = len(tokens) if written.tokens is None else written.tokens
         return replace(written, thought_tokens=min(len(tokens), most))
 
