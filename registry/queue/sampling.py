@@ -202,7 +202,7 @@ def cost_of(session: Session, evaluation: Evaluation) -> SampleCost | None:
 
 
 def prepare(session: Session, evaluation_id: int) -> None:
-    """Reads what `queue_next_round` needs of other models and keeps it, so that its transaction does not take seconds for that."""
+    """Reads what `queue_next_round` needs of other models, so that its transaction does not take seconds for that."""
     evaluation = session.get_one(Evaluation, evaluation_id)
     if design_of(evaluation) is not None:
         from registry.results.sampled import sample_of  # and numpy
