@@ -14,7 +14,7 @@ from sqlalchemy.orm import InstrumentedAttribute, Session, contains_eager, load_
 
 from registry.boards.chosen import ModelFacts, facts_of_models, takes
 from registry.boards.definition import BoardDefinition, Column, as_document
-from registry.boards.snapshots import all_pairs, columns_document, standing_document
+from registry.boards.snapshots import columns_document
 from registry.boards.standings import (
     BoardRow,
     TaskStanding,
@@ -176,7 +176,7 @@ def selected_document(
         | {
             "complete": complete,
             "evaluations": [document["rows"][number]["evaluations"][place] for place in places],
-            "values": {name: standing_document(standing) for name, standing in standings.items()},
+            "values": {name: standing.document() for name, standing in standings.items()},
         }
         for number, complete, standings in zip(chosen, whole, found, strict=True)
     ]
@@ -192,7 +192,7 @@ def selected_document(
         "entries": [document["entries"][place] for place in places],
         "weights": {task: definition.weights.get(task, 1) for task in tasks},
         "bootstrap": document["bootstrap"] | {"confidence": float(document["bootstrap"]["confidence"])},
-        "together": {name: all_pairs(one) for name, one in together.items()},
+        "together": {name: one.document() for name, one in together.items()},
         "rows": rows,
         "chance": column_chances(session, definition, entries),
         "unranked": _unranked(rows, [document["entries"][place] for place in places], columns),

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session, aliased
 
 from registry.boards.contamination import board_contamination
 from registry.boards.definition import BoardDefinition, as_document
-from registry.boards.standings import Above, BoardRow, Fragility, Standing, Together, board_standings
+from registry.boards.standings import BoardRow, Fragility, board_standings
 from registry.boards.store import answering, board_definition, column_entries, current_boards
 from registry.db import database_now, one_at_a_time, read_session, write_session
 from registry.digests import specification_digest
@@ -34,8 +34,6 @@ from registry.tables import (
 
 SNAPSHOT_VERSION: Final = 1
 """Rises when a snapshot says more than before, so that every board gets a new one."""
-_DECIMALS: Final = 12
-"""Values are kept to so many decimals in a snapshot: databases sum in different orders and differ beyond that."""
 
 
 def refresh_boards(engine: Engine) -> list[str]:
@@ -171,7 +169,7 @@ def snapshot_document(session: Session, board: Board) -> dict[str, Any]:
         "withdrawals": withdrawals,
         **({"weights": definition.weights} if definition.weights else {}),
         **({"models": as_document(definition)["models"]} if definition.models is not None else {}),
-        "together": {name: all_pairs(together) for name, together in standings.together.items()},
+        "together": {name: together.document() for name, together in standings.together.items()},
         "fragile": {name: _fragility(found) for name, found in standings.fragile.items()},
         **contamination,
         "rows": [_row(row, flags) for row in standings.rows],
@@ -230,47 +228,7 @@ def _row(row: BoardRow, flags: dict[int, dict[str, bool]]) -> dict[str, Any]:
             else {"evaluation": item.id, "seal": item.seal, "replicate": item.replicate, **flags[item.id]}
             for item in row.evaluations
         ],
-        "values": {name: standing_document(standing) for name, standing in row.standings.items()},
-    }
-
-
-def standing_document(standing: Standing) -> dict[str, Any]:
-    """A model's standing in one column, with numbers to 12 decimals."""
-    low, high = standing.interval or (None, None)
-    return {
-        "value": _rounded(standing.value),
-        "n": standing.n,
-        "interval": None if low is None else [_rounded(low), _rounded(high)],
-        **({} if standing.clusters is None else _clustered(standing)),
-        **({} if standing.unknown is None else {"unknown": standing.unknown}),
-        "rank": standing.rank,
-        "rank_interval": None if standing.rank_low is None else [standing.rank_low, standing.rank_high],
-        "tier": standing.tier,
-        "all_rank_interval": None if standing.all_rank_low is None else [standing.all_rank_low, standing.all_rank_high],
-        "all_tier": standing.all_tier,
-        "above": None if standing.above is None else _above(standing.above),
-        **({} if standing.estimated is None else {"estimated": asdict(standing.estimated)}),
-    }
-
-
-def _clustered(standing: Standing) -> dict[str, Any]:
-    low, high = standing.cluster_interval or (None, None)
-    return {
-        "clusters": standing.clusters,
-        "cluster_interval": None if low is None else [_rounded(low), _rounded(high)],
-        "design_effect": _rounded(standing.design_effect, 6),
-    }
-
-
-def _above(above: Above) -> dict[str, Any]:
-    return {
-        "model": above.revision.model.name,
-        "revision": above.revision.number,
-        "difference": _rounded(above.difference),
-        "standard_error": _rounded(above.standard_error),
-        "p_value": _rounded(above.p_value),
-        "p_holm": _rounded(above.p_holm),
-        "told_apart": above.told_apart,
+        "values": {name: standing.document() for name, standing in row.standings.items()},
     }
 
 
@@ -297,18 +255,6 @@ def _fragility(found: Fragility) -> dict[str, Any]:
         else asdict(of_tiers) | {"orders": [found.order_names.get(number, str(number)) for number in of_tiers.orders]},
         "removal": None if removal is None else asdict(removal) | named(removal.model),
     }
-
-
-def all_pairs(together: Together) -> dict[str, Any]:
-    """What all pairs of a column come to."""
-    return asdict(together) | {
-        "critical_value": _rounded(together.critical_value, 6),
-        "standard_error": _rounded(together.standard_error),
-    }
-
-
-def _rounded(value: float | None, decimals: int = _DECIMALS) -> float | None:
-    return None if value is None else round(value, decimals) + 0.0
 
 
 def snapshot_digest(document: dict[str, Any]) -> str:

@@ -2,8 +2,9 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,6 +61,9 @@ from registry.tables import (
 
 Array = NDArray[np.float64]
 
+DECIMALS: Final = 12
+"""Values are kept to so many in a snapshot: databases sum in different orders and differ beyond that."""
+
 
 @dataclass(frozen=True)
 class Above:
@@ -75,6 +79,16 @@ class Above:
     p_value: float | None
     p_holm: float | None
     told_apart: bool
+
+    def document(self) -> dict[str, Any]:
+        """As a snapshot has it."""
+        numbers = ("difference", "standard_error", "p_value", "p_holm")
+        return {
+            "model": self.revision.model.name,
+            "revision": self.revision.number,
+            **{name: _rounded(getattr(self, name)) for name in numbers},
+            "told_apart": self.told_apart,
+        }
 
 
 @dataclass(frozen=True)
@@ -92,6 +106,13 @@ class Together:
     neighbours_told_apart: int
     critical_value: float | None
     standard_error: float | None
+
+    def document(self) -> dict[str, Any]:
+        """As a snapshot has it."""
+        return asdict(self) | {
+            "critical_value": _rounded(self.critical_value, 6),
+            "standard_error": _rounded(self.standard_error),
+        }
 
 
 @dataclass(frozen=True)
@@ -140,6 +161,36 @@ class Standing:
     def units(self) -> int:
         """How many independent units its comparisons with others rest on."""
         return self.clusters or self.resting_on
+
+    def document(self) -> dict[str, Any]:
+        """As a snapshot has it."""
+        clustered = {
+            "clusters": self.clusters,
+            "cluster_interval": _stated(self.cluster_interval),
+            "design_effect": _rounded(self.design_effect, 6),
+        }
+        return {
+            "value": _rounded(self.value),
+            "n": self.n,
+            "interval": _stated(self.interval),
+            **({} if self.clusters is None else clustered),
+            **({} if self.unknown is None else {"unknown": self.unknown}),
+            "rank": self.rank,
+            "rank_interval": None if self.rank_low is None else [self.rank_low, self.rank_high],
+            "tier": self.tier,
+            "all_rank_interval": None if self.all_rank_low is None else [self.all_rank_low, self.all_rank_high],
+            "all_tier": self.all_tier,
+            "above": None if self.above is None else self.above.document(),
+            **({} if self.estimated is None else {"estimated": asdict(self.estimated)}),
+        }
+
+
+def _rounded(value: float | None, decimals: int = DECIMALS) -> float | None:
+    return None if value is None else round(value, decimals) + 0.0
+
+
+def _stated(interval: tuple[float, float] | None) -> list[float | None] | None:
+    return None if interval is None else [_rounded(end) for end in interval]
 
 
 @dataclass
