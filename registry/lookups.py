@@ -13,6 +13,7 @@ from registry.tables import Benchmark, BenchmarkVersion, Board, Evaluation, Mode
 from registry.tables.embargoed import embargoed_evaluations
 
 Row = TypeVar("Row")
+S = TypeVar("S", bound=Select[Any])
 
 
 def find_evaluation(session: Session, evaluation_id: int) -> Evaluation:
@@ -30,6 +31,16 @@ def find_sealed(session: Session, evaluation_id: int) -> Evaluation:
     if evaluation.seal is None:
         raise QueueError(f"evaluation {evaluation_id} is {evaluation.state}; wait until it is complete")
     return evaluation
+
+
+def with_names(query: S) -> S:
+    """A query of evaluations, joined with the rows that name them: model, benchmark, protocol and variants."""
+    for relation in (
+        *(Evaluation.model_revision, ModelRevision.model, Evaluation.benchmark_version, BenchmarkVersion.benchmark),
+        *(Evaluation.protocol, Evaluation.variant_set),
+    ):
+        query = query.join(relation)
+    return query
 
 
 def not_withdrawn(evaluation: type[Evaluation] = Evaluation) -> ColumnElement[bool]:

@@ -8,6 +8,7 @@ from sqlalchemy.orm import Session
 
 from registry.db import among
 from registry.errors import ArchiveError
+from registry.lookups import with_names
 from registry.prompting.products import TIMES
 from registry.prompting.protocols.answering import drawn, lists_options, samples
 from registry.prompting.variants import VARIANT_KINDS
@@ -17,7 +18,6 @@ from registry.results.selectables import Row
 from registry.results.stored import read
 from registry.tables import (
     Benchmark,
-    BenchmarkVersion,
     Evaluation,
     EvaluationMetric,
     Model,
@@ -52,7 +52,7 @@ _counted: dict[str, tuple[int, int, bool]] = {}
 def facts_of(session: Session, evaluation_ids: Iterable[int], scope: str = "all") -> dict[int, Facts]:
     """Evaluation to what is known of it, of those that are sealed; without repeats that were asked elsewhere."""
     ids = list(dict.fromkeys(evaluation_ids))
-    query = (
+    query = with_names(
         select(
             Evaluation.id,
             Evaluation.seal,
@@ -69,14 +69,7 @@ def facts_of(session: Session, evaluation_ids: Iterable[int], scope: str = "all"
             VariantSet.name.label("variants"),
             VariantSet.kind.label("variant_kind"),
         )
-        .join(ModelRevision, ModelRevision.id == Evaluation.model_revision_id)
-        .join(Model, Model.id == ModelRevision.model_id)
-        .join(BenchmarkVersion, BenchmarkVersion.id == Evaluation.benchmark_version_id)
-        .join(Benchmark, Benchmark.id == BenchmarkVersion.benchmark_id)
-        .join(Protocol, Protocol.id == Evaluation.protocol_id)
-        .join(VariantSet, VariantSet.id == Evaluation.variant_set_id)
-        .where(among(Evaluation.id, ids), Evaluation.seal.is_not(None))
-    )
+    ).where(among(Evaluation.id, ids), Evaluation.seal.is_not(None))
     rows = {row["id"]: dict(row) for row in session.execute(query).mappings()}
     counts = _counts(session, {row["seal"]: number for number, row in rows.items()})
     numbers = _numbers(session, list(rows), scope)

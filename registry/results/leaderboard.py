@@ -31,7 +31,7 @@ from sqlalchemy import (
 from sqlalchemy.orm import Session, aliased
 
 from registry.db import among
-from registry.lookups import not_withdrawn
+from registry.lookups import not_withdrawn, with_names
 from registry.metrics import METRICS
 from registry.metrics.catalogue import ALL_NAMES
 from registry.results.asked import ASKED, asked_how, chosen_questions, not_ranked, one_order
@@ -553,7 +553,7 @@ def _rows(session: Session, ids: Sequence[int], scope: str, metrics: Sequence[st
     """Evaluation to its row of the view `leaderboard` with these metrics, and what ranking groups need."""
     if not ids:
         return {}
-    query = (
+    query = with_names(
         select(
             *_OF_EVALUATION,
             _SAME,
@@ -564,16 +564,8 @@ def _rows(session: Session, ids: Sequence[int], scope: str, metrics: Sequence[st
             Evaluation.prompts,
             _FILTER.label("question_filter"),
             _PART.label("part"),
-        )
-        .select_from(Evaluation)
-        .join(ModelRevision, ModelRevision.id == Evaluation.model_revision_id)
-        .join(Model, Model.id == ModelRevision.model_id)
-        .join(BenchmarkVersion, BenchmarkVersion.id == Evaluation.benchmark_version_id)
-        .join(Benchmark, Benchmark.id == BenchmarkVersion.benchmark_id)
-        .join(Protocol, Protocol.id == Evaluation.protocol_id)
-        .join(VariantSet, VariantSet.id == Evaluation.variant_set_id)
-        .where(among(Evaluation.id, ids))
-    )
+        ).select_from(Evaluation)
+    ).where(among(Evaluation.id, ids))
     flags = doubts(session, ids)
     rows = {
         row["evaluation_id"]: _of_part(row) | dict.fromkeys(metrics) | {"counts": {}} | flags[row["evaluation_id"]]

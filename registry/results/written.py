@@ -9,11 +9,11 @@ from sqlalchemy import Double, and_, case, cast, func, select, type_coerce
 from sqlalchemy.orm import Session
 
 from registry.db import among
+from registry.lookups import with_names
 from registry.results.asked import asking
 from registry.results.stored import read
 from registry.tables import (
     Benchmark,
-    BenchmarkVersion,
     Evaluation,
     Generation,
     Model,
@@ -71,7 +71,7 @@ class Lost:
 
 def lost_answers(session: Session, evaluation_ids: Iterable[int]) -> list[Lost]:
     """Of these evaluations those of which more than SAID is unread or unfinished, the most first."""
-    query = (
+    query = with_names(
         select(
             Evaluation.id,
             Evaluation.prompts,
@@ -87,16 +87,9 @@ def lost_answers(session: Session, evaluation_ids: Iterable[int]) -> list[Lost]:
             Protocol.definition,
             VariantSet.name.label("variants"),
         )
-        .join(ModelRevision, ModelRevision.id == Evaluation.model_revision_id)
-        .join(Model, Model.id == ModelRevision.model_id)
-        .join(BenchmarkVersion, BenchmarkVersion.id == Evaluation.benchmark_version_id)
-        .join(Benchmark, Benchmark.id == BenchmarkVersion.benchmark_id)
-        .join(Protocol, Protocol.id == Evaluation.protocol_id)
-        .join(VariantSet, VariantSet.id == Evaluation.variant_set_id)
-        .where(
-            among(Evaluation.id, list(evaluation_ids)),
-            Evaluation.unread + Evaluation.unfinished > SAID * Evaluation.prompts,
-        )
+    ).where(
+        among(Evaluation.id, list(evaluation_ids)),
+        Evaluation.unread + Evaluation.unfinished > SAID * Evaluation.prompts,
     )
     found = []
     for row in session.execute(query).mappings():

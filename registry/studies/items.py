@@ -14,7 +14,7 @@ from sqlalchemy import JSON, case, func, null, select, type_coerce
 from sqlalchemy.orm import Session
 
 from registry.errors import UsageError
-from registry.lookups import not_withdrawn
+from registry.lookups import not_withdrawn, with_names
 from registry.prompting.labels import letter
 from registry.results.selectables import Row, rows_of
 from registry.results.stored import read
@@ -126,22 +126,19 @@ def _ways(session: Session, version_id: int) -> list[Row]:
     """Each way in which a version was asked, most models first; `newest`: (id, seal) of each model's evaluation."""
     specified = type_coerce(Evaluation.specification, JSON())["questions"]
     query = (
-        select(
-            Evaluation.id,
-            Evaluation.seal,
-            Evaluation.prompts,
-            Evaluation.asked_digest,
-            case((Evaluation.questions < BenchmarkVersion.questions, specified), else_=null()).label("part"),
-            Model.name.label("model"),
-            Protocol.name.label("protocol"),
-            Protocol.shots,
-            VariantSet.name.label("variants"),
+        with_names(
+            select(
+                Evaluation.id,
+                Evaluation.seal,
+                Evaluation.prompts,
+                Evaluation.asked_digest,
+                case((Evaluation.questions < BenchmarkVersion.questions, specified), else_=null()).label("part"),
+                Model.name.label("model"),
+                Protocol.name.label("protocol"),
+                Protocol.shots,
+                VariantSet.name.label("variants"),
+            )
         )
-        .join(BenchmarkVersion, BenchmarkVersion.id == Evaluation.benchmark_version_id)
-        .join(ModelRevision, ModelRevision.id == Evaluation.model_revision_id)
-        .join(Model, Model.id == ModelRevision.model_id)
-        .join(Protocol, Protocol.id == Evaluation.protocol_id)
-        .join(VariantSet, VariantSet.id == Evaluation.variant_set_id)
         .where(Evaluation.benchmark_version_id == version_id, Evaluation.seal.is_not(None), not_withdrawn())
         # Answers up to a decision are no sample of the answers in all orders.
         .where(Evaluation.stopped_for.is_(None))

@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 
 from registry.digests import specification_digest
 from registry.errors import NotFoundError, UsageError
-from registry.lookups import not_withdrawn
+from registry.lookups import not_withdrawn, with_names
 from registry.prompting.variants import parse_variants
 from registry.statistics.comparison import cohens_d, geometric_mean, kendall, spearman, variance_ratio, wilcoxon
 from registry.studies.choosing import chosen, part_label
@@ -210,20 +210,17 @@ _Found = Mapping[tuple[str, str], tuple[int, int]]
 def _evaluations(session: Session, variant_set_digest: str, protocol_ids: Sequence[int | None]) -> _Found:
     """The newest sealed evaluations of what has one under each protocol."""
     query = (
-        select(
-            Evaluation.id,
-            Evaluation.protocol_id,
-            Evaluation.specification,
-            Model.name.label("model"),
-            ModelRevision.number,
-            Benchmark.name.label("benchmark"),
-            BenchmarkVersion.version,
+        with_names(
+            select(
+                Evaluation.id,
+                Evaluation.protocol_id,
+                Evaluation.specification,
+                Model.name.label("model"),
+                ModelRevision.number,
+                Benchmark.name.label("benchmark"),
+                BenchmarkVersion.version,
+            )
         )
-        .join(ModelRevision, ModelRevision.id == Evaluation.model_revision_id)
-        .join(Model, Model.id == ModelRevision.model_id)
-        .join(BenchmarkVersion, BenchmarkVersion.id == Evaluation.benchmark_version_id)
-        .join(Benchmark, Benchmark.id == BenchmarkVersion.benchmark_id)
-        .join(VariantSet, VariantSet.id == Evaluation.variant_set_id)
         .where(
             Evaluation.seal.is_not(None),
             not_withdrawn(),

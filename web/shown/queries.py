@@ -25,7 +25,7 @@ from sqlalchemy.orm import Session
 
 from registry.db import database_now
 from registry.errors import ArchiveError, NotFoundError
-from registry.lookups import find_evaluation
+from registry.lookups import find_evaluation, with_names
 from registry.metrics import METRICS
 from registry.prompting.prompts import Prompt
 from registry.prompting.variants import stored_variants
@@ -81,7 +81,7 @@ def progress_of(session: Session, evaluation_id: int) -> Row:
 # Evaluations
 
 
-EVALUATIONS: Final[Select[*tuple[Any, ...]]] = (
+EVALUATIONS: Final[Select[*tuple[Any, ...]]] = with_names(
     select(
         Evaluation.id.label("evaluation_id"),
         Model.name.label("model"),
@@ -102,12 +102,6 @@ EVALUATIONS: Final[Select[*tuple[Any, ...]]] = (
         Evaluation.sealed_at,
         *(getattr(Evaluation, name) for name in ASKED),
     )
-    .join(ModelRevision, ModelRevision.id == Evaluation.model_revision_id)
-    .join(Model)
-    .join(BenchmarkVersion, BenchmarkVersion.id == Evaluation.benchmark_version_id)
-    .join(Benchmark)
-    .join(Protocol, Protocol.id == Evaluation.protocol_id)
-    .join(VariantSet, VariantSet.id == Evaluation.variant_set_id)
 )
 
 

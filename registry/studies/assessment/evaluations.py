@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from registry.digests import specification_digest
 from registry.errors import NotFoundError, UsageError
-from registry.lookups import not_withdrawn
+from registry.lookups import not_withdrawn, with_names
 from registry.metrics import METRICS, VariantOutcome
 from registry.metrics.pride import estimation_set
 from registry.results.stored import read
@@ -140,25 +140,21 @@ def assessable(session: Session) -> list[Source]:
     Raises NotFoundError, saying how to queue one, when there is none.
     """
     query = (
-        select(
-            Evaluation.id,
-            Evaluation.specification,
-            Evaluation.prompts,
-            Evaluation.seal,
-            Model.name.label("model"),
-            ModelRevision.number,
-            Benchmark.name.label("benchmark"),
-            BenchmarkVersion.version,
-            Protocol.digest,
-            Protocol.name.label("protocol"),
-            Protocol.shots,
+        with_names(
+            select(
+                Evaluation.id,
+                Evaluation.specification,
+                Evaluation.prompts,
+                Evaluation.seal,
+                Model.name.label("model"),
+                ModelRevision.number,
+                Benchmark.name.label("benchmark"),
+                BenchmarkVersion.version,
+                Protocol.digest,
+                Protocol.name.label("protocol"),
+                Protocol.shots,
+            )
         )
-        .join(ModelRevision, ModelRevision.id == Evaluation.model_revision_id)
-        .join(Model, Model.id == ModelRevision.model_id)
-        .join(BenchmarkVersion, BenchmarkVersion.id == Evaluation.benchmark_version_id)
-        .join(Benchmark, Benchmark.id == BenchmarkVersion.benchmark_id)
-        .join(Protocol, Protocol.id == Evaluation.protocol_id)
-        .join(VariantSet, VariantSet.id == Evaluation.variant_set_id)
         .where(
             Evaluation.seal.is_not(None),
             not_withdrawn(),
