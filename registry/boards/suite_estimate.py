@@ -5,7 +5,6 @@ any: the model's own tokenizer is not available. Seconds follow from the model's
 would charge follows from the price list: as the model's earlier answers came out, and at most.
 """
 
-from collections.abc import Iterable
 from typing import Any, Final
 
 from sqlalchemy import func, select
@@ -20,23 +19,14 @@ from registry.prompting.protocols import find_definition
 from registry.prompting.variants import QuestionShape, VariantSetDefinition, parse_variants
 from registry.providers.prices import load_prices
 from registry.queue.claims import live_workers
-from registry.queue.estimate import tokens_per_second
+from registry.queue.estimate import ESTIMATED, known_sum, tokens_per_second
 from registry.queue.evaluations import build_specification, check_written, question_filter, select_questions
 from registry.queue.money import Charge, Service, charge, measured
 from registry.results.prompts import prompts_of_question
 from registry.settings import get_settings
 from registry.tables import BenchmarkVersion, Evaluation, ModelRevision, Protocol, Question, Shard, VariantSet
 
-SUMS: Final = (
-    "questions",
-    "prompts",
-    "prompts_left",
-    "tokens_naive",
-    "tokens_shared",
-    "seconds",
-    "cost",
-    "cost_limit",
-)
+SUMS: Final = ("questions", *ESTIMATED)
 SAMPLED: Final = 50
 """Questions of each benchmark whose prompts are written, to know how long they are."""
 
@@ -60,7 +50,7 @@ def suite_estimate(
         _estimate(session, asked, usable, queue, service)
         for asked in evaluations_of_suite(session, find_suite(session, suite))
     ]
-    sums = {name: _sum(row[name] for row in rows) for name in SUMS}
+    sums = {name: known_sum(row[name] for row in rows) for name in SUMS}
     currency = None if service is None else load_prices(get_settings().prices).currency
     return {"estimates": rows, **sums, "currency": currency, "workers": live_workers(session)}
 
@@ -229,10 +219,3 @@ def _tokens_of_others(
     if not prompts or naive is None or computed is None:
         return None, None
     return float(naive) / float(prompts), float(computed) / float(prompts)
-
-
-def _sum(values: Iterable[float | None]) -> float | None:
-    """The sum, None where a part of it is not known."""
-    listed = list(values)
-    known = [value for value in listed if value is not None]
-    return sum(known) if len(known) == len(listed) else None

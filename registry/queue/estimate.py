@@ -97,7 +97,7 @@ def estimates(engine: Engine, plan: Plan, queue: str, tokeniser: Callable[[Model
             rate = tokens_per_second(session, item.revision.id, queue)
             found.append(_estimate(item, tokenisers.get(item.revision.id, ""), rate, queue))
         workers = live_workers(session)
-    sums = {name: _sum(getattr(item, name) for item in found) for name in ESTIMATED}
+    sums = {name: known_sum(getattr(item, name) for item in found) for name in ESTIMATED}
     currency = next((item.charge.currency for item in planned if item.charge is not None), None)
     return {"estimates": [asdict(item) for item in found], **sums, "currency": currency, "workers": workers}
 
@@ -289,7 +289,7 @@ def tokens_per_second(session: Session, model_revision_id: int, queue: str) -> f
     return float(tokens) / float(seconds) if tokens and seconds else None
 
 
-def _sum(values: Iterable[float | None]) -> float | None:
+def known_sum(values: Iterable[float | None]) -> float | None:
     """The sum, None where a part of it is not known."""
     listed = list(values)
     known = [value for value in listed if value is not None]

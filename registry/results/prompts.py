@@ -26,22 +26,15 @@ class ShardPrompt:
 
     def row(self, logprobs: Sequence[float], without_question: Sequence[float] | None = None) -> dict[str, object]:
         """The prediction that log-probabilities by position amount to, with and without the question."""
-        return prediction_row(
-            evaluation_id=self.evaluation_id,
-            question_id=self.question_id,
-            options=self.question.options,
-            answer=self.question.answer,
-            variant=self.variant,
-            inserted=self.inserted,
-            prompt_digest=self.prompt.digest,
-            logprobs=logprobs,
-            logprobs_without_question=without_question,
-        )
+        return self._row(logprobs=logprobs, logprobs_without_question=without_question)
 
     def stated_row(
         self, position: int | None, extraction_rule: str | None = None, state: str | None = None
     ) -> dict[str, object]:
         """The prediction that an answer without probabilities amounts to; position None: there is no valid answer."""
+        return self._row(position=position, answered=True, extraction_rule=extraction_rule, state=state)
+
+    def _row(self, **answer: Any) -> dict[str, object]:
         return prediction_row(
             evaluation_id=self.evaluation_id,
             question_id=self.question_id,
@@ -50,10 +43,7 @@ class ShardPrompt:
             variant=self.variant,
             inserted=self.inserted,
             prompt_digest=self.prompt.digest,
-            position=position,
-            answered=True,
-            extraction_rule=extraction_rule,
-            state=state,
+            **answer,
         )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, func, select, update
+from sqlalchemy import Engine, func, select
 from structlog.testing import capture_logs
 
 from registry.db import get_engine, read_session, write_session
@@ -163,25 +163,6 @@ def test_a_worker_whose_shard_is_taken_away_stops_scoring_it(engine: Engine, tmp
     assert len(asked) < 24
     assert predictions(engine, evaluation_id) == {}
     assert state(engine, evaluation_id) == "cancelled"
-
-
-def test_a_result_that_comes_after_the_lease_was_lost_is_discarded(engine: Engine, tmp_path: Path) -> None:
-    evaluation_id = queue_evaluation(engine, tmp_path)
-    expired: list[int] = []
-
-    def expire(_item: ShardPrompt) -> None:
-        if not expired:
-            expired.append(1)
-            with write_session(engine) as session:
-                session.execute(update(Shard).values(state="queued", lease_until=None, crashes=Shard.crashes + 1))
-
-    logs = run(engine, FakeScorer(before_prompt=expire))
-    assert [entry["event"] for entry in logs if entry["event"].startswith("shard_")] == [
-        "shard_discarded",
-        "shard_done",
-    ]
-    assert shard_rows(engine, "fence", "crashes") == [(2, 1)]
-    assert len(predictions(engine, evaluation_id)) == 4
 
 
 def test_an_evaluation_whose_worker_died_before_sealing_is_sealed_by_the_next(engine: Engine, tmp_path: Path) -> None:
