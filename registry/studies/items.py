@@ -42,7 +42,7 @@ REASONS: Final[Mapping[str, tuple[str, str]]] = {
     ),
     "other_option": (
         "Another option leads",
-        "The key may be wrong, the question may have two right answers, or the other option is a common mistake.",
+        "The key may be wrong, or two options right, or this is a common mistake: weak evidence by itself.",
     ),
     "latent_key": (
         "Another key fits better",
@@ -63,6 +63,8 @@ REASONS: Final[Mapping[str, tuple[str, str]]] = {
 }
 """Why a question may be worth a second look: a label, and what it suggests. None of them proves anything."""
 
+WEAK: Final = " Weak evidence: an attractive wrong option explains this, too."
+"""Said where another option leads, but the answers are not ten times likelier with another key."""
 _TENFOLD: Final = math.log(10)
 """Log odds of another key from which on they are a reason: one question in so many has a wrong key, not most."""
 MOST_PREDICTIONS: Final = 1_000_000
@@ -334,6 +336,7 @@ class _Evidence:
             found["other_option"] = (
                 f"{letter(self.rival)} by {of_all[0]} of {len(self.votes)} models, the key {letter(key)} by "
                 f"{of_all[1]}; by {of_strong[0]} and {of_strong[1]} of the {len(strong)} strongest."
+                + ("" if self.log_odds >= _TENFOLD else WEAK)
             )
         if self.log_odds >= _TENFOLD:
             found["latent_key"] = (

@@ -3,6 +3,7 @@
 import json
 import sys
 
+import numpy as np
 import pytest
 
 from registry.db import get_engine, read_session
@@ -11,7 +12,7 @@ from registry.exchange.outputs import ImportRequest, import_outputs
 from registry.lookups import find_version
 from registry.prompting.variants import QuestionShape, parse_variants
 from registry.studies import items as studies
-from registry.studies.items import item_document, item_source
+from registry.studies.items import WEAK, _Evidence, item_document, item_source
 from tests.commands import shuffleboard
 from tests.outputs.conftest import four_options, registry
 from tests.web.answered import ANSWERED, answered
@@ -147,3 +148,15 @@ def test_answers_over_orders_duplicates_and_flags_are_reasons(registry):
     assert reasons["q4"] == ["sorted_numeric"]
     assert reasons["q5"] == ["split"]
     assert not any(reasons[f"q{number}"] for number in range(6, 12))
+
+
+def test_an_option_that_leads_is_weak_evidence_unless_another_key_fits_better():
+    votes = np.array([[0.0, 1.0, 0.0]] * 6 + [[1.0, 0.0, 0.0]] * 4)
+    question = {"answer": 0, "refers_to_options": False, "sorted_numeric": False}
+
+    def said(log_odds: float) -> str:
+        evidence = _Evidence(question, votes, [6, 7], 1, 0.2, 1, log_odds, several_orders=False)
+        return evidence.reasons(None, None)["other_option"]
+
+    assert said(1.0).endswith(WEAK)
+    assert WEAK not in said(3.0)
