@@ -62,8 +62,8 @@ class Settings(BaseSettings):
     archives: str = Field(
         default="",
         description=(
-            "Where predictions of sealed evaluations are archived: a folder, or s3://bucket/prefix; empty: `archives` "
-            "in the data directory."
+            "Where the files of sealed evaluations are: a folder that all hosts share, or s3://bucket/prefix; empty: "
+            "`archives` in the data directory."
         ),
     )
     archives_access_key: str = Field(

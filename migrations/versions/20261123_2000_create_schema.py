@@ -612,8 +612,8 @@ def upgrade() -> None:
         sa.Column("size", sa.BigInteger(), nullable=False),
         sa.Column("predictions", sa.Integer(), nullable=False),
         sa.Column("texts", sa.Integer(), nullable=False),
-        sa.Column("archived_at", sa.DateTime(timezone=True).with_variant(sa.Text(), "sqlite"), nullable=False),
-        sa.CheckConstraint("state IN ('archiving', 'archived', 'restoring')", name=op.f("ck_archive_state")),
+        sa.Column("written_at", sa.DateTime(timezone=True).with_variant(sa.Text(), "sqlite"), nullable=False),
+        sa.CheckConstraint("state IN ('written', 'archiving', 'archived', 'restoring')", name=op.f("ck_archive_state")),
         sa.ForeignKeyConstraint(["evaluation_id"], ["evaluation.id"], name=op.f("fk_archive_evaluation_id")),
         sa.PrimaryKeyConstraint("evaluation_id", name=op.f("pk_archive")),
     )

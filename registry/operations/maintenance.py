@@ -17,13 +17,14 @@ from sqlalchemy.orm import Session
 from registry.boards.snapshots import refresh_boards
 from registry.boards.submissions import advance
 from registry.db import read_session, write_session
-from registry.errors import RemoteError, SealError, UsageError
+from registry.errors import ArchiveError, RemoteError, SealError, StorageError, UsageError
 from registry.logs import log
 from registry.notices.webhooks import deliver
 from registry.proof.seal import seal
 from registry.proof.signing import keep_signed
 from registry.queue import claims, generation
 from registry.queue.hints import missing_hints, send_hints
+from registry.results.stored import unwritten
 from registry.settings import Settings
 from registry.studies.schedules import run_schedules
 
@@ -92,6 +93,7 @@ class Maintenance:
         for board in refresh_boards(self.engine):
             log.info("board_refreshed", board=board)
         self._sign()
+        self._keep_files()
 
     def _sign(self) -> None:
         """Signs a head that is new, and an unchanged one once a day, where there is a key."""
@@ -110,6 +112,25 @@ class Maintenance:
             return
         if sealed:
             log.info("evaluation_sealed")
+
+    def _keep_files(self) -> None:
+        """Writes the files of sealed evaluations that have none: those sealed just now, and what a kill left."""
+        with read_session(self.engine) as session:
+            missing = unwritten(session)
+        if not missing:
+            return
+        from registry.operations.archiving import Shared, write  # and Arrow, which a round without does without
+
+        shared = Shared()
+        for number in missing:
+            with structlog.contextvars.bound_contextvars(evaluation=number):
+                try:
+                    write(self.engine, number, shared=shared)
+                except SealError as error:
+                    log.warning("file_not_written", error=str(error))
+                except (ArchiveError, StorageError) as error:  # nor would be those after it
+                    log.warning("files_not_written", error=str(error))
+                    return
 
     def tell(self) -> None:
         """Advances submissions, and sends webhooks their pending deliveries."""

@@ -22,6 +22,7 @@ _SQLITE: Final = text(
     "WHERE dbstat.aggregate = 1 GROUP BY tbl_name"
 )
 _SAMPLE: Final = 1000
+_ARCHIVED: Final = select(Archive.evaluation_id, Archive.size).where(Archive.state == "archived")
 PER_PREDICTION: Final = ("prediction", "generation")
 """Tables with a row for each prompt."""
 
@@ -105,7 +106,7 @@ def _sampled(session: Session, table: Table) -> TableSize:
 
 
 def _evaluations(session: Session, tables: list[TableSize]) -> list[EvaluationSize]:
-    archived = {row.evaluation_id: row.size for row in session.execute(select(Archive.evaluation_id, Archive.size))}
+    archived = {row.evaluation_id: row.size for row in session.execute(_ARCHIVED)}
     evaluations = session.scalars(select(Evaluation)).all()
     hot = sum(one.total for one in tables if one.table in PER_PREDICTION)
     prompts = sum(one.prompts for one in evaluations if one.id not in archived and one.seal is not None)

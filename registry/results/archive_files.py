@@ -1,10 +1,13 @@
-"""The file that the predictions of one evaluation are archived in: Parquet that pandas, DuckDB and R read as it is.
+"""The file of a sealed evaluation's predictions and texts: Parquet that pandas, DuckDB and R read as it is.
 
-One row for each prediction, sorted by `question` (its external id) and `variant`, with the columns of the table
-`prediction` and, named `generation_…`, what the model wrote. Nothing in it but `reused_from_evaluation_id` is a number
-of this registry. Row groups hold whole questions, so that those of one question are found by the groups' statistics and
-read without the rest. Every page has a checksum.
+One row for each prediction, by question and variant, with the columns of the table `prediction`, names of what it is
+of, and, named `generation_…`, what the model wrote. `question_id` and `reused_from_evaluation_id` are numbers of the
+registry that wrote it. Row groups hold whole questions, so that those of one question are found by the groups'
+statistics and read without the rest. Every page has a checksum.
 """
+
+# Names of tables and columns, which are ours.
+# ruff: noqa: S608
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -14,26 +17,36 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from sqlalchemy import BigInteger, Boolean, Column, Double, Integer, LargeBinary, SmallInteger, Text
+from sqlalchemy import BigInteger, Boolean, Column, Double, Integer, LargeBinary, SmallInteger, Text, select
+from sqlalchemy.orm import Session
 from sqlalchemy.types import TypeEngine
 
-from registry.db import Digest, DoubleArray, SmallIntArray
+from registry.db import Digest, DoubleArray, SmallIntArray, among
 from registry.errors import ArchiveError
 from registry.files.stores import AT_ONCE, Store
-from registry.tables import Generation, Prediction
+from registry.results import binary_copy
+from registry.schema.documented import columns_of
+from registry.tables import (
+    Evaluation,
+    EvaluationQuestion,
+    Generation,
+    Prediction,
+    Question,
+    QuestionOption,
+    Variant,
+)
 from registry.untrusted import decode
 
 FORMAT: Final = 1
 ENDING: Final = ".parquet"
-MANIFEST: Final = ".json"
 PART: Final = ".part"
-"""Endings of an archive, of what describes it, and of either until it is whole."""
+"""Endings of a file, and of one until it is whole."""
 
 QUESTION: Final = "question"
 METADATA: Final = "shuffleboard"
 """The key of the schema's metadata under which the file is described."""
 TEXT: Final = "generation_"
-GROUP: Final = 4096
+GROUP: Final = 8192
 """Rows from which on a row group ends with its question: a page of one question reads one group."""
 
 _KEYS: Final = frozenset({"evaluation_id", "question_id", "variant"})
@@ -61,9 +74,19 @@ PREDICTION_COLUMNS: Final = tuple(
 )
 TEXT_COLUMNS: Final = tuple(column.name for column in Generation.__table__.columns if column.name not in _KEYS)
 
+NAMED: Final[Mapping[str, Any]] = {
+    "question_id": Prediction.question_id,
+    QUESTION: Question.external_id,
+    "subject": Question.subject,
+    "answer": Question.answer,
+    "variant_name": Variant.name,
+    "chosen_option_text": QuestionOption.text,
+}
+"""Columns that say what a prediction is of: the question's number in the registry that wrote the file, and names."""
+
 SCHEMA: Final = pa.schema(
     [
-        pa.field(QUESTION, pa.string(), nullable=False),
+        *(pa.field(name, arrow_type(column)) for name, column in NAMED.items()),
         *(pa.field(name, arrow_type(Prediction.__table__.columns[name])) for name in PREDICTION_COLUMNS),
         *(pa.field(f"{TEXT}{name}", arrow_type(Generation.__table__.columns[name])) for name in TEXT_COLUMNS),
     ]
@@ -96,7 +119,7 @@ def table_of(rows: Sequence[Sequence[Any]], schema: pa.Schema) -> pa.Table:
 def write(stream: Any, groups: Iterable[pa.Table], description: Mapping[str, Any]) -> tuple[int, int]:
     """Writes an archive; returns how many predictions and texts it holds.
 
-    groups: tables of whole questions, by external id, each a row group. description: goes into the schema's metadata.
+    groups: tables of whole questions, each a row group. description: goes into the schema's metadata.
     """
     metadata = {METADATA: json.dumps(description, ensure_ascii=False, sort_keys=True)}
     predictions = texts = 0
@@ -108,7 +131,7 @@ def write(stream: Any, groups: Iterable[pa.Table], description: Mapping[str, Any
         use_dictionary=[_path(field) for field in SCHEMA if _path(field) not in _MEASURED],
         use_byte_stream_split=list(_MEASURED),
         write_page_checksum=True,
-        write_statistics=[QUESTION],
+        write_statistics=[SCHEMA.names[0]],
         data_page_version="2.0",
     ) as writer:
         for table in groups:
@@ -137,7 +160,7 @@ def opened(store: Store, name: str, *, checked: bool = True, whole: bool = False
             file = stack.enter_context(reader)
             if file.schema_arrow.names != SCHEMA.names:
                 raise ArchiveError(f"{store.url_of(name)}: has other columns than an archive; bring back the right one")
-            if checked and (seal := _seal_in(file)) != name.split(".", maxsplit=1)[0]:
+            if checked and (seal := _seal_in(file)) != name[:64]:
                 raise ArchiveError(
                     f"{store.url_of(name)}: holds an evaluation with another seal ({seal}) than its name says; bring "
                     "back the right one"
@@ -184,25 +207,111 @@ def salvaged(store: Store, name: str) -> Iterator[pa.Table]:
             yield table
 
 
-def of_questions(store: Store, name: str, wanted: Collection[str], columns: Sequence[str] | None = None) -> pa.Table:
-    """The rows of these questions; no group without one of them is read. columns: `question` and others; None: all."""
+def of_questions(store: Store, name: str, wanted: Collection[int], columns: Sequence[str] | None = None) -> pa.Table:
+    """The rows of these questions; no group without one of them is read. columns: with `question_id`; None: all."""
     found = []
-    listed = sorted(wanted)
     with opened(store, name) as file:
         for number in range(file.num_row_groups):
             statistics = file.metadata.row_group(number).column(0).statistics
-            if statistics is None or any(statistics.min <= one <= statistics.max for one in listed):
+            if statistics is None or any(statistics.min <= one <= statistics.max for one in wanted):
                 table = file.read_row_group(number, columns)
-                found.append(table.filter(pc.is_in(table.column(QUESTION), value_set=pa.array(listed, pa.string()))))
+                known = pc.is_in(table.column(SCHEMA.names[0]), value_set=pa.array(wanted, pa.int64()))
+                found.append(table.filter(known))
     return pa.concat_tables(found) if found else SCHEMA.empty_table().select(columns or SCHEMA.names)
 
 
-def values_of(table: pa.Table, columns: Sequence[str] = SCHEMA.names) -> Iterator[tuple[Any, ...]]:
-    """The rows of a table as the registry gives them: digests in hexadecimal digits."""
-    listed = []
-    for name in columns:
-        values = table.column(name).to_pylist()
-        if table.schema.field(name).type == pa.binary(32):
-            values = [None if value is None else value.hex() for value in values]
-        listed.append(values)
-    return zip(*listed, strict=True)
+def values(table: pa.Table, column: str) -> list[Any]:
+    """The values of a column as the registry gives them: digests in hexadecimal digits."""
+    found: list[Any] = table.column(column).to_pylist()
+    if table.schema.field(column).type == pa.binary(32):
+        return [None if value is None else value.hex() for value in found]
+    return found
+
+
+# From the database
+
+
+def tables(session: Session, evaluation_id: int) -> Iterator[pa.Table]:
+    """The rows that an evaluation has in the database's tables: whole questions, in row groups."""
+    asked = select(EvaluationQuestion.question_id, EvaluationQuestion.n_variants).filter_by(evaluation_id=evaluation_id)
+    ids: list[int] = []
+    rows = 0
+    for question_id, variants in session.execute(asked.order_by(EvaluationQuestion.question_id)).all():
+        ids.append(question_id)
+        rows += variants
+        if rows >= GROUP:
+            yield from _of_questions(session, evaluation_id, ids)
+            ids, rows = [], 0
+    yield from _of_questions(session, evaluation_id, ids)
+
+
+def _of_questions(session: Session, evaluation_id: int, ids: Sequence[int]) -> Iterator[pa.Table]:
+    of, text, option = Prediction, Generation, QuestionOption
+    query = (
+        select(
+            *(column.label(name) for name, column in NAMED.items()),
+            *(of.__table__.columns[name] for name in PREDICTION_COLUMNS),
+            *(text.__table__.columns[name].label(f"{TEXT}{name}") for name in TEXT_COLUMNS),
+        )
+        .join(Question, Question.id == of.question_id)
+        .join(Evaluation, Evaluation.id == of.evaluation_id)
+        .outerjoin(
+            Variant,
+            (Variant.variant_set_id == Evaluation.variant_set_id)
+            & (Variant.n_options == Question.n_options)
+            & (Variant.ordinal == of.variant),
+        )
+        .outerjoin(option, (option.question_id == of.question_id) & (option.ordinal == of.chosen_option))
+        .outerjoin(
+            text,
+            (text.evaluation_id == of.evaluation_id)
+            & (text.question_id == of.question_id)
+            & (text.variant == of.variant),
+        )
+        .where(of.evaluation_id == evaluation_id, among(of.question_id, ids))
+    )
+    connection = session.connection()
+    if connection.dialect.name == "postgresql":
+        found = binary_copy.read(connection, query, SCHEMA)
+    else:
+        found = table_of(session.execute(query).all(), SCHEMA)
+    if len(found):
+        yield found.sort_by([("question_id", "ascending"), ("variant", "ascending")])
+
+
+# As DuckDB reads files
+
+
+def relation(name: str, source: str, columns: Collection[str] = SCHEMA.names) -> str:
+    """The SELECT of `prediction`, `generation` or `prediction_detail` over files, as its columns are documented.
+
+    source: what has these columns of files, and `evaluation_id`.
+    """
+    if name == "prediction":
+        listed = [_typed(one, one) for one in ("question_id", *PREDICTION_COLUMNS) if one in columns]
+        return f"SELECT evaluation_id, {', '.join(listed)} FROM {source}"
+    if name == "generation":
+        names = {"question_id": "question_id", "variant": "variant"} | {f"{TEXT}{one}": one for one in TEXT_COLUMNS}
+        listed = [_typed(one, given) for one, given in names.items() if one in columns]
+        return f"SELECT evaluation_id, {', '.join(listed)} FROM {source} WHERE {TEXT}text IS NOT NULL"
+    state = "coalesce(state, CASE WHEN chosen_position IS NULL THEN 'unread' ELSE 'answered' END) AS state"
+    listed = [state if one == "state" else _typed(_in_file(one), one) for one in columns_of(name)]
+    return f"SELECT {', '.join(listed)} FROM {source}"
+
+
+def _in_file(column: str) -> str:
+    """The column of a file that a column of `prediction_detail` is."""
+    renamed = {"external_id": QUESTION, "generation": f"{TEXT}text", "evaluation_id": "evaluation_id"}
+    return renamed.get(column) or (column if column in SCHEMA.names else f"{TEXT}{column}")
+
+
+def _typed(column: str, name: str) -> str:
+    kind = None if column == "evaluation_id" else SCHEMA.field(column).type
+    value = column
+    if kind == pa.binary(32):
+        value = f"lower(hex({column}))"
+    elif kind in (pa.int16(), pa.int32()):
+        value = f"CAST({column} AS BIGINT)"
+    elif kind == pa.list_(pa.int16()):
+        value = f"CAST({column} AS BIGINT[])"
+    return value if value == name else f"{value} AS {name}"

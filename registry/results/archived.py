@@ -4,7 +4,6 @@ The views over predictions are stated once, as the text that PostgreSQL has, whi
 """
 
 # Names of tables and columns, which are ours.
-# ruff: noqa: S608
 
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -14,7 +13,6 @@ from typing import Any, Final
 
 import duckdb
 import pyarrow as pa
-import pyarrow.compute as pc
 from sqlalchemy import ColumnElement, Select, TableClause, and_, select
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.orm import Session
@@ -24,14 +22,13 @@ from registry.db import among
 from registry.errors import ArchiveError
 from registry.files.stores import Store, store_at
 from registry.results import archive_files
-from registry.results.archive_files import ENDING, PREDICTION_COLUMNS, QUESTION, SCHEMA, TEXT, TEXT_COLUMNS
+from registry.results.archive_files import ENDING, SCHEMA, TEXT
 from registry.schema.views import VIEWS, view_sql
 from registry.tables import (
     Archive,
     Evaluation,
     EvaluationQuestion,
     Question,
-    QuestionOption,
     QuestionScore,
     SubjectCategory,
     Variant,
@@ -40,9 +37,7 @@ from registry.tables import (
 
 _FETCHED: Final = 5000
 """Rows of an answer that are made Python's at once."""
-_KEYS: Final = ("evaluation_id", "question_id", "variant")
 _BEHIND: Final[Mapping[str, tuple[str, ...]]] = {
-    "prediction_detail": ("prediction", "generation", "evaluation", "question", "variant", "question_option"),
     "option_probability": ("prediction",),
     "evaluation_question_scope": ("evaluation_question", "question", "subject_category"),
     "run_accuracy": ("question_score", "evaluation", "evaluation_question_scope", "prediction"),
@@ -63,7 +58,6 @@ _OTHERS: Final[Mapping[str, tuple[Any, ...]]] = {
         *(Question.id, Question.external_id, Question.subject, Question.ordinal, Question.answer),
         *(Question.n_options, Question.refers_to_options, Question.sorted_numeric),
     ),
-    "question_option": (QuestionOption.question_id, QuestionOption.ordinal, QuestionOption.text),
     "question_score": tuple(QuestionScore.__table__.columns),
     "variant": (Variant.variant_set_id, Variant.n_options, Variant.ordinal, Variant.name),
     "variant_set": (VariantSet.id, VariantSet.kind),
@@ -72,9 +66,9 @@ _OTHERS: Final[Mapping[str, tuple[Any, ...]]] = {
 """What else queries name: table to the columns that are given of it."""
 
 
-def file_name(seal: str) -> str:
-    """The name of the archive of the evaluation with this seal."""
-    return f"{seal}{ENDING}"
+def file_name(seal: str, digest: str) -> str:
+    """The name of the file of the evaluation with this seal. digest: of the file, which no other file has."""
+    return f"{seal}-{digest[:12]}{ENDING}"
 
 
 def place_of(archive: Archive, seal: str) -> tuple[Store, str]:
@@ -82,7 +76,7 @@ def place_of(archive: Archive, seal: str) -> tuple[Store, str]:
 
     Raises ArchiveError where it is in neither.
     """
-    name = file_name(seal)
+    name = file_name(seal, archive.digest)
     written, configured = store_at(archive.location), store_at()
     for store in (written, configured):
         if store.has(name):
@@ -121,8 +115,8 @@ def answers(
     relations = _relations(query)
     texts = [written, *(view_sql(name, "postgresql") for name in relations if name in VIEWS)]
     mentioned = [name for name in SCHEMA.names if any(name.removeprefix(TEXT) in text for text in texts)]
-    columns = list(dict.fromkeys([QUESTION, "variant", f"{TEXT}text", *mentioned]))
-    rows = pa.concat_tables([_rows(session, row.Archive, row.seal, columns, question_ids) for row in archives])
+    columns = list(dict.fromkeys(["question_id", "variant", f"{TEXT}text", *mentioned]))
+    rows = pa.concat_tables([_rows(row.Archive, row.seal, columns, question_ids) for row in archives])
     cursor = _database(os.getpid()).cursor()  # what is made by it is seen by no other
     try:
         cursor.register("archived", rows)
@@ -154,7 +148,7 @@ def _fetched(cursor: duckdb.DuckDBPyConnection) -> Iterator[tuple[Any, ...]]:
 
 def reads_predictions(query: Select[*tuple[Any, ...]]) -> bool:
     """Whether a query is over predictions or texts, or a view of them."""
-    return not {"prediction", "generation"}.isdisjoint(_relations(query))
+    return not {"prediction", "generation", "prediction_detail"}.isdisjoint(_relations(query))
 
 
 def _relations(query: Select[*tuple[Any, ...]]) -> list[str]:
@@ -171,36 +165,17 @@ def _with_behind(names: Iterable[str]) -> list[str]:
 
 def _of_files(name: str, columns: Collection[str]) -> str:
     """The SELECT of a table or a view over these columns of files."""
-    if name == "prediction":
-        listed = [_value(column, column) for column in PREDICTION_COLUMNS if column in columns]
-        return f"SELECT {', '.join((*_KEYS[:2], *listed))} FROM archived"
-    if name == "generation":
-        listed = [_value(f"{TEXT}{column}", column) for column in TEXT_COLUMNS if f"{TEXT}{column}" in columns]
-        return f"SELECT {', '.join((*_KEYS, *listed))} FROM archived WHERE {TEXT}text IS NOT NULL"
-    return view_sql(name, "postgresql")
+    of_files = name in ("prediction", "generation", "prediction_detail")
+    return archive_files.relation(name, "archived", columns) if of_files else view_sql(name, "postgresql")
 
 
-def _value(column: str, name: str) -> str:
-    """A column of a file as the registry gives it: digests in hexadecimal digits."""
-    return f"{f'lower(hex({column}))' if SCHEMA.field(column).type == pa.binary(32) else column} AS {name}"
-
-
-def _rows(
-    session: Session, archive: Archive, seal: str, columns: Sequence[str], question_ids: Collection[int] | None
-) -> pa.Table:
-    """Columns of an archive's rows, of these questions or of all, with the numbers that they have here."""
+def _rows(archive: Archive, seal: str, columns: Sequence[str], question_ids: Collection[int] | None) -> pa.Table:
+    """Columns of an archive's rows, of these questions or of all."""
     store, name = place_as_archived(archive, seal)
-    query = select(Question.external_id, Question.id).where(_asked([archive.evaluation_id], question_ids))
-    ids: dict[str, int] = dict(session.execute(query).all())
     if question_ids is None:
         found = pa.concat_tables(list(archive_files.groups(store, name, columns)))
     else:
-        found = archive_files.of_questions(store, name, ids.keys(), columns)
-    places = pc.index_in(found.column(QUESTION), pa.array(ids, pa.string()))
-    if places.null_count:
-        message = f"{store.url_of(name)}: has questions that evaluation {archive.evaluation_id} does not ask"
-        raise ArchiveError(message)
-    found = found.append_column("question_id", pa.array(ids.values(), pa.int64()).take(places))
+        found = archive_files.of_questions(store, name, question_ids, columns)
     return found.append_column("evaluation_id", pa.repeat(pa.scalar(archive.evaluation_id, pa.int64()), len(found)))
 
 
@@ -219,8 +194,6 @@ def _table(session: Session, name: str, ids: Collection[int], question_ids: Coll
         query = query.where(among(Evaluation.id, ids))
     elif name == "question":
         query = query.where(_asked(ids, question_ids))
-    elif name == "question_option":
-        query = query.join(Question).where(_asked(ids, question_ids))
     elif name in ("evaluation_question", "question_score"):
         query = query.where(among(columns[0], ids))
         query = query if question_ids is None else query.where(among(columns[1], question_ids))

@@ -1,11 +1,10 @@
 """Bulk inserts: COPY on PostgreSQL, executemany on SQLite. Plain inserts: a conflict is an error."""
 
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
 from math import isfinite
-from operator import itemgetter
 from typing import Any, Final
 
 from sqlalchemy import (
@@ -23,7 +22,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
-from sqlalchemy.types import TypeDecorator
+from sqlalchemy.types import TypeDecorator, TypeEngine
 
 from registry.db import Base, Digest, DoubleArray, SmallIntArray
 from registry.schema.planner import BY_EVALUATION, analyze
@@ -44,24 +43,35 @@ def insert_rows(session: Session, of: type[Base], rows: Sequence[dict[str, Any]]
     Past SQLAlchemy's own insert, which spends more on each row than the database does.
     Raises the database's IntegrityError when a key is there already or a constraint is broken.
     """
-    if not rows:
+    insert_columns(session, of, {name: [row.get(name) for row in rows] for name in of.__table__.columns.keys()})  # noqa: SIM118
+
+
+def insert_columns(session: Session, of: type[Base], columns: Mapping[str, Sequence[Any]]) -> None:
+    """The same of columns, all of one length."""
+    table = of.__table__
+    assert isinstance(table, Table)
+    if not (length := len(next(iter(columns.values())))):
         return
+    given = [(column.type, columns.get(column.name)) for column in table.columns]
     connection = session.connection()
-    form = _form(of)
+    listed = ", ".join(table.columns.keys())
     if connection.dialect.name == "postgresql":
         driver = connection.connection.cursor()
-        statement = f"COPY {form.name} ({form.listed}) FROM STDIN (FORMAT BINARY)"
-        with sqlalchemy_errors(connection, f"COPY {form.name}"), driver.copy(statement) as copy:
+        head = struct.pack(">h", len(given))
+        statement = f"COPY {table.name} ({listed}) FROM STDIN (FORMAT BINARY)"
+        with sqlalchemy_errors(connection, f"COPY {table.name}"), driver.copy(statement) as copy:
             copy.write(_SIGNATURE)
-            for start in range(0, len(rows), _ROWS_SENT):
-                copy.write(b"".join(map(form.binary, rows[start : start + _ROWS_SENT])))
+            for start in range(0, length, _ROWS_SENT):
+                sent = slice(start, min(length, start + _ROWS_SENT))
+                parts = [_encoded(kind, values, sent) for kind, values in given]
+                copy.write(b"".join([head + b"".join(row) for row in zip(*parts, strict=True)]))
             copy.write(_END)
-    else:
-        marks = ", ".join("?" * len(form.columns))
-        statement = f"INSERT INTO {form.name} ({form.listed}) VALUES ({marks})"  # noqa: S608 - our own columns
-        # exec_driver_sql hands the rows to executemany and turns the driver's errors into SQLAlchemy's.
-        values = form.driver_values(rows, connection.dialect)
-        connection.exec_driver_sql(statement, [tuple(row) for row in values])
+        return
+    marks = ", ".join("?" * len(given))
+    statement = f"INSERT INTO {table.name} ({listed}) VALUES ({marks})"  # noqa: S608 - our own columns
+    of_driver = [_of_driver(kind, values, length, connection.dialect) for kind, values in given]
+    # exec_driver_sql hands the rows to executemany and turns the driver's errors into SQLAlchemy's.
+    connection.exec_driver_sql(statement, list(zip(*of_driver, strict=True)))
 
 
 _UNKNOWN: Final = text("""
@@ -188,40 +198,19 @@ _ENCODERS: Final[dict[type, Callable[[Any], bytes]]] = {
 }
 
 
-class _Form:
-    """How the rows of one table are written."""
-
-    def __init__(self, of: type[Base]) -> None:
-        table = of.__table__
-        assert isinstance(table, Table)
-        self.name, self.columns = table.name, list(table.columns)
-        names = table.columns.keys()
-        self.listed = ", ".join(names)
-        self._empty = dict.fromkeys(names)
-        self._values = itemgetter(*names)
-        self._count = struct.pack(">h", len(self.columns))
-        self._encoders = tuple(_ENCODERS[type(column.type)] for column in self.columns)
-
-    def binary(self, row: dict[str, Any]) -> bytes:
-        """A row of PostgreSQL's binary COPY."""
-        values = map(row.get, self._empty)
-        return self._count + b"".join(
-            [_NULL if value is None else encode(value) for encode, value in zip(self._encoders, values, strict=True)]
-        )
-
-    def driver_values(self, rows: Sequence[dict[str, Any]], dialect: Dialect) -> Iterator[list[Any]]:
-        """Each row's values in the order of the columns, as the driver takes them."""
-        convert: list[tuple[int, Callable[[Any, Dialect], Any]]] = [
-            (place, column.type.process_bind_param)
-            for place, column in enumerate(self.columns)
-            if isinstance(column.type, TypeDecorator)
-        ]
-        for row in rows:
-            values = list(self._values(self._empty | row))
-            for place, to_driver in convert:
-                if values[place] is not None:
-                    values[place] = to_driver(values[place], dialect)
-            yield values
+def _encoded(kind: TypeEngine[Any], values: Sequence[Any] | None, sent: slice) -> list[bytes]:
+    """Values of a column as PostgreSQL's binary COPY has them."""
+    if values is None:
+        return [_NULL] * (sent.stop - sent.start)
+    encode = _ENCODERS[type(kind)]
+    return [_NULL if value is None else encode(value) for value in values[sent]]
 
 
-_form = cache(_Form)
+def _of_driver(kind: TypeEngine[Any], values: Sequence[Any] | None, length: int, dialect: Dialect) -> Sequence[Any]:
+    """Values of a column as SQLite's driver takes them."""
+    if values is None:
+        return [None] * length
+    if not isinstance(kind, TypeDecorator):
+        return values
+    convert = kind.process_bind_param
+    return [None if value is None else convert(value, dialect) for value in values]

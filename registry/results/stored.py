@@ -54,6 +54,14 @@ def archive_of(session: Session, evaluation_id: int) -> "tuple[Store, str] | Non
     return place_of(row.Archive, row.seal)
 
 
+def unwritten(session: Session) -> list[int]:
+    """The sealed evaluations of which no file is recorded."""
+    query = select(Evaluation.id).where(
+        Evaluation.seal.is_not(None), Evaluation.id.not_in(select(Archive.evaluation_id))
+    )
+    return list(session.scalars(query.order_by(Evaluation.id)))
+
+
 def _archives(ids: Collection[int]) -> Any:
     query = select(Archive, Evaluation.seal).join(Evaluation, Evaluation.id == Archive.evaluation_id)
     return query.where(among(Archive.evaluation_id, ids), Archive.state == "archived").order_by(Evaluation.id)

@@ -1,7 +1,8 @@
 """The files that the SQL page's queries read: written for each audience when what it may see has changed.
 
     HOME/sql/<database>-<shape>/
-        evaluations/evaluation_id=12/<relation>-<sealed>.parquet   of a sealed evaluation; never changes
+        evaluations/evaluation_id=12/<relation>-<sealed>.parquet   of a sealed evaluation; never changes; that of
+                                                                   its predictions is its own file, linked or copied
         views/<number>/<name>.parquet                              the small views, as an audience sees them
         <audience>.json                                            which of these files a query may read, as of when
 
@@ -31,14 +32,18 @@ from sqlalchemy import Engine, Result, func, select
 from sqlalchemy.orm import Session
 
 from registry.db import database_now, get_engine, read_session, utc_text
+from registry.errors import ArchiveError, SealError
+from registry.files.stores import store_at
 from registry.isolated import Job, run
 from registry.logs import log
-from registry.results.stored import read
+from registry.operations.archiving import write
+from registry.results.archived import place_of
 from registry.schema.audiences import Audience, audience_engine
 from registry.settings import Settings
 from registry.sql.process import SCHEME
 from registry.sql.relations import (
     OF_EVALUATION,
+    PREDICTIONS,
     QUESTIONS,
     TABLES,
     query_of,
@@ -95,7 +100,7 @@ class Files:
     """The files of one database below the data directory. Safe between threads and processes."""
 
     def __init__(self, engine: Engine, settings: Settings) -> None:
-        self._engine = engine
+        self._engine, self._settings = engine, settings
         self._seconds = settings.sql_refresh_seconds
         self._home = settings.home.expanduser()
         url = engine.url.set(password=None).render_as_string()
@@ -182,9 +187,10 @@ class Files:
             if listed is not None and not listed.waiting and listed.as_of.timestamp() > asked:
                 return listed  # another process has written them meanwhile
             begun = time.monotonic()
-            listed = self._list(audience)
-            while listed.waiting:
-                self._write_evaluations(audience, max(PUBLISH_SECONDS, PUBLISH_SHARE * (time.monotonic() - begun)))
+            listed, failed = self._list(audience), 0
+            while listed.waiting > failed:
+                seconds = max(PUBLISH_SECONDS, PUBLISH_SHARE * (time.monotonic() - begun))
+                failed = self._write_evaluations(audience, seconds)
                 begun = time.monotonic()
                 listed = self._list(audience)
             self._tidy()
@@ -222,26 +228,47 @@ class Files:
             places[number] = {
                 name: folder
                 / f"{name}-{mark}{f'-{metrics.get(number, 0)}' if name == 'evaluation_metrics' else ''}.parquet"
-                for name in (*OF_EVALUATION, QUESTIONS)
+                for name in (*OF_EVALUATION, QUESTIONS, PREDICTIONS)
             }
         return places
 
-    def _write_evaluations(self, audience: Audience, seconds: float) -> None:
-        """Writes files of evaluations that lack some, for a while."""
-        end = time.monotonic() + seconds
+    def _write_evaluations(self, audience: Audience, seconds: float) -> int:
+        """Writes files of evaluations that lack some, for a while; returns how many have none that can be read."""
+        end, failed = time.monotonic() + seconds, 0
         for number, places in self._places(audience).items():
             missing = {name: path for name, path in places.items() if not (self.folder / path).exists()}
             if missing:
+                try:
+                    if (path := missing.pop(PREDICTIONS, None)) is not None:
+                        self._bring(number, path)
+                except (ArchiveError, SealError) as error:
+                    log.warning("file_not_written", evaluation=number, error=str(error))
+                    failed += 1
+                    continue
                 with read_session(self._engine) as session:
                     for name, path in missing.items():
-                        found = read(session, [number], query_of(name, number).execution_options(yield_per=BATCH))
+                        found = session.execute(query_of(name, number).execution_options(yield_per=BATCH))
                         self._save(found, path, schema_of(name, of_evaluation=True))
-                for old in set((self.folder / path).parent.iterdir()) - {
-                    self.folder / kept for kept in places.values()
-                }:
+                kept = {self.folder / path for path in places.values()}
+                for old in set(next(iter(kept)).parent.iterdir()) - kept:
                     old.unlink(missing_ok=True)
                 if time.monotonic() > end:
-                    return
+                    break
+        return failed
+
+    def _bring(self, number: int, path: Path) -> None:
+        """Has an evaluation's own file at this place, too; it is written first if it is nowhere."""
+        row = write(self._engine, number, store_at("", self._settings).url)
+        with read_session(self._engine) as session:
+            store, name = place_of(row, session.get_one(Evaluation, number).seal or "")
+        whole = self.folder / path
+        whole.parent.mkdir(parents=True, exist_ok=True)
+        part = whole.with_name(f"{whole.name}.{os.getpid()}-{threading.get_ident()}.part")
+        try:
+            store.copy(name, part)
+            part.replace(whole)
+        finally:
+            part.unlink(missing_ok=True)
 
     def _save(self, found: Result[Any], path: Path, schema: pa.Schema) -> None:
         """Writes what was found as a file, which is there whole or not at all."""
@@ -295,7 +322,7 @@ class Files:
             if number in set(seen["evaluation"]) and all((self.folder / path).exists() for path in found.values())
         }
         of_evaluations: dict[str, list[str]] = defaultdict(list)
-        for name in (*OF_EVALUATION, QUESTIONS):
+        for name in (*OF_EVALUATION, QUESTIONS, PREDICTIONS):
             of_evaluations[name] = [_name(found[name]) for found in there.values()]
             if not there:
                 # One without rows, so that each relation has its columns. Never beside others: DuckDB reckons with as

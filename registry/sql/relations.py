@@ -19,9 +19,11 @@ from functools import cache
 from typing import Any, Final
 
 import pyarrow as pa
-from sqlalchemy import BigInteger, Boolean, Column, Double, Integer, Select, SmallInteger, and_, select
+from sqlalchemy import BigInteger, Boolean, Column, Double, Integer, Select, SmallInteger, select
 
 from registry.db import Digest, DoubleArray, JsonDocument, SmallIntArray, UtcDateTime
+from registry.results.archive_files import SCHEMA
+from registry.results.archive_files import relation as selected
 from registry.results.selectables import view_of
 from registry.schema.documented import columns_of, documented_views
 from registry.schema.views import VIEWS, view_sql
@@ -30,7 +32,6 @@ from registry.tables import (
     Evaluation,
     EvaluationQuestion,
     ModelRevision,
-    Prediction,
     Question,
     QuestionPride,
     QuestionScore,
@@ -39,8 +40,10 @@ from registry.tables import (
     VariantSet,
 )
 
-OF_EVALUATION: Final = ("prediction_detail", "evaluation_metrics", "evaluation_provenance")
-"""Views of which each sealed evaluation has a file."""
+OF_EVALUATION: Final = ("evaluation_metrics", "evaluation_provenance")
+"""Views of which a file is written for each sealed evaluation."""
+PREDICTIONS: Final = "prediction_file"
+"""The relation of sealed evaluations' own files."""
 QUESTIONS: Final = "question_score"
 """The relation of an evaluation's questions, of which also `question_pride` and `evaluation_question` are made."""
 COMPUTED: Final = (
@@ -91,7 +94,9 @@ _ARROW: Final[tuple[tuple[type[Any], pa.DataType], ...]] = (
 @cache
 def small_views() -> tuple[str, ...]:
     """The documented views that are written as the database answers them."""
-    return tuple(view.name for view in documented_views() if view.name not in (*OF_EVALUATION, *COMPUTED))
+    return tuple(
+        view.name for view in documented_views() if view.name not in (*OF_EVALUATION, *COMPUTED, "prediction_detail")
+    )
 
 
 def query_of(relation: str, evaluation_id: int | None = None) -> Select[Any]:
@@ -119,15 +124,7 @@ def query_of(relation: str, evaluation_id: int | None = None) -> Select[Any]:
     if evaluation_id is None:
         return select(view)
     columns = [column for column in view.columns if column.name != "evaluation_id"]
-    found = select(*columns).where(view.c.evaluation_id == evaluation_id)
-    if relation != "prediction_detail":
-        return found
-    # With the columns that only the table has: computed views read some of them.
-    stored = Prediction.__table__
-    keys = ("evaluation_id", "question_id", "variant")
-    joined = and_(*(stored.c[key] == view.c[key] for key in keys))
-    more = [column for column in stored.columns if column.name not in view.c]
-    return found.add_columns(*more).join(stored, joined).order_by(view.c.question_id, view.c.variant)
+    return select(*columns).where(view.c.evaluation_id == evaluation_id)
 
 
 _PRIDE: Final = (("estimation", "pride_estimation"), ("correct", "pride_correct"))
@@ -136,6 +133,8 @@ _PRIDE: Final = (("estimation", "pride_estimation"), ("correct", "pride_correct"
 @cache
 def schema_of(relation: str, *, of_evaluation: bool) -> pa.Schema:
     """The columns of a relation's file."""
+    if relation == PREDICTIONS:
+        return SCHEMA
     query = query_of(relation, 0 if of_evaluation else None)
     return pa.schema([pa.field(column.name, _arrow(column)) for column in query.selected_columns])
 
@@ -176,7 +175,7 @@ def shape() -> str:
     """A digest of all that decides how files are made and read: those of another shape are not read."""
     parts = [
         SCHEME,
-        *(f"{name} {schema_of(name, of_evaluation=True)}" for name in (*OF_EVALUATION, QUESTIONS)),
+        *(f"{name} {schema_of(name, of_evaluation=True)}" for name in (*OF_EVALUATION, QUESTIONS, PREDICTIONS)),
         *(f"{name} {schema_of(name, of_evaluation=False)}" for name in (*small_views(), *TABLES)),
         *(view_sql(name, "postgresql") for name in COMPUTED),
     ]
@@ -193,15 +192,18 @@ def statements(of_evaluations: Mapping[str, Sequence[str]], others: Mapping[str,
         listed = ", ".join(f"'{path}'" for path in paths)
         by_folder = "hive_partitioning = true, hive_types = {'evaluation_id': BIGINT}"
         whole = f"SELECT * FROM read_parquet([{listed}], {by_folder})"
-        filed = {QUESTIONS: _FILED, "prediction_detail": "prediction"}.get(name)
-        if filed is not None:
-            made.append(f"CREATE VIEW {filed} AS {whole}")
-        if name != QUESTIONS:
+        if name in (QUESTIONS, PREDICTIONS):
+            made.append(f"CREATE VIEW {_FILED if name == QUESTIONS else name} AS {whole}")
+        else:
             columns = ", ".join(f'"{column}"' for column in columns_of(name))  # in the documented order
-            made.append(f"CREATE VIEW {name} AS SELECT {columns} FROM {filed or f'({whole})'}")
+            made.append(f"CREATE VIEW {name} AS SELECT {columns} FROM ({whole})")
     return [
         *made,
         *_MADE,
+        *(
+            f"CREATE VIEW {name} AS {selected(name, PREDICTIONS)}"
+            for name in ("prediction", "generation", "prediction_detail")
+        ),
         *(f"CREATE VIEW {name} AS {view_sql(name, 'postgresql')}" for name in VIEWS if name in COMPUTED),
     ]
 
@@ -215,10 +217,4 @@ _MADE: Final = (
     FROM {_FILED}
     WHERE pride_estimation IS NOT NULL""",
     f"CREATE VIEW evaluation_question AS SELECT evaluation_id, question_id, n_variants FROM {_FILED}",
-    """CREATE VIEW generation AS
-    SELECT
-        evaluation_id, question_id, variant, generation AS text, extracted, generation_tokens AS tokens,
-        generation_finished AS finished
-    FROM prediction_detail
-    WHERE generation IS NOT NULL""",
 )

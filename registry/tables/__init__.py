@@ -39,7 +39,7 @@ UNANSWERED_STATES = ("unfinished", "empty", "refused")
 EVALUATION_STATES = ("queued", "running", "paused", "complete", "failed", "cancelled")
 SHARD_STATES = ("queued", "leased", "done", "failed", "cancelled")
 WITHDRAWAL_KINDS = ("withdrawn", "superseded")
-ARCHIVE_STATES = ("archiving", "archived", "restoring")
+ARCHIVE_STATES = ("written", "archiving", "archived", "restoring")
 LINK_KINDS = ("seal", "withdrawal", "snapshot", "errata", "reading")
 ERRATUM_STATUSES = ("disputed", "wrong-key", "corrected-key")
 QUEUES = ("cpu", "gpu", "match")
@@ -649,10 +649,10 @@ class Generation(Base):
 
 
 class Archive(Base):
-    """A sealed evaluation whose predictions and texts are in a file, named by its seal, and no longer in their tables.
+    """The file that a sealed evaluation's predictions and texts are in, named by its seal and the file's digest.
 
-    A transaction that moves them passes through `archiving` or `restoring`, which the triggers of both tables look for;
-    what is committed is `archived`. Its row goes when they are restored.
+    `written`: they are in their tables, too; `archived`: in the file alone. A transaction that moves them passes
+    through `archiving` or `restoring`, which the triggers of both tables look for, and which is never committed.
     """
 
     __tablename__ = "archive"
@@ -668,7 +668,7 @@ class Archive(Base):
     """Bytes of the file."""
     predictions: Mapped[int] = mapped_column(Integer)
     texts: Mapped[int] = mapped_column(Integer)
-    archived_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
+    written_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
 
 
 class QuestionScore(Base):

@@ -8,6 +8,7 @@ from registry.digests import specification_digest
 from registry.errors import ArchiveError
 from registry.proof.manifest import Leaf, manifest, question_leaves
 from registry.proof.seal import copied_from
+from registry.results.archive_files import salvaged
 from registry.results.archived import place_of
 from registry.results.stored import read
 from registry.results.texts import digest_of
@@ -16,23 +17,31 @@ from registry.verification.findings import Findings, names_of
 
 
 def check_archive(session: Session, evaluation: Evaluation, found: Findings) -> bool:
-    """Whether predictions can be looked for where they should be; names a file that is missing or not what it was."""
+    """Whether predictions can be looked for where they should be; names a file that is missing or not what it was.
+
+    A missing one whose rows are in their tables can be written again, and is not named.
+    """
     row = session.get(Archive, evaluation.id)
     if row is None:
         return True
-    if row.state != "archived" or session.scalar(
-        select(Prediction.question_id).filter_by(evaluation_id=row.evaluation_id).limit(1)
-    ):
-        found.add("archive: its predictions are both in their table and in a file")
-        return True
+    archived = row.state == "archived"
+    if archived and session.scalar(select(Prediction.question_id).filter_by(evaluation_id=row.evaluation_id).limit(1)):
+        found.add("archive: its predictions are archived, and there are others in their table")
     try:
         assert evaluation.seal is not None
         store, name = place_of(row, evaluation.seal)
         if store.digest(name) != (row.digest, row.size):
-            found.add(f"archive: {store.url_of(name)} is not the file that was archived; bring that back from a backup")
+            found.add(f"archive: {store.url_of(name)} is not the file that was written; bring that back from a backup")
+            if not archived:
+                query = select(QuestionSeal.question_id, QuestionSeal.leaf).filter_by(evaluation_id=evaluation.id)
+                sealed: dict[int, str] = dict(session.execute(query).all())
+                leaves = question_leaves(session, evaluation.id, tables=salvaged(store, name))
+                changed = (leaf.external_id for leaf in leaves if sealed.get(leaf.question_id) != leaf.leaf)
+                found.of_questions(changed, "its predictions in the file are not what was sealed")
     except ArchiveError as error:
-        found.add(f"archive: {error}; nothing else was recomputed")
-        return False
+        if archived:
+            found.add(f"archive: {error}; nothing else was recomputed")
+            return False
     return True
 
 

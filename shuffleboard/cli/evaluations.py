@@ -702,11 +702,11 @@ def archive_command(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Move the predictions and texts of sealed evaluations from the database into Parquet files.
+    """Delete the predictions and texts of sealed evaluations from the database; their Parquet files hold them.
 
-    Boards, pages, exports and `verify` go on as before; only queries of the SQL page must name them to find these
-    predictions. Give evaluations, or options, which all apply; archived ones are left as they are.
-    `evaluations restore` brings it back.
+    A file that is not in place is written first. Boards, pages, exports, `verify` and the SQL page go on as before.
+    Give evaluations, or options, which all apply; archived ones are left as they are. `evaluations restore` brings the
+    rows back.
     """
     from registry.files.stores import store_at
     from registry.operations.archiving import Policy, Shared, archive, chosen, plan, remove_parts

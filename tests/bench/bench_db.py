@@ -45,7 +45,7 @@ from registry.db import get_engine, read_session, write_session
 from registry.operations.archiving import Shared, archive
 from registry.operations.migrate import upgrade
 from registry.proof.seal import seal
-from registry.results.archive_files import ENDING, MANIFEST
+from registry.results.archived import file_name
 from registry.results.asked import ASKED
 from registry.results.bulk import renew_statistics
 from registry.results.scores import write_question_scores
@@ -257,8 +257,7 @@ def copy_one(engine: Engine, source: Source, state: State, number: int, kind: Ki
         session.expire_all()
         archived, evaluations = session.get_one(Archive, like), (like, evaluation_id)
         old, new = (session.get_one(Evaluation, one).seal for one in evaluations)
-        for ending in (ENDING, MANIFEST):
-            shutil.copyfile(state.archives / f"{old}{ending}", state.archives / f"{new}{ending}")
+        shutil.copyfile(*(state.archives / file_name(seal or "", archived.digest) for seal in (old, new)))
         same = ("location", "digest", "size", "predictions", "texts")
         values = {name: getattr(archived, name) for name in same}
         # A trigger refuses an archive of predictions that were never in their table, as it should.

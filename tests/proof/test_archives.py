@@ -27,15 +27,16 @@ from registry.exchange.exports.selection import ExportRequest, select_rows
 from registry.exchange.proofs.writing import proof_files
 from registry.files.stores import Store, store_at
 from registry.operations import archiving
-from registry.operations.archiving import Shared, archive, orphans, restore
+from registry.operations.archiving import Shared, archive, restore, strays, write
 from registry.operations.doctor import Context, services
 from registry.operations.moving import move
 from registry.operations.sizes import sizes
 from registry.results import archive_files
+from registry.results.archived import file_name
 from registry.results.computed import computed_metrics
 from registry.results.contamination import contamination_document
 from registry.results.pride import pride_document
-from registry.results.stored import archive_of, read
+from registry.results.stored import read
 from registry.schema.audiences import audience_engine
 from registry.settings import get_settings
 from registry.studies.axes import axes_document
@@ -86,7 +87,7 @@ def test_what_is_archived_verifies_and_comes_back_bit_for_bit(proof: Proof) -> N
         assert restore(engine, evaluation_id) is not None
     assert rows(engine) == before
     with read_session(engine) as session:
-        assert session.scalar(select(func.count()).select_from(Archive)) == 0
+        assert set(session.scalars(select(Archive.state))) == {"written"}
         assert verify_all(session)["ok"]
 
 
@@ -183,21 +184,24 @@ def test_the_database_allows_archiving_and_restoring_and_nothing_else(proof: Pro
             for table in (Prediction, Generation)
         ]
     values = {"location": "x", "digest": "0" * 64, "size": 1, "predictions": counts[0], "texts": counts[1]}
-    begun = insert(Archive).values(evaluation_id=own, state="archiving", **values)
-    ended = update(Archive).filter_by(evaluation_id=own)
+    written = insert(Archive).values(evaluation_id=own, state="written", **values)
+    changed = update(Archive).filter_by(evaluation_id=own)
+    begun = (written, changed.values(state="archiving"))
     gone = [delete(table).filter_by(evaluation_id=own) for table in (Generation, Prediction)]
     others = delete(Generation).filter_by(evaluation_id=other)
     assert refused(engine, gone[0])
-    assert refused(engine, begun.values(state="archived"))
-    assert refused(engine, begun.values(predictions=counts[0] - 1))
-    assert refused(engine, begun.values(texts=0))
-    assert refused(engine, begun, others)
-    assert refused(engine, begun, update(Prediction).filter_by(evaluation_id=own).values(tied=True))
-    assert refused(engine, begun, ended.values(state="archived")), "while there are rows"
-    assert refused(engine, begun, gone[0], ended.values(state="archived")), "while there are predictions"
-    assert not refused(engine, begun, *gone, ended.values(state="archived"))
-    assert refused(engine, begun, *gone, ended.values(state="archived", digest="1" * 64))
-    assert refused(engine, begun, *gone, delete(Archive))
+    assert refused(engine, written, gone[0]), "before it is archived"
+    assert refused(engine, written.values(state="archived"))
+    assert refused(engine, written.values(state="archiving"))
+    assert refused(engine, written.values(predictions=counts[0] - 1))
+    assert refused(engine, written.values(texts=0))
+    assert refused(engine, *begun, others)
+    assert refused(engine, *begun, update(Prediction).filter_by(evaluation_id=own).values(tied=True))
+    assert refused(engine, *begun, changed.values(state="archived")), "while there are rows"
+    assert refused(engine, *begun, gone[0], changed.values(state="archived")), "while there are predictions"
+    assert not refused(engine, *begun, *gone, changed.values(state="archived"))
+    assert refused(engine, *begun, *gone, changed.values(state="archived", digest="1" * 64))
+    assert refused(engine, *begun, *gone, delete(Archive))
     assert archive(engine, own) is not None
     row = insert(Prediction).values(
         evaluation_id=own,
@@ -212,10 +216,11 @@ def test_the_database_allows_archiving_and_restoring_and_nothing_else(proof: Pro
     )
     assert refused(engine, row)
     assert refused(engine, delete(Archive))
-    assert refused(engine, ended.values(location="elsewhere"))
-    assert refused(engine, ended.values(state="archiving"))
-    assert refused(engine, ended.values(state="restoring"), row, delete(Archive)), "before all is restored"
+    assert refused(engine, changed.values(location="elsewhere"))
+    assert refused(engine, changed.values(state="archiving"))
+    assert refused(engine, changed.values(state="restoring"), row, changed.values(state="written")), "not all of it"
     assert restore(engine, own) is not None
+    assert not refused(engine, delete(Archive)), "the file can be written again"
 
 
 # Files
@@ -223,10 +228,12 @@ def test_the_database_allows_archiving_and_restoring_and_nothing_else(proof: Pro
 
 def file_of(engine: Engine, evaluation_id: int) -> Path:
     with read_session(engine) as session:
-        place = archive_of(session, evaluation_id)
-        assert place is not None
-        assert place[0].folder is not None
-        return place[0].folder / place[1]
+        seal = session.get_one(Evaluation, evaluation_id).seal
+        assert seal is not None
+        row = session.get_one(Archive, evaluation_id)
+        folder = store_at(row.location).folder
+        assert folder is not None
+        return folder / file_name(seal, row.digest)
 
 
 @pytest.mark.one_engine
@@ -247,7 +254,7 @@ def test_a_changed_byte_names_the_question_and_a_missing_file_is_named(sqlite_pr
         with read_session(engine) as session:
             report = verify_evaluation(session, found.evaluation)
         assert not report["ok"]
-        assert any("is not the file that was archived" in problem for problem in report["problems"])
+        assert any("is not the file that was written" in problem for problem in report["problems"])
         assert set(report["questions"]) & names, path
         with pytest.raises(ArchiveError, match="not the file that was archived"):
             restore(engine, found.evaluation)
@@ -262,8 +269,17 @@ def test_a_changed_byte_names_the_question_and_a_missing_file_is_named(sqlite_pr
     assert file.name in findings(engine)
     file.write_bytes(whole)
     assert restore(engine, found.evaluation) is not None
-    os.utime(file, (0, 0))
-    assert file.name in findings(engine), "nobody is archived in it any longer"
+    at = place["label_logprobs.list.element"] + 40
+    file.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+    with read_session(engine) as session:
+        report = verify_evaluation(session, found.evaluation)
+    assert set(report["questions"]) & names, "also where its rows are in their tables"
+    assert write(engine, found.evaluation).state == "written"
+    assert file.read_bytes() == whole, "and it is written again"
+    file.unlink()
+    assert file.name in findings(engine)
+    with read_session(engine) as session:
+        assert verify_evaluation(session, found.evaluation)["ok"], "nothing is lost"
 
 
 def findings(engine: Engine) -> str:
@@ -277,24 +293,21 @@ def folder_of_archives() -> Path:
     return folder
 
 
-def test_a_file_that_an_archiving_has_just_written_is_not_called_removable(proof: Proof) -> None:
-    """The doctor looks between the deletion of the rows and the commit, when no row refers to the file yet."""
-    engine, found = proof
-    seen: list[tuple[list[str], list[str]]] = []
-
-    def look(*_: object) -> None:
-        with read_session(engine) as session:
-            seen.append(orphans(session, store_at()))
-
-    with mock.patch.object(archiving, "place_as_archived", side_effect=look):
-        archive(engine, found.evaluation)
-    assert seen == [([], [])]
+def test_a_file_that_was_written_a_moment_ago_is_not_called_removable(sqlite_proof: Proof) -> None:
+    """The doctor may look between the writing of a file and its record."""
+    engine, found = sqlite_proof
+    archive(engine, found.evaluation)
     restore(engine, found.evaluation)
+    file = file_of(engine, found.evaluation)
+    with write_session(engine) as session:
+        session.execute(delete(Archive))
     with read_session(engine) as session:
-        assert orphans(session, store_at()) == ([], []), "as long as it is young"
-        for path in folder_of_archives().iterdir():
-            os.utime(path, (0, 0))
-        assert len(orphans(session, store_at())[0]) == 2
+        assert strays(session, store_at()).unknown == [], "as long as it is young"
+        os.utime(file, (0, 0))
+        assert strays(session, store_at()).unknown == [file.as_uri()]
+    write(engine, found.evaluation)
+    with read_session(engine) as session:
+        assert strays(session, store_at()) == archiving.Strays([], [], [])
 
 
 def test_an_archiving_whose_file_was_removed_meanwhile_fails_and_keeps_the_rows(proof: Proof) -> None:
@@ -303,7 +316,7 @@ def test_an_archiving_whose_file_was_removed_meanwhile_fails_and_keeps_the_rows(
     checked = archiving.place_as_archived
 
     def remove(row: Archive, seal: str) -> object:
-        (folder_of_archives() / f"{seal}.parquet").unlink()
+        file_of(engine, found.evaluation).unlink()
         return checked(row, seal)
 
     with (
@@ -313,15 +326,13 @@ def test_an_archiving_whose_file_was_removed_meanwhile_fails_and_keeps_the_rows(
         archive(engine, found.evaluation)
     assert rows(engine) == before
     with read_session(engine) as session:
-        assert session.scalar(select(func.count()).select_from(Archive)) == 0
+        assert session.scalar(select(Archive.state)) == "written"
 
 
 def test_another_evaluation_s_archive_under_this_one_s_name_is_refused_by_every_reader(sqlite_proof: Proof) -> None:
     engine, _ = sqlite_proof
     ids = archived(engine)
-    with read_session(engine) as session:
-        seals = [session.get_one(Evaluation, one).seal for one in ids[:2]]
-    right, wrong = (folder_of_archives() / f"{seal}.parquet" for seal in seals)
+    right, wrong = (file_of(engine, one) for one in ids[:2])
     shutil.copyfile(wrong, right)
 
     query = select(Prediction.variant).where(Prediction.evaluation_id == ids[0])
@@ -366,15 +377,16 @@ def test_others_read_the_files_as_they_are(sqlite_proof: Proof) -> None:
         seal = session.get_one(Evaluation, found.evaluation).seal
     assert archive(engine, found.evaluation) is not None
     file = file_of(engine, found.evaluation)
-    assert file.name == f"{seal}.parquet"
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    assert file.name == f"{seal}-{digest[:12]}.parquet"
     assert file.stat().st_mode & 0o777 == 0o600
-    counted = f"SELECT count(*) FILTER (correct), list_sort(array_agg(question)) = array_agg(question) FROM '{file}'"
+    numbers = "array_agg(question_id)"
+    counted = f"SELECT count(*) FILTER (correct), list_sort({numbers}) = {numbers} FROM '{file}'"
     assert duckdb.execute(counted).fetchall() == [(right, True)]
     assert pd.read_parquet(file).correct.sum() == right
-    manifest = json.loads(file.with_suffix(".json").read_text())
-    assert manifest["sha256"] == hashlib.sha256(file.read_bytes()).hexdigest()
-    assert manifest["columns"].keys() >= {"question", "variant", "shown", "label_logprobs", "generation_text"}
-    assert json.loads(pq.read_schema(file).metadata[b"shuffleboard"])["seal"] == seal
+    described = json.loads(pq.read_schema(file).metadata[b"shuffleboard"])
+    assert described["seal"] == seal
+    assert described["columns"].keys() >= {"question", "variant", "shown", "label_logprobs", "generation_text"}
     assert pd.read_parquet(file)[["prompt_digest", "entropy"]].notna().to_numpy().all(), (
         "every column stands in the file"
     )
@@ -430,38 +442,48 @@ def killed_at(url: str, at: int, move: Callable[[Engine, int], Any], evaluation_
     return int(taken or 0)
 
 
+def anew(engine: Engine) -> None:
+    """As if no file had been written."""
+    with write_session(engine) as session:
+        session.execute(delete(Archive))
+
+
 def kill_at_seeded_points(engine: Engine, evaluation_id: int, points: int) -> None:
     url = engine.url.render_as_string(hide_password=False)
     before, rng, killed = rows(engine), random.Random(32), 0
     engine.dispose()
+    write(engine, evaluation_id)
     steps = {archive: killed_at(url, 0, archive, evaluation_id), restore: killed_at(url, 0, restore, evaluation_id)}
+    anew(engine)
+    steps[write] = killed_at(url, 0, write, evaluation_id)
     for point in range(points):
-        move = archive if point % 2 == 0 else restore
-        if point % 2:
+        move = (archive, restore, write)[point % 3]
+        if move is restore:
             archive(engine, evaluation_id)
+        if move is write:
+            anew(engine)
         engine.dispose()
         killed += killed_at(url, rng.randint(1, steps[move]), move, evaluation_id) == 0
         with read_session(engine) as session:
             row = session.get(Archive, evaluation_id)
             left = session.scalar(select(func.count()).select_from(Prediction).filter_by(evaluation_id=evaluation_id))
-            known = set() if row is None else {session.get_one(Evaluation, evaluation_id).seal}
+            known = set() if row is None else {file_of(engine, evaluation_id).name}
             report = verify_evaluation(session, evaluation_id)
             assert report["ok"], report["problems"]
-            unknown, missing = orphans(session, store_at(), older_than_s=0)
-        assert (row is None) == bool(left), "neither lost nor double"
-        assert not missing
+            found = strays(session, store_at(), older_than_s=0)
+        assert bool(left) is (row is None or row.state == "written"), "neither lost nor double"
+        assert not found.lost + found.missing
         folder = store_at().folder
         assert folder is not None
-        assert {
-            store_at().url_of(path.name) for path in folder.iterdir() if path.name.split(".")[0] not in known
-        } <= set(unknown), "the doctor names what nobody is archived in"
+        unknown = {store_at().url_of(path.name) for path in folder.iterdir() if path.name not in known}
+        assert unknown <= set(found.unknown), "the doctor names what nobody is archived in"
         restore(engine, evaluation_id)
         assert rows(engine) == before
     assert killed > points // 2
 
 
 @pytest.mark.one_engine
-def test_a_process_that_is_killed_while_it_archives_or_restores_loses_nothing(sqlite_proof: Proof) -> None:
+def test_a_process_that_is_killed_while_it_writes_archives_or_restores_loses_nothing(sqlite_proof: Proof) -> None:
     kill_at_seeded_points(sqlite_proof[0], sqlite_proof[1].evaluation, 6)
 
 

@@ -37,7 +37,7 @@ def filled(sql: str, asked: Asked) -> str:
     query = select(Evaluation.id).join(BenchmarkVersion).where(BenchmarkVersion.visibility == "hidden")
     with read_session(engine) as session:
         hidden = session.scalars(query).one()
-    (file,) = (files.folder / f"evaluations/evaluation_id={hidden}").glob("prediction_detail*")
+    (file,) = (files.folder / f"evaluations/evaluation_id={hidden}").glob("prediction_file*")
     names = {"{hidden}": str(hidden), "{hidden_file}": str(file.relative_to(files.folder))}
     for name, value in (names | {"{database}": str(engine.url.database)}).items():
         sql = sql.replace(name, value)

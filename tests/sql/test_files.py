@@ -73,7 +73,7 @@ def test_an_evaluation_that_is_not_sealed_is_counted_and_left_out(own: Asked) ->
 def test_files_are_written_once_and_again_where_they_are_gone(own: Asked) -> None:
     files = Files(get_engine(own.url), own.settings)
     files.write("public")
-    (file,) = files.folder.glob("evaluations/*/prediction_detail*")
+    (file,) = files.folder.glob("evaluations/*/prediction_file*")
     before = file.stat().st_mtime_ns
     files.write("public")
     assert file.stat().st_mtime_ns == before

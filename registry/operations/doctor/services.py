@@ -2,7 +2,7 @@
 
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -70,8 +70,8 @@ def broker(context: Context) -> Outcome:
 
 
 def archives(context: Context) -> Outcome:
-    """Whether archives can be written and read, and the file of every archived evaluation is there, and no other."""
-    from registry.operations.archiving import orphans
+    """Whether archives can be written and read, and the file of every sealed evaluation is there, and no other."""
+    from registry.operations.archiving import strays
 
     store = store_at("", context.settings, seconds=STORE_SECONDS)
     try:
@@ -83,20 +83,33 @@ def archives(context: Context) -> Outcome:
     if store.folder is not None and (fault := _folder(context, store.folder)):
         return fault
     with read_session(context.engine) as session:
-        unknown, missing = orphans(session, store)
+        found = strays(session, store)
         number = session.scalar(select(func.count()).select_from(Archive)) or 0
-    if missing:
+    if found.lost:
         return problem(
-            f"missing or cut off: {', '.join(missing)}",
+            f"missing or cut off, and archived: {', '.join(found.lost)}",
             "bring the files back from a backup, or set SHUFFLEBOARD_ARCHIVES to where they are",
         )
-    if unknown:
+    if found.missing:
         return warning(
-            f"files that no evaluation is archived in: {', '.join(unknown)}",
-            "left by `evaluations restore`, or by an archiving that was ended; remove them, unless a backup of the "
-            "database needs them",
+            f"missing or cut off: {_some(found.missing)}",
+            "their predictions are in the database too, so `evaluations archive` and the SQL page write them again; if "
+            "several hosts serve this registry, set SHUFFLEBOARD_ARCHIVES to a place that all of them reach",
         )
-    return ok(f"{number} evaluations, in {store.url} unless archived elsewhere" if number else "nothing is archived")
+    if found.unknown:
+        return warning(
+            f"files of no evaluation: {_some(found.unknown)}",
+            "left by a process that was ended, or by another registry; remove them, unless a backup of the database "
+            "needs them",
+        )
+    return ok(
+        f"{number} files of sealed evaluations, in {store.url} unless archived elsewhere" if number else "none yet"
+    )
+
+
+def _some(names: Sequence[str], most: int = 10) -> str:
+    """The first of these, and how many more there are."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def _folder(context: Context, folder: Path) -> Outcome | None:

@@ -45,18 +45,23 @@ BEGIN
     SELECT count(*) INTO written FROM generation
     WHERE generation.evaluation_id = CASE TG_OP WHEN 'INSERT' THEN NEW.evaluation_id ELSE OLD.evaluation_id END;
     IF TG_OP = 'INSERT' THEN
-        is_allowed = (NEW.state = 'archiving' AND NEW.predictions = stored AND NEW.texts = written)
+        is_allowed = (NEW.state = 'written' AND NEW.predictions = stored AND NEW.texts = written)
             OR NOT EXISTS (SELECT 1 FROM evaluation WHERE evaluation.id = NEW.evaluation_id AND evaluation.seal IS NOT NULL);
     ELSIF TG_OP = 'UPDATE' THEN
-        is_allowed = (NEW.evaluation_id, NEW.location, NEW.digest, NEW.size, NEW.predictions, NEW.texts, NEW.archived_at)
+        is_allowed = (NEW.evaluation_id, NEW.location, NEW.digest, NEW.size, NEW.predictions, NEW.texts, NEW.written_at)
             IS NOT DISTINCT FROM
-            (OLD.evaluation_id, OLD.location, OLD.digest, OLD.size, OLD.predictions, OLD.texts, OLD.archived_at)
+            (OLD.evaluation_id, OLD.location, OLD.digest, OLD.size, OLD.predictions, OLD.texts, OLD.written_at)
             AND (
-                (OLD.state = 'archiving' AND NEW.state = 'archived' AND stored = 0 AND written = 0)
+                (OLD.state = 'written' AND NEW.state = 'archiving')
+                OR (OLD.state = 'archiving' AND NEW.state = 'archived' AND stored = 0 AND written = 0)
                 OR (OLD.state = 'archived' AND NEW.state = 'restoring')
+                OR (
+                    OLD.state = 'restoring' AND NEW.state = 'written'
+                    AND NEW.predictions = stored AND NEW.texts = written
+                )
             );
     ELSE
-        is_allowed = OLD.state = 'restoring' AND OLD.predictions = stored AND OLD.texts = written;
+        is_allowed = OLD.state = 'written';
     END IF;
     IF NOT is_allowed THEN
         RAISE EXCEPTION 'archive of a sealed evaluation holds all of its predictions, and cannot be changed'

@@ -333,7 +333,7 @@ END
 CREATE TRIGGER sealed_archive_insert BEFORE INSERT ON archive
 WHEN EXISTS (SELECT 1 FROM evaluation WHERE evaluation.id = NEW.evaluation_id AND evaluation.seal IS NOT NULL)
 AND (
-    NEW.state <> 'archiving'
+    NEW.state <> 'written'
     OR NEW.predictions <> (SELECT count(*) FROM prediction WHERE prediction.evaluation_id = NEW.evaluation_id)
     OR NEW.texts <> (SELECT count(*) FROM generation WHERE generation.evaluation_id = NEW.evaluation_id)
 )
@@ -343,15 +343,21 @@ END
 
 CREATE TRIGGER sealed_archive_update BEFORE UPDATE ON archive
 WHEN NOT (
-    (NEW.evaluation_id, NEW.location, NEW.digest, NEW.size, NEW.predictions, NEW.texts, NEW.archived_at)
-    IS (OLD.evaluation_id, OLD.location, OLD.digest, OLD.size, OLD.predictions, OLD.texts, OLD.archived_at)
+    (NEW.evaluation_id, NEW.location, NEW.digest, NEW.size, NEW.predictions, NEW.texts, NEW.written_at)
+    IS (OLD.evaluation_id, OLD.location, OLD.digest, OLD.size, OLD.predictions, OLD.texts, OLD.written_at)
     AND (
         (
             OLD.state = 'archiving' AND NEW.state = 'archived'
             AND NOT EXISTS (SELECT 1 FROM prediction WHERE prediction.evaluation_id = OLD.evaluation_id)
             AND NOT EXISTS (SELECT 1 FROM generation WHERE generation.evaluation_id = OLD.evaluation_id)
         )
+        OR (OLD.state = 'written' AND NEW.state = 'archiving')
         OR (OLD.state = 'archived' AND NEW.state = 'restoring')
+        OR (
+            OLD.state = 'restoring' AND NEW.state = 'written'
+            AND OLD.predictions = (SELECT count(*) FROM prediction WHERE prediction.evaluation_id = OLD.evaluation_id)
+            AND OLD.texts = (SELECT count(*) FROM generation WHERE generation.evaluation_id = OLD.evaluation_id)
+        )
     )
 )
 BEGIN
@@ -359,9 +365,7 @@ BEGIN
 END
 
 CREATE TRIGGER sealed_archive_delete BEFORE DELETE ON archive
-WHEN OLD.state <> 'restoring'
-OR OLD.predictions <> (SELECT count(*) FROM prediction WHERE prediction.evaluation_id = OLD.evaluation_id)
-OR OLD.texts <> (SELECT count(*) FROM generation WHERE generation.evaluation_id = OLD.evaluation_id)
+WHEN OLD.state <> 'written'
 BEGIN
     SELECT RAISE(ABORT, 'archive of a sealed evaluation cannot be removed before all of it is restored');
 END

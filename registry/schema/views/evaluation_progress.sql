@@ -19,8 +19,8 @@ select
     min(shard.claimed_at) as first_claimed_at,
     max(shard.finished_at) as last_finished_at,
     count(distinct shard.engine_fingerprint_id) as engine_fingerprints,
-    (archive.evaluation_id is not null) as archived
+    (coalesce(archive.state, '') = 'archived') as archived
 from evaluation
 left join shard on shard.evaluation_id = evaluation.id
 left join archive on archive.evaluation_id = evaluation.id
-group by evaluation.id, evaluation.state, evaluation.questions, evaluation.prompts, archive.evaluation_id
+group by evaluation.id, evaluation.state, evaluation.questions, evaluation.prompts, archive.state
