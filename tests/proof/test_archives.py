@@ -29,6 +29,7 @@ from registry.files.stores import Store, store_at
 from registry.operations import archiving
 from registry.operations.archiving import Shared, archive, restore, strays, write
 from registry.operations.doctor import Context, services
+from registry.operations.maintenance import Maintenance
 from registry.operations.moving import move
 from registry.operations.sizes import sizes
 from registry.results import archive_files
@@ -36,7 +37,7 @@ from registry.results.archived import file_name
 from registry.results.computed import computed_metrics
 from registry.results.contamination import contamination_document
 from registry.results.pride import pride_document
-from registry.results.stored import read
+from registry.results.stored import read, unwritten
 from registry.schema.audiences import audience_engine
 from registry.settings import get_settings
 from registry.studies.axes import axes_document
@@ -518,3 +519,24 @@ def test_sizes_are_by_table_and_by_evaluation_wherever_it_is(proof: Proof) -> No
     assert by_evaluation[found.evaluation].hot > 0
     assert {one.table for one in measured.tables} >= {"prediction", "question_score", "archive"}
     assert 0 < sum(one.total for one in measured.tables) <= measured.database
+
+
+@pytest.mark.one_engine
+def test_a_round_of_maintenance_writes_the_files_that_are_missing(
+    sqlite_proof: Proof, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, found = sqlite_proof
+    maintenance = Maintenance(engine, get_settings())
+    with monkeypatch.context() as patched:
+        patched.setenv("SHUFFLEBOARD_ARCHIVES", "/dev/null/archives")
+        maintenance.seal_complete()  # which logs that nothing can be written there
+        with read_session(engine) as session:
+            assert len(unwritten(session)) == 2
+    maintenance.seal_complete()
+    before = file_of(engine, found.evaluation).stat().st_mtime_ns
+    maintenance.seal_complete()
+    assert file_of(engine, found.evaluation).stat().st_mtime_ns == before
+    with read_session(engine) as session:
+        assert unwritten(session) == []
+        assert strays(session, store_at(), older_than_s=0) == archiving.Strays([], [], [])
+        assert verify_all(session)["ok"]
