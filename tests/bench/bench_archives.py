@@ -30,7 +30,7 @@ from sqlalchemy.orm import Session
 
 from registry.db import get_engine, read_session, write_session
 from registry.files.stores import store_at
-from registry.operations.archiving import Shared, archive, restore
+from registry.operations.archiving import Shared, archive, restore, write
 from registry.operations.migrate import upgrade
 from registry.operations.sizes import sizes
 from registry.proof.manifest import compute_seal
@@ -90,6 +90,16 @@ def hot(engine: Engine) -> tuple[int, int]:
     return sum(one.total for one in found.tables if one.table == "prediction"), found.database
 
 
+@contextmanager
+def timed(what: str, predictions: int, report: Callable[[str], None]) -> Iterator[None]:
+    """Reports how many predictions are done in a second, and in a second of this process's CPU."""
+    started, computed = time.perf_counter(), time.process_time()
+    yield
+    seconds, cpu = time.perf_counter() - started, time.process_time() - computed
+    load = f"load of the machine {os.getloadavg()[0]:.1f}"
+    report(f"{what}: {predictions / seconds:,.0f} predictions/s, {predictions / cpu:,.0f} in a second of CPU; {load}")
+
+
 def fill(engine: Engine, source: Source, number: int, kind: Kind) -> int:
     """Stores the predictions of an evaluation and seals it; returns its id."""
     with write_session(engine) as session:
@@ -137,7 +147,7 @@ def run(
     verify: bool,
     foreign: bool,
 ) -> float:
-    """Fills, archives, restores and measures; returns bytes per prediction in Parquet. target: where archives go."""
+    """Fills, writes files, archives, restores and measures; returns bytes per prediction in Parquet. target: of files."""
     engine = get_engine(url)
     with write_session(engine) as session:
         source = (Source if foreign else Scored)(session, folder, share)
@@ -164,15 +174,13 @@ def run(
     report(f"hot: {before / stored:.0f} bytes per prediction, {before / MIB:,.0f} of {whole / MIB:,.0f} MiB")
     check("before")
     times = {"hot": pages(engine, largest, requests)}
-    started, written, shared = time.perf_counter(), 0, Shared()
-    for evaluation_id in ids:
-        moved = archive(engine, evaluation_id, target, shared)
-        assert moved is not None
-        written += moved.size or 0
-    report(
-        f"archived: {stored / (time.perf_counter() - started):,.0f} predictions/s, {written / stored:.1f} bytes each; "
-        f"load of the machine {os.getloadavg()[0]:.1f}"
-    )
+    shared = Shared()
+    with timed("files written", stored, report):
+        written = sum(write(engine, evaluation_id, target, shared).size for evaluation_id in ids)
+    report(f"{written / stored:.1f} bytes each")
+    with timed("archived", stored, report):
+        for evaluation_id in ids:
+            assert archive(engine, evaluation_id, target) is not None
     for name, size in compressed(target).most_common(12):
         report(f"  {name:40} {size / stored:6.2f}")
     vacuum(engine)
@@ -184,10 +192,9 @@ def run(
         for where in ("hot", "archived"):
             wall, cpu = times[where][name]
             report(f"{name}, {where}: {wall:.0f} ms, CPU {cpu:.0f} ms")
-    started = time.perf_counter()
-    for evaluation_id in ids:
-        assert restore(engine, evaluation_id) is not None
-    report(f"restored: {stored / (time.perf_counter() - started):,.0f} predictions/s")
+    with timed("restored", stored, report):
+        for evaluation_id in ids:
+            assert restore(engine, evaluation_id) is not None
     check("restored")
     engine.dispose()
     return written / stored
