@@ -46,7 +46,7 @@ QUESTION: Final = "question"
 METADATA: Final = "shuffleboard"
 """The key of the schema's metadata under which the file is described."""
 TEXT: Final = "generation_"
-GROUP: Final = 8192
+GROUP: Final = 4096
 """Rows from which on a row group ends with its question: a page of one question reads one group."""
 
 _KEYS: Final = frozenset({"evaluation_id", "question_id", "variant"})
@@ -297,6 +297,11 @@ def relation(name: str, source: str, columns: Collection[str] = SCHEMA.names) ->
     state = "coalesce(state, CASE WHEN chosen_position IS NULL THEN 'unread' ELSE 'answered' END) AS state"
     listed = [state if one == "state" else _typed(_in_file(one), one) for one in columns_of(name)]
     return f"SELECT {', '.join(listed)} FROM {source}"
+
+
+def detail_columns() -> list[str]:
+    """The columns of files that `prediction_detail` has."""
+    return [name for name in map(_in_file, columns_of("prediction_detail")) if name != "evaluation_id"]
 
 
 def _in_file(column: str) -> str:

@@ -35,6 +35,7 @@ from registry.tables import (
     VariantSet,
 )
 
+_DETAIL: Final = "prediction_detail"
 _FETCHED: Final = 5000
 """Rows of an answer that are made Python's at once."""
 _BEHIND: Final[Mapping[str, tuple[str, ...]]] = {
@@ -113,9 +114,12 @@ def answers(
     dialect = postgresql.dialect(paramstyle="named")  # type: ignore[no-untyped-call]
     written = str(query.compile(dialect=dialect, compile_kwargs={"literal_binds": True}))
     relations = _relations(query)
-    texts = [written, *(view_sql(name, "postgresql") for name in relations if name in VIEWS)]
-    mentioned = [name for name in SCHEMA.names if any(name.removeprefix(TEXT) in text for text in texts)]
-    columns = list(dict.fromkeys(["question_id", "variant", f"{TEXT}text", *mentioned]))
+    if _DETAIL in relations:
+        columns = archive_files.detail_columns()
+    else:
+        texts = [written, *(view_sql(name, "postgresql") for name in relations if name in VIEWS)]
+        mentioned = [name for name in SCHEMA.names if any(name.removeprefix(TEXT) in text for text in texts)]
+        columns = list(dict.fromkeys(["question_id", "variant", f"{TEXT}text", *mentioned]))
     rows = pa.concat_tables([_rows(row.Archive, row.seal, columns, question_ids) for row in archives])
     cursor = _database(os.getpid()).cursor()  # what is made by it is seen by no other
     try:
@@ -148,7 +152,7 @@ def _fetched(cursor: duckdb.DuckDBPyConnection) -> Iterator[tuple[Any, ...]]:
 
 def reads_predictions(query: Select[*tuple[Any, ...]]) -> bool:
     """Whether a query is over predictions or texts, or a view of them."""
-    return not {"prediction", "generation", "prediction_detail"}.isdisjoint(_relations(query))
+    return not {"prediction", "generation", _DETAIL}.isdisjoint(_relations(query))
 
 
 def _relations(query: Select[*tuple[Any, ...]]) -> list[str]:
@@ -165,7 +169,7 @@ def _with_behind(names: Iterable[str]) -> list[str]:
 
 def _of_files(name: str, columns: Collection[str]) -> str:
     """The SELECT of a table or a view over these columns of files."""
-    of_files = name in ("prediction", "generation", "prediction_detail")
+    of_files = name in ("prediction", "generation", _DETAIL)
     return archive_files.relation(name, "archived", columns) if of_files else view_sql(name, "postgresql")
 
 

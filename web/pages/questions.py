@@ -36,13 +36,16 @@ def evaluation_question(evaluation_id: str, question_id: str) -> ResponseReturnV
     paging = paged(len(predictions), VARIANTS_PER_PAGE, asked=asked)
     page = predictions[paging.offset : paging.offset + paging.per_page]
     own = [prediction for prediction in predictions if prediction["own_options"] and prediction["question_shown"]]
+    thoughts = {}
+    if any(prediction["thought_characters"] for prediction in predictions):
+        thoughts = queries.thoughts(session(), row["evaluation_id"], question["question_id"])
     return render_template(
         "evaluation_question.html",
         evaluation=row,
         question=question,
         expected=expected,
         predictions=predictions,
-        thoughts=queries.thoughts(session(), row["evaluation_id"], question["question_id"]),
+        thoughts=thoughts,
         shown=[_as_shown(prediction, question["options"], row["inserted"]) for prediction in page],
         own=own,
         matrix=_matrix(predictions, question, row["inserted"]),
