@@ -234,13 +234,13 @@ FACTS: Final[tuple[Case[BoardFacts], ...]] = (
         "board-costs-least",
         "prompts of two models or more were repeated, and an order loss is clearly above 0",
         lambda of: len(of.repeated) > 1 and bool(of.costly),
-        lambda of: f"{of.repeated[0].model}: {_cost(of.repeated[0])}, chance removed",
+        lambda of: f"{of.repeated[0].model}: {_cost(of.repeated[0])}",
     ),
     Case(
         "board-costs-most",
         "the same",
         lambda of: len(of.repeated) > 1 and bool(of.costly),
-        lambda of: f"{of.costly[0].model}: {_cost(of.costly[0])}, chance removed",
+        lambda of: f"{of.costly[0].model}: {_cost(of.costly[0])}",
     ),
     Case(
         "board-dethroned",
@@ -252,7 +252,7 @@ FACTS: Final[tuple[Case[BoardFacts], ...]] = (
         "board-stays-first",
         "a model is first both in one order and in several, and chance decides neither",
         lambda of: bool(of.stays),
-        lambda of: f"nobody: {_named(of.stays)} is first in one order and in several",
+        lambda of: f"{_named(of.stays)}: in one order and in several",
     ),
 )
 """The facts below that sentence: all that hold."""
@@ -262,8 +262,8 @@ TITLES: Final = {
     "board-loses-most": "Loses most",
     "board-costs-least": "The order costs least",
     "board-costs-most": "The order costs most",
-    "board-dethroned": "The order would dethrone",
-    "board-stays-first": "The order would dethrone",
+    "board-dethroned": "Loses first place",
+    "board-stays-first": "Stays first",
 }
 """Case of FACTS to what stands above it."""
 

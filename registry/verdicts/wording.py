@@ -21,11 +21,11 @@ def share(value: float) -> str:
 
 def points(value: float) -> str:
     """A difference of fractions in percentage points."""
-    return f"{_tenths(value)} {'point' if _tenths(value) in ('1.0', '-1.0') else 'points'}"
+    return f"{_tenths(value)} {'point' if _tenths(value) in ('1.0', '−1.0') else 'points'}"
 
 
 def _tenths(value: float) -> str:
-    return f"{round(100 * value, 1) + 0.0:.1f}"
+    return f"{round(100 * value, 1) + 0.0:.1f}".replace("-", "−")
 
 
 def points_between(low: float, high: float) -> str:

@@ -164,17 +164,17 @@ def said(*models: tuple[str, Facts]) -> list[str]:
     return [*([top.sentence.text] if top.sentence else []), *(f"{title}: {fact.text}" for title, fact in top.facts)]
 
 
-def test_a_board_says_who_keeps_most_who_loses_most_and_whom_the_order_would_dethrone() -> None:
+def test_a_board_says_who_keeps_most_who_loses_most_and_who_stays_first() -> None:
     first = facts(accuracy=0.8, worst_accuracy=0.3)
     second = facts(accuracy=0.7, worst_accuracy=0.6)
     assert said(("a", first), ("b", second)) == [
         "Changing the order of the options costs 2 models 10.0 to 50.0 points of accuracy.",
         "Keeps most: b: 85.7\u202f% of its accuracy (70.0\u202f% as printed, 60.0\u202f% in every order)",
         "Loses most: a: keeps 37.5\u202f% (80.0\u202f% as printed, 30.0\u202f% in every order)",
-        "The order would dethrone: a: first in one order; in several, b is first",
+        "Loses first place: a: first in one order; in several, b is first",
     ]
     assert said(("a", first), ("b", facts(accuracy=0.7, worst_accuracy=0.2)))[-1] == (
-        "The order would dethrone: nobody: a is first in one order and in several"
+        "Stays first: a: in one order and in several"
     )
 
 
@@ -205,8 +205,8 @@ def test_a_board_with_repeats_says_what_the_order_costs_and_a_board_of_one_order
     found = said(("a", facts(samples=True, **REPEATED)), ("b", facts(samples=True, **(REPEATED | {"order_loss": 0.2}))))
     assert found[:3] == [
         "With chance removed, the order of the options costs 2 models some accuracy: up to 20.0 points.",
-        "The order costs least: a: 5.0 points (4.0 to 6.0), chance removed",
-        "The order costs most: b: 20.0 points (19.0 to 21.0), chance removed",
+        "The order costs least: a: 5.0 points (4.0 to 6.0)",
+        "The order costs most: b: 20.0 points (19.0 to 21.0)",
     ]
     assert said(("a", facts(orders=1, accuracy=0.5))) == [
         "This model was asked in one order: nothing is known about other orders."

@@ -206,6 +206,11 @@ class Scatter:
     front: list[tuple[float, float, float, float]] = field(default_factory=list)
     """Lines x1, y1, x2, y2 of the steps through the rows of `pareto`."""
 
+    @property
+    def lifted(self) -> set[tuple[float, float]]:
+        """Places of points whose names stand above a step, so that it does not strike them through."""
+        return {(x1, y1) for x1, y1, _, y2 in self.front if y1 == y2}
+
 
 def pareto(plot: Plot, rows: Sequence[Row]) -> list[Row]:
     """The rows than which none is both higher and further to the left, from the left: steps up.
