@@ -3,12 +3,32 @@
 import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final, Protocol
 
 from workers.errors import EngineError
 
+LINE_LENGTH: Final = 64
+"""Characters by which a tokenizer has fallen into step whatever stands before them."""
+
+CHECK_EVERY: Final = 64
+"""Of so many prompts one is tokenised with its labels, although its last line is known."""
+
 Encode = Callable[[str], list[int]]
 """Token ids of a whole text, as the model would meet it, with a beginning-of-text token where it has one."""
+
+
+class Continued(Protocol):
+    """A text and the continuations that are scored after it, one per position."""
+
+    @property
+    def text(self) -> str:
+        """As the model is shown it."""
+        ...
+
+    @property
+    def continuations(self) -> tuple[str, ...]:
+        """By position."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -98,6 +118,11 @@ def tokenise(encode: Encode, prompt: ScoringPrompt) -> TokenisedPrompt:
             "protocol with other labels"
         )
     return TokenisedPrompt(encoded[0][:length], labels, prompt.group)
+
+
+def last_line(prompt: Continued) -> tuple[str, tuple[str, ...]]:
+    """What decides which tokens the labels are: the last line of a prompt, of a long one its end, and the labels."""
+    return prompt.text[-LINE_LENGTH:].rpartition("\n")[2], prompt.continuations
 
 
 def tokenise_continuations(encode: Encode, prompt: ScoringPrompt) -> TokenisedContinuations:

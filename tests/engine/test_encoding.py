@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from tests.engine.tokenizers import KINDS, tokenizer_of_kind
 from workers.engine import encoding
-from workers.engine.encoding import OutOfStepError, SteppingEncoder, encode_all
-from workers.tokens import ScoringPrompt, encoder
+from workers.engine.encoding import LabelTokeniser, OutOfStepError, SteppingEncoder, encode_all, encode_labels
+from workers.errors import EngineError
+from workers.tokens import ScoringPrompt, TokenisedPrompt, encoder, tokenise
 
 WORDS = [
     "force",
@@ -117,3 +118,50 @@ def test_a_tokenizer_that_looks_far_back_is_found_out_by_the_checks(monkeypatch:
     monkeypatch.setattr(encoding, "SteppingEncoder", Wrong)
 
     assert encoded(tokenizer, texts) == expected
+
+
+def labelled(labels: Sequence[str] = (" A", " B")) -> list[ScoringPrompt]:
+    texts = [f"{EXAMPLES}\n\nIs {word} a unit?\n{end}" for word in WORDS for end in ("Answer:", "Answer: (", "x")]
+    return [ScoringPrompt(text, tuple(labels)) for text in texts]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("labels", [(" A", " B"), ("A)", "B)"), (" (A)", " (B)")])
+def test_labels_that_are_known_by_the_last_line_are_those_after_the_whole_text(kind: str, labels: list[str]) -> None:
+    tokenizer = tokenizer_of_kind(kind)
+
+    def found(tokenise_all: Any) -> list[TokenisedPrompt] | str:
+        try:
+            return tokenise_all()
+        except EngineError as error:
+            return str(error)
+
+    prompts = labelled(labels)
+    expected = found(lambda: [tokenise(encoder(tokenizer), prompt) for prompt in prompts])
+    assert found(lambda: encode_labels(tokenizer, prompts)) == expected
+
+
+def test_a_prompt_is_read_once_where_its_last_line_is_known() -> None:
+    tokenizer = tokenizer_of_kind("gpt2")
+    read: list[str] = []
+    tokenise_label = LabelTokeniser()
+
+    def encode(text: str) -> list[int]:
+        read.append(text)
+        return encoder(tokenizer)(text)
+
+    prompts = [prompt for prompt in labelled() if prompt.text.endswith("Answer:")]
+    found = [tokenise_label(encode, prompt) for prompt in prompts]
+    assert len(read) == len(prompts) + 3  # the first with each label, and what was read to compare
+    assert found == [tokenise(encoder(tokenizer), prompt) for prompt in prompts]
+
+
+def test_labels_that_differ_after_the_same_line_are_found_out_by_the_checks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encoding, "CHECK_EVERY", 2)
+    tokenise_label = LabelTokeniser()
+    ids = {" A": [2], " B": [3]}
+
+    one, two = (ScoringPrompt(f"{number}\nAnswer:", (" A", " B")) for number in ("one", "two"))
+    tokenise_label(lambda text: [0, *ids.get(text[-2:], [])], one)
+    with pytest.raises(OutOfStepError):
+        tokenise_label(lambda text: [0, *(token + 1 for token in ids.get(text[-2:], []))], two)

@@ -39,7 +39,6 @@ from workers.endpoint.exact import (
     ExactTokens,
     Generate,
     LogprobTokenIds,
-    Scorable,
     Scored,
     Tokenizer,
     Way,
@@ -50,6 +49,7 @@ from workers.endpoint.pacing import Pace
 from workers.endpoint.writing import LLAMA_CPP, SGLANG, VLLM, Asked, EndpointPrompt, Writing, rendered
 from workers.errors import EngineError, InterruptedScoringError
 from workers.thoughts import runs_of_repeats
+from workers.tokens import Continued
 from workers.written import Keep, Written, forget
 
 HELLO: Final = {"role": "user", "content": "Hello"}
@@ -146,7 +146,7 @@ class EndpointEngine:
             settings["openai_parameters_only"] = True
         return settings
 
-    def score(self, prompts: Sequence[Scorable], *, should_stop: Callable[[], bool] | None = None) -> EndpointScores:
+    def score(self, prompts: Sequence[Continued], *, should_stop: Callable[[], bool] | None = None) -> EndpointScores:
         """Log-probability of the token that each continuation is.
 
         None where a server that cannot be asked for chosen tokens does not list it among the most probable ones.
@@ -184,7 +184,7 @@ class EndpointEngine:
         return EndpointScores(logprobs, naive, naive - sum(cached for _, _, cached in answers))
 
     def score_continuations(
-        self, prompts: Sequence[Scorable], *, should_stop: Callable[[], bool] | None = None
+        self, prompts: Sequence[Continued], *, should_stop: Callable[[], bool] | None = None
     ) -> EndpointScores:
         """Log-probabilities of whole continuations, summed over their tokens; never None.
 
@@ -218,8 +218,8 @@ class EndpointEngine:
 
     def _asked_exactly(
         self,
-        score: Callable[[Sequence[Scorable], Each], Scored],
-        prompts: Sequence[Scorable],
+        score: Callable[[Sequence[Continued], Each], Scored],
+        prompts: Sequence[Continued],
         should_stop: Callable[[], bool] | None,
     ) -> EndpointScores:
         try:
@@ -386,7 +386,7 @@ class EndpointEngine:
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _wholes(prompt: Scorable) -> list[str]:
+def _wholes(prompt: Continued) -> list[str]:
     """The prompt alone and with each continuation."""
     if not prompt.continuations:
         raise EngineError("a prompt has no continuation to score")

@@ -30,7 +30,16 @@ from workers.endpoint.answers import (
     tokens_used,
 )
 from workers.endpoint.client import RefusedError
-from workers.tokens import Encode, ScoringPrompt, TokenisedContinuations, tokenise, tokenise_continuations
+from workers.tokens import (
+    CHECK_EVERY,
+    Continued,
+    Encode,
+    ScoringPrompt,
+    TokenisedContinuations,
+    last_line,
+    tokenise,
+    tokenise_continuations,
+)
 
 Ask = Callable[[str, Mapping[str, Any], Event], Mapping[str, Any]]
 """(URL, document to send, stop) → the server's answer. Raises EngineError where it refuses."""
@@ -52,10 +61,6 @@ REQUEST_TOKENS: Final = 8
 """What a request costs beside its tokens, in tokens."""
 TEXTS_AT_ONCE: Final = 8
 """Prompts of a request: one costs this process 0.5 ms of CPU, however many prompts it has."""
-LINE_LENGTH: Final = 64
-"""Characters by which a tokenizer has fallen into step whatever stands before them."""
-CHECK_EVERY: Final = 64
-"""Of so many prompts one is cut into tokens with its labels, although its last line is known."""
 
 
 class Each(Protocol):
@@ -63,20 +68,6 @@ class Each(Protocol):
 
     def __call__(self, asked: Sequence[T], ask: Callable[[T, Event], R], /) -> list[R]:
         """Raises what one of them raises."""
-        ...
-
-
-class Scorable(Protocol):
-    """A text and the continuations that are scored after it, one per position."""
-
-    @property
-    def text(self) -> str:
-        """As the model is shown it."""
-        ...
-
-    @property
-    def continuations(self) -> tuple[str, ...]:
-        """By position."""
         ...
 
 
@@ -274,7 +265,7 @@ class ExactTokens:
             return {**settings}
         return {**settings, "continuations": f"token by token, or {self._way.whole_name}", "block_tokens": self._block}
 
-    def score(self, prompts: Sequence[Scorable], each: Each) -> Scored:
+    def score(self, prompts: Sequence[Continued], each: Each) -> Scored:
         """The log-probability of the token that stands for each label.
 
         Raises MissingTokenError when the server leaves out a token that it was asked for, and EngineError when two
@@ -292,21 +283,21 @@ class ExactTokens:
         logprobs = [[reads[tuple(prompt.context)].logprobs[label] for label in prompt.labels] for prompt in tokenised]
         return Scored(logprobs, *_tokens(sum(map(len, wanted)), [read.usage for read in reads.values()]))
 
-    def _know_labels(self, prompts: Sequence[Scorable], each: Each) -> bool:
+    def _know_labels(self, prompts: Sequence[Continued], each: Each) -> bool:
         """Looks up which tokens stand for labels after each last line; whether that tells for all prompts."""
-        looked_at: list[Scorable] = []
+        looked_at: list[Continued] = []
         seen = set(self._labels)
         for place, prompt in enumerate(prompts):
-            if _ending(prompt) not in seen or place % CHECK_EVERY == CHECK_EVERY - 1:
+            if last_line(prompt) not in seen or place % CHECK_EVERY == CHECK_EVERY - 1:
                 looked_at.append(prompt)
-                seen.add(_ending(prompt))
+                seen.add(last_line(prompt))
         encode = self._encode(looked_at, each)
         for prompt in looked_at:
             found = tokenise(encode, _scoring(prompt))
             if (
                 found.context != encode(prompt.text)
                 or len(found.labels) > self._way.at_once
-                or self._labels.setdefault(_ending(prompt), found.labels) != found.labels
+                or self._labels.setdefault(last_line(prompt), found.labels) != found.labels
             ):
                 self._after_texts = None  # it is asked with tokens from now on
                 return False
@@ -315,11 +306,11 @@ class ExactTokens:
     def _score_texts(
         self,
         after_texts: AfterTexts,
-        prompts: Sequence[Scorable],
+        prompts: Sequence[Continued],
         each: Each,
     ) -> Scored:
         """Several prompts with the same labels in a request, those that begin alike one after the other."""
-        asked = [(prompt.text, tuple(self._labels[_ending(prompt)])) for prompt in prompts]
+        asked = [(prompt.text, tuple(self._labels[last_line(prompt)])) for prompt in prompts]
         requests: list[tuple[tuple[int, ...], list[str]]] = []
         for text, labels in sorted(set(asked)):
             if not requests or requests[-1][0] != labels or len(requests[-1][1]) == TEXTS_AT_ONCE:
@@ -335,7 +326,7 @@ class ExactTokens:
         values = [[found[one][token] for token in one[1]] for one in asked]
         return Scored(values, *_tokens(sum(usage.prompt or 0 for usage in usages), usages))
 
-    def score_continuations(self, prompts: Sequence[Scorable], each: Each) -> Scored:
+    def score_continuations(self, prompts: Sequence[Continued], each: Each) -> Scored:
         """The log-probability of each whole continuation, summed over its tokens; raises as `score` does.
 
         Each is read token by token where that is cheaper than having the whole prompt repeated.
@@ -369,7 +360,7 @@ class ExactTokens:
         usages = [read.usage for read in by_step.values()] + [read.usage for read in by_whole.values()]
         return Scored(logprobs, *_tokens(sum(map(len, texts)), usages))
 
-    def _encode(self, prompts: Sequence[Scorable], each: Each) -> Encode:
+    def _encode(self, prompts: Sequence[Continued], each: Each) -> Encode:
         texts = list(
             dict.fromkeys(
                 text for prompt in prompts for text in (prompt.text, *map(prompt.text.__add__, prompt.continuations))
@@ -482,12 +473,7 @@ def _takes_texts(way: Way, sentence: str, context: Sequence[int], expected: Mapp
     return near and usage.prompt == 2 * len(context)
 
 
-def _ending(prompt: Scorable) -> tuple[str, tuple[str, ...]]:
-    """The last line of a prompt, of a long one its end, and its labels."""
-    return prompt.text[-LINE_LENGTH:].rpartition("\n")[2], prompt.continuations
-
-
-def _scoring(prompt: Scorable) -> ScoringPrompt:
+def _scoring(prompt: Continued) -> ScoringPrompt:
     return ScoringPrompt(prompt.text, prompt.continuations)
 
 

@@ -13,16 +13,23 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from workers.engine.chat import encode_rendered
-from workers.tokens import Encode, ScoringPrompt, encoder
+from workers.tokens import (
+    CHECK_EVERY,
+    Encode,
+    ScoringPrompt,
+    TokenisedContinuations,
+    TokenisedPrompt,
+    encoder,
+    last_line,
+    tokenise,
+    tokenise_continuations,
+)
 
 OVERLAP = 64
 """Characters before the difference from which a text is read again."""
 
 UNCERTAIN = 16
 """Characters before the difference whose tokens may depend on what follows."""
-
-CHECK_EVERY = 64
-"""Of so many texts one is read in full as well."""
 
 
 T = TypeVar("T")
@@ -88,6 +95,29 @@ class SteppingEncoder:
         return _Reading(text, previous.ids[:cut] + encoding.ids, previous.starts[:cut] + starts)
 
 
+class LabelTokeniser:
+    """`tokenise` for prompts of which many end alike: which tokens their labels are is found once for a last line."""
+
+    def __init__(self) -> None:
+        self._labels: dict[tuple[str, tuple[str, ...]], list[int]] = {}
+        self._count = 0
+
+    def __call__(self, encode: Encode, prompt: ScoringPrompt) -> TokenisedPrompt:
+        """Raises OutOfStepError where a check fails."""
+        line = last_line(prompt)
+        known = self._labels.get(line)
+        self._count += 1
+        if known is not None and self._count % CHECK_EVERY:
+            return TokenisedPrompt(encode(prompt.text), known, prompt.group)
+        found = tokenise(encode, prompt)
+        is_whole = found.context == encode(prompt.text)
+        if known is not None and (found.labels != known or not is_whole):
+            raise OutOfStepError
+        if is_whole:  # and no label begins before its own text does
+            self._labels[line] = found.labels
+        return found
+
+
 def _starts(encoding: Any) -> list[int]:
     """Where each token starts in the text: where the one before ends, since offsets may leave blanks out."""
     return [0, *(end for _, end in encoding.offsets[:-1])]
@@ -126,14 +156,30 @@ def encoder_for(tokenizer: Any, prompts: Sequence[ScoringPrompt]) -> Encode:
     return encoder(tokenizer)
 
 
+def encode_labels(tokenizer: Any, prompts: Sequence[ScoringPrompt]) -> list[TokenisedPrompt]:
+    """Each prompt as `tokenise` has it."""
+    return encode_all(tokenizer, prompts, tokenise, LabelTokeniser())
+
+
+def encode_continuations(tokenizer: Any, prompts: Sequence[ScoringPrompt]) -> list[TokenisedContinuations]:
+    """Each prompt as `tokenise_continuations` has it."""
+    return encode_all(tokenizer, prompts, tokenise_continuations)
+
+
 def encode_all(
-    tokenizer: Any, prompts: Sequence[ScoringPrompt], tokenise: Callable[[Encode, ScoringPrompt], T]
+    tokenizer: Any,
+    prompts: Sequence[ScoringPrompt],
+    tokenise: Callable[[Encode, ScoringPrompt], T],
+    stepwise: Callable[[Encode, ScoringPrompt], T] | None = None,
 ) -> list[T]:
-    """Each prompt tokenised by an encoder that steps; again with one that does not, where stepping fails."""
+    """Each prompt tokenised by an encoder that steps; again with one that does not, where stepping fails.
+
+    stepwise: in place of `tokenise` with an encoder that steps; may raise OutOfStepError as well.
+    """
     if getattr(tokenizer, "is_fast", False) and not any(prompt.chat for prompt in prompts):
         stepping = SteppingEncoder(tokenizer)
         try:
-            return [tokenise(stepping, prompt) for prompt in prompts]
+            return [(stepwise or tokenise)(stepping, prompt) for prompt in prompts]
         except OutOfStepError:
             pass
     encode = encoder_for(tokenizer, prompts)

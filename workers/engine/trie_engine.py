@@ -10,7 +10,7 @@ import torch
 from workers.engine import canonical as canonical_mode
 from workers.engine import tiles
 from workers.engine.attention import BLOCK, KEY_MULTIPLE, ROW_MULTIPLE, Pass
-from workers.engine.encoding import encode_all
+from workers.engine.encoding import encode_continuations, encode_labels
 from workers.engine.forward import HostedForward, refusal
 from workers.engine.fused import FusedForward, can_be_fused
 from workers.engine.loading import LoadedModel
@@ -26,8 +26,6 @@ from workers.tokens import (
     TokenisedPrompt,
     check_length,
     checked_logprobs,
-    tokenise,
-    tokenise_continuations,
 )
 
 BUDGET_TOKENS: Final = {"cpu": 2048, "cuda": 16384}
@@ -203,7 +201,7 @@ class TrieEngine:
         should_stop is asked between passes; a true answer raises InterruptedScoringError.
         """
         return self.score_tokens(
-            encode_all(self._loaded.tokenizer, prompts, tokenise),
+            encode_labels(self._loaded.tokenizer, prompts),
             should_stop=should_stop,
         )
 
@@ -223,7 +221,7 @@ class TrieEngine:
     ) -> ScoredPrompts:
         """Log-probabilities of whole continuations, summed over their tokens."""
         sequences, targets, groups = [], [], []
-        for prompt in encode_all(self._loaded.tokenizer, prompts, tokenise_continuations):
+        for prompt in encode_continuations(self._loaded.tokenizer, prompts):
             for continuation in prompt.continuations:
                 sequences.append(prompt.context + continuation[:-1])
                 targets.append(list(zip(range(len(continuation) - 1, -1, -1), continuation, strict=True)))

@@ -26,7 +26,7 @@ from uuid import uuid4
 import torch
 
 from workers.engine.adapters import Adapter
-from workers.engine.encoding import encode_all
+from workers.engine.encoding import encode_continuations, encode_labels
 from workers.engine.generation import (
     Counted,
     Generated,
@@ -45,8 +45,6 @@ from workers.tokens import (
     ScoringPrompt,
     check_length,
     checked_logprobs,
-    tokenise,
-    tokenise_continuations,
 )
 
 MOST_TOKENS_ASKED: Final = 64
@@ -123,7 +121,7 @@ class VllmEngine:
         self, prompts: Sequence[ScoringPrompt], *, should_stop: Callable[[], bool] | None = None
     ) -> ScoredPrompts:
         """Log-probabilities of each continuation's first token."""
-        tokenised = encode_all(self._loaded.tokenizer, prompts, tokenise)
+        tokenised = encode_labels(self._loaded.tokenizer, prompts)
         reads = [[(tuple(prompt.context), label) for label in prompt.labels] for prompt in tokenised]
         found, computed = self._read(reads, should_stop)
         return ScoredPrompts(
@@ -136,7 +134,7 @@ class VllmEngine:
         self, prompts: Sequence[ScoringPrompt], *, should_stop: Callable[[], bool] | None = None
     ) -> ScoredPrompts:
         """Log-probabilities of whole continuations, summed over their tokens."""
-        tokenised = encode_all(self._loaded.tokenizer, prompts, tokenise_continuations)
+        tokenised = encode_continuations(self._loaded.tokenizer, prompts)
         reads = [
             [(tuple(prompt.context + continuation[:place]), token) for place, token in enumerate(continuation)]
             for prompt in tokenised
@@ -162,11 +160,11 @@ class VllmEngine:
             for tokens in sorted(wanted)  # the order of the token tree
             for first in range(0, len(wanted[tokens]), MOST_TOKENS_ASKED)
         ]
-        params = self._opened.params
-        requests = [
-            (tokens, params(max_tokens=1, temperature=0.0, detokenize=False, logprob_token_ids=labels))
-            for tokens, labels in asked
-        ]
+        made: dict[tuple[int, ...], Any] = {}  # most prompts have the same labels, and vLLM copies what it changes
+        for same in {tuple(labels) for _, labels in asked}:
+            given = {"max_tokens": 1, "temperature": 0.0, "detokenize": False, "logprob_token_ids": list(same)}
+            made[same] = self._opened.params(**given)
+        requests = [(tokens, made[tuple(labels)]) for tokens, labels in asked]
         found: dict[tuple[tuple[int, ...], int], float] = {}
         computed = 0
         for place, output in self._run(requests, should_stop):
