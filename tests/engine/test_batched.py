@@ -9,9 +9,10 @@ import torch
 from tests.engine.tiny import VOCABULARY, as_loaded, random_model
 from tests.marks import long_but
 from workers.engine import LoadedModel, open_engine
-from workers.engine.batched import _last_logprobs
+from workers.engine.batched import _batches, read_last
 from workers.engine.batching import PADDED_TYPES, why_equal_lengths
 from workers.engine.forward import TRIE_TYPES
+from workers.engine.reading import SHARED_TOKENS
 from workers.engine.reference import next_token_logprobs
 
 TOLERANCE = 1e-4
@@ -38,9 +39,17 @@ def contexts() -> list[list[int]]:
     return [[rng.randrange(3, VOCABULARY) for _ in range(length)] for length in (40, 39, 23, 23, 8, 8, 1, 3)]
 
 
+def related() -> list[list[int]]:
+    """Contexts that begin alike, of several lengths and of one, and one of them twice."""
+    rng = Random(1)
+    beginning = [rng.randrange(3, VOCABULARY) for _ in range(SHARED_TOKENS + 4)]
+    ends = [[rng.randrange(3, VOCABULARY) for _ in range(length)] for length in (12, 12, 3, 1, 12)]
+    return [beginning + end for end in [*ends, ends[1]]]
+
+
 def batched(loaded: LoadedModel, prompts: list[list[int]]) -> list[torch.Tensor]:
-    found = dict(_last_logprobs(loaded, prompts, [1] * len(prompts), 4096, None))
-    return [found[place][-1] for place in range(len(prompts))]
+    found, _ = read_last(loaded, prompts, [[range(VOCABULARY)]] * len(prompts), 4096)
+    return [torch.tensor(values, dtype=torch.float64) for values in found]
 
 
 def furthest(loaded: LoadedModel, prompts: list[list[int]]) -> float:
@@ -54,6 +63,28 @@ def furthest(loaded: LoadedModel, prompts: list[list[int]]) -> float:
 def test_a_prompt_has_the_numbers_that_it_has_alone(model_type: str) -> None:
     loaded = as_loaded(random_model(model_type), Tokenizer())
     assert furthest(loaded, contexts()) < TOLERANCE
+    assert furthest(loaded, related()) < TOLERANCE
+
+
+def test_what_prompts_begin_with_is_computed_once_and_whole_continuations_are_read() -> None:
+    loaded = as_loaded(random_model("llama"), Tokenizer())
+    texts = related()
+    wanted = [[[5], [7]], [[9]], [[2, 3]], [[4]], [[9]], [[9], [8]]]
+    found, computed = read_last(loaded, texts, wanted, 4096)
+    assert computed == sum(map(len, {tuple(text): text for text in texts}.values())) - 4 * (SHARED_TOKENS + 4 - 1)
+    for text, asked, values in zip(texts, wanted, found, strict=True):
+        after = next_token_logprobs(loaded, text)[-len(asked) :]
+        expected = [after[place, token].item() for place, tokens in enumerate(asked) for token in tokens]
+        assert values == pytest.approx(expected, abs=TOLERANCE)
+
+
+def test_a_batch_ends_where_another_one_costs_less() -> None:
+    """Two questions with long texts of their own are two batches, each with its orders."""
+    loaded = as_loaded(random_model("llama"), Tokenizer())
+    texts = [[1] * 100 + [2 + question] * 2000 + [5, order] for question in range(2) for order in range(24)]
+    assert [len(batch) for batch in _batches(loaded, texts, [1] * 48, 16384)] == [24, 24]
+    short = [text[:120] + text[-2:] for text in texts]
+    assert [len(batch) for batch in _batches(loaded, short, [1] * 48, 16384)] == [48]
 
 
 def test_only_what_was_compared_is_padded() -> None:

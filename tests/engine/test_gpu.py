@@ -63,10 +63,15 @@ def test_what_computes_nothing_on_a_gpu_is_not_in_its_fingerprint(monkeypatch: p
 @pytest.mark.gpu
 def test_plain_batches_equal_the_reference(on_gpu: OnGpu) -> None:
     loaded = tiny()
-    texts = [ScoringPrompt(prompt.text, ("x", "y", "z")) for prompt in some_prompts(20)]
-    expected = open_engine(loaded, "reference").score(texts).logprobs
-    for name in ("batched", "trie"):
-        assert largest_difference(open_engine(on_gpu(loaded), name).score(texts).logprobs, expected) < ROUNDED
+    plain = [ScoringPrompt(prompt.text, ("x", "yz", "zyx")) for prompt in some_prompts(20)]
+    alike = [ScoringPrompt("abcdexyz " * 9 + prompt.text, prompt.continuations) for prompt in plain]
+    reference = open_engine(loaded, "reference")
+    for texts in (plain, alike):
+        for name in ("batched", "trie"):
+            engine = open_engine(on_gpu(loaded), name)
+            assert largest_difference(engine.score(texts).logprobs, reference.score(texts).logprobs) < ROUNDED
+            whole = reference.score_continuations(texts).logprobs
+            assert largest_difference(engine.score_continuations(texts).logprobs, whole) < ROUNDED
 
 
 # Texts

@@ -1,29 +1,36 @@
-"""Scores prompts in batches of similar length, reading out the last positions only."""
+"""Scores prompts in batches, reading out the last positions only. What a batch begins with is computed once."""
 
 from collections.abc import Callable, Iterator, Sequence
-from inspect import signature
-from typing import Any
+from itertools import pairwise
 
 import torch
 
-from workers.engine.batching import begin_text, is_alone, why_equal_lengths
-from workers.engine.encoding import encode_all
+from workers.engine.batching import is_alone, why_equal_lengths
+from workers.engine.encoding import encode_continuations, encode_labels
 from workers.engine.loading import LoadedModel
+from workers.engine.reading import SHARED_TOKENS, Reading, shares_beginnings
 from workers.errors import InterruptedScoringError
 from workers.tokens import (
     ScoredPrompts,
     ScoringPrompt,
     check_length,
     checked_logprobs,
-    tokenise,
-    tokenise_continuations,
 )
 
 BATCH_TOKENS = 4096
 """Tokens of one forward pass, padding included: bounds the memory of activations."""
 
-READ_ROWS = 64
+HELD_TOKENS = 4
+"""Tokens whose keys and values a batch holds, for each of its forward pass: a shared beginning is held by each row."""
+
+READ_ROWS = 128
 """Positions of one forward pass that are read out: bounds the memory of their logits."""
+
+PASS_TOKENS = 1024
+"""What a forward pass costs beside its tokens, in tokens."""
+
+SHARED_PART = 0.25
+"""Prompts stand beside those that they begin like where neighbours then share so much of them, else by length."""
 
 
 def score_batched(
@@ -35,17 +42,14 @@ def score_batched(
 ) -> ScoredPrompts:
     """Log-probabilities of each continuation's first token; equals `score_reference` within float32 rounding.
 
-    Prompts are sorted by length, padded on the left and given explicit positions, so that padding changes nothing;
-    where it would, only prompts of one length share a batch.
+    Prompts are padded on the left and given explicit positions, so that padding changes nothing; where it would, only
+    prompts of one length share a batch.
     should_stop is asked between batches; a true answer raises InterruptedScoringError.
     """
-    tokenised = encode_all(loaded.tokenizer, prompts, tokenise)
+    tokenised = encode_labels(loaded.tokenizer, prompts)
     contexts = [prompt.context for prompt in tokenised]
-    results: list[list[float]] = [[] for _ in prompts]
-    for index, logprobs in _last_logprobs(loaded, contexts, [1] * len(contexts), batch_tokens, should_stop):
-        results[index] = checked_logprobs([logprobs[0, label].item() for label in tokenised[index].labels])
-    tokens = sum(map(len, contexts))
-    return ScoredPrompts(results, tokens, tokens)
+    values, computed = read_last(loaded, contexts, [[one.labels] for one in tokenised], batch_tokens, should_stop)
+    return ScoredPrompts([checked_logprobs(one) for one in values], sum(map(len, contexts)), computed)
 
 
 def continuations_batched(
@@ -56,77 +60,112 @@ def continuations_batched(
     should_stop: Callable[[], bool] | None = None,
 ) -> ScoredPrompts:
     """Log-probabilities of whole continuations; equals `continuations_reference` within float32 rounding."""
-    tokenised = encode_all(loaded.tokenizer, prompts, tokenise_continuations)
+    tokenised = encode_continuations(loaded.tokenizer, prompts)
     asked = [(prompt.context, continuation) for prompt in tokenised for continuation in prompt.continuations]
     contexts = [context + continuation[:-1] for context, continuation in asked]
-    sums = [0.0] * len(asked)
-    lengths = [len(continuation) for _, continuation in asked]
-    for index, logprobs in _last_logprobs(loaded, contexts, lengths, batch_tokens, should_stop):
-        sums[index] = sum(row[token].item() for row, token in zip(logprobs, asked[index][1], strict=True))
-    tokens = sum(map(len, contexts))
-    values = iter(sums)
+    wanted = [[[token] for token in continuation] for _, continuation in asked]
+    values, computed = read_last(loaded, contexts, wanted, batch_tokens, should_stop)
+    sums = map(sum, values)
     return ScoredPrompts(
-        [checked_logprobs([next(values) for _ in prompt.continuations]) for prompt in tokenised], tokens, tokens
+        [checked_logprobs([next(sums) for _ in prompt.continuations]) for prompt in tokenised],
+        sum(map(len, contexts)),
+        computed,
     )
 
 
-def _last_logprobs(
+def read_last(
     loaded: LoadedModel,
     contexts: Sequence[Sequence[int]],
-    lengths: Sequence[int],
+    wanted: Sequence[Sequence[Sequence[int]]],
     batch_tokens: int,
-    should_stop: Callable[[], bool] | None,
-) -> Iterator[tuple[int, torch.Tensor]]:
-    """(index, log-probabilities after each of the last lengths[index] tokens), float64, (length, vocabulary)."""
+    should_stop: Callable[[], bool] | None = None,
+) -> tuple[list[list[float]], int]:
+    """Log-probabilities (nats, from float64 sums) of wanted tokens, by context in the order given, and tokens computed.
+
+    wanted: of each context, for each of its last positions, the tokens to read after it.
+    """
     for context in contexts:
         check_length(len(context), loaded.max_length)
-    padded = why_equal_lengths(loaded.model) is None
-    batch_tokens = 1 if is_alone(loaded.model) else batch_tokens
-    for batch in _batches(contexts, lengths, batch_tokens, padded=padded):
+    found: list[list[float]] = [[] for _ in contexts]
+    computed = 0
+    for batch in _batches(loaded, contexts, list(map(len, wanted)), batch_tokens):
         if should_stop is not None and should_stop():
             raise InterruptedScoringError
-        logits = _last_logits(loaded, [contexts[index] for index in batch], max(lengths[index] for index in batch))
-        for row, index in enumerate(batch):
-            yield index, logits[row, -lengths[index] :].double().log_softmax(dim=-1).cpu()
+        positions = max(len(wanted[index]) for index in batch)
+        with torch.no_grad():
+            reading = Reading.of(loaded, [contexts[index] for index in batch], positions, goes_on=False)
+            logits = reading.last.double()
+            sums = logits.logsumexp(dim=-1)
+            places = [
+                (row, positions - len(wanted[index]) + step, token)
+                for row, index in enumerate(batch)
+                for step, tokens in enumerate(wanted[index])
+                for token in tokens
+            ]
+            rows, steps, tokens = torch.tensor(places, device=loaded.device).unbind(1)
+            values = iter((logits[rows, steps, tokens] - sums[rows, steps]).tolist())
+        for index in batch:
+            found[index] = [next(values) for tokens in wanted[index] for _ in tokens]
+        computed += reading.computed({tuple(contexts[index]) for index in batch})
+    return found, computed
 
 
 def _batches(
-    contexts: Sequence[Sequence[int]], lengths: Sequence[int], batch_tokens: int, *, padded: bool
+    loaded: LoadedModel, contexts: Sequence[Sequence[int]], lengths: Sequence[int], batch_tokens: int
 ) -> Iterator[list[int]]:
-    """Indexes of contexts, longest first, so that a batch that does not fit in memory shows at once.
+    """Indexes of contexts that share a batch.
 
-    padded: whether contexts of different lengths may share a batch.
+    lengths: positions of each context that are read. A context joins a batch where that costs less than to begin
+    another with it.
     """
+    padded, alone = why_equal_lengths(loaded.model) is None, is_alone(loaded.model)
     batch: list[int] = []
-    read = 0
-    for index in sorted(range(len(contexts)), key=lambda index: -len(contexts[index])):
-        read = max(read, lengths[index])
-        size = len(batch) + 1
-        full = size * len(contexts[batch[0]]) > batch_tokens or size * read > READ_ROWS if batch else False
-        if batch and (full or (not padded and len(contexts[index]) != len(contexts[batch[0]]))):
+    common = longest = read = 0
+    for index, beside in _ordered(contexts, padded=padded, share=shares_beginnings(loaded)):
+        length, before = len(contexts[index]), _cost(len(batch), common, longest)
+        if batch:
+            joined = min(common, beside), max(longest, length), max(read, lengths[index])
+            rows, after = len(batch) + 1, _cost(len(batch) + 1, *joined[:2])
+            if not (
+                alone
+                or (not padded and length != longest)
+                or rows * joined[2] > READ_ROWS
+                or rows * joined[1] > HELD_TOKENS * batch_tokens
+                or after > batch_tokens
+                or after - before > PASS_TOKENS + length
+            ):
+                batch.append(index)
+                common, longest, read = joined
+                continue
             yield batch
-            batch, read = [], lengths[index]
-        batch.append(index)
+        batch, common, longest, read = [index], length - lengths[index], length, lengths[index]
     if batch:
         yield batch
 
 
-def _last_logits(loaded: LoadedModel, contexts: Sequence[Sequence[int]], positions: int) -> torch.Tensor:
-    """Logits after the last `positions` tokens of each context, shape (contexts, positions, vocabulary)."""
-    longest = max(map(len, contexts))
-    padding = getattr(loaded.tokenizer, "pad_token_id", None) or 0
-    input_ids = torch.full((len(contexts), longest), padding, dtype=torch.long)
-    mask = torch.zeros_like(input_ids)
-    for row, context in enumerate(contexts):
-        input_ids[row, longest - len(context) :] = torch.tensor(context)
-        mask[row, longest - len(context) :] = 1
-    placed: dict[str, Any] = {}
-    if not mask.all():  # without padding the model's own positions and mask are those of one prompt
-        own = (mask.cumsum(dim=1) - 1).clamp(min=0)
-        placed = {"attention_mask": mask.to(loaded.device), "position_ids": own.to(loaded.device)}
-    if "logits_to_keep" in signature(loaded.model.forward).parameters:
-        placed["logits_to_keep"] = positions
-    begin_text(loaded.model)
-    with torch.no_grad():
-        logits: torch.Tensor = loaded.model(input_ids=input_ids.to(loaded.device), use_cache=False, **placed).logits
-    return logits[:, -positions:]
+def _cost(rows: int, common: int, longest: int) -> int:
+    """Tokens of the forward passes of a batch."""
+    shared = common if rows > 1 and common >= SHARED_TOKENS else 0
+    return shared + rows * (longest - shared)
+
+
+def _ordered(contexts: Sequence[Sequence[int]], *, padded: bool, share: bool) -> Iterator[tuple[int, int]]:
+    """Indexes of contexts, and how many tokens each has in common with the one before it, where that counts.
+
+    Beside those that they begin like; else the longest first, so that a batch that does not fit shows at once.
+    """
+    by_length = sorted(range(len(contexts)), key=lambda index: (-len(contexts[index]), list(contexts[index])))
+    order = sorted(range(len(contexts)), key=lambda index: list(contexts[index])) if padded else by_length
+    common = [0, *(_common_length(contexts[one], contexts[other]) for one, other in pairwise(order))]
+    if not share or sum(common) < SHARED_PART * sum(map(len, contexts)):
+        order, common = by_length, [0] * len(contexts)
+    yield from zip(order, common, strict=False)
+
+
+def _common_length(one: Sequence[int], other: Sequence[int]) -> int:
+    """How many tokens two texts begin with, by halving."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if one[low:middle] == other[low:middle] else (low, middle - 1)
+    return low

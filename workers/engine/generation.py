@@ -12,7 +12,6 @@ later batch. What several prompts begin with is computed once, and so is a promp
 """
 
 import hashlib
-import inspect
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +19,6 @@ from typing import Any, Final
 
 import torch
 from transformers import (
-    DynamicCache,
     LogitsProcessor,
     MinPLogitsWarper,
     RepetitionPenaltyLogitsProcessor,
@@ -29,9 +27,10 @@ from transformers import (
     TopPLogitsWarper,
 )
 
-from workers.engine.batching import begin_text, is_alone, length_dependent, why_equal_lengths
+from workers.engine.batching import is_alone, length_dependent, why_equal_lengths
 from workers.engine.chat import encode_rendered, split_special
 from workers.engine.loading import LoadedModel
+from workers.engine.reading import Reading
 from workers.errors import EngineError, InterruptedScoringError
 
 GENERATION_TOKENS: Final = {"cpu": 8192, "cuda": 32768}
@@ -48,9 +47,6 @@ ROOM_TOKENS: Final = 256
 
 LEAST_ROOM: Final = 1024
 """A model whose context ends before a protocol's limit of tokens must leave at least so many of them after a prompt."""
-
-SHARED_TOKENS: Final = 32
-"""A beginning that prompts share is computed once if it is at least so long."""
 
 STOP_MARGIN: Final = 8
 """Tokens decoded beyond the length of a stop sequence: some have no text of their own."""
@@ -287,7 +283,6 @@ class _Writer:
         self._done = done
         self._stepped = stepped
         self._text = _Decoder(loaded.tokenizer, kept_special)
-        self._takes = inspect.signature(loaded.model.forward).parameters
         # A token has at least a byte, so that a stop sequence lies within as many tokens as it has bytes.
         self._window = max((len(stop.encode()) for stop in parameters["stop"]), default=0) + STOP_MARGIN
         self._written: dict[int, Generated] = {}
@@ -329,8 +324,9 @@ class _Writer:
     def _continue(self, rows: list[_Row], budget_tokens: int) -> list[_Row]:
         """Writes until every row has ended, but for those that are given back because they no longer fit."""
         given_back: list[_Row] = []
-        state = _State.begin(self._loaded, self._takes, [row.all for row in rows])
-        self.computed += state.prompt_tokens(rows)
+        state = Reading.of(self._loaded, [row.all for row in rows])
+        # Those that were read in and had never been before: the prompts of rows that begin.
+        self.computed += state.computed({tuple(row.context) for row in rows if not row.written})
         processors = self._processors(rows, state)
         while True:
             drawn = self._drawn(rows, state, processors)
@@ -354,7 +350,7 @@ class _Writer:
                 processors = self._processors(rows, state, ahead=1)
             state.step(tokens)
 
-    def _drawn(self, rows: Sequence[_Row], state: "_State", processors: Sequence[LogitsProcessor]) -> list[int]:
+    def _drawn(self, rows: Sequence[_Row], state: Reading, processors: Sequence[LogitsProcessor]) -> list[int]:
         """The next token of each row."""
         scores: Any = state.logits
         for processor in processors:
@@ -362,7 +358,7 @@ class _Writer:
         likeliest: list[int] = scores.argmax(dim=1).tolist()
         return [row.to_come.popleft() if row.to_come else token for row, token in zip(rows, likeliest, strict=True)]
 
-    def _processors(self, rows: Sequence[_Row], state: "_State", ahead: int = 0) -> list[LogitsProcessor]:
+    def _processors(self, rows: Sequence[_Row], state: Reading, ahead: int = 0) -> list[LogitsProcessor]:
         """ahead: tokens of the rows that the state does not have yet."""
         begun = [state.length + ahead - len(row.written) for row in rows]
         return _processors(self._parameters, state.padding, begun, [row.prompt.seed_text for row in rows])
@@ -437,107 +433,6 @@ class _Decoder:
             shown, skip_special_tokens=not self._keeps, clean_up_tokenization_spaces=False
         )
         return text
-
-
-class _State:
-    """What a model has read of a batch: tokens by row, padded on the left, their keys and values, the next logits."""
-
-    def __init__(self, loaded: LoadedModel, takes: Mapping[str, Any], sequences: Sequence[Sequence[int]]) -> None:
-        self._model = loaded.model
-        self._device = loaded.device
-        self._takes = takes
-        self._cached = "past_key_values" in takes
-        self._cache: Any = DynamicCache(config=loaded.model.config) if self._cached else None
-        longest = max(map(len, sequences))
-        self.padding = torch.tensor([longest - len(sequence) for sequence in sequences], device=self._device)
-        pad = loaded.tokenizer.pad_token_id or 0
-        rows = [[pad] * (longest - len(sequence)) + list(sequence) for sequence in sequences]
-        self.tokens: Any = torch.tensor(rows, device=self._device)
-        self._mask = (torch.arange(longest, device=self._device) >= self.padding[:, None]).long()
-        self.logits: torch.Tensor
-
-    @classmethod
-    def begin(cls, loaded: LoadedModel, takes: Mapping[str, Any], sequences: Sequence[Sequence[int]]) -> "_State":
-        """Reads the sequences in, equal ones once."""
-        distinct = [list(sequence) for sequence in dict.fromkeys(map(tuple, sequences))]
-        state = cls(loaded, takes, distinct)
-        begin_text(loaded.model)
-        state._read_in(distinct)
-        place = {tuple(sequence): number for number, sequence in enumerate(distinct)}
-        if len(distinct) < len(sequences):
-            state.keep([place[tuple(sequence)] for sequence in sequences])
-        return state
-
-    @property
-    def length(self) -> int:
-        """Tokens of each row, padding included."""
-        return int(self.tokens.shape[1])
-
-    def prompt_tokens(self, rows: Sequence[_Row]) -> int:
-        """Tokens that were read in and had never been before: the prompts of rows that begin."""
-        new = {tuple(row.context) for row in rows if not row.written}
-        shared = self._shared * max(0, len(new) - 1)
-        return sum(map(len, new)) - shared
-
-    def _read_in(self, sequences: Sequence[Sequence[int]]) -> None:
-        self._shared = self._common(sequences)
-        if self._shared:
-            # Padding stands between what is shared and what follows it: positions are counted without it.
-            self._forward(self.tokens[:1, -len(sequences[0]) :][:, : self._shared], torch.ones(1, self._shared))
-            self._cache.batch_repeat_interleave(len(sequences))
-            longest = max(map(len, sequences))
-            after = self.tokens[:, self._shared :].clone()
-            mask = self._mask[:, self._shared :].clone()
-            for row, sequence in enumerate(sequences):
-                own = torch.tensor(sequence[self._shared :], device=self._device)
-                after[row, longest - self._shared - len(own) :] = own
-                mask[row] = (torch.arange(longest - self._shared, device=self._device) >= self.padding[row]).long()
-            ones = torch.ones(len(sequences), self._shared, dtype=torch.long, device=self._device)
-            self._mask = torch.cat([ones, mask], dim=1)
-            self._forward(after, self._mask)
-        else:
-            self._forward(self.tokens, self._mask)
-
-    def _common(self, sequences: Sequence[Sequence[int]]) -> int:
-        """Tokens that all sequences begin with and that are worth reading once; each has one more of its own."""
-        whole = self._cached and not any(self._cache.is_sliding) and not _has_other_states(self._cache)
-        if len(sequences) < 2 or not whole:
-            return 0
-        first, last = min(map(list, sequences)), max(map(list, sequences))
-        most = min(map(len, sequences)) - 1
-        common = next((place for place in range(most) if first[place] != last[place]), most)
-        return common if common >= SHARED_TOKENS else 0
-
-    def step(self, tokens: Sequence[int]) -> None:
-        """Reads one more token of each row."""
-        new = torch.tensor(tokens, device=self._device)[:, None]
-        self.tokens = torch.cat([self.tokens, new], dim=1)
-        self._mask = torch.cat([self._mask, torch.ones_like(new)], dim=1)
-        self._forward(new if self._cached else self.tokens, self._mask)
-
-    def keep(self, places: Sequence[int]) -> None:
-        """Goes on with some rows, in this order; one may stand several times."""
-        chosen = torch.tensor(places, device=self._device)
-        self.tokens, self._mask = self.tokens[chosen], self._mask[chosen]
-        self.padding, self.logits = self.padding[chosen], self.logits[chosen]
-        if self._cached:
-            self._cache.batch_select_indices(chosen)
-
-    def _forward(self, tokens: torch.Tensor, mask: torch.Tensor) -> None:
-        mask = mask.to(self._device).long()
-        given: dict[str, Any] = {"input_ids": tokens, "attention_mask": mask}
-        if self._cached:
-            given |= {"past_key_values": self._cache, "use_cache": True}
-        if "position_ids" in self._takes:
-            given["position_ids"] = (mask.cumsum(dim=1) - 1).clamp(min=0)[:, -tokens.shape[1] :]
-        if "logits_to_keep" in self._takes:
-            given["logits_to_keep"] = 1
-        self.logits = self._model(**given).logits[:, -1].float()
-
-
-def _has_other_states(cache: Any) -> bool:
-    """Whether some layers keep something other than keys and values, which padding in the middle would change."""
-    return any(not hasattr(layer, "keys") and not layer.is_croppable for layer in cache.layers)
 
 
 def _processors(

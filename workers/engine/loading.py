@@ -93,6 +93,9 @@ def load_model(
     elif quantisation is not None:
         raise EngineError(f"unknown quantisation {quantisation!r}")
     model.to(chosen)
+    if chosen.type == "cuda":
+        # It makes a plan for each new shape, a tenth of a second, and hardly two batches have the same.
+        torch.backends.cuda.enable_cudnn_sdp(False)
     limit = getattr(model.config.get_text_config(), "max_position_embeddings", None)
     applied = None if adapter is None else "merged" if adapter.merged else "unmerged"
     if stored is not None:

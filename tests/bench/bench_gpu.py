@@ -1,0 +1,122 @@
+"""Rates of scoring and of writing with transformers on a GPU: `python -m tests.bench.bench_gpu [OPTIONS]`.
+
+A model of Llama's shape with random weights, made on the device, is asked MMLU's sample as the worker asks it, with
+SmolLM2's tokenizer. Reported: prompts a second, tokens of the prompts and those that were computed, their share of what
+a large matrix product reaches in the same precision, and the most memory in use.
+
+Options: --parameters 1|8 (billions)  --questions 12 (of a subject; a third as many where texts are long)
+         --budget 16384 (tokens of a pass)  --written 64 (tokens of each text)  --tiny (a small shape, on the CPU)
+"""
+
+import argparse
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GenerationConfig
+
+from tests.bench.prompts import SAMPLES, make_case, read_questions, smollm2
+from workers.engine import GenerationPrompt, LoadedModel, ScoringPrompt, cache_tokens, generate_counted, open_engine
+
+SHAPES: Final[dict[str, dict[str, Any]]] = {
+    "1": {"hidden_size": 2048, "intermediate_size": 8192, "num_hidden_layers": 16, "head_dim": 64},
+    "8": {"hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32, "head_dim": 128},
+    "tiny": {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "head_dim": 2},
+}
+SUBJECTS: Final = {"sociology": 1, "high_school_us_history": 3}
+"""Of ordinary length, and with a passage before each question; how many times fewer questions are asked."""
+GREEDY: Final = {
+    "sampling": "greedy",
+    "temperature": "1",
+    "top_k": 0,
+    "top_p": "1",
+    "min_p": "0",
+    "seed": 0,
+    "stop": [],
+}
+
+
+def timed(device: torch.device, work: Callable[[], Any]) -> tuple[Any, float]:
+    """What some work comes to, and its seconds."""
+
+    def wait() -> None:
+        if device.type == "cuda":
+            torch.cuda.synchronize()
+
+    wait()
+    began = time.perf_counter()
+    found = work()
+    wait()
+    return found, time.perf_counter() - began
+
+
+def made(shape: str, device: torch.device, tokenizer: Any) -> LoadedModel:
+    common = {
+        "vocab_size": 128256,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "max_position_embeddings": 8192,
+    }
+    config = AutoConfig.for_model("llama", **common, **SHAPES[shape], tie_word_embeddings=shape != "8")
+    torch.manual_seed(0)
+    with device:
+        model = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16).eval()
+    model.generation_config, model.config.eos_token_id = GenerationConfig(), None
+    if device.type == "cuda":
+        torch.backends.cuda.enable_cudnn_sdp(False)  # as load_model has it
+    return LoadedModel(model, tokenizer, device, "bfloat16", None, 8192)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--parameters", choices=("1", "8"), default="8")
+    parser.add_argument("--questions", type=int, default=12)
+    parser.add_argument("--budget", type=int, default=16384)
+    parser.add_argument("--written", type=int, default=64)
+    parser.add_argument("--tiny", action="store_true")
+    given = parser.parse_args()
+    device = torch.device("cpu" if given.tiny else "cuda")
+    with tempfile.TemporaryDirectory(prefix="bench-gpu-") as folder:
+        tokenizer = AutoTokenizer.from_pretrained(smollm2(Path(folder) / "model"))
+    loaded = made("tiny" if given.tiny else given.parameters, device, tokenizer)
+    size = 256 if given.tiny else 8192
+    one, other = (torch.randn(size, size, device=device, dtype=torch.bfloat16) for _ in range(2))
+    for _ in range(3):
+        one @ other
+    _, seconds = timed(device, lambda: [one @ other for _ in range(10)])
+    peak = 10 * 2 * size**3 / seconds
+    inner = sum(weight.numel() for name, weight in loaded.model.named_parameters() if ".layers." in name)
+    print(f"{inner / 1e9:.2f} thousand million weights in layers; products of {size}: {peak / 1e12:.0f} TFLOP/s")
+    texts: list[str] = []
+    for subject, fewer in SUBJECTS.items():
+        questions, pool = read_questions(SAMPLES / "mmlu.jsonl", None, subject)
+        for shots in (0, 5):
+            case = make_case("mmlu", questions[: given.questions // fewer], pool, shots, "full")
+            prompts = [ScoringPrompt(text, tuple(labels), group) for text, labels, group in case.prompts]
+            texts += [prompt.text for prompt in prompts] if shots == 0 else []
+            engine = open_engine(loaded, "batched", budget_tokens=given.budget)
+            engine.score(prompts[:2])
+            scored, seconds = timed(device, lambda engine=engine, prompts=prompts: engine.score(prompts))
+            used = torch.cuda.max_memory_allocated() / 1e9 if device.type == "cuda" else 0.0
+            print(
+                f"{subject}, {shots}-shot full: {len(prompts)} prompts, {len(prompts) / seconds:.0f} a second; tokens "
+                f"{scored.tokens_naive}, computed {scored.tokens_computed}; "
+                f"{2 * inner * scored.tokens_computed / seconds / peak:.2f} of the peak; {used:.1f} GB",
+                flush=True,
+            )
+    for rows in (64, 256):
+        asked = [GenerationPrompt(text, str(place)) for place, text in enumerate(texts[:rows])]
+        (written, _), seconds = timed(
+            device,
+            lambda asked=asked: generate_counted(
+                loaded, asked, GREEDY | {"max_tokens": given.written}, budget_tokens=cache_tokens(loaded)
+            ),
+        )
+        print(f"{len(asked)} texts: {sum(text.tokens for text in written) / seconds:.0f} tokens a second", flush=True)
+
+
+if __name__ == "__main__":
+    main()
