@@ -99,6 +99,15 @@ def question_values_of_each(
             yield evaluation_id, {name: np.ascontiguousarray(own[:, place]) for place, name in enumerate(names)}
 
 
+LEAST_UNBOUNDED: Final = 200
+"""Questions from which on a metric without a lower end has an interval: with a long tail it covers 80 to 91 % below."""
+
+
+def least_questions(metric: str) -> int:
+    """From how many questions on an interval of a metric is stated."""
+    return LEAST_UNBOUNDED if METRICS[metric].low is None else MINIMUM_QUESTIONS
+
+
 def metric_intervals_together(
     several: Sequence[Mapping[str, Array]], *, resamples: int = RESAMPLES, seed: int = SEED
 ) -> list[dict[str, Any]]:
@@ -116,7 +125,7 @@ def metric_intervals_together(
             lacking = np.logical_or.reduce([undefined[part] for part in parts])
             # On fewer questions no interval is stated: most evaluations in tests, many subjects, and most metrics of
             # what was asked once need not be resampled at all.
-            if lacking.size - np.count_nonzero(lacking) >= MINIMUM_QUESTIONS:
+            if lacking.size - np.count_nonzero(lacking) >= least_questions(name):
                 own[name] = list(range(len(columns), len(columns) + len(parts)))
                 columns += [np.where(lacking, np.nan, values[part]) for part in parts]
         places.append(own)
@@ -138,7 +147,7 @@ def column_samples(
     """Metric to its resampled values, (resamples,), and the questions that its interval rests on, (questions,).
 
     values: of one evaluation, as for `metric_intervals_together`. Metrics that are defined for fewer than
-    MINIMUM_QUESTIONS are left out.
+    `least_questions` are left out.
     clusters: as for `resampled_means`.
     """
     columns: list[Array] = []
@@ -148,7 +157,7 @@ def column_samples(
         parts, function = base_metrics(name), FUNCTIONS_OF_TWO_MEANS.get(name)
         lacking = np.logical_or.reduce([np.isnan(values[part]) for part in parts])
         resting[name] = ~lacking & (values[parts[0]] == 1) if function and function.share_of_first else ~lacking
-        if np.count_nonzero(resting[name]) >= MINIMUM_QUESTIONS:
+        if np.count_nonzero(resting[name]) >= least_questions(name):
             places[name] = len(columns)
             columns += [np.where(lacking, np.nan, values[part]) for part in parts]
     if not columns:
@@ -166,7 +175,7 @@ def column_samples(
 def _interval(metric: str, values: Array, samples: Array, places: Sequence[int]) -> Interval | None:
     """The interval of a metric. places: the columns of its base metrics in values and samples."""
     n = resting_on(metric, [values[:, place] for place in places])
-    if n < MINIMUM_QUESTIONS:
+    if n < least_questions(metric):
         return None
     function = FUNCTIONS_OF_TWO_MEANS.get(metric)
     drawn = samples[:, places[0]]
