@@ -10,9 +10,9 @@ from sqlalchemy.orm import Session
 
 from registry.benchmarks import import_benchmark, read_benchmark
 from registry.db import read_session, write_session
+from registry.designs.requests import PrecisionRequest
 from registry.digests import sha256_text
 from registry.queue.evaluations import EvaluationRequest, submit
-from registry.queue.sampling import PrecisionRequest
 from registry.revisions.store import ModelFiles, RevisionRequest, add_revision
 from registry.tables import BenchmarkVersion, ModelRevision, Prediction, Question
 

@@ -9,11 +9,11 @@ from typing import Any, Final
 
 from markupsafe import Markup, escape
 
+from registry.designs import design_in
 from registry.metrics import METRICS
 from registry.prompting.labels import letter
 from registry.results.asked import asked_how, one_order, why_undefined
 from registry.results.chance import CORRECTED
-from registry.results.designs import sampled_label, stopped_label
 from registry.results.selectables import Row
 from registry.verdicts.comparisons import of_neighbours
 from registry.verdicts.facts import GUESSING, no_better_than_guessing
@@ -159,10 +159,8 @@ def chosen_questions(question_filter: Row | None) -> str | None:
         parts.append(f"{options} options")
     if limit is not None:
         parts.insert(0, f"first {limit} questions")
-    if (sampled := sampled_label(question_filter or {})) is not None:
-        parts.append(sampled)
-    if (stopped := stopped_label(question_filter or {})) is not None:
-        parts.append(stopped)
+    if (left_out := design_in(question_filter or {}).label) is not None:
+        parts.append(left_out)
     return ", ".join(parts) or None
 
 

@@ -27,6 +27,7 @@ from registry.boards.fragility import (
 )
 from registry.boards.orders import without_orders
 from registry.boards.store import board_definition, column_entries, evaluations_of_entry, suite_definition
+from registry.designs import design_of
 from registry.lookups import replicates_of
 from registry.metrics import METRICS
 from registry.metrics.averaging import Runs, over_tasks
@@ -34,7 +35,6 @@ from registry.metrics.catalogue import QUESTION_METRICS
 from registry.queue.evaluations import select_questions
 from registry.results.cells import Asked, axis_metrics
 from registry.results.clusters import AT_ONCE, Clusters, clusters_of
-from registry.results.designs import decided_with
 from registry.results.errata import Correction, correction, newest_errata
 from registry.results.intervals import FUNCTIONS_OF_TWO_MEANS, base_metrics, question_values_of_each, resting_on
 from registry.results.rescoring import answers_in_runs, corrected_values, runs_over, unknown_metrics
@@ -462,7 +462,7 @@ def task_standings(
                 estimate = _estimate(session, column.metric, known, of_column)
                 found[number][column.name] = TaskStanding(None, 0, unknown=why) if why else estimate
                 continue
-            if any(not _defines(evaluation, column.metric) for evaluation in known):
+            if any(not design_of(evaluation).asks_enough_for(column.metric) for evaluation in known):
                 found[number][column.name] = TaskStanding(None, 0)
                 continue
             parts, unknown = [], None
@@ -521,11 +521,6 @@ def _why_unknown(
         for evaluation, correction in zip(evaluations, applied, strict=True)
     )
     return next((reason for reason in reasons if reason is not None), None)
-
-
-def _defines(evaluation: Evaluation, metric: str) -> bool:
-    """Whether an evaluation asked enough of each question for a metric."""
-    return evaluation.stopped_for is None or metric in decided_with(evaluation.stopped_for)
 
 
 def _estimate(

@@ -21,6 +21,7 @@ from registry.boards.definition import (
     read_suite_file,
 )
 from registry.db import one_at_a_time
+from registry.designs import in_full
 from registry.digests import specification_digest
 from registry.errors import UsageError
 from registry.lookups import find_board, find_revision, find_suite, find_version, not_withdrawn, published
@@ -28,7 +29,6 @@ from registry.prompting.protocols import find_definition, store_protocol
 from registry.prompting.variants import parse_variants, stored_variants
 from registry.queue.evaluations import (
     EvaluationRequest,
-    in_full,
     question_filter,
     select_questions,
     store_variant_set,

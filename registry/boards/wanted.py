@@ -7,14 +7,14 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from sqlalchemy.orm import Session
 
 from registry.db import MAX_INTEGER
+from registry.designs import STOPPABLE
+from registry.designs.requests import PrecisionRequest
 from registry.fields import Between, OneOf, Remedy
 from registry.prompting.protocols import with_room
 from registry.prompting.variants import VariantSetDefinition, parse_variants
 from registry.providers.budgets import MOST, set_budget
 from registry.queue.estimate import Plan
 from registry.queue.evaluations import EvaluationRequest, submit
-from registry.queue.sampling import PrecisionRequest
-from registry.results.designs import STOPPABLE
 from registry.tables import QUEUES, Evaluation
 
 Reference = Annotated[str, Field(min_length=1, max_length=400, description="NAME, or NAME@VERSION.")]

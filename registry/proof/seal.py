@@ -10,6 +10,8 @@ from sqlalchemy.orm import Session
 from registry import notices
 from registry.code_identity import code_version
 from registry.db import database_now
+from registry.designs import METHOD as REPEATED
+from registry.designs.until_decided import open_questions, read_stopping
 from registry.digests import specification_digest
 from registry.errors import SealError
 from registry.metrics import METRICS
@@ -18,7 +20,6 @@ from registry.proof.manifest import SEAL_VERSION, Leaf, QuestionRecords, local_l
 from registry.results.asked import asked
 from registry.results.bulk import insert_rows, renew_statistics
 from registry.results.computed import computed_metrics, is_stored
-from registry.results.designs import METHOD as REPEATED
 from registry.results.errata import RESCORED, correction, newest_errata, scope_of
 from registry.results.intervals import (
     METHOD,
@@ -31,7 +32,6 @@ from registry.results.intervals import (
 )
 from registry.results.pride import write_question_pride
 from registry.results.rescoring import Rescored, rescored
-from registry.results.stopped import open_questions, read_stopping
 from registry.results.stored import read
 from registry.results.written import written
 from registry.statistics.bootstrap import SEED, Interval

@@ -33,14 +33,14 @@ from sqlalchemy.orm import Session, aliased
 
 from registry import notices
 from registry.db import changed_one, database_now, insert_ignoring, registry_place
+from registry.designs import design_of
 from registry.digests import specification_digest
 from registry.queue import exclusions
+from registry.queue.batches import queue_next_round
 from registry.queue.generation import current
 from registry.queue.hints import hint_at
-from registry.queue.sampling import queue_next_round
 from registry.queue.sizing import Sizes
 from registry.results.bulk import insert_predictions
-from registry.results.designs import stopping_of
 from registry.results.scores import write_question_scores
 from registry.tables import (
     QUEUES,
@@ -270,8 +270,8 @@ def finish(session: Session, shard_claim: Claim, result: ShardResult) -> bool:
         questions = select(EvaluationQuestion.question_id).where(EvaluationQuestion.shard_id == shard_claim.shard_id)
         of_shard = (Draft.evaluation_id == shard_claim.evaluation_id, Draft.question_id.in_(questions))
         session.execute(delete(Draft).where(*of_shard).execution_options(synchronize_session=False))
-    stopping = stopping_of(session.get_one(Evaluation, shard_claim.evaluation_id)) is not None
-    write_question_scores(session, shard_claim.evaluation_id, shard_claim.shard_id, again=stopping)
+    again = design_of(session.get_one(Evaluation, shard_claim.evaluation_id)).asks_again
+    write_question_scores(session, shard_claim.evaluation_id, shard_claim.shard_id, again=again)
     queue_next_round(session, shard_claim.evaluation_id)
     fail_if_over(session, shard_claim.evaluation_id)
     return True

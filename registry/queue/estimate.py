@@ -11,12 +11,13 @@ from sqlalchemy import Engine, func, select
 from sqlalchemy.orm import Session
 
 from registry.db import read_session
+from registry.designs import design_of
 from registry.errors import ShuffleboardError
 from registry.prompting.prompts import Prompt
 from registry.queue.claims import live_workers
 from registry.queue.money import Charge, charge, measured, service_of
-from registry.queue.sampling import cost_of
 from registry.queue.shards import shard_prompts
+from registry.results.stored import read
 from registry.settings import get_settings
 from registry.tables import Evaluation, ModelRevision, Shard
 
@@ -171,7 +172,7 @@ def _plan(engine: Engine, plan: Plan) -> list[_Planned]:
                     "prompts_left": sum(shard.prompts for shard in undone),
                     "sample": None,
                 }
-                if new and (cost := cost_of(session, evaluation)) is not None:
+                if new and (cost := design_of(evaluation).cost(session, evaluation, read)) is not None:
                     # Only its first batch or round is planned yet.
                     facts |= {"questions": cost.questions, "prompts": cost.prompts, "prompts_left": cost.prompts}
                     facts["sample"] = {"prompts_complete": cost.complete, "prompts_expected": cost.expected}

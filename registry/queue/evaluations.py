@@ -9,19 +9,21 @@ from sqlalchemy import case, insert, select, update
 from sqlalchemy.orm import Session
 
 from registry.db import MAX_INTEGER, changed_one, database_now, one_at_a_time
+from registry.designs import as_specified, design_in, design_of, in_full
+from registry.designs.planned import plan_questions, require_sample
+from registry.designs.requests import Asking, EverythingRequest, PrecisionRequest, StopRequest
 from registry.digests import specification_digest
 from registry.errors import NotFoundError, ProtocolError, QueueError, UsageError
 from registry.lookups import find_evaluation, find_revision, find_version, not_withdrawn
 from registry.prompting.protocols import RECORDED, find_definition, store_protocol
 from registry.prompting.variants import VariantSetDefinition, parse_variants, repeats, stored_variants
-from registry.queue import exclusions, rounds, sampling
+from registry.queue import batches, exclusions
 from registry.queue.hints import hint_at
-from registry.queue.planning import SHARD_PROMPTS, plan_questions, plan_shards, require_sample, store_shards
+from registry.queue.planning import SHARD_PROMPTS, plan_shards, store_shards
 from registry.queue.thinking import shown_by_server, shown_by_template, why_not_honoured
 from registry.results.asked import asked_digest
-from registry.results.designs import as_specified
 from registry.results.prompts import prompts_of
-from registry.results.stopped import read_stopping
+from registry.results.stored import read
 from registry.revisions.endpoints import endpoint_of, provider_of
 from registry.revisions.store import model_identity
 from registry.settings import get_settings
@@ -69,7 +71,7 @@ class EvaluationRequest:
     new_replicate: bool = False
     requester: str | None = None
     shard_prompts: int = SHARD_PROMPTS
-    precision: sampling.PrecisionRequest | None = None
+    precision: PrecisionRequest | None = None
     stop_when_decided: str | None = None
     conflict_of_interest: str | None = None
     embargo_until: datetime | None = None
@@ -77,6 +79,14 @@ class EvaluationRequest:
     def definition(self) -> VariantSetDefinition:
         """The variants that are asked for. Raises VariantError for a spelling that names none."""
         return parse_variants(self.variants) if isinstance(self.variants, str) else self.variants
+
+    def design(self) -> EverythingRequest:
+        """What is asked for of the questions. Raises UsageError for two things that cannot be combined."""
+        if self.stop_when_decided is None:
+            return self.precision or EverythingRequest()
+        if self.precision is not None:
+            raise UsageError("--precision and --stop-when-decided cannot be combined yet; use one of them")
+        return StopRequest(self.stop_when_decided)
 
 
 def submit(session: Session, request: EvaluationRequest) -> tuple[Evaluation, bool]:
@@ -113,22 +123,15 @@ def submit(session: Session, request: EvaluationRequest) -> tuple[Evaluation, bo
     require_sample(definition, planned, names)
     filter_json = question_filter(limit=request.limit, subjects=request.subjects, options=request.options)
     engine = {"name": "endpoint" if revision.kind == "openai" else "transformers"}
-    if request.precision is not None:
-        if request.stop_when_decided is not None:
-            raise UsageError("--precision and --stop-when-decided cannot be combined yet; use one of them")
-        filter_json |= {"precision": sampling.asked_for(request.precision, planned)}
-    if request.stop_when_decided is not None:
-        filter_json |= {"stopping": rounds.asked_for(request.stop_when_decided, definition, questions, protocol_json)}
+    asking = Asking(questions, planned, definition, protocol_json, revision)
+    design = request.design()
+    filter_json |= design.asked(asking)
     specification = build_specification(revision, version, protocol_json, definition, engine, filter_json)
-    if request.precision is not None or request.stop_when_decided is not None:
-        known = sampling.find_same(session, specification, revision)
-        if known is not None and not request.new_replicate:
+    if not design_in(filter_json).is_whole and not request.new_replicate:
+        known = batches.find_same(session, specification, revision)
+        if known is not None:
             return known, False
-    if request.stop_when_decided is not None:
-        rounds.add_design(session, specification, definition, revision, questions)
-    if request.precision is not None:
-        first = sampling.add_design(session, specification, request.precision, revision, questions)
-        planned = [question for question in planned if question.question_id in first]
+    planned = design.begin(session, specification, asking, read)
     digest = specification_digest(specification)
     of_specification = select(Evaluation).filter_by(specification_digest=digest).order_by(Evaluation.replicate)
     replicates = session.scalars(of_specification).all()
@@ -151,14 +154,10 @@ def submit(session: Session, request: EvaluationRequest) -> tuple[Evaluation, bo
         requester=request.requester,
         conflict_of_interest=check_statement(request.conflict_of_interest),
         questions=len(planned),
-        prompts=0,
+        prompts=sum(question.asked_now for question in planned),
         repeats=definition.repeats,
         **as_specified(specification),
     )
-    stopping = read_stopping(evaluation)
-    if stopping is not None:
-        planned = rounds.first_round(planned, stopping)
-    evaluation.prompts = sum(question.asked_now for question in planned)
     session.add(evaluation)
     session.flush()
     if request.embargo_until is not None:
@@ -194,17 +193,9 @@ def check_embargo(session: Session, until: datetime) -> datetime:
     return until
 
 
-def in_full(specification: dict[str, Any]) -> dict[str, Any]:
-    """The specification that asks all questions in every variant, and nothing else differently."""
-    questions = {
-        name: value for name, value in specification["questions"].items() if name not in ("precision", "stopping")
-    }
-    return specification | {"questions": questions}
-
-
 def same_in_full(session: Session, evaluation: Evaluation) -> Evaluation | None:
     """The newest evaluation that asks everything that this one leaves out on purpose; None where there is none."""
-    if evaluation.sampled_for is None and evaluation.stopped_for is None:
+    if design_of(evaluation).is_whole:
         return None
     digest = specification_digest(in_full(evaluation.specification))
     query = select(Evaluation).where(Evaluation.specification_digest == digest, not_withdrawn())
@@ -218,7 +209,7 @@ def submit_rest(session: Session, evaluation_id: int, **options: Any) -> tuple[E
     Raises UsageError for an evaluation that leaves nothing out, or whose protocol has another definition by now.
     """
     evaluation = find_evaluation(session, evaluation_id)
-    if evaluation.sampled_for is None and evaluation.stopped_for is None:
+    if design_of(evaluation).is_whole:
         raise UsageError(f"evaluation {evaluation_id} asks its questions in every variant; nothing is left to ask")
     kept = evaluation.specification["questions"]
     revision, version = evaluation.model_revision, evaluation.benchmark_version
@@ -445,7 +436,7 @@ def move(session: Session, evaluation_id: int, action: str) -> Evaluation:
             )
         )
     if action == "retry":
-        rounds.check_retry(session, evaluation)
+        batches.check_retry(session, evaluation)
         exclusions.forget(session, evaluation)
         session.execute(
             of_evaluation.where(Shard.state.in_(("failed", "cancelled", "queued"))).values(

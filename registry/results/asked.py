@@ -10,10 +10,10 @@ from typing import Any, Final
 from sqlalchemy import ColumnElement, Double, case, cast, func, select, true, type_coerce
 from sqlalchemy.orm import Session
 
+from registry.designs import asked_in_part, design_by_columns, label_of
 from registry.digests import specification_digest
 from registry.metrics import METRICS
 from registry.prompting.variants import only_orders
-from registry.results.designs import SAMPLED_METRICS, asked_in_part, decided_with
 from registry.tables import Evaluation, EvaluationQuestion, Prediction, Question, QuestionScore, VariantSet
 
 ASKED: Final = (
@@ -145,14 +145,9 @@ def why_undefined(metric: str, row: Mapping[str, Any]) -> str:
     """
     if not row.get("complete", True):
         return "Not scored completely yet"
-    label = METRICS[metric].label if metric in METRICS else metric
-    if (stopped := row.get("stopped_for")) is not None and metric not in decided_with(stopped):
-        decided = METRICS[stopped].label.lower()
-        return f"{label} needs every order; each question was asked only until {decided} was decided"
-    if (sampled := row.get("sampled_for")) is not None and metric not in SAMPLED_METRICS:
-        return f"{label} is no mean over questions, so a sample of them does not estimate it"
-    if sampled is not None and metric != sampled:
-        return f"{label} has no interval here: the sample was drawn for {METRICS[sampled].label.lower()}"
+    label = label_of(metric)
+    if (reason := design_by_columns(row).why_not_told(metric)) is not None:
+        return reason
     of = METRICS[metric].over_cells if metric in METRICS else None
     if of is not None and not of.stored:
         return f"{label} is told by replicates together; see a board's column, or: shuffleboard statistics axes"

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from registry.designs import has_all_cells, varied_axes
 from registry.metrics import METRICS
 from registry.metrics.averaging import Value
 from registry.metrics.axes import REPEATS
 from registry.prompting.protocols.answering import drawn
 from registry.prompting.variants import QuestionShape, stored_variants
-from registry.results.designs import has_all_cells, varied_axes
 from registry.results.errata import NOTHING, Correction
 from registry.results.stored import read
 from registry.statistics.axes import NO_ANSWER, AxisEffect, Decomposition, Estimate, decompose

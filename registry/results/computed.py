@@ -5,10 +5,10 @@ from typing import Any
 from sqlalchemy import select, text
 from sqlalchemy.orm import Session
 
+from registry.designs import design_of, varied_axes
 from registry.metrics import METRICS
 from registry.metrics.averaging import Runs
 from registry.metrics.entry import Metric
-from registry.results.designs import design_of, varied_axes
 from registry.results.errata import is_of_errata
 from registry.results.selectables import run_accuracy
 from registry.results.stored import read
@@ -57,10 +57,8 @@ def computed_metrics(session: Session, evaluation_id: int, scope: str | None = N
 
         for name, (value, n) in stored_axes(session, evaluation, resamples=0).values.items():
             found["all"][name], found["all"][f"{name}_n"] = value, n
-    if design_of(evaluation) is not None:
-        from registry.results.sampled import sampled_metrics  # and numpy
-
-        estimated = sampled_metrics(session, evaluation)
+    estimated = design_of(evaluation).estimates(session, evaluation)
+    if estimated is not None:
         for name, values in found.items():
             for of in METRICS:
                 estimate = estimated.get(of) if name == "all" else None

@@ -8,12 +8,11 @@ from numpy.typing import NDArray
 from sqlalchemy import bindparam, text
 from sqlalchemy.orm import Session
 
+from registry.designs import design_of
 from registry.metrics import METRICS
 from registry.metrics.averaging import FunctionOfTwoMeans
 from registry.metrics.catalogue import QUESTION_METRICS
 from registry.results.cells import stored_axes
-from registry.results.designs import design_of
-from registry.results.sampled import sampled_metrics
 from registry.statistics.bootstrap import (
     MINIMUM_QUESTIONS,
     RANK_RESAMPLES,
@@ -204,8 +203,9 @@ def intervals_together(session: Session, ids: Sequence[int]) -> dict[int, dict[s
     for evaluation_id in ids:
         scopes = _questions_of_scopes(session, evaluation_id)
         evaluation = session.get_one(Evaluation, evaluation_id)
-        if design_of(evaluation) is not None:
-            stated = {name: estimate[2] for name, estimate in sampled_metrics(session, evaluation).items()}
+        estimates = design_of(evaluation).estimates(session, evaluation)
+        if estimates is not None:
+            stated = {name: estimate[2] for name, estimate in estimates.items()}
             found[evaluation_id] = {scope: stated if scope == "all" else {} for scope in scopes}
             continue
         for known, members in alike:

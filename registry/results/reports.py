@@ -6,15 +6,14 @@ from typing import Any
 from sqlalchemy import select, text
 from sqlalchemy.orm import Session
 
+from registry.designs import design_of
 from registry.errors import UsageError
 from registry.lookups import find_evaluation, find_sealed
 from registry.metrics.catalogue import ALL_NAMES
 from registry.results.asked import asked, asked_how, distinct_prompts, why_undefined
 from registry.results.chance import chances
 from registry.results.computed import computed_metrics
-from registry.results.designs import design_of
 from registry.results.errata import RESCORED, correction, newest_errata, scope_of
-from registry.results.stopped import stopping_document
 from registry.tables import Evaluation, EvaluationMetric
 
 
@@ -55,8 +54,7 @@ def evaluation_metrics(
         "distinct_prompts": distinct_prompts(how),
         "asked": asked_how(how),
         "chance": how["chance"],
-        "sample": sample_document(session, evaluation_id),
-        "stopping": stopping_document(session, evaluation),
+        **design_document(session, evaluation),
         "undefined": _undefined(row, how | {"complete": evaluation.seal is not None}),
         "errata": None,
     }
@@ -111,15 +109,9 @@ def _under_errata(session: Session, evaluation: Evaluation, treatment: str, *, p
     return document
 
 
-def sample_document(session: Session, evaluation_id: int) -> dict[str, Any] | None:
-    """What the looks of an evaluation with a stated precision have found so far; None for one of all its questions."""
-    evaluation = find_evaluation(session, evaluation_id)
-    if design_of(evaluation) is None:
-        return None
-    from registry.results.sampled import sampled  # and numpy
-
-    found = sampled(session, evaluation)
-    return None if found is None else found.document()
+def design_document(session: Session, evaluation: Evaluation) -> dict[str, dict[str, Any] | None]:
+    """What a sample, or stopping when questions are decided, has come to so far; None of what the design is not."""
+    return {"sample": None, "stopping": None} | design_of(evaluation).document(session, evaluation)
 
 
 def _intervals(session: Session, evaluation_id: int, scope: str) -> dict[str, list[float] | None]:

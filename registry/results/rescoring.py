@@ -22,7 +22,6 @@ from registry.metrics.pride import ALPHA, estimation_set
 from registry.prompting.variants import QuestionShape, VariantShown, stored_variants, told_apart_by
 from registry.results.asked import first_answers
 from registry.results.cells import OfAxes, stored_axes
-from registry.results.designs import design_of
 from registry.results.errata import Correction
 from registry.results.intervals import Array, base_metrics, question_values
 from registry.results.pride import compute_pride
@@ -209,7 +208,7 @@ def unknown_metrics(session: Session, evaluation: Evaluation, correction: Correc
     left_out = correction.left_out & asked
     if not answers and not left_out:
         return {}
-    if design_of(evaluation) is not None:
+    if evaluation.sampled_for is not None:
         reason = "the evaluation asked as many questions as a precision by the published keys needed"
         return dict.fromkeys(METRICS, reason)
     if not answers:

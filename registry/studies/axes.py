@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from registry.designs import has_all_cells
 from registry.errors import UsageError
 from registry.lookups import find_sealed, replicates_of
 from registry.metrics.axes import REPEATS
 from registry.prompting.products import TIMES
 from registry.prompting.variants import QuestionShape, VariantSetDefinition, stored_variants
-from registry.results.designs import has_all_cells
 from registry.results.stored import read
 from registry.tables import Evaluation, Prediction, Question, Variant
 

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from registry.designs import design_in
 from registry.errors import NotFoundError
-from registry.results.designs import sampled_label, stopped_label
 
 T = TypeVar("T")
 
@@ -17,10 +17,8 @@ def part_label(question_filter: Mapping[str, Any]) -> str:
         if value is not None and key not in ("precision", "stopping")
     }
     parts = [f"{key} {value}" for key, value in kept.items()]
-    if (sampled := sampled_label(question_filter)) is not None:
-        parts.append(sampled)
-    if (stopped := stopped_label(question_filter)) is not None:
-        parts.append(stopped)
+    if (left_out := design_in(question_filter).label) is not None:
+        parts.append(left_out)
     return f" ({'; '.join(parts)})" if parts else ""
 
 

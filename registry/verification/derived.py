@@ -8,6 +8,8 @@ from typing import Any, Final
 from sqlalchemy import Result, column, select, table
 from sqlalchemy.orm import Session, selectinload
 
+from registry.designs.sample import sampled
+from registry.designs.until_decided import is_decided, read_stopping
 from registry.digests import specification_digest
 from registry.errors import NotFoundError, ShuffleboardError
 from registry.metrics import METRICS
@@ -18,13 +20,10 @@ from registry.proof.seal import interval_columns
 from registry.results.analyses import READING
 from registry.results.asked import asked
 from registry.results.computed import computed_metrics, is_stored
-from registry.results.designs import design_of
 from registry.results.errata import is_of_errata
 from registry.results.intervals import evaluation_intervals
 from registry.results.pride import PRIDE, compute_pride, pride_parameters, pride_result
 from registry.results.prompts import prompts_of
-from registry.results.sampled import sampled
-from registry.results.stopped import is_decided, read_stopping
 from registry.results.stored import read
 from registry.results.written import written
 from registry.studies.comparing import CORA, computed_cora
@@ -143,7 +142,7 @@ def check_pride(session: Session, evaluation_id: int, found: Findings) -> None:
 
 def check_sample(session: Session, evaluation: Evaluation, found: Findings) -> None:
     """Draws the questions of an evaluation with a stated precision again, and takes every decision again."""
-    if design_of(evaluation) is None:
+    if evaluation.sampled_for is None:
         return
     try:
         again = sampled(session, evaluation)

@@ -18,6 +18,7 @@ from sqlalchemy import Engine, select
 
 from registry.boards.wanted import OF_PRECISION, Wanted, contradiction
 from registry.db import MAX_INTEGER, read_session, write_session
+from registry.designs import STOPPABLE
 from registry.errors import IngestError, QueueError, UsageError
 from registry.fields import OneOf
 from registry.lookups import find_evaluation
@@ -29,7 +30,6 @@ from registry.queue.estimate import Tokenise, estimates, ways
 from registry.queue.evaluations import move, submit_rest
 from registry.queue.progress import DOING, Progress, import_progress, progress_of, progress_of_several, wait_for
 from registry.results.costs import cost_document
-from registry.results.designs import STOPPABLE
 from registry.results.selection import evaluation_conditions
 from registry.schema.audiences import AUDIENCES, Audience
 from registry.settings import Settings

@@ -12,14 +12,16 @@ from registry.boards.definition import BoardDefinition, SuiteDefinition, Task
 from registry.boards.snapshots import refresh_boards
 from registry.boards.store import import_board, import_suite, submit_board
 from registry.db import read_session, write_session
+from registry.designs import design_of
+from registry.designs.requests import PrecisionRequest
+from registry.designs.sample import Sampled, sampled
 from registry.errors import UsageError
 from registry.lookups import find_evaluation
 from registry.proof.seal import seal
 from registry.queue import claims
 from registry.queue.evaluations import EvaluationRequest, submit
-from registry.queue.sampling import PrecisionRequest, cost_of
 from registry.results.reports import evaluation_metrics
-from registry.results.sampled import Sampled, sampled
+from registry.results.stored import read
 from registry.tables import EvaluationQuestion, Shard
 from registry.verification import verify_all, verify_evaluation
 from tests.commands import shuffleboard, shuffleboard_json
@@ -157,7 +159,8 @@ def test_the_answers_of_other_models_narrow_it_and_the_same_request_stays_one_ev
     assert queue_sampled(engine, tmp_path, questions=400, model="new") == without
     with_history = queue_sampled(engine, tmp_path, questions=400, model="newer")
     with read_session(engine) as session:
-        cost = cost_of(session, find_evaluation(session, with_history))
+        submitted = find_evaluation(session, with_history)
+        cost = design_of(submitted).cost(session, submitted, read)
     assert cost is not None
     assert cost.expected is not None
     assert cost.expected < cost.prompts < cost.complete == 400

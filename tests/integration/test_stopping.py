@@ -8,13 +8,14 @@ import pytest
 from sqlalchemy import Engine, select, text
 
 from registry.db import read_session, write_session
+from registry.designs import until_decided
+from registry.designs.until_decided import expected_prompts, read_stopping
 from registry.errors import QueueError, SealError, UsageError
 from registry.lookups import find_evaluation
 from registry.proof.seal import seal
 from registry.queue.evaluations import move
-from registry.results import stopped
 from registry.results.reports import evaluation_metrics
-from registry.results.stopped import expected_prompts, read_stopping
+from registry.results.stored import read
 from registry.tables import EvaluationMetric, Prediction, QuestionScore, Shard
 from registry.verification import verify_evaluation
 from tests.commands import shuffleboard, shuffleboard_json
@@ -65,7 +66,7 @@ def test_what_is_decided_is_that_of_every_order_to_the_bit_and_the_rest_is_undef
     score_all(engine, complete, Knowing())
     in_part = queue_stopped(engine, tmp_path, metric)
     with read_session(engine) as session:
-        expected = expected_prompts(session, find_evaluation(session, in_part))
+        expected = expected_prompts(session, find_evaluation(session, in_part), read)
     assert expected is not None
     score_all(engine, in_part, Knowing())
     everything, found = stored(engine, complete), stored(engine, in_part)
@@ -112,7 +113,7 @@ def test_a_question_that_was_asked_too_little_or_too_much_does_not_verify(engine
     assert finish(engine, held, Knowing())
     with write_session(engine) as session, pytest.raises(SealError, match="lacks some of its predictions"):
         seal(session, evaluation_id)
-    with patch.object(stopped, "decided_where", lambda _: "question_score.question_id % 2 = 0"):
+    with patch.object(until_decided, "decided_where", lambda _: "question_score.question_id % 2 = 0"):
         score_all(engine, evaluation_id, Knowing())
     with read_session(engine) as session:
         problems = verify_evaluation(session, evaluation_id)["problems"]

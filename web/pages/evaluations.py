@@ -25,9 +25,8 @@ from registry.results.errata import (
     scope_of,
 )
 from registry.results.facts import facts_of, noise_facts
-from registry.results.reports import sample_document
+from registry.results.reports import design_document
 from registry.results.selectables import Row
-from registry.results.stopped import stopping_document
 from registry.results.stored import archive_of
 from registry.results.written import lost_answers
 from registry.verdicts.cases import Said, verdict
@@ -117,8 +116,7 @@ def evaluation(evaluation_id: str) -> ResponseReturnValue:
         readings=kept_readings(session(), row["evaluation_id"]) if row["complete"] else [],
         families=_families(by_scope),
         opened=parameters.choice(request.args, "open", ("all", *(family.key for family in FAMILIES)), ""),
-        sample=sample_document(session(), row["evaluation_id"]),
-        stopping=stopping_document(session(), find_evaluation(session(), row["evaluation_id"])),
+        **design_document(session(), find_evaluation(session(), row["evaluation_id"])),
         completed_by=queries.completed_by(session(), row["evaluation_id"]),
         progress=queries.progress_of(session(), row["evaluation_id"]),
         cost=cost_document(session(), row["evaluation_id"], settings_of()),

@@ -17,6 +17,7 @@ from sqlalchemy.orm import Session
 from registry.benchmarks.contract import content_digest
 from registry.boards.snapshots import refresh_boards
 from registry.db import one_at_a_time, write_session
+from registry.designs import as_specified
 from registry.digests import sha256_file, sha256_text, specification_digest
 from registry.errors import IngestError, SealError
 from registry.exchange.crates import layout
@@ -32,7 +33,6 @@ from registry.queue.claims import fingerprint_id
 from registry.results.analyses import READING, store_analysis
 from registry.results.asked import asked_digest
 from registry.results.bulk import insert_predictions, renew_statistics
-from registry.results.designs import as_specified
 from registry.results.pride import write_question_pride
 from registry.results.scores import write_question_scores
 from registry.revisions.store import model_identity

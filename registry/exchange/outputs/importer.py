@@ -18,6 +18,7 @@ from registry.benchmarks.lines import Place, read_lines, shorten
 from registry.boards.snapshots import refresh_boards
 from registry.code_identity import code_identity
 from registry.db import read_session, write_session
+from registry.designs import as_specified
 from registry.digests import sha256_file, specification_digest
 from registry.errors import IngestError, QueueError, UsageError, VariantError
 from registry.exchange.outputs.columns import is_table_of_columns, read_table
@@ -52,7 +53,6 @@ from registry.queue.claims import fingerprint_id
 from registry.queue.evaluations import build_specification, store_variant_set, store_variants
 from registry.results.asked import asked_digest
 from registry.results.bulk import insert_predictions, insert_rows, renew_statistics
-from registry.results.designs import as_specified
 from registry.results.predictions import prediction_row
 from registry.results.scores import write_question_scores
 from registry.results.texts import imported_text

@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from registry.results.stopped import ends_of
+from registry.designs.until_decided import ends_of
 from registry.statistics import survey
 from registry.statistics.sequential import MINIMUM_SAMPLE
 from registry.statistics.stopping import fluctuation_stopped, worst_accuracy_stopped

@@ -5,7 +5,7 @@ order of all questions, every look and the decision after it follow from the des
 both can repeat them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, Final
@@ -15,17 +15,17 @@ from numpy.typing import NDArray
 from sqlalchemy import select, text, true
 from sqlalchemy.orm import Session
 
+from registry.designs import METHOD, SAMPLED_METRICS, VERSION, Sample, design_of
 from registry.digests import sha256_text
 from registry.errors import NotFoundError
 from registry.lookups import not_withdrawn, published
-from registry.results.designs import METHOD, SAMPLED_METRICS, VERSION, design_of
 from registry.statistics import survey
 from registry.statistics.sequential import Look, RepeatedInterval
 from registry.tables import Evaluation, EvaluationQuestion, ModelRevision, Question
 
 
 @dataclass(frozen=True)
-class Sample:
+class Drawn:
     """A design with what it is drawn from.
 
     ids: of all questions that could be asked, in file order; frame and order are of places in it. ends: how many have
@@ -122,7 +122,7 @@ def draw(
     most: int | None,
     seed: int,
     bounds: tuple[float, ...] = (),
-) -> tuple[dict[str, Any], Sample]:
+) -> tuple[dict[str, Any], Drawn]:
     """A design as a specification holds it, and the sample that it draws. known: of `history`."""
     frame = _frame(questions, known, precision, confidence)
     names = [question.external_id for question in questions]
@@ -140,7 +140,7 @@ def draw(
     }
     ends = survey.batch_ends(len(questions), batch, most)
     ids = tuple(question.id for question in questions)
-    return document, Sample(metric, precision, confidence, frame, ids, tuple(order), tuple(ends), bounds)
+    return document, Drawn(metric, precision, confidence, frame, ids, tuple(order), tuple(ends), bounds)
 
 
 _KEPT: Final = 8
@@ -148,17 +148,17 @@ _KEPT: Final = 8
 
 
 @lru_cache(maxsize=_KEPT)
-def _kept(_key: tuple[Any, ...]) -> list[Sample]:
+def _kept(_key: tuple[Any, ...]) -> list[Drawn]:
     return []
 
 
-def sample_of(session: Session, evaluation: Evaluation) -> Sample | None:
+def sample_of(session: Session, evaluation: Evaluation) -> Drawn | None:
     """The sample of an evaluation, drawn again from its design; None for one of all its questions.
 
     Raises NotFoundError where an evaluation that the design names as history is not in this registry, or the order that
     is drawn is not the one that was recorded.
     """
-    asked = design_of(evaluation)
+    asked = _asked(evaluation)
     if asked is None:
         return None
     database = str(session.get_bind().engine.url)
@@ -168,7 +168,12 @@ def sample_of(session: Session, evaluation: Evaluation) -> Sample | None:
     return kept[0]
 
 
-def _drawn_again(session: Session, evaluation: Evaluation, asked: dict[str, Any]) -> Sample:
+def _asked(evaluation: Evaluation) -> Mapping[str, Any] | None:
+    design = design_of(evaluation)
+    return design.asked if isinstance(design, Sample) else None
+
+
+def _drawn_again(session: Session, evaluation: Evaluation, asked: Mapping[str, Any]) -> Drawn:
     design = asked["design"]
     kept = evaluation.specification["questions"]
     query = (
@@ -200,14 +205,14 @@ def _drawn_again(session: Session, evaluation: Evaluation, asked: dict[str, Any]
     return sample
 
 
-def bounds_of(asked: dict[str, Any]) -> tuple[float, ...]:
+def bounds_of(asked: Mapping[str, Any]) -> tuple[float, ...]:
     """The values that a specification's sample is to be told from."""
     return tuple(float(bound) for bound in asked.get("until", {}).get("bounds", ()))
 
 
 def _known(session: Session, evaluation: Evaluation, ids: Sequence[int]) -> dict[str, NDArray[np.float64]]:
     """Seal to the values of the other models that the design names."""
-    asked = design_of(evaluation)
+    asked = _asked(evaluation)
     assert asked is not None
     known = {}
     for seal in asked["design"]["history"]:
@@ -230,7 +235,7 @@ def expected_questions(session: Session, evaluation: Evaluation) -> int | None:
 
     None without history.
     """
-    sample, asked = sample_of(session, evaluation), design_of(evaluation)
+    sample, asked = sample_of(session, evaluation), _asked(evaluation)
     if sample is None or asked is None:
         return None
     known = _known(session, evaluation, sample.ids)
@@ -253,7 +258,7 @@ class Sampled:
     until: what else ends it, in words.
     """
 
-    sample: Sample
+    sample: Drawn
     asked: int
     looks: list[Look]
     until: str | None = None
@@ -309,7 +314,7 @@ def sampled(session: Session, evaluation: Evaluation) -> Sampled | None:
     ).all()
     values = metric_values(session, evaluation.id, [sample.metric], sample.question_ids[: len(asked)])[:, 0]
     done = [end for end in sample.ends if end <= len(asked) and not np.isnan(values[:end]).any()]
-    until = (design_of(evaluation) or {}).get("until", {}).get("what")
+    until = (_asked(evaluation) or {}).get("until", {}).get("what")
     return Sampled(sample, len(asked), sample.looks(values[: done[-1]] if done else values[:0]), until)
 
 

@@ -12,17 +12,18 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import and_, func, or_, select, text
 from sqlalchemy.orm import Session
 
+from registry.designs import UntilDecided, design_of
 from registry.lookups import not_withdrawn, published
 from registry.metrics import METRICS
 from registry.metrics.averaging import MeanOverQuestions
 from registry.prompting.variants import QuestionShape, VariantSetDefinition, VariantShown
-from registry.results.designs import stopping_of
-from registry.results.stored import read
 from registry.tables import Evaluation, EvaluationQuestion, ModelRevision, Prediction, Question, QuestionScore
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from registry.designs.requests import Read
 
 LEARNT_FROM: Final = 16
 """Models at most, the newest, whose answers say in which order questions are decided soonest."""
@@ -52,9 +53,12 @@ class Stopping:
 
 def read_stopping(evaluation: Evaluation) -> Stopping | None:
     """The design of an evaluation; None for one that asks questions in every variant."""
-    found = stopping_of(evaluation)
-    if found is None:
-        return None
+    design = design_of(evaluation)
+    return stopping_in(design.asked) if isinstance(design, UntilDecided) else None
+
+
+def stopping_in(found: Mapping[str, Any]) -> Stopping:
+    """The design that a specification holds."""
     design = found["design"]
     return Stopping(
         found["metric"],
@@ -157,11 +161,12 @@ def design_stopping(
     model_id: int,
     questions: Sequence[Question],
     shared: bool,
+    read: "Read",
 ) -> dict[str, Any]:
     """A design as a specification holds it, its orders learnt from the other models that were asked in all variants.
 
     history: the seals of their evaluations; without one, variants are asked in their own order. shared: as for
-    `ends_of`.
+    `ends_of`. read: see `registry.designs.requests.Read`.
     """
     ordinals: dict[int, tuple[int, ...]] = {}
     whole = []
@@ -175,7 +180,7 @@ def design_stopping(
     orders = {}
     for options, order in sorted(ordinals.items()):
         ids = [question.id for question in questions if question.n_options == options]
-        orders[str(options)], seals = _learnt(session, metric, order, ids, known)
+        orders[str(options)], seals = _learnt(session, metric, order, ids, known, read)
         used |= seals
     return {
         "version": 1,
@@ -207,14 +212,14 @@ def _others(session: Session, model_id: int, benchmark_version_id: int, variant_
 
 
 def _learnt(
-    session: Session, metric: str, ordinals: Sequence[int], ids: Sequence[int], known: Mapping[int, str]
+    session: Session, metric: str, ordinals: Sequence[int], ids: Sequence[int], known: Mapping[int, str], read: "Read"
 ) -> tuple[list[int], set[str]]:
     """The order of asking questions of one number of options, and the seals of what it is learnt from."""
     if not known:
         return list(ordinals), set()
     from registry.statistics.stopping import soonest_fluctuation, soonest_worst  # and numpy
 
-    of, table = _answered(session, ordinals, ids, known)
+    of, table = _answered(session, ordinals, ids, known, read)
     if not of:
         return list(ordinals), set()
     if metric == "worst_accuracy":
@@ -225,7 +230,7 @@ def _learnt(
 
 
 def _answered(
-    session: Session, ordinals: Sequence[int], ids: Sequence[int], known: Mapping[int, str]
+    session: Session, ordinals: Sequence[int], ids: Sequence[int], known: Mapping[int, str], read: "Read"
 ) -> tuple[list[int], "NDArray[np.int64]"]:
     """Answers to a part of these questions in all variants: whose they are, by evaluation, and what.
 
@@ -254,13 +259,13 @@ def _answered(
     return [key[0] for key in complete], np.array(table, dtype=np.int64).reshape(len(table), len(ordinals), 2)
 
 
-def expected_prompts(session: Session, evaluation: Evaluation) -> int | None:
+def expected_prompts(session: Session, evaluation: Evaluation, read: "Read") -> int | None:
     """The prompts that the models of the design's history would have been asked, the median; None without history.
 
     They are replayed in the order that was learnt from them, which flatters it slightly.
     """
-    stopping, found = read_stopping(evaluation), stopping_of(evaluation)
-    if stopping is None or found is None or not found["design"]["history"]:
+    stopping, found = read_stopping(evaluation), design_of(evaluation).asked
+    if stopping is None or not found["design"]["history"]:
         return None
     import numpy as np
 
@@ -280,7 +285,9 @@ def expected_prompts(session: Session, evaluation: Evaluation) -> int | None:
     prompts = dict.fromkeys(known, 0.0)
     for options, order in stopping.orders.items():
         ids = [row.id for row in questions if row.n_options == options]
-        of, table = _answered(session, order, ids, known) if ids else ([], np.empty((0, len(order), 2), dtype=np.int64))
+        of, table = (
+            _answered(session, order, ids, known, read) if ids else ([], np.empty((0, len(order), 2), dtype=np.int64))
+        )
         if ids and not of:
             return None
         places = list(range(len(order)))
@@ -321,7 +328,7 @@ def stopping_document(session: Session, evaluation: Evaluation) -> dict[str, Any
             by_round[row.stored] = by_round.get(row.stored, 0) + 1
     return {
         "metric": stopping.metric,
-        "history": len(stopping_of(evaluation)["design"]["history"]),  # type: ignore[index]
+        "history": len(design_of(evaluation).asked["design"]["history"]),
         "questions": questions,
         "decided": sum(by_round.values()),
         "prompts": sum(row.stored for row in scores),
