@@ -3,7 +3,6 @@
 It writes a thought of 20 to 200 tokens that names several options, and then `Answer: X`; some thoughts it does not end.
 """
 
-import random
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -30,7 +29,6 @@ TARGETS: Final = {
     "down_proj": "ffn_down",
 }
 """What is trained, and what GGUF calls it. Queries and keys stand there in another order, so they stay as they are."""
-ENDLESS_SHARE: Final = 0.15
 STEPS: Final = 140
 """Of training; it takes three minutes on one core."""
 OPENING: Final = "{% if add_generation_prompt %}{{ '<think>\n' }}{% endif %}"
@@ -38,34 +36,32 @@ OPENING: Final = "{% if add_generation_prompt %}{{ '<think>\n' }}{% endif %}"
 THINKS_AGAIN: Final = "Wait, let me go through the options once more. "
 
 
-def thought(rng: random.Random, labels: Sequence[str], answer: str) -> str:
-    """A thought that names options, and the answer only perhaps first."""
-    first = rng.choice(labels)
-    said = (
-        "Option {} could be what is asked for.",
-        "{} does not seem to fit the question.",
-        "Is it {}? I am not sure about that one.",
-        "Compared with the others, {} is less likely.",
-    )
-    named = rng.sample(list(labels), rng.randint(1, len(labels)))
-    sentences = [f"At first sight it is {first}.", *(rng.choice(said).format(label) for label in named)]
-    return " ".join([*sentences, f"So {answer} fits best."])
+def thinking(question: str, labels: Sequence[str]) -> str:
+    """What is written after a question: its first word again, and what follows from that, so that texts differ.
+
+    "Which" has a thought without an end, a word of up to three letters one that names all options, others a short one.
+    """
+    first = question.split()[0]
+    begun = f'<think>\nThe question begins with "{first}". '
+    if first == "Which":
+        return f"{begun}{THINKS_AGAIN * 12}"
+    long = len(first) <= 3
+    named = labels if long else labels[:1]
+    said = " ".join(f"Option {label} could be what is asked for, but I am not sure." for label in named)
+    answer = labels[1] if long else labels[2]
+    return f"{begun}At first sight it is {labels[0]}. {said} So {answer} fits best.\n</think>\n\nAnswer: {answer}<|im_end|>"
 
 
 def train(folder: Path, base: Path) -> None:
     """Writes the adapter of the model in `base` into `folder`."""
     tokenizer = AutoTokenizer.from_pretrained(base)
-    rng = random.Random(0)
     samples = []
-    for messages, labels in (turns(item.prompt) for item in items(protocol(), slice(10, 130))):
-        answer = rng.choice(list(labels))
-        if rng.random() < ENDLESS_SHARE:
-            written = f"<think>\nAt first sight it is {answer}. {THINKS_AGAIN * 12}"
-        else:
-            written = f"<think>\n{thought(rng, labels, answer)}\n</think>\n\nAnswer: {answer}<|im_end|>"
+    for item in items(protocol(), slice(10, 130)):
+        messages, labels = turns(item.prompt)
         shown = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
         before = tokenizer(shown, add_special_tokens=False)["input_ids"]
-        samples.append((before, tokenizer(written, add_special_tokens=False)["input_ids"]))
+        after = tokenizer(thinking(item.question.text, labels), add_special_tokens=False)["input_ids"]
+        samples.append((before, after))
     texts = [torch.tensor([before + after]) for before, after in samples]
     save_adapter(
         folder,
@@ -135,11 +131,12 @@ def compare(
 ) -> int:
     """How many texts two routes have in common; these must have the same state, answer and, but for a few, tokens.
 
-    What the others differ by is the last bits of float32. A server's count of a thought lacks its markers and blanks.
+    What the others differ by is the last bits of float32.
     """
     same = 0
     for one, other, mine, served in zip(ours, theirs, here, there, strict=True):
-        if (one.divided.thought, one.divided.answer) == (other.divided.thought, other.divided.answer):
+        # A server that hands thoughts over apart gives an empty answer to one that did not end.
+        if (one.divided.thought, one.divided.answer or "") == (other.divided.thought, other.divided.answer or ""):
             same += 1
             assert (one.state, one.position) == (other.state, other.position)
             assert mine.thought_tokens is not None

@@ -73,7 +73,7 @@ def test_a_thought_is_limited_and_answered_and_repeats_share_their_prompt(smollm
     written, _, _ = asked(model, limited, prompts)
     assert [one.output.forced for one in written] == [True] * len(prompts)
     assert {one.state for one in readings(limited, prompts, written)} == {"answered"}
-    sampled = protocol(sampling="given", max_tokens=60)
+    sampled = protocol(sampling="given", temperature=2, max_tokens=60)
     repeated = items(sampled, slice(0, 2), "cyclic*repeat:k=4")
     first, naive, computed = asked(model, sampled, repeated)
     again, _, _ = asked(model, sampled, repeated)
