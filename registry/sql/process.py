@@ -16,15 +16,16 @@ import resource
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from datetime import time as clock
 from decimal import Decimal
+from functools import cache
 from importlib import import_module
+from io import FileIO
 from pathlib import Path
 from types import SimpleNamespace
-from typing import IO, Any, Final, TypedDict
+from typing import Any, Final, TypedDict
 
 ADDRESS_SPACE_BYTES: Final = 3 * 2**29
 """What the process may map, files and libraries included."""
@@ -156,13 +157,19 @@ LOST: Final[list[str]] = []
 """What kept a listed file from being read."""
 
 
-@contextmanager
-def _noted() -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        LOST.append(str(error))
-        raise
+class Noting:
+    """Notes errors of the files; its methods take a tenth of the time of a generator's, for thousands of files."""
+
+    def __enter__(self) -> None:
+        """Nothing is needed before."""
+
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
+        """Keeps what the error says, which goes on."""
+        if isinstance(error, OSError):
+            LOST.append(str(error))
+
+
+NOTING: Final = Noting()
 
 
 def opened(opening: Opening) -> Any:
@@ -175,16 +182,19 @@ def opened(opening: Opening) -> Any:
 
         protocol, cachable = SCHEME, False
 
-        def open(self, path: str, mode: str = "rb", **_: Any) -> IO[bytes]:
+        def open(self, path: str, mode: str = "rb", **_: Any) -> FileIO:
             if mode != "rb":
                 raise PermissionError("files are only read here")
-            with _noted():
-                return Path(path.removeprefix(f"{SCHEME}://")).open("rb", buffering=0)
+            with NOTING:
+                return FileIO(path.removeprefix(f"{SCHEME}://"))
+
+        @cache  # noqa: B019 - there is one for the life of the process
+        def size(self, path: str) -> int:
+            with NOTING:
+                return Path(path.removeprefix(f"{SCHEME}://")).stat().st_size
 
         def info(self, path: str, **_: Any) -> dict[str, Any]:
-            with _noted():
-                size = Path(path.removeprefix(f"{SCHEME}://")).stat().st_size
-            return {"name": path, "size": size, "type": "file"}
+            return {"name": path, "size": self.size(path), "type": "file"}
 
         def modified(self, _path: str) -> datetime:
             return datetime.fromtimestamp(0, UTC)
