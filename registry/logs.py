@@ -1,4 +1,4 @@
-"""What the process says while it works: structured lines, through `log` or through Python's own `logging`.
+"""The log: structured lines, through `log` or through Python's own `logging`.
 
 structlog is loaded when something is said: loading it takes longer than the query of a command that says nothing.
 """

@@ -1,4 +1,4 @@
-"""What no door lets in, whoever sends it: values that no database holds, and documents made to exhaust a program.
+"""Refused from any sender: values that no database holds, and documents made to exhaust a program.
 
 Every door asks here: query strings, paths and forms of the website, JSON bodies, and files that are uploaded or
 imported. A name or a number that passes may still be refused by the type that it is read as.

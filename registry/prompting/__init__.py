@@ -1,1 +1,1 @@
-"""What a model is shown, and how what it writes is read: pure functions."""
+"""Prompts, and how outputs are read: pure functions."""

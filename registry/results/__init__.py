@@ -1,1 +1,1 @@
-"""What came back: predictions, the scores of questions, and what is computed from them."""
+"""Answers: predictions, the scores of questions, and what is computed from them."""

@@ -1,1 +1,1 @@
-"""What the database holds beside its tables: views, triggers, audiences and roles."""
+"""The database besides its tables: views, triggers, audiences and roles."""
