@@ -24,7 +24,6 @@ from sqlalchemy.types import TypeEngine
 from registry.db import Digest, DoubleArray, SmallIntArray, among
 from registry.errors import ArchiveError
 from registry.files.stores import AT_ONCE, Store
-from registry.results import binary_copy
 from registry.schema.documented import columns_of
 from registry.tables import (
     Evaluation,
@@ -272,6 +271,8 @@ def _of_questions(session: Session, evaluation_id: int, ids: Sequence[int]) -> I
     )
     connection = session.connection()
     if connection.dialect.name == "postgresql":
+        from registry.results import binary_copy  # loads numpy, which the website does without
+
         found = binary_copy.read(connection, query, SCHEMA)
     else:
         found = table_of(session.execute(query).all(), SCHEMA)
