@@ -254,7 +254,7 @@ def _estimate(item: _Planned, tokenise: Tokenise | str, rate: float | None, queu
         prompts_sampled=item.sampled,
         tokens_naive=round(naive * left / item.sampled),
         tokens_shared=tokens_shared,
-        seconds=None if rate is None else round(tokens_shared / rate, 1),
+        seconds=None if rate is None else round(tokens_shared / rate, 3),
         reason=reason,
     )
 

@@ -32,9 +32,10 @@ OF_OTHERS = {
         "--logprobs-mode",
     ),
     *("--enable-prompt-tokens-details", "--no-enable-prefix-caching"),
-    *("--save-details", "--dump-eval-details"),
+    *("--save-details", "--dump-eval-details", "--reasoning-parser"),
+    *("--concurrency", "--pool", "--prompts"),
 }
-"""Options of click, pip, lm-evaluation-harness, vLLM, lighteval, OpenCompass and `migrations.draft`."""
+"""Options of click, pip, lm-evaluation-harness, vLLM, lighteval, OpenCompass, Celery, `migrations.draft` and programs of the tests."""
 
 CALL = re.compile(r"(?P<before>[^\n;|&(`]*?)(?<![\w/.=:@-])shuffleboard +(?P<words>[^\n;|&)>`#]+)")
 NAMES_NO_COMMAND = re.compile(r"[^a-z]|.*[^a-z-]")

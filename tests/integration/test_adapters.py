@@ -191,7 +191,7 @@ REFUSED: dict[str, tuple[Callable[[Path], None], tuple[str, ...], int, str]] = {
         with_another_token,
         ("--base", "tiny"),
         1,
-        "its tokenizer has 1 tokens that the base's has not",
+        "its tokenizer has 1 tokens that the base model's lacks or numbers otherwise",
     ),
     "prefix tuning": (of_another_kind, ("--base", "tiny"), 1, "'PREFIX_TUNING'; only LORA can be loaded"),
     "a base that has one": (template, ("--base", "tuned"), 2, "--base tuned: has an adapter itself"),

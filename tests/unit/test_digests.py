@@ -188,7 +188,7 @@ def test_leaves_of_tables_are_those_of_rows() -> None:
     encoded = [encode(name.replace("generation_", "generation.")) for name in names]
     digest = LEAF_COLUMNS.index("prompt_digest")
     for part in (table, table.slice(7, 40)):
-        rows = list(archive_files.values_of(part, ["question", *names]))
+        rows = list(zip(*(archive_files.values(part, name) for name in ("question", *names)), strict=True))
         expected = []
         for name, group in groupby(rows, key=itemgetter(0)):
             values = [row[1:] for row in group]
