@@ -153,7 +153,7 @@ def test_seconds_come_from_finished_shards_of_the_model_on_that_kind_of_device(e
     assert row["seconds"] == round(row["tokens_shared"] / 50, 3)
     assert row["reason"] is None
     (on_gpu,) = estimate(engine, queue="gpu")["estimates"]
-    assert on_gpu["seconds"] == round(on_gpu["tokens_shared"] / 9000, 1)
+    assert on_gpu["seconds"] == round(on_gpu["tokens_shared"] / 9000, 3)
 
 
 def fill_worker(engine: Engine) -> None:
