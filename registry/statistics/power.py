@@ -32,7 +32,7 @@ ONE_PAIR: Final = 1.959963984540054
 """What a difference over its standard error has to exceed to be told from 0 at 95 %, on many questions."""
 MANY_DIFFERING: Final = 2000
 """Questions on which two models differ, in expectation, from which on Student's distribution is exact enough."""
-NO_DOUBT: Final = 40.0
+NO_DOUBT: Final = 20.0
 """A difference of so many standard errors is found with certainty; the noncentral distribution is not asked beyond."""
 
 
