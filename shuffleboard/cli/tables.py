@@ -212,7 +212,7 @@ class _Table:
         )
 
     def _shortest(self, key: str) -> int:
-        """The least width at which the names of a column can still be told apart."""
+        """The least width at which the names of a column still differ."""
         if key not in NAMES:
             return SHORTEST
         texts = [_text(cell) for cell in self.cells[key]]

@@ -9,6 +9,7 @@ import shutil
 import signal
 import sqlite3
 import subprocess
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
@@ -148,17 +149,19 @@ def sealed(engine: Engine) -> bool:
 
 
 @dataclass
-class Replacing:
-    """A way to put an earlier or copied registry in the place of a database: `copy`, and later `replace`."""
+class Replacing(ABC):
+    """A way to put an earlier or copied registry in the place of a database."""
 
     url: str
     folder: Path
 
+    @abstractmethod
     def copy(self) -> None:
-        raise NotImplementedError
+        """Keeps the registry as it is now."""
 
+    @abstractmethod
     def replace(self) -> None:
-        raise NotImplementedError
+        """Puts what was kept in the place of the database."""
 
     @property
     def path(self) -> Path:
