@@ -146,13 +146,13 @@ def decode(
     return document
 
 
-def decode_answer(content: bytes, memory: int = MEMORY) -> Any:
-    """The JSON document that another program's server answers with, which nobody wrote for us.
+def decode_answer(content: bytes | str, memory: int = MEMORY) -> Any:
+    """The JSON document that another program wrote, and not for us: a server's answer, a log that is audited.
 
     It may name a token twice, hold half a character or NaN: whoever takes a value looks at it. Raises ValueErrors as
     `decode`: for one that takes more memory, is nested too deeply or is no JSON in UTF-8.
     """
-    text = content.decode("utf-8-sig")
+    text = content if isinstance(content, str) else content.decode("utf-8-sig")
     needed = weight(text, memory)
     if needed > memory:
         raise TooHeavyError(needed, memory)

@@ -14,13 +14,14 @@ from typing import Any
 
 from registry.errors import IngestError
 from registry.files.allowance import Allowance
-from registry.untrusted import TooHeavyError, decode
+from registry.untrusted import TooHeavyError, decode, decode_answer
 
 
-def read_document(path: Path, name: str | None = None, *, constants: bool = False) -> Any:
+def read_document(path: Path, name: str | None = None, *, constants: bool = False, storable: bool = True) -> Any:
     """The JSON document of a file. name: what messages call it.
 
     constants: NaN and Infinity, which are no JSON, are let in: the reader refuses them where a number is wanted.
+    storable: whether values that no database holds, such as NUL in a text, are refused.
     Raises IngestError naming the file, what is wrong with it and the remedy.
     """
     name = name or path.name
@@ -37,20 +38,22 @@ def read_document(path: Path, name: str | None = None, *, constants: bool = Fals
         raise _unread(name, f"byte {error.start + 1} is not UTF-8") from None
     except OSError as error:
         raise _unread(name, error.strerror or "no file") from None
-    return _decoded(text, allowance, constants=constants)
+    return _decoded(text, allowance, constants=constants, storable=storable)
 
 
-def parse_document(content: bytes, name: str, *, constants: bool = False) -> Any:
+def parse_document(content: bytes, name: str, *, constants: bool = False, storable: bool = True) -> Any:
     """The JSON document that `content` is, as `read_document` gives and refuses it."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise _unread(name, f"byte {error.start + 1} is not UTF-8") from None
-    return _decoded(text, Allowance(name, kept=True), constants=constants)
+    return _decoded(text, Allowance(name, kept=True), constants=constants, storable=storable)
 
 
-def _decoded(text: str, allowance: Allowance, *, constants: bool) -> Any:
+def _decoded(text: str, allowance: Allowance, *, constants: bool, storable: bool) -> Any:
     try:
+        if not storable:
+            return decode_answer(text, allowance.limit)
         return decode(text, items=sys.maxsize, memory=allowance.limit, constants=constants)
     except TooHeavyError as error:
         allowance.refuse(error.needed)

@@ -45,13 +45,14 @@ def audit(paths: tuple[Path, ...], page: Path | None, fail_on: str, *, as_json: 
         from registry.exchange.audit.page import page_of
 
         try:
-            page.write_text(page_of(report), encoding="utf-8")
+            page.write_text(page_of(report), encoding="utf-8", errors="replace")
         except OSError as error:
             message = f"{page}: cannot be written ({error.strerror}); give another FILE to --html"
             raise IngestError(message) from None
         click.echo(f"Wrote {page}.", err=True)
     if as_json:
-        click.echo(json.dumps(report.document(), ensure_ascii=False, allow_nan=False, indent=2))
+        document = json.dumps(report.document(), ensure_ascii=False, allow_nan=False, indent=2)
+        click.echo(document.encode("utf-8", "replace"))
     elif page is None:
         click.echo(report.text(max(WIDTH, min(shutil.get_terminal_size((WIDTH, 24)).columns, 120))))
     if report.fails(fail_on):

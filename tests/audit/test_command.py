@@ -80,10 +80,43 @@ def test_what_is_no_log_is_refused_in_one_line(tmp_path):
         assert refused.stderr.count("\n") == 1
 
 
-def test_a_damaged_log_is_a_finding_beside_others(tmp_path):
-    write_harness(clean(1), tmp_path)
+def test_what_cannot_be_read_is_named_and_the_rest_is_audited(tmp_path):
+    folder = write_harness(clean(1), tmp_path)
+    (samples,), (results,) = folder.glob("samples_*"), folder.glob("results_*")
+    lines = samples.read_text(encoding="utf-8").splitlines()
+    lines[3] = lines[3].replace("[[", '[["\\ud83d\\u0000 "], [', 1)  # what models write, and no database holds
+    lines[5] = lines[5].replace('"exact_match": 0.0', '"exact_match": NaN').replace(": 1.0", ": NaN")
+    lines[40] = lines[40][:50]
+    samples.write_text("\n".join(lines), encoding="utf-8")
+    results.write_text(results.read_text(encoding="utf-8")[:40], encoding="utf-8")
     (tmp_path / "samples_b.jsonl").write_text('{"doc_id": ', encoding="utf-8")
-    assert "ERROR SB101 unreadable-file" in shuffleboard("audit", tmp_path, status=1).stdout
+    (tmp_path / "cut.parquet").write_bytes(b"PAR1")
+    (tmp_path / "loop.jsonl").symlink_to(tmp_path / "loop.jsonl")
+    (tmp_path / "nowhere.json").symlink_to(tmp_path / "nothing")
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    page = tmp_path / "page.html"
+    document = shuffleboard_json("audit", tmp_path, "--html", page, "--fail-on", "never")
+    (log,) = document["logs"]
+    assert log["answers"] == 119
+    unread = [(finding["log"], finding["places"]) for finding in document["findings"] if finding["id"] == "SB101"]
+    assert unread[0] == (log["log"], ["line 41", samples.name])
+    named = {"samples_b.jsonl", "cut.parquet", "loop.jsonl", "nowhere.json", "pipe.jsonl"}
+    assert {name for name, _ in unread[1:]} == named
+
+
+def test_logs_of_one_name_are_told_apart_by_where_they_lie(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        write_inspect(clean(1), tmp_path / name)
+    document = shuffleboard_json("audit", tmp_path, "--fail-on", "never")
+    assert [log["log"] for log in document["logs"]] == [f"org/model · mmlu_1 [{name}/mmlu_1.eval]" for name in "ab"]
+    assert [finding["name"] for finding in document["findings"]] == ["same-answers"]
+
+
+def test_what_a_log_says_does_not_steer_the_terminal(tmp_path):
+    log = clean(1)
+    log.model = "\x1b[31mred\nmodel"
+    assert "\x1b" not in shuffleboard("audit", write_inspect(log, tmp_path)).stdout
 
 
 @pytest.mark.parametrize("format_", WRITERS)

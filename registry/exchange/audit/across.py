@@ -182,13 +182,16 @@ def _compare(group: Sequence[Checked], numbers: NDArray[Any], findings: list[Fin
             seen = "" if pair.seen is None else f"; {100 * pair.seen:.1f} points could be seen"
             detail = f"{values[one]:.1%} and {values[other]:.1%} on {len(numbers):,} questions{seen}"
             findings.append(Finding(KINDS["not-told-apart"], f"{labels[one]} / {labels[other]}", detail))
-        if same_model:
+        wrong = ~first & ~second & (chosen[one] != 0)
+        if same_model and pair.changed == 0 and wrong.any():
+            detail = f"all {len(numbers):,} answers are equal"
+            findings.append(Finding(KINDS["same-answers"], f"{labels[one]} / {labels[other]}", detail))
+        elif same_model:
             detail = (
                 f"{values[one]:.1%} and {values[other]:.1%}; {differing:.1%} of the questions right in only one, "
                 f"{pair.changed:.1%} answered otherwise"
             )
             findings.append(Finding(KINDS["versions-flip"], f"{labels[one]} / {labels[other]}", detail))
-        wrong = ~first & ~second & (chosen[one] != 0)
         if not same_model and wrong.sum() >= 10 and 1 - pair.changed >= SAME:
             detail = f"{1 - pair.changed:.1%} of {len(numbers):,} answers are equal, {int(wrong.sum())} of them wrong"
             findings.append(Finding(KINDS["same-answers"], f"{labels[one]} / {labels[other]}", detail))

@@ -13,6 +13,7 @@ from registry.exchange.audit.gathered import PLACES, STATES, Column, Gathered, Q
 from registry.exchange.audit.known import Benchmark, benchmark_of
 from registry.exchange.audit.readers import NOT_MULTIPLE_CHOICE, QUESTIONS
 from registry.metrics import METRICS, VariantOutcome
+from registry.names import plural
 from registry.prompting.labels import letter
 from registry.statistics.noise import pairs_of
 from registry.statistics.sequential import score_interval
@@ -342,7 +343,7 @@ def _scores(
     # Of two equal options, whoever compares texts accepts both, and a reference by text does not say which is meant.
     wrong = written & (np.abs(stated - right) > 0.5 + 1e-6) & ~g.column("repeated").astype(bool)
     c.rows("score-contradicts-answer", "", wrong, int(written.sum()))
-    if source.stated is not None and not g.counts["unusable-answer"]:
+    if source.stated is not None and not g.counts["unusable-answer"] and not g.counts["unreadable-file"]:
         differences = [abs(source.stated - accuracy)]
         if written.any():
             differences.append(abs(source.stated - float(stated[written].mean())))
@@ -357,7 +358,9 @@ def _scores(
     elif questions >= LEAST and best[1] >= accuracy:
         c.add("one-letter-does-better", f"always {best[0]}: {best[1]:.1%}, the log {accuracy:.1%}")
     if questions < FEW:
-        c.add("few-questions", f"{questions} questions: {accuracy:.1%} [{interval[0]:.1%}, {interval[1]:.1%}]")
+        c.add(
+            "few-questions", f"{plural(questions, 'question')}: {accuracy:.1%} [{interval[0]:.1%}, {interval[1]:.1%}]"
+        )
 
 
 def _positions(c: _Checker, keys: Column, answers: int, *, chance: float | None) -> None:

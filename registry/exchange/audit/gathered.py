@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from registry.errors import IngestError
 from registry.exchange.audit.known import known_digest
 from registry.exchange.audit.prompts import Edges, beginning, ending, problems
-from registry.exchange.audit.readers import QUESTIONS
+from registry.exchange.audit.readers import QUESTIONS, reading
 from registry.exchange.audit.rereading import RULES, reread
 from registry.exchange.audit.seen import Seen, Source, Unusable, digest, normal
 from registry.files.documents import as_written
@@ -162,8 +162,9 @@ class Gathered:
         self.texts = 0
         self.rules: dict[str, list[int]] = {name: [0, 0, 0] for name in RULES}
         """By rule: texts in which it reads an answer, of these other than recorded, and right ones."""
-        self.order_rows: list[tuple[int, ...]] = []
         self._every = 1
+        self.apart = ""
+        """What tells it from other logs of the same model and task: where it lies."""
 
     @property
     def label(self) -> str:
@@ -171,9 +172,8 @@ class Gathered:
         source = self.source
         if source.format == QUESTIONS:
             return source.path.name
-        return f"{source.model} · {source.task}" + (
-            f" [{source.part}]" if source.part not in ("", source.model) else ""
-        )
+        parts = [part for part in (source.part, self.apart) if part not in ("", source.model)]
+        return " ".join([f"{source.model} · {source.task}", *(f"[{part}]" for part in parts)])
 
     def read(self) -> "Gathered":
         """Reads the log to its end."""
@@ -185,12 +185,14 @@ class Gathered:
                     self._add(record)
         except IngestError as error:
             self.note("unreadable-file", self.source.path.name, str(error))
+        for remark in self.source.remarks:
+            self.note("unreadable-file", self.source.path.name, remark)
         return self
 
     def _records(self) -> Iterator[Seen | Unusable]:
         """The records, whose readers may stumble over what no program writes."""
         while True:
-            with as_written(self.source.path.name, "fetch the log again"):
+            with as_written(self.source.path.name, "fetch the log again"), reading(self.source.path):
                 try:
                     record = next(self.source.records)
                 except StopIteration:

@@ -1,17 +1,20 @@
 """Every format that `evaluations import` reads, as an audit sees it: by the log's own questions, faults and all.
 
-Where the import refuses a record, an audit names it and goes on. Lines are streamed; a log that is one document is held
-while it is read.
+Where the import refuses a record or a line, an audit names it and goes on. Lines are streamed; a log that is one
+document is held while it is read.
 """
 
 import json
 import math
 import os
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-from registry.benchmarks.lines import read_cells, read_lines, shorten
+from registry.benchmarks.lines import read_cells, shorten
 from registry.errors import IngestError
 from registry.exchange.audit.rereading import final_reading
 from registry.exchange.audit.seen import Seen, Source, Unusable, label_position, listing
@@ -20,7 +23,15 @@ from registry.exchange.outputs.every_eval_ever import FORMAT as EVERY_EVAL_EVER
 from registry.exchange.outputs.every_eval_ever import KEYS as EVERY_EVAL_EVER_KEYS
 from registry.exchange.outputs.harness import KEYS as HARNESS_KEYS
 from registry.exchange.outputs.helm import KEYS as HELM_KEYS
-from registry.exchange.outputs.helm import METHODS, STATE_FILE, Logged, helm_as_logged, helm_overall
+from registry.exchange.outputs.helm import (
+    METHODS,
+    STATE_FILE,
+    Logged,
+    Stats,
+    helm_as_logged,
+    helm_overall,
+    per_instance,
+)
 from registry.exchange.outputs.inspect_log import KEYS as INSPECT_KEYS
 from registry.exchange.outputs.inspect_log import (
     inspect_archive,
@@ -30,7 +41,8 @@ from registry.exchange.outputs.inspect_log import (
 )
 from registry.exchange.outputs.logs import load_json
 from registry.exchange.outputs.opencompass import LABEL, is_opencompass
-from registry.files.packed import ZIP_MAGIC
+from registry.files.documents import as_written
+from registry.files.packed import ZIP_MAGIC, Lines
 from registry.prompting.labels import LETTERS
 from registry.untrusted import decode_answer
 
@@ -43,9 +55,11 @@ MOST_FILES: Final = 10_000
 """Files of a folder that are looked at."""
 LONGEST_LINE: Final = 1 << 20
 NOT_MULTIPLE_CHOICE: Final = "not-multiple-choice"
+DAMAGED: Final = "unreadable-file"
 QUESTIONS: Final = "questions"
 """The format of a file of questions, which lends its texts to logs that have none."""
 
+Found = TypeVar("Found")
 Known = dict[str, tuple[str, tuple[str, ...], int]]
 """Question id to (text, options, right option) of the files of questions that were given."""
 
@@ -57,7 +71,11 @@ def files_of(path: Path) -> list[Path]:
             raise IngestError(f"{path}: no such file; check the path")
         return [path]
     found: list[Path] = []
-    for folder, folders, names in os.walk(path):
+
+    def refused(error: OSError) -> None:
+        found.append(Path(error.filename))
+
+    for folder, folders, names in os.walk(path, onerror=refused):
         folders.sort()
         if STATE_FILE in names:
             found.append(Path(folder, STATE_FILE))
@@ -70,9 +88,24 @@ def files_of(path: Path) -> list[Path]:
     return found
 
 
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Raises IngestError where the system does not let a file be read."""
+    try:
+        yield
+    except OSError as error:
+        message = f"{path.name}: cannot be read ({error.strerror or error}); check the path and who may read it"
+        raise IngestError(message) from None
+
+
 def sources_of(path: Path, known: Known) -> list[Source]:
     """The logs in a file; none where it is of no format that is imported. Raises IngestError for a damaged file."""
     name = path.name
+    if not path.is_file():
+        path.stat()
+        if path.is_dir():
+            next(path.iterdir(), None)
+        raise IngestError(f"{name}: is a pipe or a device; write what it gives to a file")
     if name.endswith((".csv", ".csv.gz")):
         return _table(path, known)
     if name.endswith(".parquet"):
@@ -80,18 +113,66 @@ def sources_of(path: Path, known: Known) -> list[Source]:
     with path.open("rb") as stream:
         beginning = stream.read(len(ZIP_MAGIC))
         if beginning == ZIP_MAGIC or name.endswith(".eval"):
-            header, samples = inspect_archive(path)
+            header, samples = inspect_archive(path, storable=False)
             return [_inspect(path, header, samples)]
     if name.endswith(".json") and not _holds_lines(path):
         return _document(path)
-    first = next(read_lines(path), None)
-    if first is None:
-        raise IngestError(f"{name}: is empty; give a log with at least one answer")
-    keys = first[1].keys()
-    for needed, read in _LINES:
-        if keys >= needed:
-            return read(path, first[1], known)
-    return []
+    problem = "is empty; give a log with at least one answer"
+    for number, line in lines_of(path):
+        if isinstance(line, dict):
+            return next((read(path, line, known) for needed, read in _LINES if line.keys() >= needed), [])
+        problem = f"line {number}: {line}"
+        if number >= _UNREADABLE:
+            break
+    raise IngestError(f"{name} {problem}" if problem.startswith("line") else f"{name}: {problem}")
+
+
+_UNREADABLE: Final = 100
+"""Lines at the beginning of a file that may all be damaged before it is taken for none of lines."""
+
+
+def lines_of(path: Path) -> Iterator[tuple[int, dict[str, Any] | str]]:
+    """Each line with its number: the object that it is, or what is wrong with it. Blank lines are passed over.
+
+    Values that no database holds, such as NUL and half a surrogate pair, are in what models write, and are let in.
+    """
+    try:
+        with Lines(path) as lines:
+            for raw in lines:
+                lines.begin()
+                text = (raw.removeprefix(b"\xef\xbb\xbf") if lines.number == 1 else raw).decode("utf-8", "replace")
+                if text.strip():
+                    yield lines.number, _object_of(text)
+    except (OSError, EOFError, zlib.error) as error:
+        raise IngestError(f"{path.name}: damaged or cut off ({error}); fetch or compress it again") from None
+
+
+def _object_of(text: str) -> dict[str, Any] | str:
+    try:
+        document = decode_answer(text)
+    except ValueError as error:
+        return f"is not JSON ({getattr(error, 'msg', error)}): {shorten(text.strip(), 40)!r}"
+    return document if isinstance(document, dict) else f"{shorten(document, 40)!r} is not a JSON object"
+
+
+def records_of(
+    path: Path, read: Callable[[str, Mapping[str, Any]], Iterator[Seen | Unusable]]
+) -> Iterator[Seen | Unusable]:
+    """What `read` makes of each line, given its place; damaged lines are named."""
+    for number, line in lines_of(path):
+        if isinstance(line, str):
+            yield Unusable(f"line {number}", line, DAMAGED)
+        else:
+            yield from record_of(f"line {number}", partial(read, f"line {number}", line))
+
+
+def record_of(place: str, read: Callable[[], Iterator[Seen | Unusable]]) -> list[Seen | Unusable]:
+    """What `read` makes of one record; one that holds what no program writes is named, and does not end the log."""
+    try:
+        with as_written(place, "repair or remove it"):
+            return list(read())
+    except IngestError as error:
+        return [Unusable(place, str(error).removeprefix(f"{place}: "))]
 
 
 def _holds_lines(path: Path) -> bool:
@@ -106,7 +187,7 @@ def _holds_lines(path: Path) -> bool:
 
 
 def _document(path: Path) -> list[Source]:
-    document = load_json(path)
+    document = load_json(path, storable=False)
     if not isinstance(document, dict):
         return []
     if document.keys() >= HELM_KEYS:
@@ -179,10 +260,13 @@ _METRICS: Final = ("acc", "exact_match", "em", "score")
 def _harness(path: Path, first: Mapping[str, Any], _known: Known) -> list[Source]:
     filters = [str(first.get("filter", "none"))]
     if filters[0] != "none":
-        filters = list(dict.fromkeys(str(line.get("filter", "none")) for _, line in read_lines(path)))
+        filters = list(
+            dict.fromkeys(str(line.get("filter", "none")) for _, line in lines_of(path) if isinstance(line, dict))
+        )
     task, _, date = path.name.removesuffix(".gz").removesuffix(".jsonl").removeprefix("samples_").rpartition("_")
     task = task or date
-    results = _results(path.with_name(f"results_{date}.json"))
+    remarks: list[str] = []
+    results = _results(path.with_name(f"results_{date}.json"), remarks)
     scores = _object(_object(results.get("results")).get(task))
     sizes = _object(_object(results.get("n-samples")).get(task))
     metric = next((name for name in _METRICS if name in first), None)
@@ -203,19 +287,32 @@ def _harness(path: Path, first: Mapping[str, Any], _known: Known) -> list[Source
             _number(scores.get(f"{metric},{name}")),
             declared,
             part=name if len(filters) > 1 else "",
+            remarks=remarks,
         )
         for name in filters
     ]
 
 
-def _results(path: Path) -> Mapping[str, Any]:
-    return _object(load_json(path)) if path.is_file() else {}
+def _results(path: Path, remarks: list[str]) -> Mapping[str, Any]:
+    """What is in a file beside a log, if it is there; a remark where it cannot be read."""
+    return _object(_beside(lambda: load_json(path, storable=False), {}, remarks)) if path.is_file() else {}
+
+
+def _beside(read: Callable[[], Found], otherwise: Found, remarks: list[str]) -> Found:
+    try:
+        with as_written("a file next to the log", "fetch it again"):
+            return read()
+    except IngestError as error:
+        remarks.append(str(error))
+        return otherwise
 
 
 def _harness_records(path: Path, filter_: str, metric: str | None) -> Iterator[Seen | Unusable]:
-    for place, line in read_lines(path):
+    def record(place: str, line: Mapping[str, Any]) -> Iterator[Seen | Unusable]:
         if str(line.get("filter", "none")) == filter_:
-            yield _harness_record(f"line {place.line}", line, metric)
+            yield _harness_record(place, line, metric)
+
+    return records_of(path, record)
 
 
 def _harness_record(place: str, line: Mapping[str, Any], metric: str | None) -> Seen | Unusable:
@@ -343,41 +440,52 @@ def _inspect(path: Path, header: Mapping[str, Any], samples: Any) -> Source:
 
 
 def _inspect_records(samples: Any) -> Iterator[Seen | Unusable]:
-    for place, sample in samples:
-        where = str(place.name)
-        if sample.get("error") is not None:
-            yield Unusable(where, shorten(_object(sample["error"]).get("message", "an error")), "failed-samples")
-            continue
-        if not sample.get("choices"):
-            yield Unusable(where, "has no choices", NOT_MULTIPLE_CHOICE)
-            continue
+    each = iter(samples)
+    while True:
         try:
-            found = inspect_as_logged(place, sample)
+            place, sample = next(each)
+        except StopIteration:
+            return
         except IngestError as error:
-            yield Unusable(where, str(error).split(": ", 1)[-1])
+            yield Unusable("samples", str(error), DAMAGED)
             continue
-        output = _object(sample.get("output"))
-        choice = _object(next(iter(output.get("choices") or ()), None))
-        messages = sample.get("messages")
-        messages = messages if isinstance(messages, list) and messages else sample.get("input")
-        if isinstance(messages, list) and _object(messages[-1]).get("role") == "assistant":
-            messages = messages[:-1]
-        options = tuple(found.question.options[item] for item in found.order if isinstance(item, int))
-        yield Seen(
-            where,
-            found.question.external_id,
-            found.question.text,
-            options,
-            found.order.index(found.question.answer),
-            found.position,
-            found.variant,
-            found.stated,
-            said(messages) or None,
-            found.text or _text(output.get("completion")) or "",
-            _reasoning(choice),
-            choice.get("stop_reason") in ("max_tokens", "model_length"),
-            choice.get("stop_reason") == "content_filter",
-        )
+        yield from record_of(str(place.name), partial(_inspect_record, str(place.name), place, sample))
+
+
+def _inspect_record(where: str, place: Any, sample: dict[str, Any]) -> Iterator[Seen | Unusable]:
+    if sample.get("error") is not None:
+        yield Unusable(where, shorten(_object(sample["error"]).get("message", "an error")), "failed-samples")
+        return
+    if not sample.get("choices"):
+        yield Unusable(where, "has no choices", NOT_MULTIPLE_CHOICE)
+        return
+    try:
+        found = inspect_as_logged(place, sample)
+    except IngestError as error:
+        yield Unusable(where, str(error).split(": ", 1)[-1])
+        return
+    output = _object(sample.get("output"))
+    choice = _object(next(iter(output.get("choices") or ()), None))
+    messages = sample.get("messages")
+    messages = messages if isinstance(messages, list) and messages else sample.get("input")
+    if isinstance(messages, list) and _object(messages[-1]).get("role") == "assistant":
+        messages = messages[:-1]
+    options = tuple(found.question.options[item] for item in found.order if isinstance(item, int))
+    yield Seen(
+        where,
+        found.question.external_id,
+        found.question.text,
+        options,
+        found.order.index(found.question.answer),
+        found.position,
+        found.variant,
+        found.stated,
+        said(messages) or None,
+        found.text or _text(output.get("completion")) or "",
+        _reasoning(choice),
+        choice.get("stop_reason") in ("max_tokens", "model_length"),
+        choice.get("stop_reason") == "content_filter",
+    )
 
 
 def _reasoning(choice: Mapping[str, Any]) -> str | None:
@@ -391,7 +499,8 @@ def _reasoning(choice: Mapping[str, Any]) -> str | None:
 
 def _helm(path: Path, document: Mapping[str, Any]) -> Source:
     about = _object(document["adapter_spec"])
-    run = _results(path.with_name("run_spec.json")).get("name") or path.parent.name
+    remarks: list[str] = []
+    run = _results(path.with_name("run_spec.json"), remarks).get("name") or path.parent.name
     splits: dict[str, int] = {}
     seen: set[tuple[Any, Any]] = set()
     for request in document["request_states"] if isinstance(document["request_states"], list) else []:
@@ -405,18 +514,20 @@ def _helm(path: Path, document: Mapping[str, Any]) -> Source:
         "helm",
         str(about.get("model") or "model"),
         str(run).split(",model=")[0],
-        _helm_records(path, document),
-        helm_overall(path, splits),
+        _helm_records(path, document, remarks),
+        _beside(lambda: helm_overall(path, splits), None, remarks),
         len(splits) > 0 and about.get("max_eval_instances") == sum(splits.values()),
+        remarks=remarks,
     )
 
 
-def _helm_records(path: Path, document: Mapping[str, Any]) -> Iterator[Seen | Unusable]:
+def _helm_records(path: Path, document: Mapping[str, Any], remarks: list[str]) -> Iterator[Seen | Unusable]:
     method = _object(document["adapter_spec"]).get("method")
     if method not in METHODS:
         yield Unusable("adapter_spec", f"method {shorten(method, 40)}", NOT_MULTIPLE_CHOICE)
         return
-    for found in helm_as_logged(path, document):
+    stats: Stats = _beside(lambda: per_instance(path.with_name("per_instance_stats.json")), {}, remarks)
+    for found in helm_as_logged(path, document, stats):
         if not isinstance(found, Logged):
             yield Unusable(getattr(found[0], "name", ""), str(found[1]).split(": ", 1)[-1])
             continue
@@ -444,21 +555,26 @@ def _helm_records(path: Path, document: Mapping[str, Any]) -> Iterator[Seen | Un
 def _lighteval(path: Path) -> list[Source]:
     from registry.files.parquet import parquet_columns, parquet_rows
 
-    if not set(parquet_columns(path)) >= LIGHTEVAL_COLUMNS:
+    columns = parquet_columns(path)
+    if not columns:
+        raise IngestError(f"{path.name}: is no Parquet file, or a damaged one; fetch it again")
+    if not LIGHTEVAL_COLUMNS.issubset(columns):
         return []
+    remarks: list[str] = []
     task = path.stem.removeprefix("details_").rsplit("_", 1)[0]
     folder = next((parent for parent in path.parents if parent.name == "details"), None)
     model, scores = path.parent.parent.name, {}
     declared = False
     if folder is not None:
         relative = path.parent.parent.relative_to(folder)
-        results = _results(folder.with_name("results") / relative / f"results_{path.parent.name}.json")
+        results = _results(folder.with_name("results") / relative / f"results_{path.parent.name}.json", remarks)
         scores = dict(_object(_object(results.get("results")).get(task)))
         about = _object(results.get("config_general"))
         model = str(about.get("model_name") or relative)
         declared = about.get("max_samples") is not None
     stated = _lighteval_score(scores)[1]
-    return [Source(path, "lighteval", model, task, _lighteval_records(parquet_rows(path)), stated, declared)]
+    records = _lighteval_records(parquet_rows(path))
+    return [Source(path, "lighteval", model, task, records, stated, declared, remarks=remarks)]
 
 
 def _lighteval_score(scores: Mapping[str, Any]) -> tuple[str, float | None]:
@@ -490,66 +606,69 @@ def _lighteval_answer(
 
 def _lighteval_records(rows: Iterator[dict[str, Any]]) -> Iterator[Seen | Unusable]:
     for number, row in enumerate(rows, start=1):
-        doc, response, metric = _object(row.get("doc")), _object(row.get("model_response")), _object(row.get("metric"))
-        place = f"row {number}"
-        choices = tuple(choice.strip() for choice in _texts(doc.get("choices")))
-        if len(choices) < 2:
-            yield Unusable(place, "has no choices", NOT_MULTIPLE_CHOICE)
-            continue
-        query = str(doc.get("query") or "")
-        instruction = str(doc.get("instruction") or "")
-        shots = [_object(shot) for shot in doc.get("fewshot_samples") or ()]
-        shown = listing(query)
-        labelled = all(len(choice) == 1 and choice in LETTERS for choice in choices)
-        options = shown.options if labelled and shown is not None else choices
-        gold = _first(doc.get("gold_index"))
-        if len(options) != len(choices):
-            yield Unusable(place, f"shows {len(options)} options and scores {len(choices)}")
-            continue
-        if isinstance(gold, bool) or not isinstance(gold, int) or not 0 <= gold < len(options):
-            yield Unusable(place, f"its gold_index {shorten(gold, 40)} names none of its {len(options)} options")
-            continue
-        text = shown.question if shown is not None else query.removeprefix(instruction).strip()
-        text = text.removeprefix("Question:").removesuffix("Answer:").strip()
-        examples = [f"{shot.get('query', '')} {_example_answer(shot)}" for shot in shots]
-        body = query.removeprefix(instruction)
-        prompt = _text(response.get("input")) or "\n\n".join(
-            part for part in (instruction.strip(), *(e.removeprefix(instruction) for e in examples), body) if part
+        yield from record_of(f"row {number}", partial(_lighteval_record, f"row {number}", number, row))
+
+
+def _lighteval_record(place: str, number: int, row: Mapping[str, Any]) -> Iterator[Seen | Unusable]:
+    doc, response, metric = _object(row.get("doc")), _object(row.get("model_response")), _object(row.get("metric"))
+    choices = tuple(choice.strip() for choice in _texts(doc.get("choices")))
+    if len(choices) < 2:
+        yield Unusable(place, "has no choices", NOT_MULTIPLE_CHOICE)
+        return
+    query = str(doc.get("query") or "")
+    instruction = str(doc.get("instruction") or "")
+    shots = [_object(shot) for shot in doc.get("fewshot_samples") or ()]
+    shown = listing(query)
+    labelled = all(len(choice) == 1 and choice in LETTERS for choice in choices)
+    options = shown.options if labelled and shown is not None else choices
+    gold = _first(doc.get("gold_index"))
+    if len(options) != len(choices):
+        yield Unusable(place, f"shows {len(options)} options and scores {len(choices)}")
+        return
+    if isinstance(gold, bool) or not isinstance(gold, int) or not 0 <= gold < len(options):
+        yield Unusable(place, f"its gold_index {shorten(gold, 40)} names none of its {len(options)} options")
+        return
+    text = shown.question if shown is not None else query.removeprefix(instruction).strip()
+    text = text.removeprefix("Question:").removesuffix("Answer:").strip()
+    examples = [f"{shot.get('query', '')} {_example_answer(shot)}" for shot in shots]
+    body = query.removeprefix(instruction)
+    prompt = _text(response.get("input")) or "\n\n".join(
+        part for part in (instruction.strip(), *(e.removeprefix(instruction) for e in examples), body) if part
+    )
+    tokens = list(response.get("input_tokens") or ())
+    doubled = len(tokens) > 1 and tokens[0] == tokens[1] and tokens[0] in (0, 1, 2, 128000)
+    problems = (("doubled-begin-token", f"token {tokens[0]} begins the prompt twice"),) if doubled else ()
+    logprobs = [_number(value) for value in response.get("logprobs") or ()][: len(options)]
+    written = _texts(response.get("text_post_processed") or response.get("text"))
+    raw = _texts(response.get("text"))
+    scored = len(logprobs) == len(options) and None not in logprobs
+    numbers = [value for value in logprobs if value is not None]
+    named, stated = _lighteval_score(metric)
+    position: int | None
+    contradictions: tuple[tuple[str, str], ...]
+    answers = [None] if scored else list(range(len(written)))
+    for at in answers:
+        if at is None:
+            position, contradictions = numbers.index(max(numbers)), ()
+        else:
+            score = stated if len(answers) < 2 else None
+            position, contradictions = _lighteval_answer(written[at], options, gold, named, score)
+        yield Seen(
+            place,
+            str(doc.get("id") if doc.get("id") is not None else number),
+            text,
+            options,
+            gold,
+            position,
+            None if len(answers) < 2 else at,
+            stated if len(answers) < 2 else None,
+            prompt,
+            None if at is None else raw[at] if at < len(raw) else written[at],
+            scored=at is None,
+            problems=problems + contradictions,
         )
-        tokens = list(response.get("input_tokens") or ())
-        doubled = len(tokens) > 1 and tokens[0] == tokens[1] and tokens[0] in (0, 1, 2, 128000)
-        problems = (("doubled-begin-token", f"token {tokens[0]} begins the prompt twice"),) if doubled else ()
-        logprobs = [_number(value) for value in response.get("logprobs") or ()][: len(options)]
-        written = _texts(response.get("text_post_processed") or response.get("text"))
-        raw = _texts(response.get("text"))
-        scored = len(logprobs) == len(options) and None not in logprobs
-        numbers = [value for value in logprobs if value is not None]
-        named, stated = _lighteval_score(metric)
-        position: int | None
-        contradictions: tuple[tuple[str, str], ...]
-        answers = [None] if scored else list(range(len(written)))
-        for at in answers:
-            if at is None:
-                position, contradictions = numbers.index(max(numbers)), ()
-            else:
-                score = stated if len(answers) < 2 else None
-                position, contradictions = _lighteval_answer(written[at], options, gold, named, score)
-            yield Seen(
-                place,
-                str(doc.get("id") if doc.get("id") is not None else number),
-                text,
-                options,
-                gold,
-                position,
-                None if len(answers) < 2 else at,
-                stated if len(answers) < 2 else None,
-                prompt,
-                None if at is None else raw[at] if at < len(raw) else written[at],
-                scored=at is None,
-                problems=problems + contradictions,
-            )
-        if not answers:
-            yield Unusable(place, "has neither log-probabilities nor a text")
+    if not answers:
+        yield Unusable(place, "has neither log-probabilities nor a text")
 
 
 def _example_answer(shot: Mapping[str, Any]) -> str:
@@ -562,62 +681,65 @@ def _example_answer(shot: Mapping[str, Any]) -> str:
 
 def _opencompass(path: Path, document: Mapping[str, Any]) -> Source:
     file = path.parent.parent.with_name("results") / path.parent.name / path.name
-    results = _results(file) if path.parent.parent.name == "predictions" else {}
+    remarks: list[str] = []
+    results = _results(file, remarks) if path.parent.parent.name == "predictions" else {}
     details = results.get("details")
     if isinstance(details, list):
         details = {str(number): detail for number, detail in enumerate(details)}
     accuracy = _number(results.get("accuracy"))
     records = _opencompass_records(document, _object(details))
     stated = None if accuracy is None else accuracy / 100
-    return Source(path, "opencompass", path.parent.name, path.stem, records, stated)
+    return Source(path, "opencompass", path.parent.name, path.stem, records, stated, remarks=remarks)
 
 
 def _opencompass_records(document: Mapping[str, Any], details: Mapping[str, Any]) -> Iterator[Seen | Unusable]:
     for name, value in document.items():
-        prediction, detail, place = _object(value), _object(details.get(name)), f"prediction {name}"
-        labels = {key.removeprefix(LABEL): _object(item) for key, item in prediction.items() if key.startswith(LABEL)}
-        prompts = [said(item.get("testing input")) for item in labels.values()]
-        prompt = _common(prompts) if prompts else said(prediction.get("origin_prompt"))
-        shown = listing(prompt)
-        if shown is not None:
-            options, text = shown.options, shown.question
-        elif prompts:
-            options = tuple(ending[len(prompt) :].strip() or name for ending, name in zip(prompts, labels, strict=True))
-            text = prompt
-        else:
-            yield Unusable(place, "its prompt lists no options behind labels", NOT_MULTIPLE_CHOICE)
-            continue
-        whole = said(next(iter(labels.values())).get("prompt")) if labels else prompt
-        examples = whole[: whole.find(prompts[0])] if prompts and prompts[0] in whole else ""
-        names = list(labels)
-        key = _opencompass_label(prediction.get("gold"), options, names)
-        if key is None:
-            yield Unusable(
-                place, f"its gold {shorten(prediction.get('gold'), 40)} names none of {len(options)} options"
-            )
-            continue
-        output = None if labels else _text(prediction.get("prediction"))
-        extracted = _first(detail.get("predictions", detail.get("pred")))
-        if labels:
-            position = _opencompass_label(prediction.get("prediction"), options, names)
-        elif detail:
-            position = _written(extracted, options)
-        else:
-            position = final_reading(output or "", options)
-        stated = _first(detail.get("correct", detail.get("is_correct")))
-        yield Seen(
-            place,
-            name,
-            text,
-            options,
-            key,
-            position,
-            None,
-            _number(stated),
-            examples + prompt,
-            output,
-            scored=bool(labels),
-        )
+        yield from record_of(f"prediction {name}", partial(_opencompass_record, name, value, details))
+
+
+def _opencompass_record(name: str, value: Any, details: Mapping[str, Any]) -> Iterator[Seen | Unusable]:
+    prediction, detail, place = _object(value), _object(details.get(name)), f"prediction {name}"
+    labels = {key.removeprefix(LABEL): _object(item) for key, item in prediction.items() if key.startswith(LABEL)}
+    prompts = [said(item.get("testing input")) for item in labels.values()]
+    prompt = _common(prompts) if prompts else said(prediction.get("origin_prompt"))
+    shown = listing(prompt)
+    if shown is not None:
+        options, text = shown.options, shown.question
+    elif prompts:
+        options = tuple(ending[len(prompt) :].strip() or name for ending, name in zip(prompts, labels, strict=True))
+        text = prompt
+    else:
+        yield Unusable(place, "its prompt lists no options behind labels", NOT_MULTIPLE_CHOICE)
+        return
+    whole = said(next(iter(labels.values())).get("prompt")) if labels else prompt
+    examples = whole[: whole.find(prompts[0])] if prompts and prompts[0] in whole else ""
+    names = list(labels)
+    key = _opencompass_label(prediction.get("gold"), options, names)
+    if key is None:
+        yield Unusable(place, f"its gold {shorten(prediction.get('gold'), 40)} names none of {len(options)} options")
+        return
+    output = None if labels else _text(prediction.get("prediction"))
+    extracted = _first(detail.get("predictions", detail.get("pred")))
+    if labels:
+        position = _opencompass_label(prediction.get("prediction"), options, names)
+    elif detail:
+        position = _written(extracted, options)
+    else:
+        position = final_reading(output or "", options)
+    stated = _first(detail.get("correct", detail.get("is_correct")))
+    yield Seen(
+        place,
+        name,
+        text,
+        options,
+        key,
+        position,
+        None,
+        _number(stated),
+        examples + prompt,
+        output,
+        scored=bool(labels),
+    )
 
 
 def _common(texts: Sequence[str]) -> str:
@@ -639,7 +761,9 @@ def _opencompass_label(value: Any, options: Sequence[str], names: Sequence[str])
 
 
 def _every_eval_ever(path: Path, first: Mapping[str, Any], _known: Known) -> list[Source]:
-    whole = _results(path.with_name(path.name.replace("_samples.jsonl", ".json")))
+    remarks: list[str] = []
+    beside = path.with_name(path.name.removesuffix(".gz").replace("_samples.jsonl", ".json"))
+    whole = _results(beside, remarks) if beside != path else {}
     stated = None
     results = whole.get("evaluation_results")
     for result in results if isinstance(results, list) else []:
@@ -651,148 +775,142 @@ def _every_eval_ever(path: Path, first: Mapping[str, Any], _known: Known) -> lis
             EVERY_EVAL_EVER,
             str(first.get("model_id") or "model"),
             str(first.get("evaluation_name") or path.stem),
-            _every_eval_ever_records(path, first.get("evaluation_result_id")),
+            records_of(path, partial(_every_eval_ever_record, result=first.get("evaluation_result_id"))),
             stated,
+            remarks=remarks,
         )
     ]
 
 
-def _every_eval_ever_records(path: Path, result: Any) -> Iterator[Seen | Unusable]:
-    for where, record in read_lines(path):
-        if record.get("evaluation_result_id") != result:
-            continue  # the same prompt, counted in another result
-        place = f"line {where.line}"
-        if record.get("error"):
-            yield Unusable(place, shorten(record["error"]), "failed-samples")
-            continue
-        asked, output = _object(record.get("input")), _object(record.get("output"))
-        scored, metadata = _object(record.get("evaluation")), _object(record.get("metadata"))
-        options = _texts(asked.get("choices"))
-        text = said(asked.get("raw"))
-        if not options and (shown := listing(text)) is not None:
-            options, text = shown.options, shown.question
-        if len(options) < 2:
-            yield Unusable(place, "lists no choices", NOT_MULTIPLE_CHOICE)
-            continue
-        references = _texts(asked.get("reference"))
-        key = label_position(references[0], options) if len(references) == 1 else None
-        if key is None:
-            yield Unusable(place, f"its reference {shorten(list(references), 60)} names none of {len(options)} choices")
-            continue
-        raw = _first(output.get("raw"))
-        named = next(
-            (
-                item["extracted_value"]
-                for item in reversed(record.get("answer_attribution") or ())
-                if isinstance(item, dict) and item.get("is_terminal") and isinstance(item.get("extracted_value"), str)
-            ),
-            None,
-        )
-        variant = metadata.get("variant", metadata.get("epoch"))
-        trace = output.get("reasoning_trace")
-        is_correct = scored.get("is_correct")
-        yield Seen(
-            place,
-            str(record.get("sample_id")),
-            text,
-            options,
-            key,
-            _written(raw if named is None else named, options),
-            int(variant) if isinstance(variant, str) and variant.isdecimal() else None,
-            _number(is_correct) if isinstance(is_correct, bool) else _number(scored.get("score")),
-            _text(asked.get("formatted")) or (said(record.get("messages")) or None),
-            _text(raw) if raw not in options else None,
-            "\n".join(_texts(trace)) if isinstance(trace, list) else _text(trace),
-            metadata.get("stop_reason") in ("length", "max_tokens"),
-            metadata.get("stop_reason") == "content_filter",
-        )
+def _every_eval_ever_record(place: str, record: Mapping[str, Any], result: Any) -> Iterator[Seen | Unusable]:
+    if record.get("evaluation_result_id") != result:
+        return  # the same prompt, counted in another result
+    if record.get("error"):
+        yield Unusable(place, shorten(record["error"]), "failed-samples")
+        return
+    asked, output = _object(record.get("input")), _object(record.get("output"))
+    scored, metadata = _object(record.get("evaluation")), _object(record.get("metadata"))
+    options = _texts(asked.get("choices"))
+    text = said(asked.get("raw"))
+    if not options and (shown := listing(text)) is not None:
+        options, text = shown.options, shown.question
+    if len(options) < 2:
+        yield Unusable(place, "lists no choices", NOT_MULTIPLE_CHOICE)
+        return
+    references = _texts(asked.get("reference"))
+    key = label_position(references[0], options) if len(references) == 1 else None
+    if key is None:
+        yield Unusable(place, f"its reference {shorten(list(references), 60)} names none of {len(options)} choices")
+        return
+    raw = _first(output.get("raw"))
+    named = next(
+        (
+            item["extracted_value"]
+            for item in reversed(record.get("answer_attribution") or ())
+            if isinstance(item, dict) and item.get("is_terminal") and isinstance(item.get("extracted_value"), str)
+        ),
+        None,
+    )
+    variant = metadata.get("variant", metadata.get("epoch"))
+    trace = output.get("reasoning_trace")
+    is_correct = scored.get("is_correct")
+    yield Seen(
+        place,
+        str(record.get("sample_id")),
+        text,
+        options,
+        key,
+        _written(raw if named is None else named, options),
+        int(variant) if isinstance(variant, str) and variant.isdecimal() else None,
+        _number(is_correct) if isinstance(is_correct, bool) else _number(scored.get("score")),
+        _text(asked.get("formatted")) or (said(record.get("messages")) or None),
+        _text(raw) if raw not in options else None,
+        "\n".join(_texts(trace)) if isinstance(trace, list) else _text(trace),
+        metadata.get("stop_reason") in ("length", "max_tokens"),
+        metadata.get("stop_reason") == "content_filter",
+    )
 
 
 # Our own formats, IBM/cat's, and tables
 
 
 def _questions(path: Path, _first_line: Mapping[str, Any], known: Known) -> list[Source]:
-    def records() -> Iterator[Seen | Unusable]:
-        for where, line in read_lines(path):
-            if line.get("split") == "fewshot":
-                continue
-            options, key = _texts(line.get("options")), line.get("answer")
-            place = f"line {where.line}"
-            if isinstance(key, bool) or not isinstance(key, int) or not 0 <= key < len(options):
-                yield Unusable(place, f"its answer {shorten(key, 40)} names none of its {len(options)} options")
-                continue
-            text = "\n".join(
-                str(part) for part in (line.get("context", line.get("passage")), line.get("question")) if part
-            )
-            known[str(line.get("id"))] = (text, options, key)
-            yield Seen(place, str(line.get("id")), text, options, key, None)
+    def record(place: str, line: Mapping[str, Any]) -> Iterator[Seen | Unusable]:
+        if line.get("split") == "fewshot":
+            return
+        options, key = _texts(line.get("options")), line.get("answer")
+        if isinstance(key, bool) or not isinstance(key, int) or not 0 <= key < len(options):
+            yield Unusable(place, f"its answer {shorten(key, 40)} names none of its {len(options)} options")
+            return
+        text = "\n".join(str(part) for part in (line.get("context", line.get("passage")), line.get("question")) if part)
+        known[str(line.get("id"))] = (text, options, key)
+        yield Seen(place, str(line.get("id")), text, options, key, None)
 
-    return [Source(path, QUESTIONS, "", path.name.split(".")[0], records())]
+    return [Source(path, QUESTIONS, "", path.name.split(".")[0], records_of(path, record))]
 
 
 def _contract(path: Path, _first_line: Mapping[str, Any], known: Known) -> list[Source]:
-    def records() -> Iterator[Seen | Unusable]:
-        for where, line in read_lines(path):
-            place, name, order = f"line {where.line}", str(line.get("question_id")), line.get("order")
-            if not isinstance(order, list) or not order:
-                yield Unusable(place, f"its order {shorten(order, 40)} is not a list of options")
-                continue
-            text, all_options, answer = known.get(name, (None, (), None))
-            options = tuple(
-                all_options[item] if isinstance(item, int) and 0 <= item < len(all_options) else str(item)
-                for item in order
-            )
-            weights = line.get("probabilities") or line.get("logprobs")
-            if "position" in line or "option" in line:
-                at, option = line.get("position"), line.get("option")
-                position = at if at is not None else order.index(option) if option in order else None
-            else:
-                position = weights.index(max(weights)) if isinstance(weights, list) and weights else None
-            if isinstance(position, int) and not 0 <= position < len(order):
-                yield Unusable(place, f"its position {position} is not among the {len(order)} shown")
-                continue
-            variant = line.get("variant")
-            yield Seen(
-                place,
-                name,
-                text,
-                options,
-                order.index(answer) if answer in order else None,
-                position,
-                variant if isinstance(variant, int) else None,
-                output=_text(line.get("text")),
-                reasoning=_text(line.get("reasoning")),
-                texts=bool(all_options),
-                scored=weights is not None,
-            )
+    def record(place: str, line: Mapping[str, Any]) -> Iterator[Seen | Unusable]:
+        name, order = str(line.get("question_id")), line.get("order")
+        if not isinstance(order, list) or not order:
+            yield Unusable(place, f"its order {shorten(order, 40)} is not a list of options")
+            return
+        text, all_options, answer = known.get(name, (None, (), None))
+        options = tuple(
+            all_options[item] if isinstance(item, int) and 0 <= item < len(all_options) else str(item) for item in order
+        )
+        weights = line.get("probabilities") or line.get("logprobs")
+        if "position" in line or "option" in line:
+            at, option = line.get("position"), line.get("option")
+            position = at if at is not None else order.index(option) if option in order else None
+        else:
+            position = weights.index(max(weights)) if isinstance(weights, list) and weights else None
+        if isinstance(position, int) and not 0 <= position < len(order):
+            yield Unusable(place, f"its position {position} is not among the {len(order)} shown")
+            return
+        variant = line.get("variant")
+        yield Seen(
+            place,
+            name,
+            text,
+            options,
+            order.index(answer) if answer in order else None,
+            position,
+            variant if isinstance(variant, int) else None,
+            output=_text(line.get("text")),
+            reasoning=_text(line.get("reasoning")),
+            texts=bool(all_options),
+            scored=weights is not None,
+        )
 
-    return [Source(path, "shuffleboard", path.name.split(".")[0], path.parent.name or "outputs", records())]
+    return [
+        Source(path, "shuffleboard", path.name.split(".")[0], path.parent.name or "outputs", records_of(path, record))
+    ]
 
 
 def _cat(path: Path, _first_line: Mapping[str, Any], _known: Known) -> list[Source]:
     types: dict[str, int] = {}
 
-    def records() -> Iterator[Seen | Unusable]:
-        for where, line in read_lines(path):
-            place, options = f"line {where.line}", _texts(line.get("options"))
-            key, chosen = line.get("correct"), line.get("chosen")
-            if not isinstance(key, int) or not 0 <= key < len(options):
-                yield Unusable(place, f"its right option {shorten(key, 40)} is none of its {len(options)} options")
-                continue
-            kind = types.setdefault(str(line.get("variant_type")), len(types))
-            index = line.get("variant_index")
-            yield Seen(
-                place,
-                str(line.get("question_id")),
-                None,
-                options,
-                key,
-                chosen if isinstance(chosen, int) and 0 <= chosen < len(options) else None,
-                1000 * kind + index if isinstance(index, int) else None,
-                output=_text(line.get("raw")),
-            )
+    def record(place: str, line: Mapping[str, Any]) -> Iterator[Seen | Unusable]:
+        options = _texts(line.get("options"))
+        key, chosen = line.get("correct"), line.get("chosen")
+        if not isinstance(key, int) or not 0 <= key < len(options):
+            yield Unusable(place, f"its right option {shorten(key, 40)} is none of its {len(options)} options")
+            return
+        kind = types.setdefault(str(line.get("variant_type")), len(types))
+        index = line.get("variant_index")
+        yield Seen(
+            place,
+            str(line.get("question_id")),
+            None,
+            options,
+            key,
+            chosen if isinstance(chosen, int) and 0 <= chosen < len(options) else None,
+            1000 * kind + index if isinstance(index, int) else None,
+            output=_text(line.get("raw")),
+        )
 
-    return [Source(path, "ibm-cat", path.name.split(".")[0], "outputs", records())]
+    return [Source(path, "ibm-cat", path.name.split(".")[0], "outputs", records_of(path, record))]
 
 
 def _table(path: Path, known: Known) -> list[Source]:

@@ -11,7 +11,16 @@ from registry.exchange.audit.across import Compared, compare
 from registry.exchange.audit.catalogue import KINDS, SEVERITIES, Finding, Severity
 from registry.exchange.audit.checks import Checked, check
 from registry.exchange.audit.gathered import Gathered, Questions
-from registry.exchange.audit.readers import QUESTIONS, Known, files_of, sources_of
+from registry.exchange.audit.readers import (
+    CONTRACT_KEYS,
+    QUESTION_KEYS,
+    QUESTIONS,
+    Known,
+    files_of,
+    lines_of,
+    reading,
+    sources_of,
+)
 from registry.files.documents import as_written
 from registry.names import plural
 
@@ -50,8 +59,8 @@ class Report:
         }
 
     def text(self, width: int = WIDTH) -> str:
-        """A summary that is read in a minute."""
-        return "\n".join(self._lines(width))
+        """A summary that is read in a minute. Control characters and half characters that logs hold are replaced."""
+        return "\n".join("".join(c if c.isprintable() else "\ufffd" for c in line) for line in self._lines(width))
 
     def _lines(self, width: int) -> Iterator[str]:
         counts = ", ".join(plural(self.count(severity), severity) for severity in SEVERITIES)
@@ -83,7 +92,7 @@ class Report:
             interval = f"{log.interval[0]:.0%} to {log.interval[1]:.0%}" if log.interval is not None else "–"
             stated = "–" if log.stated is None else f"{log.stated:.1%}"
             read = f"{log.states['answered'] / log.answers:.0%}" if log.answers else "–"
-            name = _cut(log.gathered.label, room)
+            name = _middle_cut(log.gathered.label, room)
             yield f"{name:{room}} {log.answers:8,} {accuracy}  {interval:>13}  {stated:>6}  {read:>4}"
         if len(self.logs) > SHOWN_LOGS:
             yield f"… and {len(self.logs) - SHOWN_LOGS} more; --json and --html have all of them"
@@ -134,6 +143,11 @@ def _cut(line: str, width: int) -> str:
     return line if len(line) <= width else line[: width - 1] + "…"
 
 
+def _middle_cut(name: str, width: int) -> str:
+    """A name that keeps its end, which often tells it from others."""
+    return name if len(name) <= width else f"{name[: width - width // 2 - 1]}…{name[-(width // 2) :]}"
+
+
 def _ranking(group: Compared, width: int) -> Iterator[str]:
     yield ""
     yield f"{len(group.logs)} logs over the same {group.questions:,} questions"
@@ -142,7 +156,7 @@ def _ranking(group: Compared, width: int) -> Iterator[str]:
         for at in ranked[:SHOWN_LOGS]:
             low, high = group.ranks[at]
             rank = f"rank {low}" if low == high else f"rank {low} to {high}"
-            yield f"  {group.accuracies[at]:6.1%}  {rank:14} {_cut(group.logs[at], width - 26)}"
+            yield f"  {group.accuracies[at]:6.1%}  {rank:14} {_middle_cut(group.logs[at], width - 26)}"
         return
     for pair in group.pairs:
         between = "" if pair.interval is None else f" [{100 * pair.interval[0]:+.1f}, {100 * pair.interval[1]:+.1f}]"
@@ -181,8 +195,8 @@ def audit(paths: Sequence[Path | str], tell: Callable[[str], None] = lambda _: N
     """
     known: Known = {}
     questions = Questions()
-    found: list[Checked] = []
-    findings: list[Finding] = []
+    read: list[Gathered] = []
+    unread: list[tuple[Path, str]] = []
     files: list[tuple[Path, bool]] = []
     for path in map(Path, paths):
         files += [(file, not path.is_dir()) for file in files_of(path)]
@@ -190,10 +204,10 @@ def audit(paths: Sequence[Path | str], tell: Callable[[str], None] = lambda _: N
     for file, named in files:
         tell(str(file))
         try:
-            with as_written(file.name, "fetch it again"):
+            with as_written(file.name, "fetch it again"), reading(file):
                 sources = sources_of(file, known)
         except IngestError as error:
-            findings.append(Finding(KINDS["unreadable-file"], file.name, str(error)))
+            unread.append((file, str(error)))
             continue
         if not sources and named:
             message = f"{file}: is in no format that is read; docs/importing-outputs.md lists them"
@@ -201,28 +215,45 @@ def audit(paths: Sequence[Path | str], tell: Callable[[str], None] = lambda _: N
         for source in sources:
             gathered = Gathered(source, questions).read()
             if len(gathered) or gathered.counts:
-                found.append(check(gathered))
-    if not found and not findings:
+                read.append(gathered)
+    if not read and not unread:
         listed = ", ".join(map(str, paths))
         message = f"{listed}: holds no log; docs/importing-outputs.md lists the formats"
         raise IngestError(message)
+    _tell_apart(read)
+    found = [check(gathered) for gathered in read]
     compared, between = compare([log for log in found if log.gathered.source.format != QUESTIONS])
-    for log in found:
-        findings += log.findings
-    findings += between
+    findings = [finding for log in found for finding in log.findings] + between
+    said = {remark for gathered in read for remark in gathered.source.remarks}
+    findings += [
+        Finding(KINDS["unreadable-file"], file.name, reason.removeprefix(f"{file.name}: "))
+        for file, reason in unread
+        if reason not in said
+    ]
     findings.sort(key=lambda finding: (SEVERITIES.index(finding.severity), finding.kind.id))
     return Report(found, findings, compared)
+
+
+def _tell_apart(logs: Sequence[Gathered]) -> None:
+    """Logs of one model and task are called by their places, as far as these differ."""
+    same: dict[str, list[Gathered]] = {}
+    for log in logs:
+        same.setdefault(log.label, []).append(log)
+    for group in same.values():
+        parts = [log.source.path.parts for log in group]
+        start = next((at for at, each in enumerate(zip(*parts, strict=False)) if len(set(each)) > 1), 0)
+        for number, log in enumerate(group, start=1):
+            if len(group) > 1:
+                log.apart = "/".join(parts[number - 1][start:]) if len(set(parts)) == len(parts) else str(number)
 
 
 def _asks(file: Path) -> bool:
     """Whether a file holds questions alone, so that it is read before the logs that need them."""
     if not file.name.endswith((".jsonl", ".jsonl.gz")):
         return False
-    from registry.benchmarks.lines import read_lines
-    from registry.exchange.audit.readers import CONTRACT_KEYS, QUESTION_KEYS
-
     try:
-        _, first = next(read_lines(file), (None, {}))
+        with reading(file):
+            _, first = next(lines_of(file), (0, "")) if file.is_file() else (0, "")
     except IngestError:
         return False
-    return first.keys() >= QUESTION_KEYS and not first.keys() >= CONTRACT_KEYS
+    return isinstance(first, dict) and first.keys() >= QUESTION_KEYS and not first.keys() >= CONTRACT_KEYS

@@ -54,7 +54,8 @@ class Unusable:
 class Source:
     """A log: what it says of itself, and its records.
 
-    stated: its own accuracy. declared: whether it says that only some of the questions were asked.
+    stated: its own accuracy. declared: whether it says that only some of the questions were asked. remarks: why files
+    next to it could not be read.
     """
 
     path: Path

@@ -68,7 +68,7 @@ def read_helm(path: Path, document: Mapping[str, Any], questions: Mapping[str, K
     if method not in METHODS:
         whole.reject(f"method {shown(method)} cannot be imported; the multiple-choice methods are {', '.join(METHODS)}")
     finder = QuestionFinder(questions)
-    stats = _per_instance(path.with_name("per_instance_stats.json"))
+    stats = per_instance(path.with_name("per_instance_stats.json"))
     recorded: list[Recorded] = []
     splits: dict[str, int] = {}
     left_out = shots = 0
@@ -110,16 +110,18 @@ class Logged:
     cut_off: bool
 
 
-def helm_as_logged(path: Path, document: Mapping[str, Any]) -> Iterator[Logged | tuple[Place, IngestError]]:
+def helm_as_logged(
+    path: Path, document: Mapping[str, Any], stats: Stats
+) -> Iterator[Logged | tuple[Place, IngestError]]:
     """The answers of a run to the questions that it holds itself, which no benchmark confirms; for an audit.
 
-    An instance that contradicts itself comes as its place and the error.
+    stats: those of `per_instance`, as far as they could be read. An instance that contradicts itself comes as its place
+    and the error.
     """
     specification = members(Place(path, 1), document, "adapter_spec", dict)
     method = specification.get("method")
     if method not in METHODS:
         Item(path, "adapter_spec").reject(f"method {shown(method)} cannot be read; multiple choice is {METHODS}")
-    stats = _per_instance(path.with_name("per_instance_stats.json"))
     # Of a joint run each request is an answer by itself, should one stand there twice.
     trials = list(_trials(path, document))
     if method == JOINT:
@@ -431,7 +433,7 @@ def _span(place: Place, request: Mapping[str, Any], reference: str) -> tuple[flo
     return None
 
 
-def _per_instance(path: Path) -> Stats:
+def per_instance(path: Path) -> Stats:
     """What HELM computed of each unperturbed instance; nothing where the file is not there."""
     if not path.is_file():
         return {}
@@ -458,7 +460,7 @@ def _overall(path: Path, splits: Mapping[str, int]) -> float | None:
     for number, stat in enumerate(objects(Item(path, "document"), {"stats": load_json(path)}, "stats")):
         name = members(Item(path, f"statistic {number}"), stat, "name", dict)
         if name.get("name") == METRIC and name.get("perturbation") is None and name.get("sub_split") is None:
-            if not isinstance(stat.get("mean"), int | float):
+            if not isinstance(stat.get("mean"), int | float) or not math.isfinite(stat["mean"]):
                 raise IngestError(
                     f"{path.name} statistic {number}: mean {shown(stat.get('mean'))} is not a number; remove the file"
                 )

@@ -14,6 +14,7 @@ Each epoch is a variant.
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -54,30 +55,30 @@ def inspect_document(path: Path, document: dict[str, Any]) -> tuple[dict[str, An
     return document, ((Item(path, f"sample {number}"), sample) for number, sample in enumerate(samples, start=1))
 
 
-def inspect_archive(path: Path) -> tuple[dict[str, Any], Samples]:
-    """(header, samples) of an archive; each sample is read when its turn comes.
+def inspect_archive(path: Path, *, storable: bool = True) -> tuple[dict[str, Any], Samples]:
+    """(header, samples) of an archive; each sample is read when its turn comes, and so are those behind a damaged one.
 
-    Raises IngestError where it is no log of Inspect. A run that was cut short has a journal and no header.
+    storable: whether values that no database holds are refused. Raises IngestError where it is no log of Inspect. A run
+    that was cut short has a journal and no header.
     """
     archive = open_archive(path)
     names = archive.names()
     header_name = next((name for name in ("header.json", "_journal/start.json") if name in names), None)
     if header_name is None:
         raise IngestError(f"{path.name}: is an archive, but not a log of Inspect AI: it has no header.json")
-    header = archived_json(archive, header_name)
+    header = archived_json(archive, header_name, storable=storable)
     if not isinstance(header, dict):
         raise IngestError(f"{path.name} {header_name}: is not an object; fetch the log again")
     entries = [name for name in names if name.startswith("samples/") and name.endswith(".json")]
-    return header, _archived_samples(archive, entries)
+    return header, map(partial(_archived_sample, archive, storable=storable), entries)
 
 
-def _archived_samples(archive: Archive, entries: Sequence[str]) -> Iterator[tuple[Place, dict[str, Any]]]:
-    for name in entries:
-        sample = archived_json(archive, name)
-        place = Item(archive.path, name)
-        if not isinstance(sample, dict):
-            place.reject("is not an object; fetch the log again")
-        yield place, sample
+def _archived_sample(archive: Archive, name: str, *, storable: bool) -> tuple[Place, dict[str, Any]]:
+    sample = archived_json(archive, name, storable=storable)
+    place = Item(archive.path, name)
+    if not isinstance(sample, dict):
+        place.reject("is not an object; fetch the log again")
+    return place, sample
 
 
 def read_inspect(

@@ -39,12 +39,12 @@ class Log:
     remarks: list[str] = field(default_factory=list)
 
 
-def load_json(path: Path) -> Any:
-    """The one JSON document of a file; NaN, which some programs write, is let in.
+def load_json(path: Path, *, storable: bool = True) -> Any:
+    """The one JSON document of a file; NaN, which some programs write, is let in, and all else unless `storable`.
 
     Raises IngestError for a missing, cut-off or damaged file, and one that takes too much memory.
     """
-    return read_document(path, constants=True)
+    return read_document(path, constants=True, storable=storable)
 
 
 def open_archive(path: Path) -> Archive:
@@ -55,14 +55,14 @@ def open_archive(path: Path) -> Archive:
         raise IngestError(f"{path.name}: damaged or cut-off archive ({shorten(str(error))}); fetch it again") from None
 
 
-def archived_json(archive: Archive, name: str) -> Any:
+def archived_json(archive: Archive, name: str, *, storable: bool = True) -> Any:
     """One JSON document of an archive. Raises IngestError naming archive and entry."""
     where = f"{archive.path.name} {shorten(name)}"
     try:
         content = archive.content(name)
     except (OSError, zipfile.BadZipFile, zlib.error, ValueError) as error:
         raise IngestError(f"{where}: cannot be read ({shorten(str(error))}); fetch the log again") from None
-    return parse_document(content, where, constants=True)
+    return parse_document(content, where, constants=True, storable=storable)
 
 
 def members(place: Place, document: Mapping[str, Any], key: str, kind: type[Kind]) -> Kind:
