@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from sqlalchemy import Engine, delete, func, select, update
 from sqlalchemy.orm import Session
 
@@ -226,7 +227,14 @@ def restore(engine: Engine, evaluation_id: int) -> Moved | None:
         for group in archive_files.groups(store, name):
             _insert(session, evaluation_id, group)
         renew_statistics(session, row.predictions)
-        _require_sealed(session, evaluation, archive_files.tables(session, evaluation_id), {})
+        # Row by row with the file, which was compared with the leaves when it was written.
+        for group in archive_files.groups(store, name):
+            asked = pc.unique(group.column("question_id")).to_pylist()
+            if not any(map(group.equals, archive_files.rows_of(session, evaluation_id, asked))):
+                raise SealError(
+                    f"evaluation {evaluation_id}: what was inserted is not what {store.url_of(name)} holds, so nothing "
+                    "was restored; restore a backup"
+                )
         row.state = "written"
         session.flush()
         return Moved(evaluation_id, row.predictions, row.texts, store.url_of(name), row.size)

@@ -10,8 +10,10 @@ statistics and read without the rest. Every page has a checksum.
 # ruff: noqa: S608
 
 import json
+from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from functools import lru_cache
 from typing import Any, Final
 
 import pyarrow as pa
@@ -23,7 +25,7 @@ from sqlalchemy.types import TypeEngine
 
 from registry.db import Digest, DoubleArray, SmallIntArray, among
 from registry.errors import ArchiveError
-from registry.files.stores import AT_ONCE, Store
+from registry.files.stores import AT_ONCE, Store, store_at
 from registry.schema.documented import columns_of
 from registry.tables import (
     Evaluation,
@@ -141,11 +143,13 @@ def write(stream: Any, groups: Iterable[pa.Table], description: Mapping[str, Any
 
 
 @contextmanager
-def opened(store: Store, name: str, *, checked: bool = True, whole: bool = False) -> Iterator[pq.ParquetFile]:
+def opened(
+    store: Store, name: str, *, checked: bool = True, whole: bool = False, footer: pq.FileMetaData | None = None
+) -> Iterator[pq.ParquetFile]:
     """An archive to be read. checked: whether a page that does not match its checksum is refused, and another's file.
 
-    whole: whether all groups will be. Raises ArchiveError where it is missing, damaged, or of another evaluation than
-    its name says, which begins with the seal.
+    whole: whether all groups will be. footer: the file's, where it is known. Raises ArchiveError where it is missing,
+    damaged, or of another evaluation than its name says, which begins with the seal.
     """
     # Of a store that is far away the columns of a group are asked for together, not one after the other.
     far = store.folder is None
@@ -155,7 +159,7 @@ def opened(store: Store, name: str, *, checked: bool = True, whole: bool = False
             if far and whole and stream.size() <= AT_ONCE:
                 # Two requests for each group take longer than the bytes: a file of 300,000 predictions has hundreds.
                 stream = pa.BufferReader(stream.read_buffer())
-            reader = pq.ParquetFile(stream, page_checksum_verification=checked, pre_buffer=far)
+            reader = pq.ParquetFile(stream, page_checksum_verification=checked, pre_buffer=far, metadata=footer)
             file = stack.enter_context(reader)
             if file.schema_arrow.names != SCHEMA.names:
                 raise ArchiveError(f"{store.url_of(name)}: has other columns than an archive; bring back the right one")
@@ -209,14 +213,41 @@ def salvaged(store: Store, name: str) -> Iterator[pa.Table]:
 def of_questions(store: Store, name: str, wanted: Collection[int], columns: Sequence[str] | None = None) -> pa.Table:
     """The rows of these questions; no group without one of them is read. columns: with `question_id`; None: all."""
     found = []
-    with opened(store, name) as file:
-        for number in range(file.num_row_groups):
-            statistics = file.metadata.row_group(number).column(0).statistics
-            if statistics is None or any(statistics.min <= one <= statistics.max for one in wanted):
-                table = file.read_row_group(number, columns)
-                known = pc.is_in(table.column(SCHEMA.names[0]), value_set=pa.array(wanted, pa.int64()))
-                found.append(table.filter(known))
+    footer, last = _footer(store.url, name)
+    numbers = sorted({bisect_left(last, one) for one in wanted})
+    with opened(store, name, footer=footer) as file:
+        for number in numbers:
+            if number == len(last):
+                break
+            table = file.read_row_group(number, columns)
+            known = pc.is_in(table.column(SCHEMA.names[0]), value_set=pa.array(wanted, pa.int64()))
+            places = pc.indices_nonzero(known)
+            if len(places):  # what lies together, as a question does, is not copied
+                first, end = places[0].as_py(), places[-1].as_py() + 1
+                together = end - first == len(places)
+                found.append(table.slice(first, end - first) if together else table.filter(known))
     return pa.concat_tables(found) if found else SCHEMA.empty_table().select(columns or SCHEMA.names)
+
+
+@lru_cache(maxsize=16)
+def _footer(url: str, name: str) -> tuple[pq.FileMetaData, list[int]]:
+    """A file's footer, and the last question of each of its groups; a name is never given to another file."""
+    with opened(store_at(url), name) as file:
+        groups_of = map(file.metadata.row_group, range(file.num_row_groups))
+        return file.metadata, [group.column(0).statistics.max for group in groups_of]
+
+
+def details(
+    store: Store, name: str, evaluation_id: int, question_id: int, columns: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Columns of the view `prediction_detail` of a question, which a file of this evaluation has."""
+    in_file = {column: _in_file(column) for column in columns if column != "evaluation_id"}
+    table = of_questions(store, name, [question_id], list(in_file.values()))
+    found = {column: values(table, of_file) for column, of_file in in_file.items()}
+    answered = ("unread" if position is None else "answered" for position in found["chosen_position"])
+    found["state"] = [state or follows for state, follows in zip(found["state"], answered, strict=True)]
+    found["evaluation_id"] = [evaluation_id] * len(table)
+    return [dict(zip(columns, row, strict=True)) for row in zip(*map(found.__getitem__, columns), strict=True)]
 
 
 def values(table: pa.Table, column: str) -> list[Any]:
@@ -239,12 +270,13 @@ def tables(session: Session, evaluation_id: int) -> Iterator[pa.Table]:
         ids.append(question_id)
         rows += variants
         if rows >= GROUP:
-            yield from _of_questions(session, evaluation_id, ids)
+            yield from rows_of(session, evaluation_id, ids)
             ids, rows = [], 0
-    yield from _of_questions(session, evaluation_id, ids)
+    yield from rows_of(session, evaluation_id, ids)
 
 
-def _of_questions(session: Session, evaluation_id: int, ids: Sequence[int]) -> Iterator[pa.Table]:
+def rows_of(session: Session, evaluation_id: int, ids: Sequence[int]) -> Iterator[pa.Table]:
+    """The rows of these questions, as a row group; nothing where there are none."""
     of, text, option = Prediction, Generation, QuestionOption
     query = (
         select(

@@ -9,6 +9,7 @@ from sqlalchemy.engine.result import IteratorResult, SimpleResultMetaData
 from sqlalchemy.orm import Session
 
 from registry.db import among
+from registry.results.selectables import prediction_detail, rows_of
 from registry.tables import Archive, Evaluation
 
 if TYPE_CHECKING:
@@ -39,6 +40,23 @@ def read(
     if len(archives) < len(ids):
         rows = chain(map(tuple, session.execute(query)), rows)
     return IteratorResult(SimpleResultMetaData(names), rows)
+
+
+def details(session: Session, evaluation_id: int, question_id: int) -> list[dict[str, Any]]:
+    """The view `prediction_detail` of a question of an evaluation, by variant.
+
+    Of a file without DuckDB, which takes longer to open than a page to make. Raises ArchiveError as `read`.
+    """
+    archived = session.execute(_archives([evaluation_id])).one_or_none()
+    if archived is None:
+        c = prediction_detail.c
+        query = select(prediction_detail).where(c.evaluation_id == evaluation_id, c.question_id == question_id)
+        return rows_of(session, query.order_by(c.variant))
+    from registry.results import archive_files
+    from registry.results.archived import place_as_archived
+
+    store, name = place_as_archived(archived.Archive, archived.seal)
+    return archive_files.details(store, name, evaluation_id, question_id, prediction_detail.c.keys())
 
 
 def archive_of(session: Session, evaluation_id: int) -> "tuple[Store, str] | None":

@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from types import NoneType
@@ -714,13 +714,14 @@ def archive_command(
     engine = engine_of(settings_of())
     with read_session(engine) as session:
         listed = chosen(session, Policy(ids, board, days, larger_than))
-        planned = list(plan(session, listed, to)) if dry_run else []
-    for url in () if dry_run else remove_parts(store_at(to)):
+        if dry_run:
+            _moved(plan(session, listed, to), "would be archived", dry_run=True, as_json=as_json)
+            return
+    for url in remove_parts(store_at(to)):
         note(f"removed {url}, left unfinished by an archiving that was ended")
     shared = Shared()
-    of_each = () if dry_run else (archive(engine, number, to, shared) for number in listed)
-    moved = [one for one in of_each if one is not None]
-    _moved(planned or moved, "would be archived" if dry_run else "archived", dry_run=dry_run, as_json=as_json)
+    archived = (archive(engine, number, to, shared) for number in listed)
+    _moved(filter(None, archived), "archived", dry_run=False, as_json=as_json)
 
 
 @evaluations.command("restore")
@@ -731,18 +732,21 @@ def restore_command(ids: tuple[int, ...], as_json: bool) -> None:
     from registry.operations.archiving import restore
 
     engine = engine_of(settings_of())
-    restored = [one for one in (restore(engine, number) for number in ids) if one is not None]
-    _moved(restored, "restored", dry_run=False, as_json=as_json)
+    restored = (restore(engine, number) for number in ids)
+    _moved(filter(None, restored), "restored", dry_run=False, as_json=as_json)
 
 
-def _moved(moved: Sequence["Moved"], verb: str, *, dry_run: bool, as_json: bool) -> None:
+def _moved(moved: Iterable["Moved"], verb: str, *, dry_run: bool, as_json: bool) -> None:
+    """Names each evaluation once it has moved, so that an interrupted command has said which did."""
     if as_json:
         print_json({"dry_run": dry_run, "evaluations": [asdict(one) for one in moved]})
         return
+    evaluations = predictions = 0
     for one in moved:
+        evaluations, predictions = evaluations + 1, predictions + one.predictions
         size = "" if one.size is None else f", {one.size} bytes"
         click.echo(f"evaluation {one.evaluation_id}: {one.predictions} predictions, {one.texts} texts{size}, {one.url}")
-    click.echo(f"{verb}: {sum(one.predictions for one in moved)} predictions of {len(moved)} evaluations")
+    click.echo(f"{verb}: {predictions} predictions of {evaluations} evaluations")
 
 
 _action("pause", "Start no further shard; those being scored finish.")

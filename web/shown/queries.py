@@ -43,7 +43,7 @@ from registry.results.selectables import (
     question_metrics,
     rows_of,
 )
-from registry.results.stored import read
+from registry.results.stored import details, read
 from registry.results.texts import thought_of
 from registry.tables import (
     Benchmark,
@@ -380,9 +380,7 @@ def flipping_questions(session: Session, evaluation_id: int, *, limit: int) -> l
 
 def predictions(session: Session, evaluation_id: int, question_id: int) -> list[Row]:
     """The view `prediction_detail` for one question: one row per variant, by ordinal."""
-    c = prediction_detail.c
-    query = select(prediction_detail).where(c.evaluation_id == evaluation_id, c.question_id == question_id)
-    return listed(read(session, [evaluation_id], query.order_by(c.variant), [question_id]))
+    return details(session, evaluation_id, question_id)
 
 
 def thoughts(session: Session, evaluation_id: int, question_id: int) -> dict[int, str]:
