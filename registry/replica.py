@@ -1,16 +1,23 @@
 """A streaming replica of the database: whether it may be read from, and how far it is behind."""
 
+import time
 from dataclasses import dataclass
 from typing import Final
 
 from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import DBAPIError
 
+PATIENCE_SECONDS: Final = 0.25
+"""How long a replica that seems behind is given to replay what was written a moment ago."""
+
+# What is in the log, but not flushed yet, no replica can have; on an idle primary it may stay so for seconds.
+_FLUSHED: Final = text("SELECT CAST(pg_current_wal_flush_lsn() AS text)")
 _POSITION: Final = text("SELECT CAST(pg_current_wal_insert_lsn() AS text)")
 # Where everything is replayed, the age of the last transaction says only that nothing happens.
 _STANDING: Final = text(
     "SELECT pg_is_in_recovery() AS standby, pg_wal_lsn_diff(:written, pg_last_wal_replay_lsn()) AS behind, "
-    "extract(epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp()) AS age, "
+    "CASE WHEN pg_last_wal_replay_lsn() >= CAST(:written AS pg_lsn) THEN 0 "
+    "ELSE extract(epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp()) END AS seconds, "
     "(SELECT version_num FROM alembic_version) AS revision"
 )
 _REPLAYED: Final = text("SELECT CAST(pg_last_wal_replay_lsn() AS text)")
@@ -37,22 +44,28 @@ def standing(primary: Engine, replica: Engine, *, most_seconds: float, revision:
     DBAPIError when the primary cannot be reached; a replica that cannot is one in trouble.
     """
     with primary.connect() as connection:
-        written = position(connection)
+        written = connection.scalar(_FLUSHED)
+    until = time.monotonic() + min(most_seconds, PATIENCE_SECONDS)
     try:
         with read_only(replica).connect() as connection:
-            found = connection.execute(_STANDING, {"written": written}).one()
+            while True:
+                found = connection.execute(_STANDING, {"written": written}).one()
+                late = found.seconds is None or found.seconds > most_seconds
+                # After an idle minute the last transaction is a minute old until the next one is replayed.
+                if not late or time.monotonic() >= until:
+                    break
+                time.sleep(0.01)
     except DBAPIError as error:
         return Standing(f"does not answer: {' '.join(str(error.orig).split())}")
     if not found.standby or found.behind is None:
         return Standing("is not a standby of a streaming replication")
-    behind = max(0, int(found.behind))
-    seconds = 0.0 if behind == 0 else None if found.age is None else max(0.0, float(found.age))
+    seconds = None if found.seconds is None else max(0.0, float(found.seconds))
     trouble = ""
     if found.revision != revision:
         trouble = f"is at schema {found.revision}, not {revision}"
-    elif seconds is None or seconds > most_seconds:
+    elif late:
         trouble = f"is {'unknown' if seconds is None else round(seconds)} s behind"
-    return Standing(trouble, behind, seconds)
+    return Standing(trouble, max(0, int(found.behind)), seconds)
 
 
 def read_only(replica: Engine) -> Engine:

@@ -1,6 +1,7 @@
 """Pages and queries from a real standby of PostgreSQL's streaming replication, as long as it keeps up."""
 
 import re
+import time
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -75,7 +76,7 @@ class Replicated:
 def replicated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replicated]:
     names = RoleNames(f"test_{uuid.uuid4().hex[:12]}")
     asked: list[str] = []
-    with PostgresServer() as server:
+    with PostgresServer(durable=True) as server:  # a standby has what is flushed, so commits are
         postgres_execute(server.url, "CREATE DATABASE replicated TEMPLATE template0")
         url = server.database_url("replicated")
         upgrade(url)
@@ -208,6 +209,15 @@ def test_a_replica_that_keeps_up_is_in_order(replicated: Replicated) -> None:
     found = examined(replicated)
     assert found["status"] == "ok"
     assert re.search(r"\d+\.\d s and \d+ bytes behind", found["found"])
+
+
+def test_a_replica_of_an_idle_primary_is_not_behind(replicated: Replicated) -> None:
+    engine = get_engine(replicated.standby.database_url("replicated"))
+    time.sleep(0.3)  # the last transaction is that old by now
+    with replicated.primary.connect() as connection:  # what no transaction waits for stays unflushed for a while
+        connection.exec_driver_sql("SELECT pg_logical_emit_message(false, 'nothing', 'in particular')")
+        found = standing(replicated.primary, engine, most_seconds=0.2, revision=head())
+    assert found.trouble == ""
 
 
 def test_another_primary_is_no_replica(replicated: Replicated) -> None:
