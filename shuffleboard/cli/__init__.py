@@ -152,6 +152,7 @@ class LazyGroup(click.Group):
             command = command.get_command(ctx, inner)
         if not gc.isenabled():  # as `main` leaves it
             gc.freeze()
+            gc.set_threshold(100_000)  # a command that reads many rows would look through them hundreds of times
             gc.enable()
         return command
 
