@@ -79,11 +79,11 @@ def import_command(
 
     \b
     One JSON object per line:
-      {"id": "q1", "subject": "physics", "question": "…", "options": ["…", "…"], "answer": 0}
-    `answer` is the 0-based index of the right option. Optional: "context", and "split"
-    ("fewshot" lines form the pool of examples). The whole file is checked before anything
-    is stored; identical content is stored only once. The questions of a run folder of HELM,
-    or of a log of Inspect AI (.eval, .json), are read from it as well.
+      {"id": "q1", "question": "…", "options": ["…", "…"], "answer": 0}
+
+    `answer` is the 0-based index of the right option. Optional: "subject", "context", and "split" ("fewshot" lines
+    form the pool of examples). The whole file is checked before anything is stored; identical content is stored only
+    once. The questions of a run folder of HELM, or of a log of Inspect AI (.eval, .json), are read from it as well.
     """  # noqa: D301
     from registry.benchmarks import import_benchmark, read_benchmark
     from registry.exchange.outputs import log_file, log_questions

@@ -59,6 +59,7 @@ def import_suite_command(file: Path, as_json: bool) -> None:
       name = "aqua and math"
       benchmarks = ["aqua-rat", "sat-math"]
       shots = 5
+
     Keys of a task: name, benchmark or benchmarks (questions are joined; "*" stands for those that a
     board names), subjects, options, limit, protocols, shots, variants.
     """  # noqa: D301
@@ -168,6 +169,7 @@ def import_board_command(file: Path, as_json: bool) -> None:
       columns = ["accuracy@cyclic", "worst_accuracy@cyclic", "cora@divergent",
                  "fluctuation_rate@cyclic", "npsq_accuracy@choice-only"]
       sort = "worst_accuracy@cyclic"
+
     A column is metric@variants, or metric@variants/protocol if the suite has several protocols.
     benchmarks stand for the suite's "*"; a suite that names its benchmarks takes none.
     """  # noqa: D301

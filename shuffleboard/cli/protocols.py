@@ -196,7 +196,7 @@ def read_command(name: str, file: Path, as_json: bool) -> None:
     \b
       {"text": "<think>A? No.</think>Answer: B", "options": ["Rome", "Paris"]}
       {"text": "Answer: B", "reasoning": "A? No.", "options": ["Rome", "Paris"]}
-      {"text": "A? No, so", "opened": true, "finish": "length", "options": ["Rome", "Paris"]}
+      {"text": "A?", "opened": true, "finish": "length", "options": ["a", "b"]}
 
     `finish` is "stop" (also when it is left out), "length" when a limit cut the output off, or "refused". `reasoning`
     is a thought that a server handed over apart. `opened` says that the model's template opened the thought.
