@@ -108,9 +108,9 @@ class Store:
             os.fsync(entries)
             os.close(entries)
 
-    def copy(self, name: str, to: Path) -> None:
-        """Has a file, which never changes, at a place of this host's disk as well: linked where that can be."""
-        if self.folder is not None:
+    def copy(self, name: str, to: Path, *, linked: bool = True) -> None:
+        """Has a file, which never changes, at a place of this host's disk as well; linked: if it can be."""
+        if linked and self.folder is not None:
             try:
                 os.link(self.folder / name, to)
             except OSError:

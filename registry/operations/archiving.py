@@ -9,7 +9,8 @@ tables, or none. What it may leave besides is a file that nothing refers to, whi
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from pathlib import Path
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,7 +18,8 @@ from sqlalchemy import Engine, delete, func, select, update
 from sqlalchemy.orm import Session
 
 from registry.boards.store import evaluations_of_entry
-from registry.db import among, database_now, read_session, utc_text, write_session
+from registry.db import among, database_now, read_session, write_session
+from registry.digests import sha256_file
 from registry.errors import ArchiveError, SealError, UsageError
 from registry.files.stores import Store, store_at
 from registry.lookups import find_board, find_sealed
@@ -25,15 +27,11 @@ from registry.proof.manifest import Leaf, QuestionRecords, question_leaves
 from registry.results import archive_files
 from registry.results.archive_files import (
     ENDING,
-    FORMAT,
     PART,
-    QUESTION,
-    SCHEMA,
     TEXT,
 )
 from registry.results.archived import file_name, place_as_archived, place_of
 from registry.results.bulk import insert_columns, renew_statistics
-from registry.schema.documented import columns_of
 from registry.tables import Archive, Evaluation, Generation, Prediction, QuestionSeal
 
 MAX_DAYS: Final = 36_500
@@ -134,7 +132,7 @@ def write(engine: Engine, evaluation_id: int, to: str = "", shared: Shared | Non
         try:
             with store.writing(part) as stream:
                 counts = archive_files.write(
-                    stream, archive_files.tables(session, evaluation_id), _described(evaluation)
+                    stream, archive_files.tables(session, evaluation_id), archive_files.described(evaluation)
                 )
             read = archive_files.groups(store, part)
             _require_sealed(session, evaluation, read, shared.records(evaluation.benchmark_version_id))
@@ -178,6 +176,33 @@ def _is_in_place(row: Archive, seal: str, store: Store) -> bool:
     return there and store.digest(name) == (row.digest, row.size)
 
 
+def copy(session: Session, evaluation: Evaluation, to: Path) -> None:
+    """Puts a sealed evaluation's file at a place of this disk: its own if it is there and right, else the same anew.
+
+    Raises ArchiveError where it is archived, and the file is missing or not what was archived.
+    """
+    row = session.get(Archive, evaluation.id)
+    assert evaluation.seal is not None
+    if row is not None:
+        try:
+            store, name = place_as_archived(row, evaluation.seal)
+            store.copy(name, to, linked=False)
+        except ArchiveError:
+            if row.state == "archived":
+                raise
+        else:
+            if sha256_file(to) == row.digest:
+                return
+            if row.state == "archived":
+                raise _changed(store, name)
+    with to.open("wb") as stream:
+        archive_files.write(stream, archive_files.tables(session, evaluation.id), archive_files.described(evaluation))
+
+
+def _changed(store: Store, name: str) -> ArchiveError:
+    return ArchiveError(f"{store.url_of(name)}: is not the file that was archived; bring that back from a backup")
+
+
 def archive(engine: Engine, evaluation_id: int, to: str = "", shared: Shared | None = None) -> Moved | None:
     """Deletes an evaluation's predictions and texts, which its file holds; None where that was done.
 
@@ -219,9 +244,7 @@ def restore(engine: Engine, evaluation_id: int) -> Moved | None:
         assert evaluation.seal is not None
         store, name = place_of(row, evaluation.seal)
         if store.digest(name) != (row.digest, row.size):
-            raise ArchiveError(
-                f"{store.url_of(name)}: is not the file that was archived; bring that back from a backup"
-            )
+            raise _changed(store, name)
         row.state = "restoring"
         session.flush()
         for group in archive_files.groups(store, name):
@@ -330,29 +353,3 @@ def _require_sealed(
             f"evaluation {evaluation.id}: {first} is not what was sealed, so nothing was moved; see what is affected "
             f"with: shuffleboard verify {evaluation.id}"
         )
-
-
-def _described(evaluation: Evaluation) -> dict[str, Any]:
-    """What a file is of, and what its columns mean."""
-    documented = columns_of("prediction_detail")
-    meanings = {}
-    for name in SCHEMA.names:
-        view = {QUESTION: "external_id", f"{TEXT}text": "generation", f"{TEXT}extracted": "extracted"}.get(name, name)
-        if view in documented:
-            meanings[name] = documented[view].meaning
-    assert evaluation.sealed_at is not None
-    return {
-        "format": FORMAT,
-        "seal": evaluation.seal,
-        "seal_version": evaluation.seal_version,
-        "sealed_at": utc_text(evaluation.sealed_at),
-        "model": evaluation.model_revision.model.name,
-        "revision": evaluation.model_revision.number,
-        "benchmark": evaluation.benchmark_version.benchmark.name,
-        "benchmark_version": evaluation.benchmark_version.version,
-        "protocol": evaluation.protocol.name,
-        "shots": evaluation.protocol.shots,
-        "variants": evaluation.variant_set.name,
-        "specification": evaluation.specification,
-        "columns": meanings,
-    }

@@ -23,7 +23,7 @@ from sqlalchemy import BigInteger, Boolean, Column, Double, Integer, LargeBinary
 from sqlalchemy.orm import Session
 from sqlalchemy.types import TypeEngine
 
-from registry.db import Digest, DoubleArray, SmallIntArray, among
+from registry.db import Digest, DoubleArray, JsonDocument, SmallIntArray, among, utc_text
 from registry.errors import ArchiveError
 from registry.files.stores import AT_ONCE, Store, store_at
 from registry.schema.documented import columns_of
@@ -61,6 +61,7 @@ _ARROW: Final[tuple[tuple[type[TypeEngine[Any]], pa.DataType], ...]] = (
     (BigInteger, pa.int64()),
     (Integer, pa.int32()),
     (Text, pa.string()),
+    (JsonDocument, pa.string()),
     (LargeBinary, pa.binary()),
 )
 
@@ -258,7 +259,41 @@ def values(table: pa.Table, column: str) -> list[Any]:
     return found
 
 
+def plain(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of any such file with digests as the registry gives them."""
+    return {name: value.hex() if name in _DIGESTS and value is not None else value for name, value in row.items()}
+
+
+_DIGESTS: Final = frozenset(field.name for field in SCHEMA if field.type == pa.binary(32))
+
+
 # From the database
+
+
+def described(evaluation: Evaluation) -> dict[str, Any]:
+    """What a file is of, and what its columns mean."""
+    documented = columns_of("prediction_detail")
+    meanings = {}
+    for name in SCHEMA.names:
+        view = {QUESTION: "external_id", f"{TEXT}text": "generation", f"{TEXT}extracted": "extracted"}.get(name, name)
+        if view in documented:
+            meanings[name] = documented[view].meaning
+    assert evaluation.sealed_at is not None
+    return {
+        "format": FORMAT,
+        "seal": evaluation.seal,
+        "seal_version": evaluation.seal_version,
+        "sealed_at": utc_text(evaluation.sealed_at),
+        "model": evaluation.model_revision.model.name,
+        "revision": evaluation.model_revision.number,
+        "benchmark": evaluation.benchmark_version.benchmark.name,
+        "benchmark_version": evaluation.benchmark_version.version,
+        "protocol": evaluation.protocol.name,
+        "shots": evaluation.protocol.shots,
+        "variants": evaluation.variant_set.name,
+        "specification": evaluation.specification,
+        "columns": meanings,
+    }
 
 
 def tables(session: Session, evaluation_id: int) -> Iterator[pa.Table]:

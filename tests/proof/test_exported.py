@@ -348,11 +348,12 @@ def test_an_archive_is_checked_by_the_key_as_well(published: Published, tmp_path
     assert found.problems == []
     assert any("its 4 questions are as they were sealed" in fact for fact in found.facts)
     table = pq.read_table(crate / "predictions.parquet")
-    rows = table.to_pylist()
-    rows[0]["correct"] = not rows[0]["correct"]
-    pq.write_table(pa.Table.from_pylist(rows, table.schema), crate / "predictions.parquet")
-    found = checked(published, crate)
-    assert found.questions == ["q0"]
+    for change in ({"correct": not table.column("correct")[0].as_py()}, {"chosen_option_text": "A better answer."}):
+        rows = table.to_pylist()
+        rows[0] |= change
+        pq.write_table(pa.Table.from_pylist(rows, table.schema), crate / "predictions.parquet")
+        found = checked(published, crate)
+        assert found.questions == ["q0"], change
     assert any("is not the file that ro-crate-metadata.json describes" in problem for problem in found.problems)
     (crate / "proof.json").unlink()
     assert any("proof.json: is missing" in problem for problem in checked(published, crate).problems)

@@ -31,6 +31,7 @@ from registry.proof.seal import complete
 from registry.proof.withdrawals import withdrawal_digest
 from registry.queue.claims import fingerprint_id
 from registry.results.analyses import READING, store_analysis
+from registry.results.archive_files import PREDICTION_COLUMNS, TEXT, TEXT_COLUMNS, plain
 from registry.results.asked import asked_digest
 from registry.results.bulk import insert_predictions, renew_statistics
 from registry.results.pride import write_question_pride
@@ -46,7 +47,6 @@ from registry.tables import (
     Generation,
     Model,
     ModelRevision,
-    Prediction,
     Question,
     QuestionOption,
     Shard,
@@ -363,6 +363,8 @@ class _Import:
         ids: dict[str, int] = {row.external_id: row.id for row in self.session.execute(query)}
         rows = []
         for row in parquet_rows(self.folder / layout.ASKED, kept=True):
+            if row["few_shot"]:
+                continue
             if row["question"] not in ids or row["shard"] not in shards:
                 _reject(layout.ASKED, f"question {row['question']!r} or shard {row['shard']} is not in the crate")
             rows.append(
@@ -378,37 +380,27 @@ class _Import:
         return {name: question_id for name, question_id in ids.items() if question_id in asked}
 
     def _predictions(self, evaluation: Evaluation, ids: Mapping[str, int]) -> None:
-        sources = dict[str, int | None]()
-        batch: list[dict[str, Any]] = []
-        keys = set[tuple[int, int]]()
-        for row in parquet_rows(self.folder / layout.PREDICTIONS):
-            values = self._of_question(layout.PREDICTIONS, row, ids) | {"evaluation_id": evaluation.id}
-            values |= _columns(Prediction, row, "reused_from_evaluation_id")
-            seal = values.get("reused_from_seal")
-            if seal is not None:
+        sources = dict[str | None, int | None]({None: None})
+        for listed in _several(map(plain, parquet_rows(self.folder / layout.PREDICTIONS))):
+            predictions, texts = [], []
+            for row in listed:
+                if row["question"] not in ids:
+                    _reject(layout.PREDICTIONS, f"question {row['question']!r} was not asked")
+                seal = row["reused_from_seal"]
                 if seal not in sources:
                     sources[seal] = self.session.scalar(select(Evaluation.id).filter_by(seal=seal).limit(1))
-                values["reused_from_evaluation_id"] = sources[seal]
-            batch.append(values)
-            keys.add((values["question_id"], values["variant"]))
-            if len(batch) == BATCH:
-                insert_predictions(self.session, batch)
-                batch = []
-        insert_predictions(self.session, batch)
-        for listed in _several(parquet_rows(self.folder / layout.GENERATIONS)):
-            texts = []
-            for row in listed:
-                text = self._of_question(layout.GENERATIONS, row, ids) | _columns(Generation, row)
-                if (text["question_id"], text["variant"]) not in keys:
-                    problem = f"question {row['question']!r}, variant {text['variant']} has no prediction"
-                    _reject(layout.GENERATIONS, problem)
-                texts.append(text | {"evaluation_id": evaluation.id})
-            self.session.execute(insert(Generation), texts)
-
-    def _of_question(self, file: str, row: Mapping[str, Any], ids: Mapping[str, int]) -> dict[str, Any]:
-        if row["question"] not in ids:
-            _reject(file, f"question {row['question']!r} was not asked")
-        return {"question_id": ids[row["question"]]}
+                key = {
+                    "evaluation_id": evaluation.id,
+                    "question_id": ids[row["question"]],
+                    "variant": row["variant"],
+                }
+                source = {"reused_from_evaluation_id": sources[seal]}
+                predictions.append({name: row[name] for name in PREDICTION_COLUMNS} | key | source)
+                if row[f"{TEXT}text"] is not None:
+                    texts.append(key | {name: row[f"{TEXT}{name}"] for name in TEXT_COLUMNS})
+            insert_predictions(self.session, predictions)
+            if texts:
+                self.session.execute(insert(Generation), texts)
 
     # Comparing with the crate
 
@@ -416,7 +408,7 @@ class _Import:
         leaves = list(question_leaves(self.session, evaluation.id))
         if specification_digest(manifest(self.session, evaluation, leaves)) == self.document["seal"]:
             return leaves
-        rows = parquet_rows(self.folder / layout.LEAVES, kept=True)
+        rows = parquet_rows(self.folder / layout.ASKED, kept=True)
         stated = {(row["question"], row["few_shot"]): row["leaf"] for row in rows}
         changed = [leaf.external_id for leaf in leaves if stated.get((leaf.external_id, leaf.few_shot)) != leaf.leaf]
         listed = ", ".join(changed[:LISTED]) + (f" and {len(changed) - LISTED} more" if len(changed) > LISTED else "")

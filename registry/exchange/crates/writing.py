@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from rocrate.model.contextentity import ContextEntity  # type: ignore[import-untyped]
 from rocrate.rocrate import ROCrate  # type: ignore[import-untyped]
-from sqlalchemy import select
+from sqlalchemy import and_, select
 from sqlalchemy.orm import Session
 
 from registry import __version__
@@ -21,12 +21,12 @@ from registry.errors import SealError, UsageError
 from registry.exchange.crates import layout
 from registry.files.storage import writing
 from registry.lookups import find_evaluation, is_published
+from registry.operations.archiving import copy
 from registry.proof.manifest import compute_seal
 from registry.proof.provenance import link_document
 from registry.proof.signing import covering, signed_chain
 from registry.proof.withdrawals import withdrawals_of
 from registry.results.errata import is_of_errata
-from registry.results.stored import read
 from registry.schema.audiences import SEES, Audience
 from registry.tables import (
     Analysis,
@@ -35,10 +35,8 @@ from registry.tables import (
     Evaluation,
     EvaluationMetric,
     EvaluationQuestion,
-    Generation,
     Model,
     ModelRevision,
-    Prediction,
     Question,
     QuestionOption,
     QuestionSeal,
@@ -51,6 +49,17 @@ from registry.tables import (
 BATCH: Final = 20_000
 
 _CONTENT_TYPES: Final = {".json": "application/json", ".parquet": "application/vnd.apache.parquet"}
+
+
+ASKED_SCHEMA: Final = pa.schema(
+    [
+        ("question", pa.string()),
+        ("few_shot", pa.bool_()),
+        ("leaf", pa.string()),
+        ("n_variants", pa.int64()),
+        ("shard", pa.int64()),
+    ]
+)
 
 
 def export_crate(session: Session, evaluation_id: int, out: Path, audience: Audience = "public") -> dict[str, Any]:
@@ -106,48 +115,9 @@ def _scratch(out: Path) -> Iterator[str]:
 def _write_files(session: Session, evaluation: Evaluation, folder: Path) -> None:
     document = json.dumps(evaluation_document(session, evaluation), ensure_ascii=False, indent=2, sort_keys=True)
     (folder / layout.EVALUATION).write_text(document + "\n", encoding="utf-8")
-    names = _external_ids(session, evaluation)
     _write_questions(session, evaluation, folder / layout.QUESTIONS)
-    asked = session.execute(
-        select(EvaluationQuestion.question_id, EvaluationQuestion.n_variants, Shard.ordinal)
-        .join(Shard, Shard.id == EvaluationQuestion.shard_id)
-        .where(EvaluationQuestion.evaluation_id == evaluation.id)
-        .order_by(EvaluationQuestion.question_id)
-    )
-    _write_table(
-        folder / layout.ASKED,
-        pa.schema([("question", pa.string()), ("n_variants", pa.int64()), ("shard", pa.int64())]),
-        ({"question": names[row.question_id], "n_variants": row.n_variants, "shard": row.ordinal} for row in asked),
-    )
-    _write_predictions(session, evaluation, folder / layout.PREDICTIONS, names)
-    text = Generation.__table__.c
-    written = (
-        select(text.question_id, *(text[name] for name in layout.GENERATION_COLUMNS))
-        .where(text.evaluation_id == evaluation.id)
-        .order_by(text.question_id, text.variant)
-        .execution_options(yield_per=5000)
-    )
-    _write_table(
-        folder / layout.GENERATIONS,
-        layout.schema_of(Generation, layout.GENERATION_COLUMNS, question=pa.string()),
-        (
-            {"question": names[row.question_id], **_values(Generation, row, layout.GENERATION_COLUMNS)}
-            for row in read(session, [evaluation.id], written)
-        ),
-    )
-    leaves = select(QuestionSeal.leaf, Question.external_id, Question.few_shot).join(
-        Question, Question.id == QuestionSeal.question_id
-    )
-    _write_table(
-        folder / layout.LEAVES,
-        pa.schema([("question", pa.string()), ("few_shot", pa.bool_()), ("leaf", pa.string())]),
-        (
-            {"question": row.external_id, "few_shot": row.few_shot, "leaf": row.leaf}
-            for row in session.execute(
-                leaves.where(QuestionSeal.evaluation_id == evaluation.id).order_by(Question.few_shot, Question.ordinal)
-            )
-        ),
-    )
+    _write_table(folder / layout.ASKED, ASKED_SCHEMA, asked_rows(session, evaluation.id))
+    copy(session, evaluation, folder / layout.PREDICTIONS)
     metrics = select(EvaluationMetric).filter_by(evaluation_id=evaluation.id)
     ordered = metrics.order_by(EvaluationMetric.scope, EvaluationMetric.metric, EvaluationMetric.definition_version)
     _write_table(
@@ -160,6 +130,35 @@ def _write_files(session: Session, evaluation: Evaluation, folder: Path) -> None
             if not is_of_errata(row.scope)
         ),
     )
+
+
+def asked_rows(session: Session, evaluation_id: int) -> Iterator[dict[str, Any]]:
+    """What was asked: each question, and each few-shot example, with the leaf that the seal covers of it."""
+    asked = and_(
+        EvaluationQuestion.evaluation_id == evaluation_id, EvaluationQuestion.question_id == QuestionSeal.question_id
+    )
+    query = (
+        select(
+            Question.external_id,
+            Question.few_shot,
+            QuestionSeal.leaf,
+            EvaluationQuestion.n_variants,
+            Shard.ordinal.label("shard"),
+        )
+        .join(Question, Question.id == QuestionSeal.question_id)
+        .outerjoin(EvaluationQuestion, asked)
+        .outerjoin(Shard, Shard.id == EvaluationQuestion.shard_id)
+        .where(QuestionSeal.evaluation_id == evaluation_id)
+        .order_by(Question.few_shot, Question.ordinal)
+    )
+    for row in session.execute(query):
+        yield {
+            "question": row.external_id,
+            "few_shot": row.few_shot,
+            "leaf": row.leaf,
+            "n_variants": row.n_variants,
+            "shard": row.shard,
+        }
 
 
 def _write_table(path: Path, schema: pa.Schema, rows: Iterable[Mapping[str, Any]]) -> None:
@@ -175,13 +174,6 @@ def _write_table(path: Path, schema: pa.Schema, rows: Iterable[Mapping[str, Any]
 
 def _values(table: Any, row: Any, names: Iterable[str]) -> dict[str, Any]:
     return {name: layout.to_file(table, name, getattr(row, name)) for name in names}
-
-
-def _external_ids(session: Session, evaluation: Evaluation) -> dict[int, str]:
-    query = select(Question.id, Question.external_id).where(
-        Question.benchmark_version_id == evaluation.benchmark_version_id, ~Question.few_shot
-    )
-    return {row.id: row.external_id for row in session.execute(query)}
 
 
 def _write_questions(session: Session, evaluation: Evaluation, path: Path) -> None:
@@ -205,23 +197,6 @@ def _write_questions(session: Session, evaluation: Evaluation, path: Path) -> No
             for row in session.execute(questions)
         ),
     )
-
-
-def _write_predictions(session: Session, evaluation: Evaluation, path: Path, names: Mapping[int, str]) -> None:
-    columns = [getattr(Prediction, name) for name in layout.PREDICTION_COLUMNS]
-    query = (
-        select(Prediction.question_id, *columns)
-        .where(Prediction.evaluation_id == evaluation.id)
-        .order_by(Prediction.question_id, Prediction.variant)
-        .execution_options(yield_per=5000)
-    )
-
-    def rows() -> Iterable[dict[str, Any]]:
-        for row in read(session, [evaluation.id], query):
-            yield {"question": names[row.question_id], **_values(Prediction, row, layout.PREDICTION_COLUMNS)}
-
-    schema = layout.schema_of(Prediction, layout.PREDICTION_COLUMNS, question=pa.string())
-    _write_table(path, schema, rows())
 
 
 def evaluation_document(session: Session, evaluation: Evaluation) -> dict[str, Any]:
@@ -318,7 +293,7 @@ def _write_metadata(evaluation: Evaluation, folder: Path, described_files: Mappi
         "endTime": evaluation.sealed_at.isoformat(),
         "instrument": {"@id": program.id},
         "object": [{"@id": entities[layout.QUESTIONS].id}],
-        "result": [{"@id": entities[name].id} for name in (layout.PREDICTIONS, layout.GENERATIONS, layout.METRICS)],
+        "result": [{"@id": entities[name].id} for name in (layout.PREDICTIONS, layout.METRICS)],
     }
     crate.add(ContextEntity(crate, "#evaluation", action))
     document = crate.metadata.generate()

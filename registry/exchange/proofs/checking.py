@@ -37,6 +37,7 @@ from registry.proof.manifest import (
     question_hash,
 )
 from registry.proof.statements import Signed, is_digest, read_signed
+from registry.results.archive_files import TEXT, plain
 from registry.results.predictions import stored_state
 from registry.untrusted import decode
 
@@ -310,7 +311,7 @@ class _Evaluation:
 
 @dataclass(frozen=True)
 class _Question:
-    """A question. digest: SHA-256 over it, to be continued; number: in the registry that published it."""
+    """A question. digest: SHA-256 over it, to be continued; number: in its registry, as a site has it."""
 
     digest: Any
     answer: int
@@ -507,11 +508,15 @@ def _read_leaves(root: Path, evaluations: Mapping[int, _Evaluation], found: Chec
         one = evaluations.get(row["evaluation_id"])
         if one is None:
             raise IngestError(f"{PROOF}/{LEAVES}: has an evaluation {row['evaluation_id']} that is not in the folder")
-        if row["few_shot"]:
-            one.few_shot[row["question"]] = row["leaf"]
-            continue
-        one.stated[row["question"]] = row["leaf"]
-        one.asked[row["question"]] = (row["n_variants"], row["shard"])
+        _read_asked(one, row)
+
+
+def _read_asked(one: _Evaluation, row: Mapping[str, Any]) -> None:
+    if row["few_shot"]:
+        one.few_shot[row["question"]] = row["leaf"]
+        return
+    one.stated[row["question"]] = row["leaf"]
+    one.asked[row["question"]] = (row["n_variants"], row["shard"])
 
 
 def _read_predictions(
@@ -573,7 +578,8 @@ def _is_described(rows: Sequence[Mapping[str, Any]], one: _Evaluation, question:
         return question.options[option] if option is not None and 0 <= option < count else None
 
     return all(
-        (row["question_id"], row["subject"], row["answer"]) == (question.number, question.subject, question.answer)
+        question.number in (None, row["question_id"])
+        and (row["subject"], row["answer"]) == (question.subject, question.answer)
         and row["chosen_option_text"] == text(row["chosen_option"])
         and row["variant_name"] == names.get(row["variant"])
         for row in rows
@@ -624,19 +630,15 @@ def _check_crate(root: Path, trust: Trust, found: Checked, now: datetime) -> Non
     for row in _rows(_inside(root, layout.QUESTIONS), "external_id", found):
         questions[(*one.benchmark, row["few_shot"], row["external_id"])] = _question(row)
     for row in _rows(_inside(root, layout.ASKED), "question", found):
-        one.asked[row["question"]] = (row["n_variants"], row["shard"])
-    for row in _rows(_inside(root, layout.LEAVES), "question", found):
-        (one.few_shot if row["few_shot"] else one.stated)[row["question"]] = row["leaf"]
-    written = {
-        (row["question"], row["variant"]): {f"generation.{key}": row[key] for key in GENERATION_COLUMNS}
-        for row in _rows(_inside(root, layout.GENERATIONS), "question", found)
-    }
-    nothing = {f"generation.{key}": None for key in GENERATION_COLUMNS}
+        _read_asked(one, row)
     rows = _rows(_inside(root, layout.PREDICTIONS), "question", found, kept=False)
     for question, several in groupby(rows, key=lambda row: row["question"]):
-        answers = _answers(one, question, several)
-        sealed = ({**row, **written.get((question, row["variant"]), nothing)} for row in answers)
+        answers = _answers(one, question, map(plain, several))
+        sealed = (row | {f"generation.{key}": row[f"{TEXT}{key}"] for key in GENERATION_COLUMNS} for row in answers)
         leaf = _leaf(questions, one, question, sealed)
+        known = questions.get((*one.benchmark, False, question))
+        if known is not None and not _is_described(answers, one, known):
+            leaf = None
         one.leaves[question] = "" if leaf is None or question in one.leaves else leaf
     if _check_seal(one, questions, links, covered, found) and found.ok:
         found.facts.append(f"{one.name}: its {len(one.leaves)} questions are as they were sealed ({one.seal})")

@@ -7,20 +7,17 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from sqlalchemy import and_, select
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from registry.exchange.crates.writing import evaluation_document
+from registry.exchange.crates.writing import ASKED_SCHEMA, asked_rows, evaluation_document
 from registry.proof.signing import signed_chain
 from registry.results.stored import read
 from registry.tables import (
     BoardSnapshot,
     Evaluation,
-    EvaluationQuestion,
     Prediction,
     Question,
-    QuestionSeal,
-    Shard,
 )
 
 CHAIN: Final = "chain.json"
@@ -28,16 +25,7 @@ BOARD: Final = "board.json"
 LEAVES: Final = "leaves.parquet"
 COPIES: Final = "copies.parquet"
 EVALUATIONS: Final = "evaluations"
-LEAF_SCHEMA: Final = pa.schema(
-    [
-        ("evaluation_id", pa.int64()),
-        ("question", pa.string()),
-        ("few_shot", pa.bool_()),
-        ("leaf", pa.string()),
-        ("n_variants", pa.int64()),
-        ("shard", pa.int64()),
-    ]
-)
+LEAF_SCHEMA: Final = pa.schema([("evaluation_id", pa.int64()), *ASKED_SCHEMA])
 COPY_SCHEMA: Final = pa.schema(
     [
         ("evaluation_id", pa.int64()),
@@ -84,32 +72,7 @@ def _json(document: Mapping[str, Any]) -> bytes:
 
 
 def _leaves(session: Session, evaluation_id: int) -> Iterable[dict[str, Any]]:
-    asked = and_(
-        EvaluationQuestion.evaluation_id == evaluation_id, EvaluationQuestion.question_id == QuestionSeal.question_id
-    )
-    query = (
-        select(
-            Question.external_id,
-            Question.few_shot,
-            QuestionSeal.leaf,
-            EvaluationQuestion.n_variants,
-            Shard.ordinal.label("shard"),
-        )
-        .join(Question, Question.id == QuestionSeal.question_id)
-        .outerjoin(EvaluationQuestion, asked)
-        .outerjoin(Shard, Shard.id == EvaluationQuestion.shard_id)
-        .where(QuestionSeal.evaluation_id == evaluation_id)
-        .order_by(Question.few_shot, Question.ordinal)
-    )
-    for row in session.execute(query):
-        yield {
-            "evaluation_id": evaluation_id,
-            "question": row.external_id,
-            "few_shot": row.few_shot,
-            "leaf": row.leaf,
-            "n_variants": row.n_variants,
-            "shard": row.shard,
-        }
+    return ({"evaluation_id": evaluation_id, **row} for row in asked_rows(session, evaluation_id))
 
 
 def _copies(session: Session, evaluation_id: int) -> Iterable[dict[str, Any]]:
