@@ -12,8 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from registry.exchange.audit.known import Benchmark
+from registry.exchange.audit.prompts import named_labels
 from registry.exchange.audit.report import Report, audit
-from tests.audit.logs import FAULTS, WRITERS, clean
+from tests.audit.logs import FAULTS, WRITERS, clean, prompt_of
 
 
 def names(report: Report, severity: str | None = None) -> set[str]:
@@ -52,7 +53,7 @@ def test_lightevals_metrics_that_extract_are_believed(tmp_path):
     few = [replace(item, score=0.0) if item.score and number < 8 else item for number, item in enumerate(log.items)]
     for name, items, wanted in (
         ("fine", log.items, set()),
-        ("lost", few, {"answers-lost", "score-contradicts-answer"}),
+        ("lost", few, {"answers-lost", "score-contradicts-answer", "thought-read"}),
     ):
         folder = WRITERS["lighteval"](replace(log, items=items), tmp_path / name)
         (path,) = folder.rglob("*.parquet")
@@ -138,3 +139,23 @@ def test_a_task_that_names_a_subject_should_have_all_of_it():
     mmlu = Benchmark("mmlu", 14_042, {"law": 100, "international_law": 121, "anatomy": 135}, 20, ())
     tasks = ("mmlu:subject=anatomy", "mmlu_international-law", "mmlu_law", "mmlu")
     assert [mmlu.asked_by(task) for task in tasks] == [135, 121, 100, 14_042]
+
+
+def test_questions_about_persons_a_and_b_name_no_labels():
+    instruction = "Answer with one letter, A, B, C, D or E.\n\n"
+    assert named_labels(instruction) == named_labels("LETTER is one of ABCDE.") == 5
+    assert named_labels("Figures A and B show his heart. A or B is a thief. GETEDIT(A, B, C)") == 0
+
+
+def test_questions_that_end_alike_are_no_examples_of_each_other(tmp_path):
+    """In examples before it, other patients are asked about by the same last sentence, which is all that was found."""
+    log = clean(3)
+    asked = "Which of the following is the most appropriate treatment for this patient?"
+    items = []
+    for at in log.items:
+        question = f"A patient has {at.question}.\n\n{asked}"
+        examples = f"Another has a fever. {asked}\nA. Tea\nB. Rest\nC. Ice\nD. Rum\nAnswer: B\n\n"
+        items.append(replace(at, question=question, prompt=prompt_of(question, at.options, examples=examples)))
+    for format_ in ("lighteval", "opencompass", "lm-evaluation-harness"):
+        report = audit([WRITERS[format_](replace(log, items=items), tmp_path / format_)])
+        assert names(report, "error") == set(), report.text()

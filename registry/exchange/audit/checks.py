@@ -188,7 +188,14 @@ _SHARES: Final = {
     # Noted only where the reader must itself read what was answered.
     "score-contradicts-answer": 0.01,
 }
-_AT_LEAST: Final = {"answers-lost": 2, "answers-misread": 2, "score-contradicts-answer": 2}
+_AT_LEAST: Final = {
+    "answers-lost": 2,
+    "answers-misread": 2,
+    "score-contradicts-answer": 2,
+    # One prompt of many is a question about persons A and B.
+    "labels-missing-in-instruction": 2,
+    "labels-beyond-options": 2,
+}
 
 
 def _noted(c: _Checker, total: int) -> None:
@@ -198,7 +205,7 @@ def _noted(c: _Checker, total: int) -> None:
         # Where other records of the log list options, one that does not is a fault.
         name = "unusable-answer" if noted == NOT_MULTIPLE_CHOICE and total else noted
         of = g.read_again if name in _SHARES else g.prompts if KINDS[name].id.startswith("SB6") else total
-        if count < _AT_LEAST.get(name, 1) or count <= _SHARES.get(name, -1) * of:
+        if count < min(_AT_LEAST.get(name, 1), total) or count <= _SHARES.get(name, -1) * of:
             continue
         c.add(name, g.details.get(noted, ""), count, max(of, count), g.found[noted])
     for which in ("begins", "ends") if "truncated-prompt" not in g.counts else ():

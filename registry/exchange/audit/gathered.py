@@ -248,8 +248,8 @@ class Gathered:
             self.note(name, where, detail)
         if seen.prompt:
             self.prompts += 1
+            self.edges["begins"].add(beginning(seen.prompt), where)
             if not seen.scored:
-                self.edges["begins"].add(beginning(seen.prompt), where)
                 self.edges["ends"].add(ending(seen.prompt), where)
             for name, detail in problems(seen):
                 self.note(name, where, detail)

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from registry.exchange.audit.seen import Seen, listing
+from registry.exchange.audit.seen import CUE, Seen, listing
 from registry.prompting.labels import LETTERS
 
 _DOUBLED: Final = re.compile(
@@ -32,8 +32,15 @@ _SHORTEST: Final = 24
 """Characters that a question must have before one that stands twice in a prompt means anything."""
 
 
+_SENTENCE: Final = re.compile(r"(?<=[.?!])\s+|\n\s*\n")
+
+
 def named_labels(instruction: str) -> int:
     """How many labels from A on an instruction names, as "A, B, C or D", "ABCD" or "A to D"; 0 where it names none."""
+    return max((_named(part) for part in _SENTENCE.split(instruction) if CUE.search(part)), default=0)
+
+
+def _named(instruction: str) -> int:
     most = 0
     for match in _LISTED.finditer(instruction):
         letters = re.findall(r"[A-Z]", re.sub(r"\b(?:or|and)\b", " ", match[0]))
@@ -65,7 +72,7 @@ def problems(seen: Seen) -> Iterator[tuple[str, str]]:
             yield "truncated-prompt", "the question is not all there"
     elif lists and (missing := [option for option in seen.options if " ".join(option.split()) not in flat]):
         yield "truncated-prompt", f"{len(missing)} of {len(seen.options)} options are not there"
-    elif len(text) >= _SHORTEST and flat.count(text) > 1 and _as_example(seen, flat, text):
+    elif len(text) >= _SHORTEST and flat.count(text) > 1 and _as_example(seen, flat, text, lists=lists):
         yield "question-among-examples", "the question stands there twice"
     if lists:
         yield from _labels(seen, prompt, own)
@@ -76,11 +83,15 @@ def problems(seen: Seen) -> Iterator[tuple[str, str]]:
                 yield "answer-in-prompt", f"it ends with {ending[0].strip()!r}"
 
 
-def _as_example(seen: Seen, flat: str, text: str) -> bool:
-    """Whether the first of two places has options or an answer of its own, so that it is not a mere repetition."""
+def _as_example(seen: Seen, flat: str, text: str, *, lists: bool) -> bool:
+    """Whether the first of two places has the options or an answer, so that it is not a mere repetition.
+
+    lists: whether the prompt lists options. Then two of them must be there: questions end alike that are not the same.
+    """
     first = flat.find(text)
     between = flat[first + len(text) : flat.rfind(text)]
-    return "nswer" in between or any(" ".join(option.split()) in between for option in seen.options)
+    found = sum(" ".join(option.split()) in between for option in seen.options)
+    return found > 1 if lists else found > 0 or "nswer" in between
 
 
 def _lists_options(seen: Seen, flat: str) -> bool:
@@ -101,9 +112,9 @@ def _labels(seen: Seen, prompt: str, own: list[str]) -> Iterator[tuple[str, str]
     around = prompt
     for part in sorted(own, key=len, reverse=True):
         around = around.replace(part, " ")
-    # The instruction stands before the first example or after the last option.
-    around = re.sub(r"(?m)^[ \t]*[(\[]?[A-Z][.):\]][^\n]*$", "\n", around)
-    named = named_labels(around[:600] + "\n" + around[-600:])
+    # The instruction stands before the options of the first example, or after the last option.
+    before, *_, after = re.split(r"(?m)^[ \t]*[(\[]?[A-Z][.):\]][^\n]*$", f"{around}\n")
+    named = named_labels(f"{before[:600]}\n\n{after[-600:]}")
     if named and named < len(seen.options):
         yield (
             "labels-missing-in-instruction",

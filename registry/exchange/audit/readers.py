@@ -7,6 +7,7 @@ document is held while it is read.
 import json
 import math
 import os
+import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,7 +17,7 @@ from typing import Any, Final, TypeVar
 
 from registry.benchmarks.lines import read_cells, shorten
 from registry.errors import IngestError
-from registry.exchange.audit.rereading import final_reading
+from registry.exchange.audit.rereading import final_reading, reread
 from registry.exchange.audit.seen import Seen, Source, Unusable, label_position, listing
 from registry.exchange.outputs.consistency import KEYS as CAT_KEYS
 from registry.exchange.outputs.every_eval_ever import FORMAT as EVERY_EVAL_EVER
@@ -591,13 +592,19 @@ def _lighteval_answer(
     """What was read in a text, and what contradicts its score.
 
     The log does not say what was read, and metrics that extract find more than a letter alone: where the score says
-    that the right option was read, or was not, it is believed.
+    that the right option was read, or was not, it is believed, and another rule's reading with it.
     """
     position = _written(text.strip(), options)
     if position is not None or metric in ("acc", "em", "") or score is None:
         return position, ()
-    reading = final_reading(text, options)
-    believed = gold if score == 1 else None if reading == gold else reading
+    read = reread(text, options)
+    reading, *others = read.positions
+    if score == 1:
+        believed: int | None = gold
+    elif reading != gold:
+        believed = reading
+    else:
+        believed = next((other for other in (read.thought, *others) if other not in (None, gold)), None)
     if reading is None or reading == believed:
         return believed, ()
     detail = f"reads as {LETTERS[reading]}, {LETTERS[gold]} is right, and its score is {score:g}"
@@ -623,13 +630,18 @@ def _lighteval_record(place: str, number: int, row: Mapping[str, Any]) -> Iterat
     options = shown.options if labelled and shown is not None else choices
     gold = _first(doc.get("gold_index"))
     if len(options) != len(choices):
-        yield Unusable(place, f"shows {len(options)} options and scores {len(choices)}")
+        name = "truncated-prompt" if len(options) < len(choices) else "unusable-answer"
+        yield Unusable(place, f"shows {len(options)} options and scores {len(choices)}", name)
         return
     if isinstance(gold, bool) or not isinstance(gold, int) or not 0 <= gold < len(options):
         yield Unusable(place, f"its gold_index {shorten(gold, 40)} names none of its {len(options)} options")
         return
-    text = shown.question if shown is not None else query.removeprefix(instruction).strip()
-    text = text.removeprefix("Question:").removesuffix("Answer:").strip()
+    if shown is None or (instruction.strip() and query.startswith(instruction)):
+        text = (query if shown is None else shown.before).removeprefix(instruction)
+    else:
+        text = shown.question
+    text = text.strip().removeprefix("Question:").strip()
+    text = re.sub(r"\s*(?:Answer|Options|Choices):$", "", text)
     examples = [f"{shot.get('query', '')} {_example_answer(shot)}" for shot in shots]
     body = query.removeprefix(instruction)
     prompt = _text(response.get("input")) or "\n\n".join(
@@ -712,7 +724,7 @@ def _opencompass_record(name: str, value: Any, details: Mapping[str, Any]) -> It
         yield Unusable(place, "its prompt lists no options behind labels", NOT_MULTIPLE_CHOICE)
         return
     whole = said(next(iter(labels.values())).get("prompt")) if labels else prompt
-    examples = whole[: whole.find(prompts[0])] if prompts and prompts[0] in whole else ""
+    sent = whole[: whole.find(prompts[0])] + prompt if prompts and prompts[0] in whole else whole
     names = list(labels)
     key = _opencompass_label(prediction.get("gold"), options, names)
     if key is None:
@@ -736,7 +748,7 @@ def _opencompass_record(name: str, value: Any, details: Mapping[str, Any]) -> It
         position,
         None,
         _number(stated),
-        examples + prompt,
+        sent,
         output,
         scored=bool(labels),
     )
