@@ -242,10 +242,15 @@ _NEGATED: Final = re.compile(
 _LISTED: Final = re.compile(
     r"(?:[,/&+;|?→<>]|->|[)\]]\s*(?=[(\[])|\b(?:or|and|actually|wait|maybe|perhaps|possibly|instead|correction|sorry|to|both|also|then|"
     r"et|ou|und|oder|y|o|e|и|или)\b|和|或|与|與|、|または|か|と|또는|와|과)"
-    r"[\s(\[\"']*(?:(?:the\s+)?(?:option|choice|letter|answer)\s+(?:is\s+)?[(\[\"']*)?$",
+    r"[\s(\[\"']*(?:(?:the\s+)?(?:option|choice|letter|answer)\s+(?:is\s+)?[(\[\"']*)?$|"
+    r"\b(?:could|may|might)\s+(?:also\s+|well\s+)?be\s+$",
     re.IGNORECASE,
 )
 _IN_PASSING: Final = re.compile(r"(?:,|and|or)\b", re.IGNORECASE)
+_ASIDE: Final = re.compile(
+    r"\b(?:while|whereas|since|because|as|although|though)\s+(?:both\s+)?(?:options\s+)?\(?\w\)?\s*$", re.IGNORECASE
+)
+"""What stands before the second of two options that explain an answer: `B, as A and C are cities`."""
 _NEW_SENTENCE: Final = re.compile(r"[.!?]\s+[^\W\d_]+[^\w.!?]+[^\W\d_]{2,}\b")
 """What begins another sentence with two words at least: options named there by the way are no answer."""
 _STATED_OF: Final = re.compile(
@@ -292,6 +297,8 @@ def _another_named(shown: Shown, text: str, position: int, after: int, end: int)
             return True
         listed = _LISTED.search(before)
         if listed is None or (_IN_PASSING.match(listed[0]) and _NEW_SENTENCE.search(text, start, match.start())):
+            continue
+        if _ASIDE.search(before, 0, listed.start()):
             continue
         stated = _STATED_OF.match(text, match.end(), end)
         if stated is not None and (
@@ -373,7 +380,7 @@ def _option_with_label(shown: Shown, body: str) -> _Said | None:
     option = None if match is None else shown.position_of_text(match[1])
     if match is None or label is None or option is None:
         return None
-    return _Said(option if option == label else None, _bare(match[1]))
+    return _Said(option if option == label else None, match[2])
 
 
 _SAYS_WHY: Final = re.compile(
@@ -428,7 +435,10 @@ def _words() -> _Words:
     lead = rf"(?:(?:{before}|{good})[\s:,]+){{0,6}}"
     kind = r"(?:\s+(?:choice|option|letter))?(?:\s*\([^()\n]{3,40}\))?"
     what = rf"(?:(?P<lead>{lead})answer{kind}|(?P<praised>{lead}(?:{good})\s+(?:{nouns})){kind})"
-    about = r"(?:\s+(?:to|for|of|among|from)\s+[^.:!?\n]{1,60}?)?"
+    about = (
+        r"(?:\s+here|\s+(?:to|for|of|among|from)\s+(?:[^.:!?\"\n]{0,30}\"[^\"\n]{1,300}\"|[^.:!?\n]{1,60}?))?"
+        r"(?:\s*,\s*(?:I\s+(?:think|believe)|then|therefore|thus|of\s+course)\s*,)?"
+    )
     # A separator counts as one only where it cannot be part of a word.
     colon = r"\s*(?::|=(?!=)|->|→|[ \t][-–—](?=\s))"
     start = rf"(?<![{_WORD}'’-])"
@@ -442,7 +452,8 @@ def _words() -> _Words:
             rf"[^\w\"'{{]*(?:{lead}(?:answer{kind}|(?:{good})\s+(?:{nouns}))|{foreign})[^\w\"'=]*", re.IGNORECASE
         ),
         re.compile(
-            rf"(?<=[^\s])[ \t]+(?:is|must\s+be)\s+(?:\w+ly\s+|indeed\s+|thus\s+)?the\s+(?:{good})\s+(?:{nouns})"
+            rf"(?<=[^\s])[ \t]+(?:is|must\s+be)\s+(?:\w+ly\s+|indeed\s+|thus\s+)?"
+            rf"the\s+(?:(?:{good})\s+(?:{nouns})|answer)"
             r"(?=[\"')\]]*(?:$|[.,;!](?:\s|$))|\s+(?:because|since|as|here)\b)",
             re.IGNORECASE | re.MULTILINE,
         ),
@@ -556,6 +567,7 @@ def _foreign_owner(shown: Shown, before: str, match: re.Match[str]) -> bool:
     if owner is None or match.re.groups == 0 or owner["word"] in shown.labels:
         return False
     lead = match.groupdict().get("lead") or match.groupdict().get("praised") or ""
+    lead = re.split(r"[,:]\s*(?=\w)", lead)[-1]  # of "right, the" what belongs to the noun
     determined = re.match(r"(?:the|my|our|so|thus|hence|therefore|and|then|an|that)\b", lead, re.IGNORECASE)
     if match[0][0].isascii() and not determined:
         return owner["word"].casefold() not in {"is", "was", "are"} or owner["word"].casefold() == "not"
@@ -570,7 +582,11 @@ def _led_to(shown: Shown, text: _Text, number: int, match: re.Match[str], *, exp
     negation = None if explicit else re.compile(r"\W*not\s+", re.IGNORECASE).match(text.text, match.end(), end)
     if negation is not None:
         denied = _claim_of(shown, text.text, negation.end(), end, cut=text.cut)
-        if denied is not None and denied.position is not None:
+        rather = re.compile(r"\bbut\s+(?:rather\s+)?").search(text.text, negation.end(), end)
+        instead = None if rather is None else _claim_of(shown, text.text, rather.end(), end, cut=text.cut)
+        if instead is not None and instead.position is not None:
+            yield instead.claim("answer-line", match.start(), number, explicit=False)
+        elif denied is not None and denied.position is not None:
             yield replace(denied.claim("answer-line", match.start(), number, explicit=False), denies=True)
         return
     found = _claim_of(shown, text.text, match.end(), end, cut=text.cut)
@@ -696,7 +712,7 @@ def _alone(shown: Shown, text: _Text, number: int) -> _Said | None:
     """What a line says that is nothing but a label, a label with its own option, or an option."""
     start, end = text.lines[number]
     line = text.text[start:end]
-    bare = re.sub(r"^(?:the\s+)?(?:option|choice|letter)\s+", "", _bare(line), flags=re.IGNORECASE)
+    bare = _bare(re.sub(r"^(?:the\s+)?(?:option|choice|letter)\s+", "", _bare(line), flags=re.IGNORECASE))
     if not bare:
         bare = line.strip()
     label = shown.position_of_label(bare)

@@ -162,7 +162,15 @@ def _inside(text: str, start: int, found: list[Found], markers: Markers) -> tupl
         for item in found
         if item.start >= start and item.role == "answer_begin" and not markers.families[item.family].thinks
     ]
-    return (_closed(text, begins[-1], found), True) if begins else (text[start:], False)
+    if not begins:
+        return text[start:], False
+    line = text.rfind("\n", 0, begins[-1].start)
+    first = next(item for item in begins if item.start > line)
+    answer = _closed(text, begins[-1], found)
+    if _closed(text, first, found).strip() != answer.strip():
+        # Two answers on one line: neither decides.
+        answer = text[first.end : begins[-1].end + len(answer)]
+    return answer, True
 
 
 def _closed(text: str, begin: Found, found: list[Found]) -> str:

@@ -19,6 +19,8 @@ MAX_FAMILIES: Final = 100
 MAX_MARKER: Final = 100
 """Characters of one marker."""
 
+_SPECIAL: Final = re.compile(r"<\|[^|]*\|>")
+
 Role = Literal["begin", "end", "answer_begin", "answer_end"]
 
 
@@ -68,6 +70,10 @@ class Markers:
     def find(self, text: str) -> Iterator[Found]:
         """Markers by where they begin. Takes time in proportion to the text."""
         for match in self._pattern.finditer(text):
+            if match.lastgroup:
+                family, role = self._channels[match[match.lastgroup]]
+                yield Found(match.end() - len(match[0].lstrip()), match.end(), role, family)
+                continue
             for family, role in self._meanings[match[0].lower()]:
                 yield Found(match.start(), self._after_header(text, match.end(), family, role), role, family)
 
@@ -100,9 +106,33 @@ class Markers:
         return meanings
 
     @cached_property
+    def _channels(self) -> dict[str, tuple[int, Role]]:
+        """What servers leave of a marker with a header when they drop special tokens: `analysis`, `final`."""
+        roles: tuple[Role, ...] = ("begin", "answer_begin")
+        return {
+            word: (number, role)
+            for number, family in enumerate(self.families)
+            if family.header_end
+            for role in roles
+            for text in getattr(family, role)
+            if (word := _SPECIAL.sub("", text).strip())
+        }
+
+    @cached_property
     def _pattern(self) -> re.Pattern[str]:
-        longest_first = sorted(self._meanings, key=len, reverse=True)
-        return re.compile("|".join(map(re.escape, longest_first)) or r"(?!)", re.IGNORECASE | re.ASCII)
+        written = "|".join(map(re.escape, sorted(self._meanings, key=len, reverse=True))) or "(?!)"
+        begin, answer_begin = (
+            "|".join(re.escape(word) for word, (_, role) in self._channels.items() if role == wanted) or "(?!)"
+            for wanted in ("begin", "answer_begin")
+        )
+        # No word goes on after "analysis"; some do after "final", and prose has a blank or a full stop after either.
+        goes_on = r"[\"'(\[*\\{<$“‘«]"
+        dropped = (
+            rf"assistant(?:(?P<begin>{begin})|(?P<answer_begin>{answer_begin}))"
+            rf"|\A\s*(?:(?P<first_begin>{begin})(?=[^\W_]|{goes_on})"
+            rf"|(?P<first_answer>{answer_begin})(?=[^\W_a-z]|{goes_on}))"
+        )
+        return re.compile(rf"(?ia:{written})|{dropped}")
 
 
 def families_of(where: str, document: Any) -> tuple[Family, ...]:
