@@ -67,9 +67,9 @@ def text_columns(
     return columns
 
 
-def imported_text(text: str, reasoning: str | None = None) -> dict[str, Any]:
+def imported_text(text: str, reasoning: str | None = None, *, opened: bool = False) -> dict[str, Any]:
     """The columns of an output that somebody else recorded: why it ended and what it cost is not known."""
-    output = Output(text, reasoning)
+    output = Output(text, reasoning, opened=opened)
     columns = text_columns(output, Reading("unread", divide(output, known_markers())))
     return columns | {"finished": None}
 

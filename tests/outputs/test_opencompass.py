@@ -62,6 +62,15 @@ def test_a_written_answer_is_what_the_evaluator_read_from_it() -> None:
     assert (log.stated, log.remarks) == (0.0, [])
 
 
+def test_a_model_that_counts_its_tokens_writes_its_text_one_level_down(tmp_path: Path) -> None:
+    def nest(first: dict[str, Any]) -> None:
+        first["prediction"] = {"prediction": f"A? No.</think>{first['prediction']}", "rollout": {"num_tokens": 9}}
+
+    plain = _read(_file("csqa_written")).recorded[0]
+    found = _read(_changed(tmp_path, "csqa_written", nest)).recorded[0]
+    assert (found.position, found.text) == (plain.position, f"A? No.</think>{plain.text}")
+
+
 def test_options_that_the_prompt_moved_are_read_as_shown(tmp_path: Path) -> None:
     def move(prediction: dict[str, Any]) -> None:
         # "defecating", the right one, and "reduced" change places.

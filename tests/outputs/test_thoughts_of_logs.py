@@ -14,7 +14,9 @@ from registry.exchange.outputs import ImportRequest, import_outputs, log_file
 from registry.exchange.outputs.every_eval_ever import read_every_eval_ever
 from registry.exchange.outputs.programs import read_log
 from registry.exchange.outputs.record import Recorded
-from registry.results.texts import thought_of
+from registry.prompting.protocols import protocol_definition
+from registry.prompting.reading import read
+from registry.results.texts import stored_output, thought_of
 from registry.tables import Generation
 from tests.outputs.conftest import DATA, Registry, four_options, registry
 from tests.outputs.logs import helm_copy, inspect_copy, known
@@ -23,6 +25,7 @@ __all__ = ["registry"]
 
 pytestmark = pytest.mark.one_engine
 THOUGHT = "A? No."
+FINAL = protocol_definition("final-answer")
 [DETAILS] = DATA.glob("lighteval/details/smollm2/*/details_csqa_written|*.parquet")
 
 
@@ -62,6 +65,18 @@ def test_reasonings_of_lighteval_are_the_thoughts(tmp_path: Path) -> None:
     assert _first(tmp_path / "details.parquet").reasoning == THOUGHT
 
 
+def test_lighteval_is_read_without_the_reasoning_that_it_did_not_score(tmp_path: Path) -> None:
+    rows = pq.read_table(DETAILS).to_pylist()
+    before = _first(DETAILS)
+    for row in rows:
+        response = row["model_response"]
+        response["text_post_processed"] = response["text"]
+        response["text"] = [f"<think>{THOUGHT}</think>{text}" for text in response["text"]]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "details.parquet")
+    found = _first(tmp_path / "details.parquet")
+    assert (found.position, found.text) == (before.position, f"<think>{THOUGHT}</think>{before.text}")
+
+
 def test_reasoning_traces_of_every_eval_ever_are_the_thought(tmp_path: Path) -> None:
     lines = (DATA / "every_eval_ever" / "inspect" / "shuffled_dataset_samples.jsonl").read_text().splitlines()
     record = json.loads(lines[0])
@@ -85,3 +100,17 @@ def test_a_recorded_thought_is_stored_beside_its_answer_even_without_one(registr
             ("Answer: A", THOUGHT, True),
             ("", THOUGHT, True),
         ]
+
+
+def test_where_most_texts_only_end_a_thought_one_without_an_end_is_a_thought(registry: Registry) -> None:
+    registry.benchmark("b", four_options(3))
+    texts = [f"{THOUGHT}</think>Answer: B", f"{THOUGHT}</think>\nAnswer: B", "Answer: A? Let me"]
+    lines = [
+        {"question_id": f"q{number}", "variant": 0, "order": [0, 1, 2, 3], "position": 0, "text": text}
+        for number, text in enumerate(texts)
+    ]
+    one = import_outputs(registry.engine, ImportRequest(registry.file("o.jsonl", lines), "m", "b", "original"))
+    with read_session(registry.engine) as session:
+        rows = session.scalars(select(Generation).filter_by(evaluation_id=one).order_by(Generation.question_id)).all()
+        found = [read(FINAL, stored_output(row, "answered"), "ABCD", ("a", "b", "c", "d")) for row in rows]
+    assert [(one.state, one.position) for one in found] == [("answered", 1), ("answered", 1), ("unfinished", None)]

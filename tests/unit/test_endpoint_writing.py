@@ -192,7 +192,7 @@ def test_a_stream_that_is_cut_or_falls_silent_is_asked_for_again_and_nothing_of_
         return streamed(broken() if tries == 1 else deltas(*pieces(SAID)))
 
     with scripted_server(serving(answer)) as server:
-        written = one(opened(server, endpoint_read_seconds=0.4))
+        written = one(opened(server, endpoint_read_seconds=1))
     assert (tries, written.output.text) == (2, SAID)
 
 

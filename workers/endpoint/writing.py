@@ -12,7 +12,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, Protocol
 
-from registry.prompting.thoughts import Family, Output, divide, markers_of, thinking_of
+from registry.prompting.thoughts import (
+    OPENED_SHARE,
+    Family,
+    Output,
+    closes_only,
+    divide,
+    markers_of,
+    thinking_of,
+)
 from workers.endpoint.client import RefusedError
 from workers.endpoint.outputs import Answered, Choice
 from workers.errors import EngineError
@@ -25,9 +33,6 @@ SGLANG: Final = "sglang"
 LLAMA_CPP: Final = "llamacpp"
 """Who a server says owns the models that it lists."""
 _FILTERS: Final = frozenset({"content_filter", "content_policy_violation", "ResponsibleAIPolicyViolation"})
-_OPENED_SHARE: Final = 0.5
-"""Where a server does not show what its template writes, and at least this share of the texts that ended closed a
-thought that they had not opened, the template opened it."""
 
 
 @dataclass(frozen=True)
@@ -106,20 +111,18 @@ class Writing:
         written = [replace(self._counted(one, stop), seconds=seconds) for one in asked.written]
         with self._lock:
             self._ended += sum(one.output.finish == "stop" for one in written)
-            self._closed += sum(self._closes_only(one.output) for one in written)
+            self._closed += sum(
+                not one.output.reasoning and closes_only(one.output.text, self._markers) for one in written
+            )
         return replace(asked, written=written)
 
     def settled(self, written: Written) -> Written:
         """The same, once enough is known of whether the template opens thoughts."""
         output = written.output
         unsure = not self._shown and output.finish == "length" and not output.reasoning
-        if not unsure or self._closed < max(1.0, _OPENED_SHARE * self._ended) or any(self._markers.find(output.text)):
+        if not unsure or self._closed < max(1.0, OPENED_SHARE * self._ended) or any(self._markers.find(output.text)):
             return written
         return replace(written, output=replace(output, opened=True), thought_tokens=written.tokens)
-
-    def _closes_only(self, output: Output) -> bool:
-        found = [one.role for one in self._markers.find(output.text)]
-        return "end" in found and "begin" not in found and not output.reasoning
 
     def _free(self, run: Sequence[EndpointPrompt], stop: threading.Event) -> Asked:
         first = run[0]

@@ -41,7 +41,7 @@ from registry.exchange.outputs.inspect_log import (
     inspect_overall,
 )
 from registry.exchange.outputs.logs import load_json
-from registry.exchange.outputs.opencompass import LABEL, is_opencompass
+from registry.exchange.outputs.opencompass import LABEL, is_opencompass, written_of
 from registry.files.documents import as_written
 from registry.files.packed import ZIP_MAGIC, Lines
 from registry.prompting.labels import LETTERS
@@ -730,7 +730,8 @@ def _opencompass_record(name: str, value: Any, details: Mapping[str, Any]) -> It
     if key is None:
         yield Unusable(place, f"its gold {shorten(prediction.get('gold'), 40)} names none of {len(options)} options")
         return
-    output = None if labels else _text(prediction.get("prediction"))
+    written = written_of(prediction)
+    output = None if labels else _text(written.get("prediction"))
     extracted = _first(detail.get("predictions", detail.get("pred")))
     if labels:
         position = _opencompass_label(prediction.get("prediction"), options, names)
@@ -750,6 +751,7 @@ def _opencompass_record(name: str, value: Any, details: Mapping[str, Any]) -> It
         _number(stated),
         sent,
         output,
+        cut_off=_object(written.get("rollout")).get("finish_reason") == "length",
         scored=bool(labels),
     )
 

@@ -40,6 +40,7 @@ from registry.lookups import find_revision, find_version
 from registry.names import check_name
 from registry.prompting.protocols import RECORDED, find_definition, store_protocol
 from registry.prompting.protocols.presets import SYMBOLS
+from registry.prompting.thoughts import OPENED_SHARE, closes_only, known_markers
 from registry.prompting.variants import (
     DRAWN_KINDS,
     QuestionShape,
@@ -102,7 +103,7 @@ class Checked:
 
     without_question: log-probabilities of variants that leave the question out, by question id and what else they
     change.
-    written, scored: whether any line has a text; whether any has probabilities.
+    scored: whether any line has probabilities.
     correct: lines whose answer is the right one. differences: scores that the file states otherwise, with an excuse.
     """
 
@@ -110,13 +111,20 @@ class Checked:
     inserted: set[str] = field(default_factory=set)
     without_question: dict[tuple[int, VariantShown], tuple[float, ...]] = field(default_factory=dict)
     lines: int = 0
-    written: bool = False
     scored: bool = False
     correct: int = 0
     compared: int = 0
     differences: list[Difference] = field(default_factory=list)
+    texts: int = 0
+    closing: int = 0
+    """Texts, and those that close a thought which they did not begin."""
     kept: list[Recorded] | None = field(default_factory=list)
     """All lines; None where there are more than KEPT."""
+
+    @property
+    def opened(self) -> bool:
+        """Whether the template began the thoughts, so that a text without an end marker is one that did not end."""
+        return self.closing >= max(1.0, OPENED_SHARE * self.texts)
 
 
 def import_outputs(
@@ -236,7 +244,7 @@ def _assumed(format_: str, checked: Checked) -> str:
 
     Letters and texts may come from any prompt, and log-probabilities of labels from one like that of `symbols`.
     """
-    if format_ == CONTRACT or (checked.scored and not checked.written):
+    if format_ == CONTRACT or (checked.scored and not checked.texts):
         return str(SYMBOLS["format"])
     return str(RECORDED["format"])
 
@@ -416,7 +424,9 @@ def _check(reader: Reader, definition: VariantSetDefinition, tell: Report) -> Ch
             if not variant.question_shown and recorded.logprobs is not None:
                 checked.without_question[question.question_id, variant.with_question()] = recorded.logprobs
         checked.lines += 1
-        checked.written |= recorded.text is not None
+        if recorded.text is not None:
+            checked.texts += 1
+            checked.closing += closes_only(recorded.text, known_markers())
         checked.scored |= recorded.logprobs is not None or recorded.weights is not None
         if checked.kept is not None:
             checked.kept.append(recorded)
@@ -646,7 +656,7 @@ def _store_rows(
         texts = [
             {
                 **{key: row[key] for key in ("evaluation_id", "question_id", "variant")},
-                **imported_text(item.text, item.reasoning),
+                **imported_text(item.text, item.reasoning, opened=checked.opened),
             }
             for row, item in zip(rows, batch, strict=True)
             if item.text is not None

@@ -82,6 +82,10 @@ def _answers(place: Place, row: Mapping[str, Any], doc: Mapping[str, Any], finde
     if not written:
         place.reject("has neither log-probabilities nor a text; import the details of a finished run")
     stated = _number(metric.get(WRITTEN)) if len(written) == 1 else None
+    # What is scored: the texts without what stood between tags of reasoning.
+    scored = texts(place, response, "text_post_processed") if response.get("text_post_processed") else written
+    if len(scored) != len(written):
+        place.reject(f"has {len(written)} texts, but {len(scored)} in text_post_processed; the file is damaged")
     thoughts = response.get("reasonings")
     if not isinstance(thoughts, list) or len(thoughts) != len(written):
         thoughts = [None] * len(written)
@@ -92,12 +96,12 @@ def _answers(place: Place, row: Mapping[str, Any], doc: Mapping[str, Any], finde
             variant,
             order,
             True,
-            _written(text, choices, labelled, len(order)),
+            _written(read, choices, labelled, len(order)),
             text=optional_text(place, text) or ("" if thought else None),
             stated=stated,
             reasoning=optional_text(place, thought) or None,
         )
-        for variant, (text, thought) in enumerate(zip(written, thoughts, strict=True))
+        for variant, (text, read, thought) in enumerate(zip(written, scored, thoughts, strict=True))
     ]
 
 

@@ -106,7 +106,7 @@ def _chosen(
 
 def _written(place: Place, prediction: Mapping[str, Any], detail: Any, finder: PromptFinder) -> Recorded:
     """The letter that the evaluator read from a text, as the results say."""
-    text = members(place, prediction, "prediction", str)
+    text = members(place, written_of(prediction), "prediction", str)
     if not isinstance(detail, dict):
         place.reject(
             "is a generated text, and no results next to the predictions (results/MODEL/DATASET.json) say which letter "
@@ -136,6 +136,12 @@ def _written(place: Place, prediction: Mapping[str, Any], detail: Any, finder: P
         text=optional_text(place, text) or None,
         stated=_correct(detail),
     )
+
+
+def written_of(prediction: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What holds the text of a prediction: models that count their tokens write it one level down, with `rollout`."""
+    nested = prediction.get("prediction")
+    return nested if isinstance(nested, dict) else prediction
 
 
 def _correct(detail: Any) -> float | None:

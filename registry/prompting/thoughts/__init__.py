@@ -5,7 +5,7 @@ last end marker counts; the template opened the thought and no end marker came, 
 Otherwise all of it is the answer.
 """
 
-from registry.prompting.thoughts.division import Divided, Finish, Output, divide
+from registry.prompting.thoughts.division import OPENED_SHARE, Divided, Finish, Output, closes_only, divide
 from registry.prompting.thoughts.markers import Family, Markers, families_of, known_markers, markers_of
 from registry.prompting.thoughts.settings import (
     AT_LIMIT,
@@ -20,6 +20,7 @@ from registry.prompting.thoughts.settings import (
 __all__ = [
     "AT_LIMIT",
     "EFFORTS",
+    "OPENED_SHARE",
     "READINGS",
     "THINKING",
     "Divided",
@@ -28,6 +29,7 @@ __all__ = [
     "Markers",
     "Output",
     "Thinking",
+    "closes_only",
     "divide",
     "families_of",
     "known_markers",

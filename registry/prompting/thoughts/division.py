@@ -71,6 +71,17 @@ def divide(output: Output, markers: Markers) -> Divided:
     return Divided(_joined(apart, thought), markers.without_turn_ends(answer), marked, cut.end)
 
 
+OPENED_SHARE: Final = 0.5
+"""If nothing says whether a template opened the thought, and at least this share of texts close one that they did not
+begin, then it did."""
+
+
+def closes_only(text: str, markers: Markers) -> bool:
+    """Whether a text closes a thought that it did not begin."""
+    roles = [one.role for one in markers.find(text)]
+    return "end" in roles and "begin" not in roles
+
+
 def _counted(text: str, found: list[Found], *, cut_off: bool) -> list[Found]:
     """The markers that are meant as markers."""
     if not found or ("`" not in text and "~~~" not in text):
