@@ -331,7 +331,7 @@ def items_command(name: str, like: int | None, limit: int, as_json: bool) -> Non
             "rival": letter(item["rival"]),
             "difficulty": item["difficulty"]["value"],
             "discrimination": None if item["discrimination"] is None else item["discrimination"]["value"],
-            "reasons": "; ".join(REASONS[reason["reason"]][0] for reason in item["reasons"]),
+            "reasons": _first_of([REASONS[reason["reason"]][0] for reason in item["reasons"]]),
             "found": " ".join(reason["found"] for reason in item["reasons"]),
         }
         for item in document["items"][:limit]
@@ -349,3 +349,8 @@ def items_command(name: str, like: int | None, limit: int, as_json: bool) -> Non
     more = {"subject": "Subject", "question_id": "Id", "found": "Found"}
     print_table(rows, headings, "", more=more, drop=("difficulty", "rival", "answer", "discrimination"))
     note("a high reliability is not validity, and a suspicious question is not proof of a wrong key")
+
+
+def _first_of(reasons: list[str]) -> str:
+    """The first one, and how many more `--columns found` tells of."""
+    return "; ".join(reasons) if len(reasons) < 2 else f"{reasons[0]} and {len(reasons) - 1} more"

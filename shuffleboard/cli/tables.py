@@ -164,11 +164,18 @@ class _Table:
     def fit(self, room: int, drop: Sequence[str]) -> list[str]:
         """Makes the table as narrow as `room`, if names are shortened to NAME_WIDTH; returns what that cost.
 
-        First what all rows have in common goes above the table, then intervals go, then whole columns.
+        First empty columns go, before any name is shortened. Then what all rows have in common goes above the table,
+        then intervals go, then whole columns.
         """
-        if self._least() <= room:
+        if _total(self.widths()) <= room:
             return []
-        self._common_above(room)
+        first = next(iter(self.cells))
+        empty = [key for key, column in self.cells.items() if all(cell is None for cell in column)]
+        left_out = [key for key in empty if key != first and key not in ESSENTIAL]
+        for key in left_out:
+            del self.cells[key]
+        if self._least() > room:
+            self._common_above(room)
         notes = []
         if self._least() > room and any(
             isinstance(cell, Detailed) for column in self.cells.values() for cell in column
@@ -176,10 +183,8 @@ class _Table:
             for key, column in self.cells.items():
                 self.cells[key] = [cell.brief if isinstance(cell, Detailed) else cell for cell in column]
             notes.append("intervals are not shown for lack of room")
-        first = next(iter(self.cells))
         others = [key for key in reversed(list(self.cells)) if key not in drop]
         order = [key for key in drop if key in self.cells] + sorted(others, key=lambda key: key in self.numeric)
-        left_out = []
         for key in order:
             if self._least() <= room:
                 break
@@ -193,9 +198,11 @@ class _Table:
 
     def _common_above(self, room: int) -> None:
         common = [key for key, column in self.cells.items() if key in CONTEXT and len(set(column)) == 1]
-        said = " · ".join(f"{' '.join(self.titles[key])}: {_text(self.cells[key][0])}" for key in common)
+        pairs = [f"{' '.join(self.titles[key])}: {_text(self.cells[key][0])}" for key in common]
+        # A pair stands on one line.
+        said = " · ".join(pair.replace(" ", "\xa0") for pair in pairs)
         for line in textwrap.wrap(said, room, break_long_words=False, break_on_hyphens=False):
-            click.echo(line)
+            click.echo(line.replace("\xa0", " "))
         for key in common:
             del self.cells[key]
 
@@ -343,7 +350,9 @@ def _total(widths: Mapping[str, int]) -> int:
 
 
 def _words(heading: str) -> list[str]:
-    """A heading's lines in a terminal: its words, and the parts of a column of a board."""
+    """A heading's lines in a terminal: its words, and the parts of a column of a board. A scale is one line."""
+    if "  " in heading:
+        return [heading]
     return re.sub(r"_(?=.)|@", lambda found: f"{found[0]} " if found[0] == "_" else f" {found[0]}", heading).split()
 
 

@@ -97,6 +97,18 @@ def test_an_evaluation_says_which_model_was_asked_what_and_how(filled: Registry)
     assert BENCHMARK in shown
 
 
+def test_empty_columns_leave_before_a_name_is_shortened_and_a_scale_stays_on_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    rows = [{"model": LONG, "licence": None, "url": None, "drawn": "  ●"}]
+    print_table(rows, {"model": "Model", "licence": "Licence", "url": "Address", "drawn": "0  100"}, "nothing")
+    printed = capsys.readouterr()
+    assert click.unstyle(printed.out).splitlines() == [f"{'Model':45}0  100", f"{LONG}    ●"]
+    assert printed.err.startswith("not shown for lack of room: licence, url;")
+
+
 def test_columns_leave_in_the_order_of_their_priority(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
