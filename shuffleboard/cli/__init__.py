@@ -242,6 +242,9 @@ def main() -> None:
         _forget_output()
         click.echo(f"Error: {known}", err=True)
         sys.exit(known.exit_status)
+    finally:
+        if "duckdb" in sys.modules:
+            gc.unfreeze()  # or it complains, in forty lines, of what it cannot take down
 
 
 def _forget_output() -> None:
