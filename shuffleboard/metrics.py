@@ -167,7 +167,10 @@ def _outcomes(
             for variant, prompt in enumerate(prompts)
         ]
         name = str(question if named[question] is None else named[question])
-        found.append(as_asked([replace(outcome, question=name, listed=lists_options) for outcome in outcomes], repeats))
+        if not lists_options:
+            labels = (prompt["labels"] for prompt in prompts)
+            outcomes = [replace(outcome, prompt=((), label)) for outcome, label in zip(outcomes, labels, strict=True)]
+        found.append(as_asked([replace(outcome, question=name) for outcome in outcomes], repeats))
     return found
 
 
@@ -239,7 +242,7 @@ def _outcome(
         original=order == identity and asked and label is None,
         question_shown=asked,
         own_options=sorted(order) == list(identity),
-        labels=label,
+        prompt=(order, label),
     )
 
 

@@ -974,6 +974,7 @@ def upgrade() -> None:
         sa.Column("evaluation_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("question_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("variant", sa.SmallInteger(), nullable=False),
+        sa.Column("prompt_key", sa.SmallInteger(), nullable=False),
         sa.Column("shown", sa.ARRAY(sa.SmallInteger()).with_variant(sa.Text(), "sqlite"), nullable=False),
         sa.Column("question_shown", sa.Boolean(), nullable=False),
         sa.Column("own_options", sa.Boolean(), nullable=False),

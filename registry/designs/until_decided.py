@@ -16,7 +16,8 @@ from registry.designs import UntilDecided, design_of
 from registry.lookups import not_withdrawn, published
 from registry.metrics import METRICS
 from registry.metrics.averaging import MeanOverQuestions
-from registry.prompting.variants import QuestionShape, VariantSetDefinition, VariantShown
+from registry.prompting.prompts import PromptKeys, question_text
+from registry.prompting.variants import VariantSetDefinition
 from registry.tables import Evaluation, EvaluationQuestion, ModelRevision, Prediction, Question, QuestionScore
 
 if TYPE_CHECKING:
@@ -147,11 +148,6 @@ def ends_of(metric: str, most: int, *, shared: bool) -> tuple[int, ...]:
     return tuple(ends)
 
 
-def distinct_prompts(variants: Sequence[VariantShown]) -> int:
-    """How many different prompts the variants of a question are, as the view question_statistics counts them."""
-    return len({(variant.order, variant.labels) for variant in variants})
-
-
 def design_stopping(
     session: Session,
     *,
@@ -171,9 +167,9 @@ def design_stopping(
     ordinals: dict[int, tuple[int, ...]] = {}
     whole = []
     for question in questions:
-        variants = definition.variants(QuestionShape(question.external_id, question.n_options, question.answer))
-        ordinals.setdefault(question.n_options, tuple(variant.ordinal for variant in variants))
-        if distinct_prompts(variants) < 2:
+        keys = PromptKeys(definition, question_text(question), lists_options=True)
+        ordinals.setdefault(question.n_options, tuple(variant.ordinal for variant in keys.variants))
+        if keys.distinct < 2:
             whole.append(question.external_id)
     known = _others(session, model_id, questions[0].benchmark_version_id, variant_set_id)
     used = set[str]()

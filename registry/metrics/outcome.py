@@ -1,6 +1,6 @@
 """What one prompt came to, as the metrics see it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 
@@ -16,12 +16,11 @@ class VariantOutcome:
     option_bytes: length of each option in UTF-8 bytes.
     original: the question exactly as the benchmark has it. question_shown: False without the question.
     own_options: exactly the question's own options, in any order.
-    labels: a scheme of labels, or a wording, that overrides the protocol's.
+    prompt: what tells the prompts of a question apart, equal for repeats of one; None: the order does.
     question: external id of the question, for metrics that tell questions apart.
     levels: axis of the variants to the level that the prompt has on it.
     repeat: how often the kind `repeat` had asked the same prompt of the question before. What papers define takes the
     first answer alone, so that asking more often does not change what it means.
-    listed: the prompt lists the options, so that the model saw their order.
     copied: another variant shows the same prompt, and the draw that answered that one answered this one, too.
     """
 
@@ -36,11 +35,10 @@ class VariantOutcome:
     original: bool = False
     question_shown: bool = True
     own_options: bool = True
-    labels: str | None = None
+    prompt: Hashable = None
     question: str = ""
     levels: Mapping[str, int] = field(default_factory=dict)
     repeat: int = 0
-    listed: bool = True
     copied: bool = False
 
     @property
@@ -80,12 +78,9 @@ def every_answer(outcomes: Outcomes) -> list[VariantOutcome]:
     return sorted(drawn, key=lambda outcome: outcome.variant)
 
 
-def prompt_of(outcome: VariantOutcome) -> tuple[tuple[int, ...], str | None]:
-    """What tells the prompts of one question apart: another order, inserted option, label or wording makes another.
-
-    A prompt that lists no options is the same in every order of them.
-    """
-    return outcome.order if outcome.listed else (), outcome.labels
+def prompt_of(outcome: VariantOutcome) -> Hashable:
+    """What tells the prompts of one question apart."""
+    return outcome.order if outcome.prompt is None else outcome.prompt
 
 
 def distinct_prompts(outcomes: Outcomes) -> int:

@@ -7,13 +7,16 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from registry.digests import sha256_text
 from registry.errors import ProtocolError
 from registry.prompting.labels import LABEL_SCHEMES, LETTERS, scheme_labels
 from registry.prompting.templates import ANSWER_FORMATS, UNLABELLED_FORMATS, Template
-from registry.prompting.variants import VariantShown, move_to
+from registry.prompting.variants import QuestionShape, VariantSetDefinition, VariantShown, move_to
+
+if TYPE_CHECKING:
+    from registry.tables import Question
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,18 @@ class QuestionText:
     text: str
     options: tuple[str, ...]
     answer: int
+
+
+def question_text(question: "Question") -> QuestionText:
+    """A stored question as the prompt builder takes it."""
+    return QuestionText(
+        question.external_id,
+        question.subject,
+        question.context,
+        question.text,
+        tuple(option.text for option in question.options),
+        question.answer,
+    )
 
 
 @dataclass(frozen=True)
@@ -91,6 +106,46 @@ def shown_question(question: QuestionText, variant: VariantShown) -> QuestionTex
     if variant.noise is not None:
         text, options = variant.noise.question(text), variant.noise.options(options, question.answer)
     return replace(question, text=text, options=options)
+
+
+class PromptKeys:
+    """Numbers the distinct prompts of one question, from 0 in the order of its variants.
+
+    Another order, inserted option, label, wording or text makes another prompt. Other examples do not, nor does another
+    order or choice of options that the protocol does not list.
+    """
+
+    def __init__(self, definition: VariantSetDefinition, question: QuestionText, *, lists_options: bool) -> None:
+        shape = QuestionShape(question.external_id, len(question.options), question.answer)
+        self.variants = definition.variants(shape) if definition.kind != "imported" else []
+        self._by_ordinal = {variant.ordinal: variant for variant in self.variants}
+        self._question, self._lists_options = question, lists_options
+        self._numbers: dict[Any, int] = {}
+        self.first_recorded = 1 + max(map(self.of, self.variants), default=-1)
+        """The first number of an order that somebody recorded and that is no variant's."""
+
+    @property
+    def distinct(self) -> int:
+        """How many different prompts show the question."""
+        return len({self.of(variant) for variant in self.variants if variant.question_shown})
+
+    def of(self, variant: VariantShown) -> int:
+        """The number of the prompt that a variant shows."""
+        shown = shown_question(self._question, variant)
+        text = shown.text if variant.question_shown else None
+        order = variant.order if self._lists_options else ()
+        prompt = (text, shown.options, variant.labels, variant.template)
+        # Recorded orders can be a million: what they have in common is not kept with each.
+        key = order if prompt == (self._question.text, self._question.options, None, None) else (order, prompt)
+        return self._numbers.setdefault(key, len(self._numbers))
+
+    def recorded(self, ordinal: int, order: tuple[int, ...]) -> VariantShown:
+        """The variant of a recorded answer: in the order that was shown, with all else that its kind changes."""
+        variant = self._by_ordinal.get(ordinal)
+        if variant is None:
+            return VariantShown(ordinal, "", order)
+        # Copying costs as much as parsing a line, and only drawn orders need it.
+        return variant if variant.order == order else replace(variant, order=order)
 
 
 def labels_shown(

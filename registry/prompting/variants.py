@@ -489,31 +489,6 @@ def repeats(kind: str) -> bool:
     return "repeat" in kind.split(products.TIMES)
 
 
-def told_apart_by(
-    kind: str, ordinal: int, *, unchanged: bool, prompt_digest: str | None, repeats: int | None, listed: bool = True
-) -> str | None:
-    """What tells prompts of one question apart that show the same options in the same order; equal for the same prompt.
-
-    As the view question_statistics has it. prompt_digest: None where recorded answers came without their prompts.
-    repeats: how many variants in a row `repeat` makes of one prompt; None: not stated. listed: whether the protocol
-    lists the options; without a list only words tell prompts apart.
-
-    >>> told_apart_by("cyclic", 0, unchanged=True, prompt_digest=None, repeats=1, listed=False) is None
-    True
-    >>> told_apart_by("cyclic*wording*repeat", 5, unchanged=False, prompt_digest=None, repeats=2)
-    '4'
-    """
-    factors = kind.split(products.TIMES)
-    if not listed and not any(varied in factors for varied in ("wording", "noise", "paraphrase")):
-        return None
-    if kind == "relabel":
-        return str(ordinal)
-    if any(varied in factors for varied in ("wording", "noise", "paraphrase", "relabel")):
-        return prompt_digest or str(ordinal - ordinal % (repeats or 1))
-    # Where the answer is moved, its examples are; two prompts that differ in these alone are one.
-    return "=" if unchanged and "answer-moving" not in factors else None
-
-
 def inserted_ordinals(kind: str) -> dict[str, int]:
     """Ordinal (−1, −2, …) of each option that a kind, or a factor of a product, inserts, by name."""
     inserting = [VARIANT_KINDS[factor].inserted for factor in kind.split(products.TIMES) if factor in VARIANT_KINDS]
@@ -566,6 +541,11 @@ class VariantSetDefinition:
         (3, 1)
         """
         return next((int(factor.parameters["k"]) for factor in self.factors if factor.kind == "repeat"), 1)
+
+    @property
+    def orders_recorded(self) -> bool:
+        """Whether recorded answers may show other orders than are made here."""
+        return any(factor.kind == "imported" or factor.kind in DRAWN_KINDS for factor in self.factors)
 
     @property
     def version(self) -> int:
@@ -621,6 +601,7 @@ class VariantSetDefinition:
                 return cells.variants()
             return cells.sampled(self.sample, question.external_id)
         kind = VARIANT_KINDS[self.kind]
+        _check_draws(self.name, self.kind, self.parameters)  # those of a folder that is checked were not parsed
         if kind.reads is None:
             return kind.variants(question, **self.parameters)
         if self.parameters["file"] and self.content is None:
@@ -733,10 +714,7 @@ def _parsed(text: str, *, read_files: bool) -> VariantSetDefinition:
             given[key] = int(value) if isinstance(default, int) else value
         except ValueError:
             raise VariantError(f"variants {text!r}: {key} must be a whole number, not {value!r}") from None
-        if key in _DRAWS.get(kind, {}):
-            fewest, what = _DRAWS[kind][key]
-            if not fewest <= int(given[key]) <= 100:
-                raise VariantError(f"variants {text!r}: {key} is a number of {what} from {fewest} to 100, not {value}")
+    _check_draws(text, kind, given)
     content = None
     if given.get("file"):
         given["file"], content = _file(text, kind, str(given["file"]), read_files=read_files)
@@ -751,6 +729,14 @@ _DRAWS: Final[Mapping[str, Mapping[str, tuple[int, str]]]] = {
     "repeat": {"k": (2, "answers to each prompt")},
 }
 """Kind to its parameter that counts draws: the fewest, and what they are."""
+
+
+def _check_draws(name: str, kind: str, parameters: Mapping[str, Any]) -> None:
+    for key, (fewest, what) in _DRAWS.get(kind, {}).items():
+        if key in parameters and not fewest <= int(parameters[key]) <= 100:
+            raise VariantError(
+                f"variants {name!r}: {key} is a number of {what} from {fewest} to 100, not {parameters[key]}"
+            )
 
 
 def _file(text: str, kind: str, name: str, *, read_files: bool) -> tuple[str, Content]:

@@ -46,7 +46,10 @@ SEAL_VERSION: Final = 3
 POINTERS: Final = frozenset({"evaluation_id", "question_id", "reused_from_evaluation_id"})
 """Database ids: another registry has others. A copied result names its source by the source's seal."""
 
-LEAF_COLUMNS: Final = tuple(sorted(set(Prediction.__table__.columns.keys()) - POINTERS))
+UNSEALED: Final = POINTERS | {"prompt_key"}
+"""The columns of a prediction that no seal covers: pointers, and what follows from what is sealed."""
+
+LEAF_COLUMNS: Final = tuple(sorted(set(Prediction.__table__.columns.keys()) - UNSEALED))
 """The columns of a prediction that its question's leaf digest covers, by name."""
 
 GENERATION_COLUMNS: Final = tuple(

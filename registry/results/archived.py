@@ -42,15 +42,14 @@ _BEHIND: Final[Mapping[str, tuple[str, ...]]] = {
     "option_probability": ("prediction",),
     "evaluation_question_scope": ("evaluation_question", "question", "subject_category"),
     "run_accuracy": ("question_score", "evaluation", "evaluation_question_scope", "prediction"),
-    "question_statistics": ("evaluation_question", "evaluation", "variant_set", "prediction"),
+    "question_statistics": ("evaluation_question", "evaluation", "prediction"),
     "adversarial_effects": ("prediction", "evaluation", "variant_set", "question", "variant", "option_probability"),
     "extraction_counts": ("prediction", "generation"),
 }
 """View to what it selects from."""
 _OTHERS: Final[Mapping[str, tuple[Any, ...]]] = {
     "evaluation": (
-        *(Evaluation.id, Evaluation.variant_set_id, Evaluation.sampled_for, Evaluation.stopped_for),
-        *(Evaluation.repeats, Evaluation.lists_options),
+        *(Evaluation.id, Evaluation.variant_set_id, Evaluation.sampled_for, Evaluation.stopped_for, Evaluation.repeats),
     ),
     "evaluation_question": (
         *(EvaluationQuestion.evaluation_id, EvaluationQuestion.question_id, EvaluationQuestion.n_variants),

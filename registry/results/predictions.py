@@ -21,6 +21,7 @@ def prediction_row(
     options: Sequence[str],
     answer: int,
     variant: VariantShown,
+    prompt_key: int,
     inserted: Mapping[int, str] | None = None,
     prompt_digest: str | None = None,
     logprobs: Sequence[float] | None = None,
@@ -34,6 +35,7 @@ def prediction_row(
     """The columns of one prediction. Sequences run by position.
 
     options: the question's own, in the benchmark's order; answer: ordinal of the right one.
+    prompt_key: of `PromptKeys`.
     logprobs: log-probabilities (nats) over the whole vocabulary; weights: probabilities of any sum, preferred where
     both are given. logprobs_without_question: log P(x|C).
     answered: the answer is stated, by `position` (None: no valid answer); else it is the highest of weights or
@@ -54,6 +56,7 @@ def prediction_row(
         "evaluation_id": evaluation_id,
         "question_id": question_id,
         "variant": variant.ordinal,
+        "prompt_key": prompt_key,
         "shown": list(order),
         "question_shown": variant.question_shown,
         "own_options": variant.own_options(len(options)),

@@ -7,7 +7,15 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session, selectinload
 
-from registry.prompting.prompts import Prompt, QuestionText, build_prompt, few_shot_examples, shown_question
+from registry.prompting.prompts import (
+    Prompt,
+    PromptKeys,
+    QuestionText,
+    build_prompt,
+    few_shot_examples,
+    question_text,
+    shown_question,
+)
 from registry.prompting.variants import QuestionShape, VariantSetDefinition, VariantShown, stored_variants
 from registry.results.predictions import prediction_row
 from registry.tables import Evaluation, Question
@@ -22,6 +30,7 @@ class ShardPrompt:
     question: QuestionText
     variant: VariantShown
     prompt: Prompt
+    prompt_key: int
     inserted: dict[int, str]
 
     def row(self, logprobs: Sequence[float], without_question: Sequence[float] | None = None) -> dict[str, object]:
@@ -41,22 +50,11 @@ class ShardPrompt:
             options=self.question.options,
             answer=self.question.answer,
             variant=self.variant,
+            prompt_key=self.prompt_key,
             inserted=self.inserted,
             prompt_digest=self.prompt.digest,
             **answer,
         )
-
-
-def question_text(question: Question) -> QuestionText:
-    """A stored question as the prompt builder takes it."""
-    return QuestionText(
-        question.external_id,
-        question.subject,
-        question.context,
-        question.text,
-        tuple(option.text for option in question.options),
-        question.answer,
-    )
 
 
 def prompts_of(
@@ -76,9 +74,8 @@ def prompts_of(
     for row in questions:
         question = question_text(row)
         examples = few_shot_examples(pool, question.subject, definition["shots"])
-        for variant in variant_set.variants(
-            QuestionShape(question.external_id, len(question.options), question.answer)
-        ):
+        keys = PromptKeys(variant_set, question, lists_options=evaluation.lists_options)
+        for variant in keys.variants:
             if asked is not None and variant.ordinal not in asked[row.id]:
                 continue
             yield ShardPrompt(
@@ -87,6 +84,7 @@ def prompts_of(
                 shown_question(question, variant),
                 variant,
                 build_prompt(definition, question, variant, examples, inserted),
+                keys.of(variant),
                 inserted,
             )
 

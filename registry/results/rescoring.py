@@ -6,7 +6,7 @@ that build their variants around the right option. See docs/decisions/0065-errat
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, NamedTuple
 
@@ -19,7 +19,8 @@ from registry.metrics import METRICS, axes, cora, npsq, permutation, probability
 from registry.metrics.averaging import Runs, mean_of_defined
 from registry.metrics.outcome import VariantOutcome, as_asked
 from registry.metrics.pride import ALPHA, estimation_set
-from registry.prompting.variants import QuestionShape, VariantShown, stored_variants, told_apart_by
+from registry.prompting.prompts import PromptKeys, question_text
+from registry.prompting.variants import stored_variants
 from registry.results.asked import first_answers
 from registry.results.cells import OfAxes, stored_axes
 from registry.results.errata import Correction
@@ -266,26 +267,23 @@ def _same_prompts(session: Session, evaluation: Evaluation, question: Question, 
     if variant_set.kind == "imported":
         return _imported(session, evaluation, question)
     definition = stored_variants(variant_set)
-    before, after = (
-        definition.variants(QuestionShape(question.external_id, question.n_options, key))
+    text = question_text(question)
+    keys = [
+        PromptKeys(definition, replace(text, answer=key), lists_options=evaluation.lists_options)
         for key in (question.answer, answer)
-    )
+    ]
+    before, after = (of_key.variants for of_key in keys)
     if before == after:
         return set(_EVERYTHING)
     same, L = set(), question.n_options
     own = [[one for one in variants if one.question_shown and one.own_options(L)] for variants in (before, after)]
-    if own[0] == own[1] and _tested(before) == _tested(after):
+    if own[0] == own[1] and len({of_key.distinct > 1 for of_key in keys}) == 1:
         same.add(_OWN)
     originals = [next((one for one in variants if one.unchanged(L)), None) for variants in (before, after)]
     # Where there is no original, its metrics look at the first of the question's own orders.
     if originals[0] == originals[1] and (originals[0] is not None or _OWN in same):
         same.add(_ORIGINAL)
     return same
-
-
-def _tested(variants: Sequence[VariantShown]) -> bool:
-    shown = (one for one in variants if one.question_shown)
-    return len({(one.order, one.labels, one.template, one.paraphrase, one.noise) for one in shown}) > 1
 
 
 def _imported(session: Session, evaluation: Evaluation, question: Question) -> set[str]:
@@ -314,7 +312,6 @@ def stored_outcomes(
     read_again: (question, variant) to the option that another reading of its text finds.
     """
     ids, found = sorted(answers), dict[int, list[VariantOutcome]]()
-    kind = evaluation.variant_set.kind
     inserted = {int(option): len(text.encode()) for option, text in evaluation.variant_set.inserted.items()}
     lengths: dict[int, dict[int, int]] = {}
     option, of = QuestionOption, Prediction
@@ -323,23 +320,14 @@ def stored_outcomes(
         lengths.setdefault(question_id, dict(inserted))[ordinal] = len(text.encode())
     query = (
         select(
-            *(of.question_id, of.variant, of.shown, of.question_shown, of.own_options, of.unchanged),
-            *(of.prompt_digest, of.chosen_option, of.label_logprobs, of.label_probabilities),
-            of.logprobs_without_question,
+            *(of.question_id, of.variant, of.prompt_key, of.shown, of.question_shown, of.own_options, of.unchanged),
+            *(of.chosen_option, of.label_logprobs, of.label_probabilities, of.logprobs_without_question),
         )
         .where(of.evaluation_id == evaluation.id, among(of.question_id, ids))
         .order_by(of.question_id, of.variant)
         .execution_options(yield_per=5000)
     )
     for row in read(session, [evaluation.id], query, ids):
-        labels = told_apart_by(
-            kind,
-            row.variant,
-            unchanged=row.unchanged,
-            prompt_digest=row.prompt_digest,
-            repeats=evaluation.repeats,
-            listed=evaluation.lists_options,
-        )
         found.setdefault(row.question_id, []).append(
             VariantOutcome(
                 variant=row.variant,
@@ -355,8 +343,7 @@ def stored_outcomes(
                 original=row.unchanged,
                 question_shown=row.question_shown,
                 own_options=row.own_options,
-                labels=labels,
-                listed=evaluation.lists_options,
+                prompt=row.prompt_key,
             )
         )
     return {question_id: as_asked(outcomes, evaluation.repeats) for question_id, outcomes in found.items()}

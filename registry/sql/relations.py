@@ -63,7 +63,7 @@ TABLES: Final[Mapping[str, tuple[Any, ...]]] = {
     "evaluation": (
         *(Evaluation.id, Evaluation.model_revision_id, Evaluation.benchmark_version_id, Evaluation.protocol_id),
         *(Evaluation.variant_set_id, Evaluation.seal, Evaluation.sampled_for, Evaluation.stopped_for),
-        *(Evaluation.repeats, Evaluation.lists_options),
+        Evaluation.repeats,
     ),
     "model_revision": (ModelRevision.id, ModelRevision.model_id),
     "variant_set": (VariantSet.id, VariantSet.kind),

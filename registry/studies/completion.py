@@ -21,10 +21,9 @@ from sqlalchemy.orm import Session
 
 from registry.digests import sha256_text
 from registry.prompting.labels import letter
-from registry.prompting.prompts import QuestionText
+from registry.prompting.prompts import QuestionText, question_text
 from registry.prompting.variants import seeded_order
 from registry.queue.evaluations import select_questions
-from registry.results.prompts import question_text
 from registry.statistics.bootstrap import SEED
 from registry.statistics.original_order import LEVEL, Asked, Measure, compare_with_other_orders
 from registry.tables import BenchmarkVersion

@@ -278,15 +278,16 @@ def _pairs(session: Session, evaluations: Members) -> dict[int, "tuple[Pairs, Pa
     reworded = any(not only_orders(member.kind) for member in evaluations)
     for member in evaluations:
         query = (
-            select(Prediction.question_id, Prediction.variant, Prediction.shown, Prediction.chosen_option)
+            select(Prediction.question_id, Prediction.prompt_key, Prediction.shown, Prediction.chosen_option)
             .where(Prediction.evaluation_id == member.id, Prediction.question_shown, Prediction.own_options)
             .order_by(Prediction.question_id, Prediction.variant)
         )
         drawn = set()
-        for question_id, variant, shown, option in read(session, [member.id], query):
-            order = (*shown, variant) if reworded else tuple(shown)
-            if member.asks_again or (question_id, order) not in drawn:
-                drawn.add((question_id, order))
-                answers.setdefault(question_id, []).append((order, option))
+        for question_id, prompt, shown, option in read(session, [member.id], query):
+            # With the order, since recorded orders are numbered as each file has them.
+            key = (prompt, *shown) if reworded else tuple(shown)
+            if member.asks_again or (question_id, key) not in drawn:
+                drawn.add((question_id, key))
+                answers.setdefault(question_id, []).append((key, option))
     found = {question_id: pairs_of(predictions) for question_id, predictions in answers.items()}
     return {key: (same, (0, 0)) for key, (same, _) in found.items()} if reworded else found

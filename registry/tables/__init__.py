@@ -565,6 +565,9 @@ class Prediction(Base):
     evaluation_id: Mapped[int] = mapped_column(RowId, primary_key=True)
     question_id: Mapped[int] = mapped_column(RowId, primary_key=True)
     variant: Mapped[int] = mapped_column(SmallInteger, primary_key=True)
+    prompt_key: Mapped[int] = mapped_column(SmallInteger)
+    """The number of its prompt among those of the question: repeats of one prompt share it. It follows from what is
+    sealed, so it is not (`registry.prompting.prompts.PromptKeys`)."""
     shown: Mapped[list[int]] = mapped_column(SmallIntArray)
     """The option at each position; other arrays run along it."""
     question_shown: Mapped[bool] = mapped_column(Boolean)

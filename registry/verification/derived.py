@@ -14,7 +14,8 @@ from registry.digests import specification_digest
 from registry.errors import NotFoundError, ShuffleboardError
 from registry.metrics import METRICS
 from registry.metrics.pride import ALPHA, PrideAnswer
-from registry.prompting.variants import stored_variants
+from registry.prompting.prompts import PromptKeys, question_text
+from registry.prompting.variants import VariantSetDefinition, stored_variants
 from registry.proof import chain
 from registry.proof.seal import interval_columns
 from registry.results.analyses import READING
@@ -45,31 +46,40 @@ _CHUNK: Final = 500
 
 
 def check_prompts(session: Session, evaluation: Evaluation, found: Findings) -> None:
-    """Builds every prompt again whose digest is stored, and compares the digest and the order that was shown."""
-    variants = evaluation.variant_set
-    if variants.kind == "imported" or not stored_variants(variants).made_by(variants.version):
+    """Builds every prompt again whose digest is stored, and compares the digest and the order that was shown.
+
+    Of all answers, which of them are to the same prompt.
+    """
+    definition = stored_variants(evaluation.variant_set)
+    if definition.kind != "imported" and not definition.made_by(evaluation.variant_set.version):
         return
-    asked = select(EvaluationQuestion.question_id).filter_by(evaluation_id=evaluation.id)
-    ids = session.scalars(asked.order_by(EvaluationQuestion.question_id)).all()
+    wanted = select(EvaluationQuestion.question_id).filter_by(evaluation_id=evaluation.id)
+    ids = session.scalars(wanted.order_by(EvaluationQuestion.question_id)).all()
     wrong: dict[str, set[str]] = {}
     for start in range(0, len(ids), _CHUNK):
         part = ids[start : start + _CHUNK]
         stored: dict[int, dict[int, tuple[str, list[int]]]] = {}
-        prompts = select(Prediction.question_id, Prediction.variant, Prediction.prompt_digest, Prediction.shown).where(
-            Prediction.evaluation_id == evaluation.id,
-            Prediction.question_id.in_(part),
-            Prediction.prompt_digest.is_not(None),
+        numbered: dict[int, list[tuple[int, int, list[int]]]] = {}
+        of = Prediction
+        prompts = select(of.question_id, of.variant, of.prompt_digest, of.shown, of.prompt_key).where(
+            of.evaluation_id == evaluation.id, of.question_id.in_(part)
         )
         for row in read(session, [evaluation.id], prompts, part):
-            stored.setdefault(row.question_id, {})[row.variant] = (row.prompt_digest, row.shown)
+            numbered.setdefault(row.question_id, []).append((row.prompt_key, row.variant, row.shown))
+            if row.prompt_digest is not None:
+                stored.setdefault(row.question_id, {})[row.variant] = (row.prompt_digest, row.shown)
         questions = session.scalars(
-            select(Question).where(Question.id.in_(stored)).options(selectinload(Question.options))
+            select(Question).where(Question.id.in_(numbered)).options(selectinload(Question.options))
         ).all()
+        for question in questions:
+            if not _told_apart(definition, question, evaluation, numbered[question.id]):
+                wrong.setdefault(_NUMBERED, set()).add(question.external_id)
+        asked = [question for question in questions if question.id in stored]
         try:
-            built = _built(session, evaluation, questions)
+            built = _built(session, evaluation, asked)
         except (ShuffleboardError, LookupError):
             built = {}
-            for question in questions:
+            for question in asked:
                 try:
                     built |= _built(session, evaluation, [question])
                 except (ShuffleboardError, LookupError) as error:
@@ -77,7 +87,7 @@ def check_prompts(session: Session, evaluation: Evaluation, found: Findings) -> 
                     wrong.setdefault(problem, set()).add(question.external_id)
         for question in questions:
             if question.id in built and any(
-                built[question.id].get(variant) != asked for variant, asked in stored[question.id].items()
+                built[question.id].get(variant) != shown for variant, shown in stored[question.id].items()
             ):
                 problem = "its rebuilt prompts are not what was asked"
                 wrong.setdefault(problem, set()).add(question.external_id)
@@ -87,6 +97,25 @@ def check_prompts(session: Session, evaluation: Evaluation, found: Findings) -> 
             session.expunge(question)
     for problem, names in wrong.items():
         found.of_questions(names, problem)
+
+
+_NUMBERED: Final = "which of its answers are to the same prompt is not what the orders and texts that were shown say"
+
+
+def _told_apart(
+    definition: VariantSetDefinition,
+    question: Question,
+    evaluation: Evaluation,
+    rows: Sequence[tuple[int, int, list[int]]],
+) -> bool:
+    """Whether answers have the number of their prompt. rows: (number, variant, order).
+
+    Recorded orders are numbered as their file has them: of these, whether equal ones have one number.
+    """
+    keys = PromptKeys(definition, question_text(question), lists_options=evaluation.lists_options)
+    pairs = {(number, keys.of(keys.recorded(variant, tuple(order)))) for number, variant, order in rows}
+    one_to_one = len({stored for stored, _ in pairs}) == len({made for _, made in pairs}) == len(pairs)
+    return one_to_one and all(stored == made for stored, made in pairs if made < keys.first_recorded)
 
 
 def _built(

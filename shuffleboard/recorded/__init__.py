@@ -235,14 +235,14 @@ def _again(session: Session, orders: int, repeats: int, values: Mapping[str, flo
 
 
 def _right_by_prompt(session: Session, evaluation: int) -> dict[int, list[tuple[int, int]]]:
-    """Question to how often each of its orders was answered right, and asked."""
+    """Question to how often each of its prompts was answered right, and asked."""
     of = Prediction
-    found: dict[int, dict[tuple[int, ...], tuple[int, int]]] = {}
-    answers = select(of.question_id, of.shown, of.correct).where(of.evaluation_id == evaluation)
-    for question, shown, correct in read(session, [evaluation], answers):
+    found: dict[int, dict[int, tuple[int, int]]] = {}
+    answers = select(of.question_id, of.prompt_key, of.correct).where(of.evaluation_id == evaluation)
+    for question, prompt, correct in read(session, [evaluation], answers):
         counts = found.setdefault(question, {})
-        right, asked = counts.get(tuple(shown), (0, 0))
-        counts[tuple(shown)] = (right + bool(correct), asked + 1)
+        right, asked = counts.get(prompt, (0, 0))
+        counts[prompt] = (right + bool(correct), asked + 1)
     return {question: list(counts.values()) for question, counts in found.items()}
 
 

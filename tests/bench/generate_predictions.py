@@ -271,6 +271,7 @@ def made_up_rows(asked: Asked, orders: Sequence[Sequence[int]], rng: np.random.G
     columns = {
         "question_id": np.repeat(asked.question_ids, variants),
         "variant": np.tile(np.arange(variants), n),
+        "prompt_key": np.tile(np.arange(variants), n),
         "chosen_position": chosen.ravel(),
         "chosen_option": option.ravel(),
         "correct": (chosen == right).ravel(),

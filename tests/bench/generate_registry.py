@@ -275,6 +275,7 @@ def _predictions(session: Session, rng: random.Random, evaluation_id: int, quest
                     options=options,
                     answer=item.answer,
                     variant=VariantShown(ordinal, "", order),
+                    prompt_key=ordinal,
                     inserted={},
                     prompt_digest="0" * 64,
                     logprobs=logprobs,

@@ -208,6 +208,7 @@ def test_the_database_allows_archiving_and_restoring_and_nothing_else(proof: Pro
         evaluation_id=own,
         question_id=select(func.min(QuestionSeal.question_id)).filter_by(evaluation_id=own).scalar_subquery(),
         variant=0,
+        prompt_key=0,
         shown=[0],
         question_shown=True,
         own_options=True,

@@ -10,8 +10,9 @@ from sqlalchemy.orm import Session
 from registry.db import write_session
 from registry.digests import sha256_text
 from registry.metrics.catalogue import QUESTION_METRICS
+from registry.prompting.prompts import PromptKeys, QuestionText
 from registry.prompting.protocols import protocol_definition, store_protocol
-from registry.prompting.variants import VariantShown, parse_variants
+from registry.prompting.variants import VariantSetDefinition, VariantShown, parse_variants
 from registry.queue.evaluations import store_variant_set
 from registry.results.bulk import insert_predictions
 from registry.results.computed import computed_metrics
@@ -141,19 +142,23 @@ def _store_questions(session: Session, version_id: int, cases: Sequence[Case]) -
 
 
 def _prediction_rows(evaluation_id: int, question_id: int, case: Case) -> Iterable[dict[str, Any]]:
+    text = QuestionText(case.question, None, None, "", tuple(case.texts), case.answer)
+    keys = PromptKeys(VariantSetDefinition("imported", {}), text, lists_options=case.listed)
     for prompt in case.prompts:
+        variant = VariantShown(
+            prompt.variant,
+            f"variant {prompt.variant}",
+            prompt.order,
+            question_shown=prompt.question_shown,
+            labels=prompt.labels,
+        )
         yield prediction_row(
             evaluation_id=evaluation_id,
             question_id=question_id,
             options=case.texts,
             answer=case.answer,
-            variant=VariantShown(
-                prompt.variant,
-                f"variant {prompt.variant}",
-                prompt.order,
-                question_shown=prompt.question_shown,
-                labels=prompt.labels,
-            ),
+            variant=variant,
+            prompt_key=keys.of(variant),
             inserted=dict(INSERTED),
             logprobs=prompt.logprobs,
             weights=prompt.weights,

@@ -134,9 +134,8 @@ class Case:
             original=prompt.order == identity and prompt.question_shown and prompt.labels is None,
             question_shown=prompt.question_shown,
             own_options=sorted(prompt.order) == list(identity),
-            labels=prompt.labels,
+            prompt=(prompt.order if self.listed else (), prompt.labels),
             question=self.question,
-            listed=self.listed,
         )
 
 

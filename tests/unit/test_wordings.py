@@ -12,7 +12,7 @@ from registry.errors import ProtocolError, VariantError
 from registry.exchange.proofs.numbers import outcomes_of
 from registry.metrics import METRICS
 from registry.prompting.noise import TARGETS, TYPES, Noise, synonyms
-from registry.prompting.prompts import Prompt, QuestionText, build_prompt
+from registry.prompting.prompts import Prompt, PromptKeys, QuestionText, build_prompt
 from registry.prompting.protocols import PRESETS, protocol_definition
 from registry.prompting.variants import QuestionShape, VariantSetDefinition, VariantShown, parse_variants
 
@@ -357,24 +357,50 @@ def test_what_cannot_be_asked_is_refused(text: str, message: str) -> None:
     assert message in str(refused.value)
 
 
-@pytest.mark.parametrize("kind", ["wording", "noise", "paraphrase", "cyclic*wording"])
-def test_a_board_s_check_from_exported_rows_tells_prompts_apart_by_their_words(kind):
-    """Asked twice in one order: two prompts if their digests differ, one if they are the same."""
-    for digests, expected in ((("a" * 64, "b" * 64), 0.0), (("a" * 64, "a" * 64), None)):
-        rows = [
-            {
-                "variant": variant,
-                "chosen_option": variant,
-                "shown": [0, 1],
-                "label_probabilities": None,
-                "label_logprobs": None,
-                "logprobs_without_question": None,
-                "unchanged": variant == 0,
-                "question_shown": True,
-                "own_options": True,
-                "prompt_digest": digest,
-            }
-            for variant, digest in enumerate(digests)
-        ]
-        outcomes = outcomes_of(rows, {"kind": kind}, 0, {0: 1, 1: 1}, 1, listed=True)
+@pytest.mark.parametrize(
+    ("spec", "listed", "unlisted"),
+    [
+        ("cyclic", "012", "000"),
+        ("cyclic*repeat", "001122", "000000"),
+        ("choice-only", "01", "01"),
+        ("relabel:labels=digits+roman", "012", "012"),
+        ("wording:templates=0-2", "012", "012"),
+        ("wording:templates=0-1*repeat", "0011", "0011"),
+        ("original-inverse*wording:templates=0-1", "0123", "0101"),
+        # Other examples make no other prompt.
+        ("answer-moving", "0012", "0000"),
+        ("answer-moving*wording:templates=0-1", "01012345", "01010101"),
+        ("noise:what=case,rate=100", "01", "01"),
+    ],
+)
+def test_repeats_of_a_prompt_share_its_number(spec: str, listed: str, unlisted: str) -> None:
+    for lists_options, numbers in ((True, listed), (False, unlisted)):
+        keys = PromptKeys(parse_variants(spec), QUESTION, lists_options=lists_options)
+        assert "".join(str(keys.of(variant)) for variant in keys.variants) == numbers
+
+
+def test_a_paraphrase_in_the_question_s_own_words_is_no_other_prompt() -> None:
+    definition = VariantSetDefinition("paraphrase", {"file": ""}, {"texts": {"q1": [QUESTION.text, "What falls?"]}})
+    keys = PromptKeys(definition, QUESTION, lists_options=True)
+    assert ([keys.of(variant) for variant in keys.variants], keys.distinct) == ([0, 0, 1], 2)
+
+
+def test_a_board_s_check_from_exported_rows_tells_prompts_apart_by_their_words() -> None:
+    rows = [
+        {
+            "variant": variant,
+            "chosen_option": variant,
+            "shown": [0, 1, 2],
+            "label_probabilities": None,
+            "label_logprobs": None,
+            "logprobs_without_question": None,
+            "unchanged": variant == 0,
+            "question_shown": True,
+            "own_options": True,
+        }
+        for variant in range(2)
+    ]
+    for spec, expected in (("wording:templates=0-1", 0.0), ("repeat", None)):
+        keys = PromptKeys(parse_variants(spec), QUESTION, lists_options=True)
+        outcomes = outcomes_of(rows, keys, 0, {0: 1, 1: 1, 2: 1}, 1)
         assert METRICS["worst_accuracy"].per_question(outcomes) == expected

@@ -12,7 +12,7 @@ from typing import Any, Final, NoReturn
 
 from sqlalchemy import Engine, func, insert, select
 from sqlalchemy.exc import StatementError
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, selectinload
 
 from registry.benchmarks.contract import content_digest
 from registry.boards.snapshots import refresh_boards
@@ -23,8 +23,9 @@ from registry.errors import IngestError, SealError
 from registry.exchange.crates import layout
 from registry.files.parquet import parquet_rows
 from registry.names import check_name
+from registry.prompting.prompts import PromptKeys, question_text
 from registry.prompting.protocols import store_protocol
-from registry.prompting.variants import VariantSetDefinition
+from registry.prompting.variants import VariantSetDefinition, stored_variants
 from registry.proof import chain
 from registry.proof.manifest import SEAL_VERSION, Leaf, manifest, question_leaves
 from registry.proof.seal import complete
@@ -381,6 +382,12 @@ class _Import:
 
     def _predictions(self, evaluation: Evaluation, ids: Mapping[str, int]) -> None:
         sources = dict[str | None, int | None]({None: None})
+        variant_set = stored_variants(evaluation.variant_set)
+        of_version = (Question.benchmark_version_id == evaluation.benchmark_version_id, ~Question.few_shot)
+        with_options = select(Question).where(*of_version).options(selectinload(Question.options))
+        questions = self.session.scalars(with_options.execution_options(yield_per=500))
+        asked = {question.id: question_text(question) for question in questions}
+        keys: dict[int, PromptKeys] = {}
         for listed in _several(map(plain, parquet_rows(self.folder / layout.PREDICTIONS))):
             predictions, texts = [], []
             for row in listed:
@@ -394,8 +401,19 @@ class _Import:
                     "question_id": ids[row["question"]],
                     "variant": row["variant"],
                 }
-                source = {"reused_from_evaluation_id": sources[seal]}
-                predictions.append({name: row[name] for name in PREDICTION_COLUMNS} | key | source)
+                if (question_id := key["question_id"]) not in keys:
+                    if not variant_set.orders_recorded:
+                        keys.clear()  # they are made again as they were
+                    keys[question_id] = PromptKeys(
+                        variant_set, asked[question_id], lists_options=evaluation.lists_options
+                    )
+                # No seal covers the number of the prompt, so that of the file is not taken.
+                variant = keys[question_id].recorded(row["variant"], tuple(row["shown"]))
+                here = {
+                    "reused_from_evaluation_id": sources[seal],
+                    "prompt_key": keys[question_id].of(variant),
+                }
+                predictions.append({name: row[name] for name in PREDICTION_COLUMNS} | key | here)
                 if row[f"{TEXT}text"] is not None:
                     texts.append(key | {name: row[f"{TEXT}{name}"] for name in TEXT_COLUMNS})
             insert_predictions(self.session, predictions)

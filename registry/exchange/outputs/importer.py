@@ -38,11 +38,11 @@ from registry.exchange.outputs.stated import Comparison, Difference
 from registry.files.documents import as_written
 from registry.lookups import find_revision, find_version
 from registry.names import check_name
+from registry.prompting.prompts import PromptKeys, QuestionText
 from registry.prompting.protocols import RECORDED, find_definition, store_protocol
 from registry.prompting.protocols.presets import SYMBOLS
 from registry.prompting.thoughts import OPENED_SHARE, closes_only, known_markers
 from registry.prompting.variants import (
-    DRAWN_KINDS,
     QuestionShape,
     VariantSetDefinition,
     VariantShown,
@@ -280,7 +280,7 @@ def _store(
 ) -> Evaluation:
     """Stores one model's answers, with the counts of each question; not sealed yet."""
     evaluation = _store_evaluation(session, request, answers, fingerprint)
-    _store_rows(session, evaluation.id, reader, answers, tell)
+    _store_rows(session, evaluation, reader, answers, tell)
     renew_statistics(session, evaluation.prompts)
     write_question_scores(session, evaluation.id)
     return evaluation
@@ -465,17 +465,12 @@ def _check_variant(
         )
     order = tuple(known[item] if isinstance(item, str) else item for item in recorded.order)
     same_options = sorted(order) == sorted(variant.order)
-    drawn = any(factor.kind in DRAWN_KINDS for factor in definition.factors) and "shuffle" in variant.name
+    drawn = definition.orders_recorded and "shuffle" in variant.name
     if not same_options or (not drawn and order != variant.order):
         recorded.place.reject(
             f"order {list(recorded.order)} is not variant {recorded.variant} of {definition.name}, which shows "
             f"{list(variant.order)}; use --variants imported for other orders"
         )
-    return _in_order(variant, order)
-
-
-def _in_order(variant: VariantShown, order: tuple[int, ...]) -> VariantShown:
-    # Copying costs as much as parsing a line, and only drawn orders need it.
     return variant if variant.order == order else replace(variant, order=order)
 
 
@@ -499,8 +494,19 @@ class _Answers:
         self.expected = {
             question.question_id: _expected_ordinals(definition, question, checked) for question in questions.values()
         }
-        self.shapes: dict[int, dict[int, VariantShown]] = {}
-        """Question id to its variants by ordinal, as far as they were asked for; empty for imported orders."""
+        self._keys: dict[int, PromptKeys] = {}
+
+    def keys(self, question: KnownQuestion, *, lists_options: bool) -> PromptKeys:
+        """The variants of a question and the numbers of their prompts."""
+        if (found := self._keys.get(question.question_id)) is None:
+            if not self.definition.orders_recorded:
+                self._keys.clear()  # they are made again as they were
+            text = QuestionText(
+                question.external_id, None, question.context, question.text, question.options, question.answer
+            )
+            found = PromptKeys(self.definition, text, lists_options=lists_options)
+            self._keys[question.question_id] = found
+        return found
 
 
 def _store_evaluation(
@@ -627,7 +633,7 @@ def _first_missing(
 
 def _store_rows(
     session: Session,
-    evaluation_id: int,
+    evaluation: Evaluation,
     reader: Reader,
     answers: _Answers,
     tell: Report,
@@ -644,9 +650,10 @@ def _store_rows(
     while batch := list(islice(recorded, BATCH)):
         rows = [
             _row(
-                evaluation_id,
+                evaluation.id,
                 item,
-                _shown(item, definition, ordinals, answers.shapes),
+                answers.keys(item.question, lists_options=evaluation.lists_options),
+                tuple(ordinals[shown] if isinstance(shown, str) else shown for shown in item.order),
                 inserted,
                 checked.without_question,
             )
@@ -667,29 +674,15 @@ def _store_rows(
         tell("storing", done, checked.lines)
 
 
-def _shown(
-    recorded: Recorded,
-    definition: VariantSetDefinition,
-    ordinals: Mapping[str, int],
-    shapes: dict[int, dict[int, VariantShown]],
-) -> VariantShown:
-    """The variant that a line is of, in the order it was shown, with all else that its kind changes."""
-    order = tuple(ordinals[item] if isinstance(item, str) else item for item in recorded.order)
-    if definition.kind == "imported":
-        return VariantShown(recorded.variant, "", order)
-    key = recorded.question.question_id
-    if key not in shapes:
-        shapes[key] = {variant.ordinal: variant for variant in _variants(definition, recorded.question)}
-    return _in_order(shapes[key][recorded.variant], order)
-
-
 def _row(
     evaluation_id: int,
     recorded: Recorded,
-    variant: VariantShown,
+    keys: PromptKeys,
+    order: tuple[int, ...],
     inserted: Mapping[int, str],
     without_question: Mapping[tuple[int, VariantShown], tuple[float, ...]],
 ) -> dict[str, Any]:
+    variant = keys.recorded(recorded.variant, order)
     counterpart = recorded.logprobs_without_question
     if counterpart is None and variant.question_shown:
         counterpart = without_question.get((recorded.question.question_id, variant.with_question()))
@@ -699,6 +692,7 @@ def _row(
         options=recorded.question.options,
         answer=recorded.question.answer,
         variant=variant,
+        prompt_key=keys.of(variant),
         inserted=inserted,
         logprobs=recorded.logprobs,
         weights=recorded.weights,

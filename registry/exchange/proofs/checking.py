@@ -24,7 +24,9 @@ from registry.exchange.proofs.writing import BOARD, CHAIN, COPIES, EVALUATIONS, 
 from registry.files.documents import read_document
 from registry.files.parquet import damaged_values, parquet_rows
 from registry.names import plural
+from registry.prompting.prompts import PromptKeys, QuestionText
 from registry.prompting.protocols.answering import lists_options
+from registry.prompting.variants import VariantSetDefinition
 from registry.proof.chain import check_links
 from registry.proof.manifest import (
     GENERATION_COLUMNS,
@@ -316,6 +318,7 @@ class _Question:
     digest: Any
     answer: int
     subject: str | None
+    text: str
     options: tuple[str, ...]
     number: int | None
 
@@ -334,7 +337,7 @@ def _question(row: Mapping[str, Any]) -> _Question:
     if values["extra"] is not None:
         values["extra"] = decode(values["extra"], items=layout.MAX_ITEMS)
     digest = question_hash(SimpleNamespace(**values), list(enumerate(row["options"])))
-    return _Question(digest, row["answer"], row["subject"], tuple(row["options"]), row.get("question_id"))
+    return _Question(digest, row["answer"], row["subject"], row["text"], tuple(row["options"]), row.get("question_id"))
 
 
 def _rows(path: Path, key: str, found: Checked, *, kept: bool = True) -> Iterator[dict[str, Any]]:
@@ -553,9 +556,12 @@ def _read_predictions(
             lengths = {int(key): len(text.encode()) for key, text in (variant_set.get("inserted") or {}).items()}
             repeats = one.document["evaluation"].get("repeats")
             listed = lists_options(one.document["specification"]["protocol"])
-            outcomes = outcomes_of(
-                answers, variant_set, known.answer, {**lengths, **known.lengths}, repeats, listed=listed
+            definition = VariantSetDefinition(
+                variant_set["kind"], variant_set["parameters"], variant_set.get("content")
             )
+            text = QuestionText(question, known.subject, None, known.text, known.options, known.answer)
+            keys = PromptKeys(definition, text, lists_options=listed)
+            outcomes = outcomes_of(answers, keys, known.answer, {**lengths, **known.lengths}, repeats)
             one.values.append({key: function(outcomes) for key, function in functions.items()})
         # Rows of a question that stand apart from one another are not as they were written.
         one.leaves[question] = "" if leaf is None or question in one.leaves else leaf

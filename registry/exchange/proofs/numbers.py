@@ -11,7 +11,7 @@ from registry.metrics import METRICS
 from registry.metrics.averaging import MeanOverQuestions, mean_of_defined, over_tasks
 from registry.metrics.entry import Metric
 from registry.metrics.outcome import VariantOutcome, as_asked
-from registry.prompting.variants import told_apart_by
+from registry.prompting.prompts import PromptKeys
 from registry.statistics.competition_ranks import ranks
 
 TOLERANCE: Final = 1e-9
@@ -37,17 +37,11 @@ def functions_of(snapshot: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def outcomes_of(
-    rows: Iterable[Mapping[str, Any]],
-    variant_set: Mapping[str, Any],
-    answer: int,
-    lengths: Mapping[int, int],
-    repeats: int | None,
-    *,
-    listed: bool,
+    rows: Iterable[Mapping[str, Any]], keys: PromptKeys, answer: int, lengths: Mapping[int, int], repeats: int | None
 ) -> list[VariantOutcome]:
     """The outcomes of a question's rows. lengths: option to bytes of its text. repeats: as for `as_asked`.
 
-    listed: whether the protocol lists the options.
+    What the rows say of which prompts are the same is not taken from them: no seal covers it, and it can be made again.
     """
     outcomes = [
         VariantOutcome(
@@ -62,15 +56,7 @@ def outcomes_of(
             original=row["unchanged"],
             question_shown=row["question_shown"],
             own_options=row["own_options"],
-            labels=told_apart_by(
-                variant_set["kind"],
-                row["variant"],
-                unchanged=row["unchanged"],
-                prompt_digest=row["prompt_digest"],
-                repeats=repeats,
-                listed=listed,
-            ),
-            listed=listed,
+            prompt=keys.of(keys.recorded(row["variant"], tuple(row["shown"]))),
         )
         for row in rows
     ]

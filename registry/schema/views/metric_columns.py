@@ -119,31 +119,13 @@ def _shares(column: Callable[[FunctionOfTwoMeans], str]) -> Callable[[], Iterato
     )
 
 
-def _prompt(prediction: str, kind: str, listed: str, repeats: str) -> str:
-    """What tells the prompts of a question apart, of an alias of prediction. listed: whether they list the options.
-
-    repeats: how many variants in a row `repeat` makes of one prompt.
-    """
-    worded = f"({kind} like '%noise%' or {kind} like '%paraphrase%' or {kind} like '%wording%')"
-    block = f"{prediction}.variant - {prediction}.variant % {repeats}"
-    return f"""case when {listed} then cast({prediction}.shown as text) else '' end
-                || case
-                    when not {listed} and not {worded} then ''
-                    when {kind} = 'relabel' then cast({prediction}.variant as text)
-                    when {worded} or {kind} like '%relabel%'
-                        then coalesce(cast({prediction}.prompt_digest as text), cast({block} as text))
-                    when {kind} not like '%answer-moving%' and {prediction}.unchanged then '='
-                    else ''
-                end"""
-
-
-_DRAWN: Final = f"""select
+_DRAWN: Final = """select
                     own_answer.prompt,
                     min(own_answer.variant) as variant,
                     min(2 * own_answer.variant + own_answer.correct) % 2 as correct
                 from (
                     select
-                        {_prompt("own", "counted.kind", "counted.lists_options", "counted.times")} as prompt,
+                        own.prompt_key as prompt,
                         own.variant,
                         case when counted.recorded then own.variant else own.variant % counted.times end as draw,
                         case when own.correct then 1 else 0 end as correct
@@ -228,9 +210,6 @@ FILLED: Final[Mapping[str, Mapping[str, Callable[[], str]]]] = {
     "question_statistics": {
         "shown": lambda: _SHOWN,
         "own": lambda: f"{_SHOWN} and prediction.own_options",
-        "prompt": lambda: _prompt(
-            "prediction", "variant_set.kind", "evaluation.lists_options", "coalesce(evaluation.repeats, 1)"
-        ),
         "repeats": _lines(_repeats, 4),
     },
     "question_metrics": {"decided": _lines(_decided, 8, " or"), "metrics": _lines(_question_metrics, 4)},

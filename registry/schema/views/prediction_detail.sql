@@ -45,7 +45,8 @@ select
     generation.thought_tokens,
     generation.thought_digest,
     generation.thought_apart,
-    generation.thought_opened
+    generation.thought_opened,
+    prediction.prompt_key
 from prediction
 inner join evaluation on evaluation.id = prediction.evaluation_id
 inner join question on question.id = prediction.question_id

@@ -6,11 +6,7 @@
 -- valid answer. accuracy_normalized is that of the original; the columns after it are those of the original, else of
 -- the first own variant once all expected ones are stored: until then the first may be among those that lack.
 -- probability_variants: own variants with probabilities; sums over them are NULL where there are none.
--- distinct_prompts: different prompts that show the question. The same order, inserted options and labels make the same
--- prompt; labels differ between the variants of relabel, and words between those of wording, noise, paraphrase and their
--- products, where the digest of the prompt tells, or where it is not known the variant: of repeats the first. Two prompts
--- that differ in their examples are one; where the protocol lists no options (evaluation.lists_options), so are all orders
--- and choices of them.
+-- distinct_prompts: different prompts that show the question, as prediction.prompt_key numbers them.
 -- Of prompts that the kind repeat asks again the first answer counts, but in answers and in the columns from
 -- repeated_prompts on, which are over all answers that were drawn by themselves: where evaluation.repeats is not NULL, two
 -- variants with the same prompt and the same remainder have one answer, copied. These columns are NULL below two distinct
@@ -43,16 +39,13 @@ with counted as (
         sum(case when {{ own }} then prediction.brier_score end)
             as brier_score_sum,
         sum(case when {{ own }} then prediction.entropy end) as entropy_sum,
-        count(distinct case when prediction.question_shown then {{ prompt }} end) as distinct_prompts,
-        count(distinct case when prediction.question_shown and prediction.own_options then {{ prompt }} end)
+        count(distinct case when prediction.question_shown then prediction.prompt_key end) as distinct_prompts,
+        count(distinct case when prediction.question_shown and prediction.own_options then prediction.prompt_key end)
             as own_prompts,
-        variant_set.kind,
         coalesce(evaluation.repeats, 1) as times,
-        evaluation.repeats is null as recorded,
-        evaluation.lists_options
+        evaluation.repeats is null as recorded
     from evaluation_question
     inner join evaluation on evaluation.id = evaluation_question.evaluation_id
-    inner join variant_set on variant_set.id = evaluation.variant_set_id
     left join prediction
         on prediction.evaluation_id = evaluation_question.evaluation_id
         and prediction.question_id = evaluation_question.question_id
@@ -60,9 +53,7 @@ with counted as (
         evaluation_question.evaluation_id,
         evaluation_question.question_id,
         evaluation_question.n_variants,
-        variant_set.kind,
-        evaluation.repeats,
-        evaluation.lists_options
+        evaluation.repeats
 )
 
 select
