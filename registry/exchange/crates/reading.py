@@ -27,12 +27,12 @@ from registry.prompting.prompts import PromptKeys, question_text
 from registry.prompting.protocols import store_protocol
 from registry.prompting.variants import VariantSetDefinition, stored_variants
 from registry.proof import chain
-from registry.proof.manifest import SEAL_VERSION, Leaf, manifest, question_leaves
+from registry.proof.manifest import LEAF_COLUMNS, SEAL_VERSION, Leaf, manifest, question_leaves
 from registry.proof.seal import complete
 from registry.proof.withdrawals import withdrawal_digest
 from registry.queue.claims import fingerprint_id
 from registry.results.analyses import READING, store_analysis
-from registry.results.archive_files import PREDICTION_COLUMNS, TEXT, TEXT_COLUMNS, plain
+from registry.results.archive_files import TEXT, TEXT_COLUMNS, plain
 from registry.results.asked import asked_digest
 from registry.results.bulk import insert_predictions, renew_statistics
 from registry.results.pride import write_question_pride
@@ -413,7 +413,7 @@ class _Import:
                     "reused_from_evaluation_id": sources[seal],
                     "prompt_key": keys[question_id].of(variant),
                 }
-                predictions.append({name: row[name] for name in PREDICTION_COLUMNS} | key | here)
+                predictions.append({name: row[name] for name in LEAF_COLUMNS} | key | here)
                 if row[f"{TEXT}text"] is not None:
                     texts.append(key | {name: row[f"{TEXT}{name}"] for name in TEXT_COLUMNS})
             insert_predictions(self.session, predictions)
