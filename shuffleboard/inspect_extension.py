@@ -6,7 +6,11 @@ or in Python, `eval(permuted(my_task(), variants="cyclic*repeat:k=2"))`. `shuffl
 read the log: each sample's metadata says which question it is, and which variant.
 """
 
+import contextlib
 import dataclasses
+import importlib.util
+import sys
+from pathlib import Path
 from typing import Any, Final
 
 from inspect_ai import task, task_with
@@ -53,14 +57,37 @@ def permuted_samples(samples: Any, variants: str) -> list[Any]:
     return found
 
 
+def _made(name: str, arguments: dict[str, Any]) -> Any:
+    """The task of this name. A file is run in its folder, as Inspect runs it, so that its tasks are registered."""
+    file, _, task_name = name.partition("@")
+    path = Path(file).resolve()
+    if path.suffix != ".py":
+        return registry_create("task", name, **arguments)
+    if not path.is_file() or not task_name:
+        raise VariantError(f"-T task={name}: give a file and the name of a task in it, such as file.py@name")
+    with contextlib.chdir(path.parent):
+        sys.path.insert(0, str(path.parent))
+        try:
+            spec = importlib.util.spec_from_file_location(path.stem, path)
+            assert spec is not None  # it is a file of Python
+            assert spec.loader is not None
+            spec.loader.exec_module(importlib.util.module_from_spec(spec))
+            return registry_create("task", task_name, **arguments)
+        except LookupError:
+            raise VariantError(f"-T task={name}: the file has no task {task_name}") from None
+        finally:
+            sys.path.remove(str(path.parent))
+
+
 @task  # type: ignore[untyped-decorator, unused-ignore]
 def permuted(task: Any, variants: str = "cyclic", **arguments: Any) -> Any:
     """A task with every question in several orders.
 
-    task: a Task, or the name of a registered one, which is made with the other arguments. variants: a kind of orders as
-    everywhere in Shuffleboard, such as `cyclic`, `full`, `shuffle:m=4`, or with repeats `cyclic*repeat:k=2`.
+    task: a Task, the name of a registered one, or `file.py@name`; one that is named is made with the other arguments.
+    variants: a kind of orders as everywhere in Shuffleboard, such as `cyclic`, `full`, `shuffle:m=4`, or with repeats
+    `cyclic*repeat:k=2`.
     """
-    made = registry_create("task", task, **arguments) if isinstance(task, str) else task
+    made = _made(task, arguments) if isinstance(task, str) else task
     samples = permuted_samples(list(made.dataset), variants)
     dataset = MemoryDataset(samples, name=made.dataset.name, location=made.dataset.location)
     return task_with(made, dataset=dataset, name=f"{made.name}_{variants.replace(':', '-').replace('*', '-')}")

@@ -30,7 +30,14 @@ LEVELS = (*SEVERITIES, "never")
     show_default=True,
     help="End with status 1 if anything this grave, or graver, is found.",
 )
-def audit(paths: tuple[Path, ...], page: Path | None, fail_on: str, *, as_json: bool) -> None:
+@click.option(
+    "--places",
+    type=click.IntRange(1, 10_000),
+    default=3,
+    show_default=True,
+    help="Places to list of each finding, such as all duplicates.",
+)
+def audit(paths: tuple[Path, ...], page: Path | None, fail_on: str, places: int, *, as_json: bool) -> None:
     """Check logs of evaluations: scores, how answers were read, positions, duplicates, prompts, several runs.
 
     PATH is a file or a folder, of any format that `evaluations import` reads. No registry is needed and nothing is
@@ -40,7 +47,7 @@ def audit(paths: tuple[Path, ...], page: Path | None, fail_on: str, *, as_json: 
     from registry.exchange.audit.report import WIDTH
     from registry.exchange.audit.report import audit as read
 
-    report = read(paths)
+    report = read(paths, places=places)
     if page is not None:
         from registry.exchange.audit.page import page_of
 

@@ -113,6 +113,12 @@ def test_logs_of_one_name_are_told_apart_by_where_they_lie(tmp_path):
     assert [finding["name"] for finding in document["findings"]] == ["same-answers"]
 
 
+def test_all_places_are_listed_if_asked_for(tmp_path):
+    path = write_inspect(FAULTS["duplicate-questions"](clean(1), random.Random(1)), tmp_path)
+    listed = shuffleboard("audit", path, "--places", 5, "--fail-on", "never").stdout
+    assert len(re.findall(r"^    record", listed, re.MULTILINE)) == 5
+
+
 def test_what_a_log_says_does_not_steer_the_terminal(tmp_path):
     log = clean(1)
     log.model = "\x1b[31mred\nmodel"

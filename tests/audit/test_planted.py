@@ -159,3 +159,25 @@ def test_questions_that_end_alike_are_no_examples_of_each_other(tmp_path):
     for format_ in ("lighteval", "opencompass", "lm-evaluation-harness"):
         report = audit([WRITERS[format_](replace(log, items=items), tmp_path / format_)])
         assert names(report, "error") == set(), report.text()
+
+
+def test_questions_about_one_passage_and_variants_with_other_options_are_no_faults(tmp_path):
+    passage = " ".join(f"word{n}" for n in range(200))
+    lines = [
+        {
+            "id": str(n),
+            "passage": passage,
+            "question": f"What does the author say in paragraph {word} of the text?",
+            "options": [f"{word} {n}", f"none {n}"],
+            "answer": n % 2,
+        }
+        for n, word in enumerate(("one", "two", "three", "four", "five", "six"))
+    ]
+    (tmp_path / "questions.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    assert names(audit([tmp_path])) == set()
+    variants = [
+        {"question_id": "1", "variant_type": kind, "variant_index": 0, "options": options, "correct": 0, "chosen": 0}
+        for kind, options in (("standard", ["a", "b", "c"]), ("decoupled", ["a", "b"]))
+    ]
+    (tmp_path / "questions.jsonl").write_text("\n".join(json.dumps({**line, "raw": "A"}) for line in variants))
+    assert names(audit([tmp_path])) == {"few-questions"}

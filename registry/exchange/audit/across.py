@@ -111,7 +111,10 @@ def _keys_differ(group: Sequence[Checked], numbers: NDArray[Any], findings: list
         differ = numbers[(keyed != reference) & (keyed != 0) & (reference != 0)]
         if len(differ):
             question = log.gathered.column("question")
-            places = [log.gathered.place(int(np.flatnonzero(question == number)[0])) for number in differ[:3]]
+            places = [
+                log.gathered.place(int(np.flatnonzero(question == number)[0]))
+                for number in differ[: log.gathered.most_places]
+            ]
             findings.append(
                 Finding(
                     KINDS["keys-differ-between-logs"],

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from registry.exchange.audit.catalogue import KINDS, Finding
-from registry.exchange.audit.gathered import PLACES, STATES, Column, Gathered, Questions
+from registry.exchange.audit.gathered import STATES, Column, Gathered, Questions
 from registry.exchange.audit.known import Benchmark, benchmark_of
 from registry.exchange.audit.readers import NOT_MULTIPLE_CHOICE, QUESTIONS
 from registry.metrics import METRICS, VariantOutcome
@@ -106,13 +106,21 @@ class _Checker:
         self.findings: list[Finding] = []
 
     def add(self, name: str, detail: str, count: int = 0, of: int = 0, places: Sequence[str] = ()) -> None:
-        self.findings.append(Finding(KINDS[name], self.gathered.label, detail, count, of, tuple(places[:PLACES])))
+        self.findings.append(
+            Finding(KINDS[name], self.gathered.label, detail, count, of, tuple(places[: self.gathered.most_places]))
+        )
 
     def rows(self, name: str, detail: str, mask: Column, of: int) -> None:
         """A finding at each row of the mask."""
         if mask.any():
             rows = np.flatnonzero(mask)
-            self.add(name, detail, len(rows), of, [self.gathered.place(int(row)) for row in rows[:PLACES]])
+            self.add(
+                name,
+                detail,
+                len(rows),
+                of,
+                [self.gathered.place(int(row)) for row in rows[: self.gathered.most_places]],
+            )
 
 
 def check(gathered: Gathered) -> Checked:
@@ -230,10 +238,12 @@ def _records(c: _Checker, *, variants: bool) -> None:
     if not len(g):
         return
     ids, question = g.column("row_id"), g.column("question")
-    pairs = np.unique(np.stack([ids, question], axis=1), axis=0)
-    twice = np.flatnonzero(np.bincount(pairs[:, 0]) > 1)
+    # Variants may take options away, or add some: two questions are two texts.
+    texts = np.frombuffer(g.questions.text, dtype=np.dtype("q"))[question]
+    pairs = np.unique(np.stack([ids, texts], axis=1)[texts != 0], axis=0)
+    twice = np.flatnonzero(np.bincount(pairs[:, 0]) > 1) if len(pairs) else np.zeros(0, int)
     if len(twice):
-        rows = [int(np.flatnonzero(ids == name)[-1]) for name in twice[:PLACES]]
+        rows = [int(np.flatnonzero(ids == name)[-1]) for name in twice[: g.most_places]]
         c.add("id-used-twice", "", len(twice), len(g.ids), [g.place(row) for row in rows])
     variant = g.column("variant")
     if variants and (variant < 0).all():
@@ -253,7 +263,7 @@ def _records(c: _Checker, *, variants: bool) -> None:
     differ |= g.column("keyed")[first] != g.column("keyed")[second]
     for name, mask in (("answered-twice-differently", differ), ("answered-twice", ~differ)):
         if mask.any():
-            at = np.argsort(second[mask])[:PLACES]
+            at = np.argsort(second[mask])[: g.most_places]
             places = [f"{g.place(int(first[mask][i]))} and {g.noun} {g.places[int(second[mask][i])]}" for i in at]
             c.add(name, "", int(mask.sum()), len(g), places)
 
@@ -270,17 +280,21 @@ def _questions(c: _Checker, *, variants: bool) -> None:
     several = np.flatnonzero(np.bincount(pairs[:, 0]) > 1) if len(pairs) else np.zeros(0, int)
     if len(several) and not variants and g.questions.first_told("duplicates", several.tobytes()):
         c.add(
-            "duplicate-questions", "", len(several), len(np.unique(question)), [_rows(g, q) for q in several[:PLACES]]
+            "duplicate-questions",
+            "",
+            len(several),
+            len(np.unique(question)),
+            [_rows(g, q) for q in several[: g.most_places]],
         )
     keys = np.unique(np.stack([question, keyed], axis=1)[known & texts], axis=0)
     contradictory = np.flatnonzero(np.bincount(keys[:, 0]) > 1) if len(keys) else np.zeros(0, int)
     if len(contradictory) and g.questions.first_told("contradictions", contradictory.tobytes()):
-        places = [_rows(g, q) for q in contradictory[:PLACES]]
+        places = [_rows(g, q) for q in contradictory[: g.most_places]]
         c.add("contradictory-keys", "", len(contradictory), len(np.unique(question)), places)
     unique = np.unique(question)
     near = near_pairs(g.questions, unique) if g.questions.first_told("near", unique.tobytes()) else []
     if near:
-        places = [f"{_row(g, one)} and {_row(g, other)}" for one, other in near[:PLACES]]
+        places = [f"{_row(g, one)} and {_row(g, other)}" for one, other in near[: g.most_places]]
         c.add("near-duplicate-questions", "", len(near), len(np.unique(question)), places)
 
 
@@ -426,7 +440,7 @@ def _states(c: _Checker, states: dict[str, int], total: int) -> None:
     for state, name, least in _STATE_FINDINGS:
         count = states[state] - (lost if state == "unread" else 0)
         if count > least * total:
-            rows = np.flatnonzero(g.column("state") == STATES.index(state))[:PLACES]
+            rows = np.flatnonzero(g.column("state") == STATES.index(state))[: g.most_places]
             c.add(name, f"{count / total:.1%} of the answers", count, total, [g.place(int(row)) for row in rows])
 
 
@@ -440,7 +454,7 @@ def _benchmark(c: _Checker) -> Benchmark | None:
     if found is None:
         return None
     if found.other_keys:
-        places = [_row(g, number) for number in found.other_keys[:PLACES]]
+        places = [_row(g, number) for number in found.other_keys[: g.most_places]]
         c.add("key-differs-from-benchmark", f"published as {found.name}", len(found.other_keys), found.matched, places)
     whole = found.asked_by(g.source.task)
     # As many ids as the benchmark has are no subset: questions repeat there, or are read otherwise than published.

@@ -29,6 +29,7 @@ REREAD: Final = 4_000
 """Texts of a log that are read again before every second is passed over, then three of four, and so on."""
 STATES: Final = ("answered", "unread", "unfinished", "empty", "refused")
 PLACES: Final = 3
+"""Of a finding, unless more are asked for."""
 
 
 @lru_cache(maxsize=50_000)
@@ -86,6 +87,8 @@ class Questions:
         return found
 
 
+_LAST: Final = 60
+"""Words of a question that are compared for near duplicates."""
 _WORD: Final = re.compile(r"[^\W_]+")
 
 
@@ -99,7 +102,8 @@ def _sketch(text: str, options: tuple[str, ...]) -> NDArray[np.uint32] | None:
     if len(words) < 8:
         return None
     telling = [word for word in words if any(map(str.isdigit, word)) or word in _NEGATIONS]
-    every = words + _words(" ".join(sorted(options)))
+    # Questions about one passage end differently.
+    every = words[-_LAST:] + _words(" ".join(sorted(options)))
     threes = {crc32(" ".join(every[at : at + 3]).encode()) for at in range(len(every) - 2)}
     telling_digest = crc32(" ".join(telling).encode())
     return np.array([telling_digest, *sorted(threes)[:SKETCH]], dtype=np.uint32)
@@ -146,9 +150,10 @@ class Gathered:
     stated: NaN where the log states none. row_id: number of the record's id. repeated: whether two options are equal.
     """
 
-    def __init__(self, source: Source, questions: Questions) -> None:
+    def __init__(self, source: Source, questions: Questions, most_places: int = PLACES) -> None:
         self.source = source
         self.questions = questions
+        self.most_places = most_places
         self.ids: dict[str, int] = {}
         self.columns: dict[str, array[Any]] = {name: array(code) for name, code in _COLUMNS.items()}
         self.places = array("l")
@@ -203,7 +208,7 @@ class Gathered:
         """Counts a finding at a place."""
         self.counts[name] += 1
         places = self.found.setdefault(name, [])
-        if len(places) < PLACES:
+        if len(places) < self.most_places:
             places.append(place)
             self.details.setdefault(name, detail)
 

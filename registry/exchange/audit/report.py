@@ -10,7 +10,7 @@ from registry.errors import IngestError
 from registry.exchange.audit.across import Compared, compare
 from registry.exchange.audit.catalogue import KINDS, SEVERITIES, Finding, Severity
 from registry.exchange.audit.checks import Checked, check
-from registry.exchange.audit.gathered import Gathered, Questions
+from registry.exchange.audit.gathered import PLACES, Gathered, Questions
 from registry.exchange.audit.readers import (
     CONTRACT_KEYS,
     QUESTION_KEYS,
@@ -125,9 +125,12 @@ class Report:
             whole = "   ".join(both)
             yield from [whole] if len(whole) <= width else (both[0], f"    {both[1]}")
         if log.orders is not None and log.orders.metrics:
-            named = ("average_accuracy", "worst_accuracy", "fluctuation_rate")
-            values = (f"{name.replace('_', ' ')} {_percent(log.orders.metrics[name])}" for name in named)
-            yield _cut(f"  up to {log.orders.orders} orders: {', '.join(values)}", width)
+            average, worst, changed = (
+                _percent(log.orders.metrics[name])
+                for name in ("average_accuracy", "worst_accuracy", "fluctuation_rate")
+            )
+            means = f"average accuracy {average}, worst {worst}, fluctuation rate {changed}"
+            yield f"  up to {log.orders.orders} orders: {means}"
 
 
 def _percent(value: float | None) -> str:
@@ -161,8 +164,12 @@ def _ranking(group: Compared, width: int) -> Iterator[str]:
     for pair in group.pairs:
         between = "" if pair.interval is None else f" [{100 * pair.interval[0]:+.1f}, {100 * pair.interval[1]:+.1f}]"
         seen = "" if pair.seen is None else f"; {100 * pair.seen:.1f} points could be seen"
-        yield _cut(f"  difference {100 * pair.difference:+.1f} points{between}, p = {pair.p_value:.3f}{seen}", width)
+        yield _cut(f"  difference {100 * pair.difference:+.1f} points{between}, {_p_value(pair.p_value)}{seen}", width)
         yield f"  only the first right {pair.only_first}, only the second {pair.only_second}"
+
+
+def _p_value(value: float) -> str:
+    return "p < 0.001" if value < 0.001 else f"p = {value:.3f}"
 
 
 def _finding(name: str, findings: Sequence[Finding], width: int) -> Iterator[str]:
@@ -174,7 +181,10 @@ def _finding(name: str, findings: Sequence[Finding], width: int) -> Iterator[str
     for finding in findings[:3]:
         counted = f"{finding.count:,} of {finding.of:,}" if finding.of else ""
         yield from _wrapped(": ".join(part for part in (finding.log, counted, finding.detail) if part), width, "  ")
-        if finding.places:
+        if len(finding.places) > PLACES:
+            for place in finding.places:
+                yield from textwrap.wrap(place, width, initial_indent="    ", subsequent_indent="      ")
+        elif finding.places:
             yield from _wrapped(f"at {'; '.join(finding.places)}", width, "    ")
     if len(findings) > 3:
         yield f"  … and {len(findings) - 3} more"
@@ -187,8 +197,10 @@ def _wrapped(text: str, width: int, indent: str) -> list[str]:
     )
 
 
-def audit(paths: Sequence[Path | str], tell: Callable[[str], None] = lambda _: None) -> Report:
+def audit(paths: Sequence[Path | str], tell: Callable[[str], None] = lambda _: None, places: int = PLACES) -> Report:
     """Reads the logs at `paths`, files or folders, and reports what is wrong with them. Writes nothing.
+
+    places: how many are listed of a finding.
 
     Files of questions among them lend their texts and keys to logs that have none. Raises IngestError for a path that
     is not there, or that holds no log; a damaged log among others is a finding.
@@ -213,7 +225,7 @@ def audit(paths: Sequence[Path | str], tell: Callable[[str], None] = lambda _: N
             message = f"{file}: is in no format that is read; docs/importing-outputs.md lists them"
             raise IngestError(message)
         for source in sources:
-            gathered = Gathered(source, questions).read()
+            gathered = Gathered(source, questions, places).read()
             if len(gathered) or gathered.counts:
                 read.append(gathered)
     if not read and not unread:
