@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import click
+from sqlalchemy.orm import Session
 
 from registry.db import read_session
 from registry.errors import UsageError
@@ -166,14 +167,31 @@ def leaderboard(
         page = leaderboard_page(session, asked, Ordering(above_chance=above_chance))
         empty = "" if page.rows else nothing_matches(session, filters)
         known = {} if as_json or as_csv else facts_of(session, [row["evaluation_id"] for row in page.rows], asked.scope)
+        waiting = _without_worker(
+            session, [row["evaluation_id"] for row in page.rows if row["state"] in ("queued", "running")]
+        )
     if as_json:
         print_json({"rows": page.documents()})
     elif as_csv:
         columns = (*COLUMNS, "asked", *(f"{name}_above_chance" for name in CORRECTED if above_chance))
         print_csv(list(map(_flat, page.rows)), chosen_columns(columns, columns))
     else:
-        rows = [row | {"drawn": drawn_of(known.get(row["evaluation_id"]))} for row in page.rows]
+        rows = [
+            row
+            | {"drawn": drawn_of(known.get(row["evaluation_id"]))}
+            | ({"state": "waiting"} if row["evaluation_id"] in waiting else {})
+            for row in page.rows
+        ]
         print_leaderboard(rows, empty, above_chance=above_chance)
+
+
+def _without_worker(session: Session, ids: list[int]) -> set[int]:
+    """Those that wait on a queue which no live worker serves."""
+    if not ids:
+        return set()
+    from registry.queue.progress import progress_of_several
+
+    return {key for key, progress in progress_of_several(session, ids).items() if progress.no_worker}
 
 
 def _flat(row: dict[str, Any]) -> dict[str, Any]:

@@ -164,9 +164,11 @@ class _Table:
     def fit(self, room: int, drop: Sequence[str]) -> list[str]:
         """Makes the table as narrow as `room`, if names are shortened to NAME_WIDTH; returns what that cost.
 
-        First empty columns go, before any name is shortened. Then what all rows have in common goes above the table,
-        then intervals go, then whole columns.
+        First what all rows have in common goes above the table, then empty columns go, before any name is shortened;
+        then intervals, then whole columns.
         """
+        if self._least() > room:
+            self._common_above(room)
         if _total(self.widths()) <= room:
             return []
         first = next(iter(self.cells))
@@ -174,8 +176,6 @@ class _Table:
         left_out = [key for key in empty if key != first and key not in ESSENTIAL]
         for key in left_out:
             del self.cells[key]
-        if self._least() > room:
-            self._common_above(room)
         notes = []
         if self._least() > room and any(
             isinstance(cell, Detailed) for column in self.cells.values() for cell in column

@@ -104,6 +104,7 @@ def test_an_evaluation_without_a_worker_is_not_said_to_run(queued: Registry) -> 
     listed = shuffleboard("evaluations", "list", database_url=queued.url).stdout
     assert listed.count("waiting") == 3
     assert "waiting for a worker" in shuffleboard("evaluations", "show", "1", database_url=queued.url).stdout
+    assert shuffleboard("leaderboard", "--columns", "state", database_url=queued.url).stdout.count("waiting") == 3
 
 
 def test_an_interruption_says_what_is_kept_and_how_to_go_on(queued: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
