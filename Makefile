@@ -91,6 +91,8 @@ $(VLLM)/.installed: tests/servers/requirements.txt tests/servers/prepare.py
 test-servers: setup $(VLLM)/.installed ## Ask a real vLLM and a real llama.cpp server, and compare: 4 GB, minutes (ARGS=...)
 	$(BIN)/python -m tests.servers $(ARGS)
 	$(BIN)/python -m tests.servers.thinking
+	$(VLLM)/bin/python -m tests.servers.worker
+	$(VLLM)/bin/python -m tests.servers.in_process --prompts 16
 
 # With the demo's board under it: whoever hosts the site hosts a board to click through.
 docs: setup ## Write the generated pages of docs/ again and build the site, with the demo's board, into build/site

@@ -51,6 +51,7 @@ _KEEPALIVE_S: Final = 1.0
 """Seconds that a connection is kept for the next request: less than the two that the server keeps it."""
 
 
+Queue = Literal["cpu", "gpu", "gpu-16", "gpu-24", "gpu-40", "gpu-80", "gpu-140"]
 Treatment = Literal["as-published", "without-disputed", "with-corrected-keys"]
 """By which answer keys metrics are: under errata, those of each benchmark's newest version."""
 
@@ -101,6 +102,7 @@ class Asked(TypedDict, total=False):
     subjects: Sequence[str]
     options: int
     priority: int
+    max_workers: int
     stop_when_decided: Literal["worst_accuracy", "fluctuation_rate"]
     precision: float
     metric: str
@@ -109,7 +111,7 @@ class Asked(TypedDict, total=False):
     better_than: str
     until_tier: str
     budget: float | None
-    queue: Literal["cpu", "gpu"]
+    queue: Queue
     replicate: bool
     conflict_of_interest: str
 
@@ -306,7 +308,7 @@ class Client:
         submission_id: int,
         *,
         reason: str | None = None,
-        queue: Literal["cpu", "gpu"] = "cpu",
+        queue: Queue = "cpu",
         priority: int = 0,
         budget: float | None = None,
     ) -> Document:

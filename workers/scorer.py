@@ -143,6 +143,15 @@ class TransformersScorer:
         device = choose_device(self._device_name)
         return f"GPU {torch.cuda.get_device_properties(device).uuid}" if device.type == "cuda" else "cpu"
 
+    def memory_bytes(self) -> int:
+        """Of the GPU; 0 on a CPU."""
+        import torch
+
+        from workers.engine.loading import choose_device
+
+        device = choose_device(self._device_name)
+        return int(torch.cuda.get_device_properties(device).total_memory) if device.type == "cuda" else 0
+
     def versions(self) -> dict[str, str]:
         """Package versions that could move a number; on a GPU its driver too."""
         return package_versions() | ({} if self.place() == "cpu" else {"driver": driver_version() or "unknown"})
@@ -331,19 +340,17 @@ class TransformersScorer:
     def _why_not_vllm(self, revision: ModelRevision) -> str | None:
         """Why a revision is not given to vLLM; None where it is."""
         from workers.artifacts import model_folder
+        from workers.choice import why_not_vllm
         from workers.engine.loading import choose_device
-        from workers.engine.vllm_engine import why_not_vllm
 
-        device = choose_device(self._device_name)
         if self._engine_name == "vllm":
             return None
         if self._engine_name != "auto":
             return f"--engine {self._engine_name} was given"
-        if device.type == "cpu":
+        if choose_device(self._device_name).type == "cpu":
             return "the device is a CPU"
         return why_not_vllm(
             model_folder(revision, self.home),
-            device,
             quantisation=revision.quantisation,
             merged_adapter=bool(revision.adapter_merged),
         )

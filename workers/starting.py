@@ -7,6 +7,7 @@ import click
 from sqlalchemy import Engine
 
 from registry.settings import Settings
+from workers.choice import classes_of
 from workers.loop import UNLOAD_SECONDS, WorkerLoop
 from workers.quiet import quiet_libraries
 from workers.scorer import ENGINES, TransformersScorer
@@ -69,6 +70,8 @@ def scoring_loop(
 ) -> WorkerLoop:
     """A loop that has not started. served: its queues; None: those of its device. For the others, see OPTIONS.
 
+    Whoever serves `gpu` serves the queues of all classes that its memory is enough for.
+
     Raises click.UsageError for a device, or a number of GPUs, that this host has not.
     """
     quiet_libraries()
@@ -97,4 +100,6 @@ def scoring_loop(
         raise click.UsageError(f"{given} needs {wanted} GPUs, and torch sees {there}; see: shuffleboard doctor")
     if served is None:
         served = ["cpu"] if scorer.device() == "cpu" else ["gpu", "cpu"]
+    if "gpu" in served:
+        served = [*served, *(name for name in classes_of(scorer.memory_bytes() * wanted) if name not in served)]
     return WorkerLoop(engine_of_registry, settings, scorer, served, unload_seconds=unload_after)

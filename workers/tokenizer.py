@@ -19,7 +19,7 @@ def tokenizer_of(revision: ModelRevision, home: Path) -> Callable[[str], list[in
     quiet_libraries()
     from transformers import AutoTokenizer
 
-    folder, options = _files(revision, home)
+    folder, options = local_files(revision, home)
     try:
         tokenizer: Any = AutoTokenizer.from_pretrained(
             folder, local_files_only=True, trust_remote_code=False, **options
@@ -30,11 +30,14 @@ def tokenizer_of(revision: ModelRevision, home: Path) -> Callable[[str], list[in
     return lambda text: list(tokenizer(text)["input_ids"])
 
 
-def _files(revision: ModelRevision, home: Path) -> tuple[Path, dict[str, str]]:
-    """The folder to load from, and what else says where in it."""
+def local_files(revision: ModelRevision, home: Path) -> tuple[Path, dict[str, str]]:
+    """The folder of a model's files on this machine, and what else says where in it.
+
+    Raises ModelError where the files are not here.
+    """
     location = revision.location
     if revision.kind not in ("gguf", "huggingface") or location is None:
-        raise ModelError(f"a model of kind {revision.kind} has no tokenizer known to this machine")
+        raise ModelError(f"a model of kind {revision.kind} has no files that this machine knows")
     if revision.kind == "gguf":
         converted = home / "models" / f"{revision.weights_digest}-v{CONVERSION_VERSION}"
         if converted.is_dir():

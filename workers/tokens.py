@@ -110,7 +110,7 @@ def tokenise(encode: Encode, prompt: ScoringPrompt) -> TokenisedPrompt:
     length = len(prefix)
     merged = any(ids[:length] != prefix or len(ids) <= length for ids in encoded)
     if merged or (len(encoded) > 1 and len({ids[length] for ids in encoded}) == 1):
-        length = _common_length(encoded)
+        length = common_length(*encoded)
     labels = [ids[length] for ids in encoded if len(ids) > length]
     if len(set(labels)) != len(prompt.continuations) or length == 0:
         raise EngineError(
@@ -139,7 +139,7 @@ def tokenise_continuations(encode: Encode, prompt: ScoringPrompt) -> TokenisedCo
     encoded = [encode(prompt.text + continuation) for continuation in prompt.continuations]
     if not prompt.text:
         encoded = [ids if ids[: len(context)] == context else context + ids for ids in encoded]
-    length = _common_length([context, *encoded])
+    length = common_length(context, *encoded)
     for text, ids in zip(prompt.continuations, encoded, strict=True):
         if length == 0 or len(ids) <= length:
             raise EngineError(
@@ -148,12 +148,17 @@ def tokenise_continuations(encode: Encode, prompt: ScoringPrompt) -> TokenisedCo
     return TokenisedContinuations(encoded[0][:length], [ids[length:] for ids in encoded], prompt.group)
 
 
-def _common_length(encoded: Sequence[Sequence[int]]) -> int:
-    length = 0
-    for ids in zip(*encoded, strict=False):
-        if len(set(ids)) > 1:
-            break
-        length += 1
+def common_length(one: Sequence[Any], *others: Sequence[Any]) -> int:
+    """How many characters or tokens all begin with. Of one type, such as lists, whose slices compare fast."""
+    length = len(one)
+    for other in others:
+        low, length = 0, min(length, len(other))
+        while low < length:
+            middle = (low + length + 1) // 2
+            if one[low:middle] == other[low:middle]:
+                low = middle
+            else:
+                length = middle - 1
     return length
 
 

@@ -412,6 +412,7 @@ def upgrade() -> None:
         sa.Column("variant_set_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("state", sa.Text(), nullable=False),
         sa.Column("priority", sa.Integer(), nullable=False),
+        sa.Column("max_workers", sa.Integer(), nullable=True),
         sa.Column("requester", sa.Text(), nullable=True),
         sa.Column("questions", sa.Integer(), nullable=False),
         sa.Column("prompts", sa.Integer(), nullable=False),
@@ -815,7 +816,9 @@ def upgrade() -> None:
         sa.Column("claimed_at", sa.DateTime(timezone=True).with_variant(sa.Text(), "sqlite"), nullable=True),
         sa.Column("finished_at", sa.DateTime(timezone=True).with_variant(sa.Text(), "sqlite"), nullable=True),
         sa.CheckConstraint("(state = 'leased') = (lease_until IS NOT NULL)", name=op.f("ck_shard_lease")),
-        sa.CheckConstraint("queue IN ('cpu', 'gpu', 'match')", name=op.f("ck_shard_queue")),
+        sa.CheckConstraint(
+            "queue IN ('cpu', 'gpu', 'gpu-16', 'gpu-24', 'gpu-40', 'gpu-80', 'gpu-140')", name=op.f("ck_shard_queue")
+        ),
         sa.CheckConstraint("state IN ('queued', 'leased', 'done', 'failed', 'cancelled')", name=op.f("ck_shard_state")),
         sa.ForeignKeyConstraint(
             ["engine_fingerprint_id"], ["engine_fingerprint.id"], name=op.f("fk_shard_engine_fingerprint_id")

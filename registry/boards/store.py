@@ -367,7 +367,7 @@ def submit_suite(
 
     benchmarks: what the suite's "*" stands for; by default those that boards on the suite name. All or nothing.
     limit: only the first questions of each benchmark, which is a suite of its own with a board of its own.
-    options: priority, queue, requester of EvaluationRequest.
+    options: priority, queue, max_workers, requester of EvaluationRequest.
     """
     row = find_suite(session, suite)
     if limit is not None:

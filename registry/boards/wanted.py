@@ -20,7 +20,7 @@ from registry.tables import QUEUES, Evaluation
 Reference = Annotated[str, Field(min_length=1, max_length=400, description="NAME, or NAME@VERSION.")]
 Statement = Annotated[str, Field(max_length=500)]
 Word = Annotated[str, Field(min_length=1, max_length=200)]
-Queue = Annotated[str, OneOf(QUEUES[:2])]
+Queue = Annotated[str, OneOf(QUEUES)]
 Priority = Annotated[int, Between(-MAX_INTEGER, MAX_INTEGER), Field(description="Higher is scored earlier.")]
 Budget = Annotated[
     float,
@@ -88,7 +88,10 @@ class Wanted(BaseModel):
         Annotated[int, Between(2, 100)] | None, Field(description="Only questions with this many options.")
     ] = None
     priority: Priority = 0
-    queue: Annotated[Queue, Field(description="Kind of device.")] = "cpu"
+    queue: Annotated[Queue, Field(description="Kind of device; gpu-N: a GPU with N GB or more.")] = "cpu"
+    max_workers: Annotated[
+        Annotated[int, Between(1, MAX_INTEGER)] | None, Field(description="How many score it at once, at most.")
+    ] = None
     replicate: Annotated[bool, Field(description="Score again even if already scored.")] = False
     stop_when_decided: Annotated[
         Word | None,
@@ -153,7 +156,9 @@ class Wanted(BaseModel):
     ) -> list[tuple[Evaluation, bool]]:
         from registry.boards.store import submit_board, submit_suite  # what takes numpy is for those who submit
 
-        given = self.model_dump(include={"priority", "queue", "conflict_of_interest"}) | {"requester": requester}
+        given = self.model_dump(include={"priority", "queue", "max_workers", "conflict_of_interest"}) | {
+            "requester": requester
+        }
         if self.board is not None:
             return submit_board(session, self.model, self.board, **given)
         if self.suite is not None:

@@ -455,7 +455,7 @@ def compute_seal(session: Session, evaluation: Evaluation) -> str:
 # What a registry says of an evaluation besides
 
 LABELS: Final[dict[str, tuple[str, ...]]] = {
-    "evaluation": ("created_at", "priority", "requester", "sealed_at", "started_at"),
+    "evaluation": ("created_at", "max_workers", "priority", "requester", "sealed_at", "started_at"),
     "benchmark_version": (
         "created_at",
         "file_digest",

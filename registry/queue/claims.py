@@ -116,6 +116,8 @@ def claim(
     transaction is BEGIN IMMEDIATE and there is one writer at a time.
     """
     for evaluation in _best_first(session, queues, loaded_model_revision_id, scopes):
+        if evaluation.max_workers is not None and not _has_room(session, evaluation, worker_id):
+            continue
         first = (
             select(Shard.id)
             .where(
@@ -159,8 +161,8 @@ def claim(
 
 def _best_first(
     session: Session, queues: Sequence[str], loaded_model_revision_id: int | None, scopes: Sequence[str]
-) -> list[Row[int, int, int, str]]:
-    """(id, model_revision_id, priority, queue) of all evaluations of which a worker might claim a shard, best first."""
+) -> list[Row[int, int, int, int | None, str]]:
+    """(id, model_revision_id, priority, max_workers, queue) of all that a worker might claim a shard of, best first."""
     of_queues = []
     for queue in dict.fromkeys(queues):
         free = select(Shard.id).where(
@@ -169,9 +171,9 @@ def _best_first(
             _is_free(),
             ~exclusions.excluded(scopes, Exclusion.shard_id == Shard.id),
         )
-        columns = (Evaluation.id, Evaluation.model_revision_id, Evaluation.priority, literal(queue).label("queue"))
+        columns = (Evaluation.id, Evaluation.model_revision_id, Evaluation.priority, Evaluation.max_workers)
         of_queues.append(
-            select(*columns).where(
+            select(*columns, literal(queue).label("queue")).where(
                 _goes_on(),
                 ~exclusions.excluded(scopes, Exclusion.model_revision_id == Evaluation.model_revision_id),
                 free.exists(),
@@ -186,6 +188,15 @@ def _best_first(
         return rows
     needs = _needs(session, [row.id for row in top])
     return sorted(top, key=lambda row: needs[row.model_revision_id]) + rows[len(top) :]
+
+
+def _has_room(session: Session, evaluation: Row[int, int, int, int | None, str], worker_id: str) -> bool:
+    """Whether fewer than `max_workers` others are at an evaluation; whoever else asks meanwhile has to wait."""
+    session.execute(select(Evaluation.id).where(Evaluation.id == evaluation.id).with_for_update(key_share=True))
+    others = select(func.count(Shard.worker_id.distinct())).where(
+        Shard.evaluation_id == evaluation.id, Shard.state == "leased", Shard.worker_id != worker_id
+    )
+    return bool((session.scalar(others) or 0) < evaluation.max_workers)
 
 
 def _needs(session: Session, evaluations: Sequence[int]) -> dict[int, tuple[bool, float]]:

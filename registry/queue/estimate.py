@@ -188,8 +188,8 @@ def _plan(engine: Engine, plan: Plan) -> list[_Planned]:
                 money = _charge(session, evaluation, alone, left)
                 writes = "answer" in definition
                 planned.append(_Planned(facts, evaluation.model_revision, texts, sampled, writes, money))
-            for revision in {item.revision for item in planned}:
-                session.expunge(revision)  # what is known of it outlives the transaction
+            for known in {one for item in planned for one in (item.revision, item.revision.model)}:
+                session.expunge(known)  # what is known of it outlives the transaction
         finally:
             session.rollback()
     return planned

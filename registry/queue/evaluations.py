@@ -50,6 +50,7 @@ class EvaluationRequest:
     """What a user asks to be evaluated; `limit` keeps the first questions in file order, after the other filters.
 
     options: only questions with so many options.
+    max_workers: how many score it at once, at most; None: as many as there are.
     shard_prompts: about how many prompts a shard has as it is planned; it changes no result.
     variants: as they are spelled, or read with the files that they name.
     precision: ask only as many questions as that takes; None: all.
@@ -68,6 +69,7 @@ class EvaluationRequest:
     options: int | None = None
     priority: int = 0
     queue: str = "cpu"
+    max_workers: int | None = None
     new_replicate: bool = False
     requester: str | None = None
     shard_prompts: int = SHARD_PROMPTS
@@ -151,6 +153,7 @@ def submit(session: Session, request: EvaluationRequest) -> tuple[Evaluation, bo
         protocol=protocol,
         variant_set=variant_set,
         priority=request.priority,
+        max_workers=request.max_workers,
         requester=request.requester,
         conflict_of_interest=check_statement(request.conflict_of_interest),
         questions=len(planned),

@@ -42,7 +42,8 @@ WITHDRAWAL_KINDS = ("withdrawn", "superseded")
 ARCHIVE_STATES = ("written", "archiving", "archived", "restoring")
 LINK_KINDS = ("seal", "withdrawal", "snapshot", "errata", "reading")
 ERRATUM_STATUSES = ("disputed", "wrong-key", "corrected-key")
-QUEUES = ("cpu", "gpu", "match")
+QUEUES = ("cpu", "gpu", "gpu-16", "gpu-24", "gpu-40", "gpu-80", "gpu-140")
+"""Kinds of device: any GPU, or one sold as having so many GB of memory or more."""
 
 
 def _between(column: str, low: float, high: float) -> CheckConstraint:
@@ -326,6 +327,8 @@ class Evaluation(Base):
     variant_set_id: Mapped[int] = mapped_column(ForeignKey("variant_set.id"))
     state: Mapped[str] = mapped_column(Text, default="queued")
     priority: Mapped[int] = mapped_column(Integer, default=0)
+    max_workers: Mapped[int | None] = mapped_column(Integer)
+    """How many score it at once, at most; NULL: as many as there are."""
     requester: Mapped[str | None] = mapped_column(Text)
     """Name of the account, as it was then."""
     questions: Mapped[int] = mapped_column(Integer)

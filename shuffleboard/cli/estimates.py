@@ -40,12 +40,27 @@ def print_estimate(document: dict[str, Any]) -> None:
         _print_ways(document["ways"], currency)
     for reason in dict.fromkeys(row["reason"] for row in document["estimates"] if row["reason"]):
         note(f"unknown: {reason}")
+    for row in document.get("engines", ()):
+        name = f"{row['model']}@{row['revision']}"
+        if row["engine"] is not None:
+            because = "" if row["because"] is None else f", since {row['because']}"
+            note(f"{name} is scored on the queue {document['queue']} by {row['engine']}{because}")
+        if document["queue"] == "cpu":
+            continue
+        if row["weights_gib"] is not None:
+            fits = f"; --queue {row['smallest']} leaves it to GPUs that hold it" if row["smallest"] else ""
+            note(f"{name} needs {row['weights_gib']:.1f} GiB for its weights in {row['dtype']}{fits}")
+        if row["dtype"] == "float32":
+            note(f"{name} is in float32: in bfloat16 a GPU needs half the memory and is several times as fast")
     sampled = sum(row.get("prompts_sampled", 0) for row in document["estimates"])
     if 0 < sampled < document["prompts_left"]:
         note(f"tokens were counted on {sampled} of {document['prompts_left']} prompts")
     if document["seconds"]:
         workers = document["workers"]
-        with_all = f"; with the {workers} live workers {duration(document['seconds'] / workers)}" if workers > 1 else ""
+        workers = min(workers, document.get("max_workers") or workers)
+        with_all = (
+            f"; with {workers} of the live workers {duration(document['seconds'] / workers)}" if workers > 1 else ""
+        )
         note(f"the time is for one worker{with_all}")
 
 

@@ -188,7 +188,7 @@ def submit_command(
 @evaluations.command("complete")
 @click.argument("evaluation", type=int)
 @click.option("--priority", type=click.IntRange(-MAX_INTEGER, MAX_INTEGER), default=0, help="Higher is scored first.")
-@click.option("--queue", type=click.Choice(QUEUES[:2]), default="cpu", show_default=True, help="Kind of device.")
+@click.option("--queue", type=click.Choice(QUEUES), default="cpu", show_default=True, help="Kind of device.")
 @json_option
 def complete_command(evaluation: int, priority: int, queue: str, as_json: bool) -> None:  # noqa: ARG001 - JSON
     """Queue the questions and variants that EVALUATION left out; prints {"evaluation": ID}.
@@ -220,12 +220,20 @@ def estimate_command(as_json: bool, **asked: Any) -> None:
     settings = settings_of()
     wanted = _wanted(asked)
 
+    engines: list[dict[str, Any]] = []
+
     def tokeniser(revision: ModelRevision) -> Tokenise:
+        from workers.choice import choices, room
         from workers.tokenizer import tokenizer_of
 
-        return tokenizer_of(revision, settings.home.expanduser())
+        home = settings.home.expanduser()
+        named = {"model": revision.model.name, "revision": revision.number, "dtype": revision.dtype}
+        chosen = choices(revision, home)["cpu" if wanted.queue == "cpu" else "gpu"]
+        engines.append(named | asdict(chosen) | asdict(room(revision, home)))
+        return tokenizer_of(revision, home)
 
     document = estimates(engine_of(settings), wanted.plan(read_files=True), wanted.queue, tokeniser)
+    document |= {"queue": wanted.queue, "max_workers": wanted.max_workers, "engines": list(engines)}
     if wanted.precision is not None:
         document["ways"] = _ways(engine_of(settings), tokeniser, wanted, wanted.precision)
     if as_json:

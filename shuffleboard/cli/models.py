@@ -1,6 +1,7 @@
 """`shuffleboard models`."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import click
@@ -57,7 +58,9 @@ def models() -> None:
     default=None,
     help="For openai: name of the endpoint whose key is to be sent; refused if another endpoint's would be.",
 )
-@click.option("--dtype", default=None, help=f"{', '.join(DTYPES)}. Default: float32.")
+@click.option(
+    "--dtype", default=None, help=f"{', '.join(DTYPES)}. Default: float32; on a host with an NVIDIA GPU bfloat16."
+)
 @click.option("--quantisation", default=None, help=f"{', '.join(QUANTISATIONS)}. Default: none.")
 @click.option(
     "--base",
@@ -127,6 +130,7 @@ def add_command(
         if kind is None:
             raise UsageError(f"give --kind: {', '.join(KINDS)}; or --base for an adapter of a registered model")
         kind = _stored_kind(kind, location, settings)
+        dtype = dtype or _default_precision(kind)
         request = RevisionRequest(kind, location, revision, dtype, quantisation, adapter, merged, key).checked()
         files = inspect_here(request, settings)
     else:
@@ -151,6 +155,16 @@ def add_command(
     if row.state != "ready":
         next_step = "checks its endpoint" if kind == "openai" else "hashes its files"
         note(f"a worker {next_step} next; it can be used after that")
+
+
+def _default_precision(kind: str) -> str | None:
+    """Bfloat16 for files on a host with a GPU, where float32 takes several times as long; None: the registry's own."""
+    from workers.fingerprint import driver_version
+
+    if kind not in ("huggingface", "gguf") or driver_version() is None:
+        return None
+    note("precision: bfloat16, since this host has an NVIDIA GPU; give --dtype float32 if CPUs are to score the model")
+    return "bfloat16"
 
 
 def _stored_kind(kind: str, location: str | None, settings: Settings) -> str:
@@ -303,15 +317,25 @@ def list_command(as_json: bool) -> None:
 @click.argument("name")
 @json_option
 def show_command(name: str, as_json: bool) -> None:
-    """Show model NAME (its newest revision, or NAME@NUMBER)."""
-    with read_session(engine_of(settings_of())) as session:
-        document = _document(find_revision(session, name))
+    """Show model NAME (its newest revision, or NAME@NUMBER).
+
+    `engines` says by what a worker of this host scores it, on a CPU and on a GPU, and why not by a faster engine.
+    """
+    from workers.choice import choices
+
+    settings = settings_of()
+    with read_session(engine_of(settings)) as session:
+        revision = find_revision(session, name)
+        document = _document(revision)
+        engines = choices(revision, settings.home.expanduser())
     if as_json:
-        print_json(document)
+        print_json(document | {"engines": {queue: asdict(choice) for queue, choice in engines.items()}})
         return
     for key, value in document.items():
         if key != "model":  # an older key of the same
             click.echo(f"{key.replace('_', ' '):22} {show(value)}")
+    for queue, choice in engines.items():
+        click.echo(f"{f'engine on {queue}':22} {choice}")
 
 
 @models.command("prefetch")

@@ -91,7 +91,7 @@ def show_command(submission_id: int, as_json: bool) -> None:
 @submissions.command("approve")
 @click.argument("submission_id", type=int)
 @click.option("--reason", default=None, help="Shown to the submitter.")
-@click.option("--queue", type=click.Choice(QUEUES[:2]), default="cpu", show_default=True, help="Kind of device.")
+@click.option("--queue", type=click.Choice(QUEUES), default="cpu", show_default=True, help="Kind of device.")
 @click.option(
     "--priority",
     type=click.IntRange(-MAX_INTEGER, MAX_INTEGER),

@@ -11,9 +11,9 @@ from tests.marks import long_but
 from workers.engine import LoadedModel, open_engine
 from workers.engine.batched import _batches, read_last
 from workers.engine.batching import PADDED_TYPES, why_equal_lengths
-from workers.engine.forward import TRIE_TYPES
 from workers.engine.reading import SHARED_TOKENS
 from workers.engine.reference import next_token_logprobs
+from workers.model_types import TRIE_TYPES
 
 TOLERANCE = 1e-4
 """Nats."""

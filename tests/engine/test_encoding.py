@@ -1,6 +1,6 @@
 """Texts that are read from where they differ have the tokens that they have when read in full."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -9,9 +9,17 @@ from hypothesis import strategies as st
 
 from tests.engine.tokenizers import KINDS, tokenizer_of_kind
 from workers.engine import encoding
-from workers.engine.encoding import LabelTokeniser, OutOfStepError, SteppingEncoder, encode_all, encode_labels
+from workers.engine.encoding import (
+    ContinuationTokeniser,
+    LabelTokeniser,
+    OutOfStepError,
+    SteppingEncoder,
+    encode_all,
+    encode_continuations,
+    encode_labels,
+)
 from workers.errors import EngineError
-from workers.tokens import ScoringPrompt, TokenisedPrompt, encoder, tokenise
+from workers.tokens import ScoringPrompt, encoder, tokenise, tokenise_continuations
 
 WORDS = [
     "force",
@@ -130,15 +138,28 @@ def labelled(labels: Sequence[str] = (" A", " B")) -> list[ScoringPrompt]:
 def test_labels_that_are_known_by_the_last_line_are_those_after_the_whole_text(kind: str, labels: list[str]) -> None:
     tokenizer = tokenizer_of_kind(kind)
 
-    def found(tokenise_all: Any) -> list[TokenisedPrompt] | str:
-        try:
-            return tokenise_all()
-        except EngineError as error:
-            return str(error)
-
     prompts = labelled(labels)
     expected = found(lambda: [tokenise(encoder(tokenizer), prompt) for prompt in prompts])
     assert found(lambda: encode_labels(tokenizer, prompts)) == expected
+
+
+def found(tokenise_all: Callable[[], Any]) -> Any:
+    """What it returns, or says in an error."""
+    try:
+        return tokenise_all()
+    except EngineError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("end", ["Answer:", "Answer: ", "\n", ""])
+def test_continuations_that_are_known_by_the_last_line_are_those_after_the_whole_text(kind: str, end: str) -> None:
+    tokenizer = tokenizer_of_kind(kind)
+    turns = [WORDS[place:] + WORDS[:place] for place in range(len(WORDS))]
+    prompts = [ScoringPrompt(f"{EXAMPLES}\n\n{' '.join(turn)}?\n{end}", tuple(turn[:9])) for turn in turns]
+    prompts.insert(3, ScoringPrompt("", tuple(WORDS[:9])))
+    expected = found(lambda: [tokenise_continuations(encoder(tokenizer), prompt) for prompt in prompts])
+    assert found(lambda: encode_continuations(tokenizer, prompts)) == expected
 
 
 def test_a_prompt_is_read_once_where_its_last_line_is_known() -> None:
@@ -156,9 +177,29 @@ def test_a_prompt_is_read_once_where_its_last_line_is_known() -> None:
     assert found == [tokenise(encoder(tokenizer), prompt) for prompt in prompts]
 
 
-def test_labels_that_differ_after_the_same_line_are_found_out_by_the_checks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_continuations_of_another_order_are_not_read_again() -> None:
+    tokenizer = tokenizer_of_kind("gpt2")
+    read: list[str] = []
+    tokenise_all = ContinuationTokeniser()
+
+    def encode(text: str) -> list[int]:
+        read.append(text)
+        return encoder(tokenizer)(text)
+
+    options = [" a force", " an apple", " 3.50"]
+    orders = [(*options[place:], *options[:place]) for place in range(3)]
+    prompts = [ScoringPrompt(f"{' '.join(order)}\nAnswer:", order) for order in orders]
+    found = [tokenise_all(encode, prompt) for prompt in prompts]
+    assert len(read) == len(prompts) + 3
+    assert found == [tokenise_continuations(encoder(tokenizer), prompt) for prompt in prompts]
+
+
+@pytest.mark.parametrize("tokeniser", [LabelTokeniser, ContinuationTokeniser])
+def test_what_differs_after_the_same_line_are_found_out_by_the_checks(
+    tokeniser: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(encoding, "CHECK_EVERY", 2)
-    tokenise_label = LabelTokeniser()
+    tokenise_label = tokeniser()
     ids = {" A": [2], " B": [3]}
 
     one, two = (ScoringPrompt(f"{number}\nAnswer:", (" A", " B")) for number in ("one", "two"))

@@ -39,10 +39,11 @@ from workers.engine import (
     trie_engine,
 )
 from workers.engine.canonical import CHUNK_POSITIONS
-from workers.engine.forward import TRIE_TYPES, HostedForward
+from workers.engine.forward import HostedForward
 from workers.engine.products import Products, bfloat16_by, onednn_serves
 from workers.engine.products import product as onednn_product
 from workers.engine.tiles import cut_above
+from workers.model_types import TRIE_TYPES
 
 EXPERTS = {"mixtral", "qwen3_moe"}
 ALWAYS = {"gemma2", "gemma3_text", "gpt2", "llama", "mistral", "stablelm"}

@@ -34,9 +34,10 @@ from workers.engine import (
     open_engine,
     trie_engine,
 )
-from workers.engine.forward import TRIE_TYPES, HostedForward
+from workers.engine.forward import HostedForward
 from workers.engine.fused import FUSED_TYPES
 from workers.engine.products import Products, onednn_serves
+from workers.model_types import TRIE_TYPES
 
 EXACT = 1e-9
 ROUNDED = 1e-4

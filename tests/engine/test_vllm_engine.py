@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -62,9 +63,10 @@ class StandIn:
         written: list[int] = []
         logprobs = []
         stops = getattr(params, "stop_token_ids", None) or ()
+        given = getattr(params, "given", None)
         while len(written) < params.max_tokens and not (written and written[-1] in stops):
             after = next_token_logprobs(self.loaded, [*tokens, *written])[-1]
-            written.append(int(after.argmax()))
+            written.append(given[len(written)] if given else int(after.argmax()))
             wanted = [*(getattr(params, "logprob_token_ids", None) or ()), written[-1]]
             logprobs.append({token: SimpleNamespace(logprob=after[token].item()) for token in wanted})
         reason = "stop" if written[-1] in stops else "length"
@@ -85,7 +87,9 @@ def core(loaded: LoadedModel) -> StandIn:
 
 @pytest.fixture
 def engine(loaded: LoadedModel, core: StandIn) -> VllmEngine:
-    return VllmEngine(loaded, OpenedVllm(core, SimpleNamespace, {"version": "0"}, "lora"))
+    return VllmEngine(
+        loaded, OpenedVllm(core, SimpleNamespace, lambda tokens: {"given": tokens}, {"version": "0"}, "lora")
+    )
 
 
 def prompts() -> list[ScoringPrompt]:
@@ -106,14 +110,33 @@ def test_labels_equal_the_reference_and_each_prompt_is_asked_once(
     assert not any("prompt_logprobs" in params for _, params in core.asked)
 
 
-def test_whole_continuations_equal_the_reference_and_share_their_beginnings(
+def test_whole_continuations_equal_the_reference_and_each_is_one_request(
     engine: VllmEngine, core: StandIn, loaded: LoadedModel
 ) -> None:
     expected = open_engine(loaded, "reference").score_continuations(prompts())
     scored = engine.score_continuations(prompts())
     assert largest_difference(scored.logprobs, expected.logprobs) < ROUNDED
-    asked = [tokens for tokens, _ in core.asked]
-    assert asked == sorted(set(asked))
+    asked = [(tokens, params["given"]) for tokens, params in core.asked]
+    assert len(asked) == 3 * 6  # one prompt stands there twice
+    assert asked == sorted(asked)
+    # Of a context only the last block is computed again for each of its continuations, and of those each token once.
+    alone = sum(len(context) + len(given) - 1 for context, given in asked)
+    again = sum(1 + (len(context) - 1) % core.BLOCK + len(given) - 1 for context, given in asked)
+    assert again <= scored.tokens_computed < alone
+    assert all(params["ignore_eos"] for _, params in core.asked)
+
+
+def test_a_request_that_wrote_something_else_is_an_error(
+    engine: VllmEngine, core: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(core, "add_request", partial(_forgetting, core.add_request))
+    with pytest.raises(EngineError, match=r"vLLM wrote tokens .* given"):
+        engine.score_continuations(prompts())
+
+
+def _forgetting(add_request: Callable[..., None], name: str, prompt: Any, params: Any, **options: Any) -> None:
+    del params.given
+    add_request(name, prompt, params, **options)
 
 
 def test_texts_are_those_of_transformers(engine: VllmEngine, loaded: LoadedModel) -> None:

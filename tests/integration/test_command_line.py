@@ -37,7 +37,12 @@ def test_the_whole_path_with_a_worker_of_its_own(
     assert (added["state"], added["dtype"], added["added"]) == ("ready", "float32", True)
 
     asked = ("--model", "Tiny", "--benchmark", "mmlu", "--variants", "cyclic", "--limit", LIMIT)
-    (estimate,) = shuffleboard_json("evaluations", "estimate", *asked)["estimates"]
+    estimated = shuffleboard_json("evaluations", "estimate", *asked)
+    (estimate,) = estimated["estimates"]
+    (engine,) = estimated["engines"]
+    assert (engine["model"], engine["engine"], engine["because"]) == ("Tiny", "token trie", None)
+    assert engine["smallest"] == "gpu-16"
+    assert shuffleboard_json("models", "show", "Tiny")["engines"]["cpu"]["engine"] == "token trie"
     assert (estimate["prompts"], estimate["prompts_sampled"], estimate["seconds"]) == (LIMIT * 4, LIMIT * 4, None)
     assert estimate["tokens_shared"] < estimate["tokens_naive"]
 

@@ -1,6 +1,8 @@
 """The queue on both engines: who may score what, and what is counted when it goes wrong."""
 
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -166,6 +168,32 @@ def test_a_worker_claims_from_its_own_queues_only(engine: Engine, tmp_path: Path
     queue_evaluation(engine, tmp_path, queue="gpu")
     assert claim(engine, queues=["cpu"]) is None
     assert claim(engine, queues=["gpu", "cpu"]) is not None
+
+
+def test_no_more_workers_than_were_asked_for_are_at_an_evaluation(engine: Engine, tmp_path: Path) -> None:
+    capped = queue_evaluation(engine, tmp_path, shards=3, max_workers=1, priority=5)
+    other = queue_evaluation(engine, tmp_path, shards=1, model="other")
+    held = take(engine)
+    assert take(engine, "worker-2").evaluation_id == other
+    assert claim(engine, "worker-2") is None
+    finish(engine, held)
+    assert take(engine, "worker-2").evaluation_id == capped  # whoever is first; then the other one waits
+    assert claim(engine) is None
+    assert take(engine, "worker-2").evaluation_id == capped
+
+
+def test_two_that_ask_at_once_do_not_both_join_an_evaluation_for_one(postgresql_database: str, tmp_path: Path) -> None:
+    engine = get_engine(postgresql_database)
+    queue_evaluation(engine, tmp_path, shards=2, max_workers=1)
+    with write_session(engine) as session:
+        session.add_all(Worker(id=name, host="here", pid=1, device="fake", versions={}) for name in WORKERS)
+    with ThreadPoolExecutor(2) as pool, write_session(engine) as one:
+        assert claims.claim(one, "worker-1", queues=["cpu"], lease_seconds=LONG) is not None
+        late = pool.submit(claim, engine, "worker-2")
+        time.sleep(0.3)
+        assert not late.done()
+        one.commit()
+        assert late.result(timeout=30) is None
 
 
 # The fence

@@ -25,7 +25,10 @@ from workers.artifacts import convert_gguf
 from workers.engine import Engine, ScoringPrompt, load_model, open_engine
 from workers.engine.vllm_engine import VllmEngine, open_vllm
 
-CASES = tuple(product(("symbols", "hybrid", "cloze"), (0, 5), ("cyclic", "full")))
+CASES = {
+    f"{protocol}-{shots}-{variants}": (protocol, shots, variants)
+    for protocol, shots, variants in product(("symbols", "hybrid", "cloze"), (0, 5), ("cyclic", "full"))
+}
 
 
 def prompts_of(
@@ -62,6 +65,7 @@ def main() -> int:
     parser.add_argument("--prompts", type=int, default=48, help="prompts of each case")
     parser.add_argument("--benchmark", type=Path, default=SAMPLES / "mmlu.jsonl")
     parser.add_argument("--subject", default="sociology")
+    parser.add_argument("--cases", nargs="*", choices=tuple(CASES), default=tuple(CASES))
     given = parser.parse_args()
     torch.set_num_threads(1)
     failed = False
@@ -74,8 +78,10 @@ def main() -> int:
         _, vllm = open_vllm(model, dtype="float32", device=torch.device("cpu"), max_model_len=4096)
         print(f"vLLM opened in {time.monotonic() - began:.0f} s: {vllm.settings()}", flush=True)
         try:
-            for protocol, shots, variants in CASES:
+            for case in given.cases:
+                protocol, shots, variants = CASES[case]
                 prompts = prompts_of(given.benchmark, protocol, shots, variants, given.subject, given.prompts)
+                vllm.forget()  # what earlier cases have in common with this one
                 ours, theirs = scored(local, prompts, protocol), scored(vllm, prompts, protocol)
                 apart, changed = difference(theirs, ours)
                 failed |= apart > TOLERANCE or changed > 0

@@ -26,7 +26,7 @@ WRONG: dict[str, tuple[int, tuple[str, ...]]] = {
     "evaluations submit --model m --budget -5": (2, ("--budget", "-5", "x>=0")),
     "leaderboard -5": (2, ("'-5'",)),
     "serve --port 99999": (2, ("--port", "99999", "65535")),
-    "worker --queues gpuu": (2, ("queue 'gpuu'", "cpu, gpu, match")),
+    "worker --queues gpuu": (2, ("queue 'gpuu'", "cpu, gpu, gpu-16")),
     "leaderboard --columns model,acuracy": (2, ("--columns 'acuracy'", "did you mean accuracy", "worst_accuracy")),
     "boards show main --columns rnk": (2, ("--columns 'rnk'", "did you mean rank")),
     "export --format xlsx --out x": (2, ("--format", "'xlsx'", "'parquet'")),

@@ -237,7 +237,7 @@ def submission(submission_id: str) -> ResponseReturnValue:
         evaluations=evaluations,
         unseen=len(document["evaluations"]) - len(evaluations),
         boards=[board.name for board in current_boards(session()) if board.suite.name == suite],
-        queues=QUEUES[:2],
+        queues=QUEUES,
         max_note=MAX_NOTE,
     )
 
@@ -257,7 +257,7 @@ def decide(submission_id: str) -> ResponseReturnValue:
                 number,
                 settings_of(),
                 reason=reason,
-                queue=parameters.choice(request.form, "queue", QUEUES[:2], "cpu"),
+                queue=parameters.choice(request.form, "queue", QUEUES, "cpu"),
                 priority=_priority(request.form),
                 budget=_budget(request.form),
                 address=request.remote_addr,

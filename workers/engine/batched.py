@@ -15,6 +15,7 @@ from workers.tokens import (
     ScoringPrompt,
     check_length,
     checked_logprobs,
+    common_length,
 )
 
 BATCH_TOKENS = 4096
@@ -156,16 +157,7 @@ def _ordered(contexts: Sequence[Sequence[int]], *, padded: bool, share: bool) ->
     """
     by_length = sorted(range(len(contexts)), key=lambda index: (-len(contexts[index]), list(contexts[index])))
     order = sorted(range(len(contexts)), key=lambda index: list(contexts[index])) if padded else by_length
-    common = [0, *(_common_length(contexts[one], contexts[other]) for one, other in pairwise(order))]
+    common = [0, *(common_length(contexts[one], contexts[other]) for one, other in pairwise(order))]
     if not share or sum(common) < SHARED_PART * sum(map(len, contexts)):
         order, common = by_length, [0] * len(contexts)
     yield from zip(order, common, strict=False)
-
-
-def _common_length(one: Sequence[int], other: Sequence[int]) -> int:
-    """How many tokens two texts begin with, by halving."""
-    low, high = 0, min(len(one), len(other))
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if one[low:middle] == other[low:middle] else (low, middle - 1)
-    return low

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import torch
 
-from workers.engine.forward import TRIE_TYPES
+from workers.model_types import TRIE_TYPES
 
 PADDED_TYPES: Final = frozenset({*TRIE_TYPES})
 """Types of models that the tests have compared, in padded batches, with one prompt at a time."""

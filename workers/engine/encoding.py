@@ -19,6 +19,7 @@ from workers.tokens import (
     ScoringPrompt,
     TokenisedContinuations,
     TokenisedPrompt,
+    common_length,
     encoder,
     last_line,
     tokenise,
@@ -80,7 +81,7 @@ class SteppingEncoder:
         previous = self._previous
         if previous is None:
             return None
-        shared = _common_length(previous.text, text)
+        shared = common_length(previous.text, text)
         cut = _cut(previous, shared - OVERLAP, self._special)
         if cut is None:
             return None
@@ -118,21 +119,37 @@ class LabelTokeniser:
         return found
 
 
+class ContinuationTokeniser:
+    """`tokenise_continuations` likewise, since orders of a question have the same continuations after one last line."""
+
+    def __init__(self) -> None:
+        self._after: dict[tuple[str, str], list[int]] = {}
+        self._count = 0
+
+    def __call__(self, encode: Encode, prompt: ScoringPrompt) -> TokenisedContinuations:
+        """Raises OutOfStepError where a check fails."""
+        line, continuations = last_line(prompt)
+        if not line:  # how many line breaks stand before it may count
+            return tokenise_continuations(encode, prompt)
+        keys = [(line, continuation) for continuation in continuations]
+        known = [self._after[key] for key in keys if key in self._after]
+        text = encode(prompt.text)
+        self._count += 1
+        if known and len(known) == len(keys) and self._count % CHECK_EVERY:
+            return TokenisedContinuations(text, known, prompt.group)
+        found = tokenise_continuations(lambda whole: text if whole == prompt.text else encode(whole), prompt)
+        is_whole = found.context == text
+        after = dict(zip(keys, found.continuations, strict=True))
+        if any(key in self._after and not (is_whole and self._after[key] == ids) for key, ids in after.items()):
+            raise OutOfStepError
+        if is_whole:
+            self._after |= after
+        return found
+
+
 def _starts(encoding: Any) -> list[int]:
     """Where each token starts in the text: where the one before ends, since offsets may leave blanks out."""
     return [0, *(end for _, end in encoding.offsets[:-1])]
-
-
-def _common_length(one: str, other: str) -> int:
-    """How many characters two texts have in common at their beginning, by halving."""
-    low, high = 0, min(len(one), len(other))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if one[low:middle] == other[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
 
 
 def _cut(reading: _Reading, limit: int, special: int) -> int | None:
@@ -163,7 +180,7 @@ def encode_labels(tokenizer: Any, prompts: Sequence[ScoringPrompt]) -> list[Toke
 
 def encode_continuations(tokenizer: Any, prompts: Sequence[ScoringPrompt]) -> list[TokenisedContinuations]:
     """Each prompt as `tokenise_continuations` has it."""
-    return encode_all(tokenizer, prompts, tokenise_continuations)
+    return encode_all(tokenizer, prompts, tokenise_continuations, ContinuationTokeniser())
 
 
 def encode_all(

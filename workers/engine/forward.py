@@ -11,45 +11,9 @@ from transformers import AttentionInterface
 from workers.engine.attention import Pass
 from workers.engine.cpu import attend_on_cpu
 from workers.engine.products import Products
+from workers.model_types import why_no_trie
 
 ATTENTION: Final = "shuffleboard_trie"
-
-TRIE_TYPES: Final = (
-    "apertus",
-    "arcee",
-    "cohere",
-    "ernie4_5",
-    "exaone4",
-    "gemma",
-    "gemma2",
-    "gemma3_text",
-    "glm",
-    "glm4",
-    "gpt2",
-    "gpt_neox",
-    "granite",
-    "helium",
-    "hunyuan_v1_dense",
-    "llama",
-    "ministral",
-    "mistral",
-    "mixtral",
-    "nemotron",
-    "olmo",
-    "olmo2",
-    "olmo3",
-    "opt",
-    "phi",
-    "phi3",
-    "qwen2",
-    "qwen3",
-    "qwen3_moe",
-    "seed_oss",
-    "smollm3",
-    "stablelm",
-    "starcoder2",
-)
-"""Types of models whose tries the tests compare with the reference; all others are scored in batches."""
 
 _current: ContextVar[Pass] = ContextVar("current")
 """What the thread's model is computing."""
@@ -57,23 +21,7 @@ _current: ContextVar[Pass] = ContextVar("current")
 
 def refusal(model: Any) -> str | None:
     """Why a model's prompts cannot be scored as a trie; None when they can."""
-    if model.device.type != "cpu":
-        return "tries are computed on CPUs"
-    config = model.config.get_text_config()
-    if config is not model.config:
-        return "it is more than a language model"
-    if config.model_type not in TRIE_TYPES:
-        return f"models of type {config.model_type!r} have not been compared with the reference"
-    rope = getattr(config, "rope_parameters", None) or {}
-    kinds = {value.get("rope_type") for value in (rope, *rope.values()) if isinstance(value, dict)}
-    if kinds & {"dynamic", "longrope"}:
-        return "its rotary embedding depends on the length of the text"
-    others = set(getattr(config, "layer_types", None) or ()) - {"full_attention", "sliding_attention"}
-    if others:
-        return f"it has layers of the type {', '.join(sorted(others))}"
-    if getattr(config, "use_bidirectional_attention", False):
-        return "its tokens attend to later ones"
-    return None
+    return "tries are computed on CPUs" if model.device.type != "cpu" else why_no_trie(model.config)
 
 
 class HostedForward:

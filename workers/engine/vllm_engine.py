@@ -1,9 +1,10 @@
 """vLLM in this process: the engine on GPUs, where it is installed and knows the model.
 
 Labels are asked for by `logprob_token_ids`, exactly those, with one token to write: never by `prompt_logprobs`, which
-skip the prefix cache and depend on the order of requests under it. A whole continuation is one request for each of its
-tokens, the beginnings that continuations share asked once. Requests are sent in the order of the token tree, so that
-what begins alike comes one after the other and its keys and values are still in the cache.
+skip the prefix cache and depend on the order of requests under it. A whole continuation is one request that is made to
+write it, so that no token of it is computed twice; of its context only the last, unfilled block of the cache is.
+Requests are sent in the order of the token tree, so that what begins alike comes one after the other and its keys and
+values are still in the cache.
 
 vLLM is imported where an engine is opened and nowhere else: everything else here takes what is opened, so that the
 tests can stand in for it.
@@ -16,8 +17,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
+from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final, Protocol
@@ -39,6 +39,7 @@ from workers.engine.generation import (
 )
 from workers.engine.loading import LoadedModel
 from workers.errors import EngineError, InterruptedScoringError
+from workers.model_types import WEIGHTS_SHARE
 from workers.seeds import seed_number
 from workers.tokens import (
     ScoredPrompts,
@@ -49,9 +50,6 @@ from workers.tokens import (
 
 MOST_TOKENS_ASKED: Final = 64
 """Tokens whose log-probabilities one request asks for: vLLM limits them to 128."""
-
-WEIGHTS_SHARE: Final = 0.85
-"""Of a GPU's free memory that weights may take: without room for keys and values nothing can be computed."""
 
 
 GUARD: Final = """\
@@ -90,16 +88,22 @@ class Core(Protocol):
         """Drops requests."""
         ...
 
+    def reset_prefix_cache(self) -> object:
+        """Empties the prefix cache."""
+        ...
+
 
 @dataclass(frozen=True)
 class OpenedVllm:
     """vLLM with a model. params: makes its `SamplingParams`. lora: sent with each request; None without an adapter.
 
-    settings: what could change a number. close: ends its processes.
+    forced: the argument of `params` that makes a request write these tokens. settings: what could change a number.
+    close: ends its processes.
     """
 
     core: Core
     params: Callable[..., Any]
+    forced: Callable[[list[int]], Mapping[str, Any]]
     settings: Mapping[str, object]
     lora: Any = None
     close: Callable[[], None] = lambda: None
@@ -122,11 +126,11 @@ class VllmEngine:
     ) -> ScoredPrompts:
         """Log-probabilities of each continuation's first token."""
         tokenised = encode_labels(self._loaded.tokenizer, prompts)
-        reads = [[(tuple(prompt.context), label) for label in prompt.labels] for prompt in tokenised]
+        reads = [(tuple(prompt.context), prompt.labels) for prompt in tokenised]
         found, computed = self._read(reads, should_stop)
         return ScoredPrompts(
-            [checked_logprobs([found[read] for read in listed]) for listed in reads],
-            sum(len(prompt.context) for prompt in tokenised),
+            [checked_logprobs([found[context][label] for label in labels]) for context, labels in reads],
+            sum(len(context) for context, _ in reads),
             computed,
         )
 
@@ -135,46 +139,69 @@ class VllmEngine:
     ) -> ScoredPrompts:
         """Log-probabilities of whole continuations, summed over their tokens."""
         tokenised = encode_continuations(self._loaded.tokenizer, prompts)
-        reads = [
-            [(tuple(prompt.context + continuation[:place]), token) for place, token in enumerate(continuation)]
-            for prompt in tokenised
-            for continuation in prompt.continuations
-        ]
-        found, computed = self._read(reads, should_stop)
-        sums = iter(min(0.0, sum(found[read] for read in listed)) for listed in reads)
-        naive = sum(len(listed[-1][0]) for listed in reads)
+        asked: dict[tuple[int, ...], set[tuple[int, ...]]] = {}
+        wanted = [(tuple(one.context), [tuple(tokens) for tokens in one.continuations]) for one in tokenised]
+        for context, continuations in wanted:
+            check_length(len(context) + max(map(len, continuations)) - 1, self._loaded.max_length)
+            asked.setdefault(context, set()).update(continuations)
+        pairs = [(context, tokens) for context in sorted(asked) for tokens in sorted(asked[context])]
+        requests = [(context, self._writing(list(tokens))) for context, tokens in pairs]
+        found: dict[tuple[int, ...], dict[tuple[int, ...], float]] = {context: {} for context in asked}
+        computed = 0
+        for place, output in self._run(requests, should_stop):
+            context, tokens = pairs[place]
+            written = output.outputs[0]
+            if tuple(written.token_ids) != tokens:
+                raise EngineError(f"vLLM wrote tokens {list(written.token_ids)}, and was given {list(tokens)} to write")
+            of_tokens = zip(tokens, written.logprobs, strict=True)
+            found[context][tokens] = sum(float(after[token].logprob) for token, after in of_tokens)
+            computed += len(context) - (output.num_cached_tokens or 0) + len(tokens) - 1
+        naive = sum(len(context) + len(tokens) - 1 for context, listed in wanted for tokens in listed)
         return ScoredPrompts(
-            [checked_logprobs([next(sums) for _ in prompt.continuations]) for prompt in tokenised], naive, computed
+            [checked_logprobs([found[context][tokens] for tokens in listed]) for context, listed in wanted],
+            naive,
+            computed,
+        )
+
+    def _writing(self, tokens: list[int]) -> Any:
+        return self._opened.params(
+            max_tokens=len(tokens),
+            temperature=0.0,
+            detokenize=False,
+            ignore_eos=True,
+            logprobs=0,  # of what is written alone
+            **self._opened.forced(tokens),
         )
 
     def _read(
-        self, reads: Sequence[Sequence[tuple[tuple[int, ...], int]]], should_stop: Callable[[], bool] | None
-    ) -> tuple[dict[tuple[tuple[int, ...], int], float], int]:
-        """The log-probability of each (tokens, next token), and how many tokens were computed."""
+        self, reads: Sequence[tuple[tuple[int, ...], Sequence[int]]], should_stop: Callable[[], bool] | None
+    ) -> tuple[dict[tuple[int, ...], dict[int, float]], int]:
+        """The log-probability of each next token after its tokens, and how many tokens were computed."""
         wanted: dict[tuple[int, ...], set[int]] = {}
-        for tokens, following in itertools.chain.from_iterable(reads):
+        for tokens, following in reads:
             check_length(len(tokens), self._loaded.max_length)
-            wanted.setdefault(tokens, set()).add(following)
+            wanted.setdefault(tokens, set()).update(following)
         asked = [
-            (tokens, sorted(wanted[tokens])[first : first + MOST_TOKENS_ASKED])
-            for tokens in sorted(wanted)  # the order of the token tree
-            for first in range(0, len(wanted[tokens]), MOST_TOKENS_ASKED)
-        ]
+            (tokens, listed[first : first + MOST_TOKENS_ASKED])
+            for tokens, listed in sorted((tokens, sorted(following)) for tokens, following in wanted.items())
+            for first in range(0, len(listed), MOST_TOKENS_ASKED)
+        ]  # in the order of the token tree
         made: dict[tuple[int, ...], Any] = {}  # most prompts have the same labels, and vLLM copies what it changes
         for same in {tuple(labels) for _, labels in asked}:
             given = {"max_tokens": 1, "temperature": 0.0, "detokenize": False, "logprob_token_ids": list(same)}
             made[same] = self._opened.params(**given)
         requests = [(tokens, made[tuple(labels)]) for tokens, labels in asked]
-        found: dict[tuple[tuple[int, ...], int], float] = {}
+        found: dict[tuple[int, ...], dict[int, float]] = {tokens: {} for tokens in wanted}
         computed = 0
         for place, output in self._run(requests, should_stop):
             tokens, labels = asked[place]
+            of_tokens = found[tokens]
             computed += len(tokens) - (output.num_cached_tokens or 0)
             logprobs = output.outputs[0].logprobs[0]
             for token in labels:
                 if token not in logprobs:
                     raise EngineError(f"vLLM gave no log-probability of token {token}, which it was asked for")
-                found[tokens, token] = float(logprobs[token].logprob)
+                of_tokens[token] = float(logprobs[token].logprob)
         return found, computed
 
     def _run(
@@ -297,6 +324,10 @@ class VllmEngine:
         """What could change a number."""
         return {"engine": "vllm", **self._opened.settings}
 
+    def forget(self) -> None:
+        """Empties the cache of what prompts begin with."""
+        self._opened.core.reset_prefix_cache()
+
     def close(self) -> None:
         """Ends vLLM's processes, which gives their memory back."""
         self._opened.close()
@@ -318,38 +349,15 @@ class _Text:
         return seed_number(seed, self.prompt.seed_text + (":answer" if self.forced else ""))
 
 
-def why_not_vllm(
-    folder: Path, device: torch.device, *, quantisation: str | None = None, merged_adapter: bool = False
-) -> str | None:
-    """Why a model is not given to vLLM here; None where it is."""
-    if device.type == "cpu":
-        return "the device is a CPU"
-    if not vllm_version():
-        return "vLLM is not installed on this host (pip install vllm)"
-    if quantisation is not None:
-        return f"it is quantised here, by {quantisation}"
-    if merged_adapter:
-        return "its adapter is merged into the weights here"
-    return _unknown_to_vllm(folder)
-
-
-def _unknown_to_vllm(folder: Path) -> str | None:
+def unknown_to_vllm(folder: Path) -> str | None:
+    """What to say of a model that vLLM does not know; None of one that it knows."""
     from transformers import AutoConfig
     from vllm import ModelRegistry
 
     config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
     known = ModelRegistry.get_supported_archs()
     named = list(config.architectures or ())
-    return None if any(name in known for name in named) else f"vLLM {vllm_version()} does not know {', '.join(named)}"
-
-
-def vllm_version() -> str | None:
-    """Of the vLLM that is installed; None without one."""
-    if find_spec("vllm") is None:
-        return None
-    with suppress(PackageNotFoundError):
-        return version("vllm")
-    return None
+    return None if any(name in known for name in named) else f"vLLM does not know {', '.join(named)}"
 
 
 def open_vllm(
@@ -372,6 +380,7 @@ def open_vllm(
     gpus = tensor_parallel * pipeline_parallel
     invariant = _prepare_environment(device, gpus)
     from vllm import LLM, SamplingParams
+    from vllm.sampling_params import RequestOutputKind
 
     options |= {"kv_cache_memory_bytes": memory_bytes} if memory_bytes else {}
     lora = None
@@ -384,6 +393,21 @@ def open_vllm(
         _check_memory(folder, device, gpus)
     else:  # the CPU build, which serves the tests
         options = {"enforce_eager": True, "gpu_memory_utilization": 0.2, "block_size": 32, **options}
+    replays = device.type == "cuda" and hasattr(SamplingParams, "trace_decode_token_ids")
+    if replays:
+        options |= {"enable_trace_replay": True}
+    else:
+        from workers.engine.vllm_forced import FORCED, ForcedTokens
+
+        options |= {"logits_processors": [ForcedTokens]}
+
+    def whole(**given: Any) -> Any:
+        # Without it vLLM describes every request anew at every token.
+        return SamplingParams(output_kind=RequestOutputKind.FINAL_ONLY, **given)
+
+    def forced(tokens: list[int]) -> Mapping[str, Any]:
+        return {"trace_decode_token_ids": tokens} if replays else {"extra_args": {FORCED: tokens}}
+
     end_children = guard_children()
     try:
         llm = LLM(
@@ -404,7 +428,7 @@ def open_vllm(
     loaded = _described(folder, dtype, device, chat_template, adapter)
     config = llm.llm_engine.vllm_config
     settings = {
-        "version": vllm_version(),
+        "version": version("vllm"),
         "tensor_parallel": tensor_parallel,
         "pipeline_parallel": pipeline_parallel,
         "batch_invariant": invariant,
@@ -419,7 +443,7 @@ def open_vllm(
         llm.llm_engine.engine_core.shutdown()
         end_children()
 
-    return loaded, VllmEngine(loaded, OpenedVllm(llm.llm_engine, SamplingParams, settings, lora, close))
+    return loaded, VllmEngine(loaded, OpenedVllm(llm.llm_engine, whole, forced, settings, lora, close))
 
 
 def guard_children() -> Callable[[], None]:

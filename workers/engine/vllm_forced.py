@@ -1,0 +1,39 @@
+"""Makes vLLM write given tokens, for vLLM's first model runner: its second one does so by itself.
+
+vLLM's own process imports this, so nothing else of the worker is imported here. The log-probabilities that vLLM
+returns are those from before the tokens were forced.
+"""
+
+from typing import Final
+
+import torch
+from vllm.v1.sample.logits_processor import BatchUpdate, LogitsProcessor
+from vllm.v1.sample.logits_processor.builtin import process_dict_updates
+
+FORCED: Final = "forced"
+"""The name of the tokens among a request's `extra_args`."""
+
+
+class ForcedTokens(LogitsProcessor):  # type: ignore[misc]  # vLLM is optional
+    """Gives each request the next of its tokens."""
+
+    def __init__(self, *_: object) -> None:
+        self._rows: dict[int, tuple[list[int], list[int]]] = {}
+
+    def is_argmax_invariant(self) -> bool:
+        """It is not: it decides which token is the most likely one."""
+        return False
+
+    def update_state(self, batch_update: BatchUpdate | None) -> None:
+        """Follows requests as they come, move and go; the list of what a request has written is vLLM's own."""
+        process_dict_updates(
+            self._rows,
+            batch_update,
+            lambda params, _, written: (params.extra_args[FORCED], written) if params.extra_args else None,
+        )
+
+    def apply(self, logits: torch.Tensor) -> torch.Tensor:
+        """logits: [requests, vocabulary]."""
+        if self._rows:
+            logits[list(self._rows), [tokens[len(written)] for tokens, written in self._rows.values()]] = torch.inf
+        return logits
