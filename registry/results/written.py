@@ -108,7 +108,8 @@ def _lost(session: Session, row: Any, unread: float, unfinished: float) -> Lost:
         again = f"{asked} --max-tokens {2 * limit}"
     texts = select(Generation.variant).where(Generation.evaluation_id == row["id"]).limit(1)
     readable_texts = unread > SAID and session.scalar(texts) is not None
-    reread = ["shuffleboard", "evaluations", "reread", str(row["id"]), "--protocol", "final-answer"]
+    other = "select-letter" if row["definition"].get("format") == "final-answer" else "final-answer"
+    reread = ["shuffleboard", "evaluations", "reread", str(row["id"]), "--protocol", other]
     return Lost(
         row["id"],
         row["model"],
