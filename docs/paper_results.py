@@ -29,9 +29,9 @@ from sqlalchemy import text
 from sqlalchemy.orm import Session
 
 from registry.db import get_engine, read_session
+from registry.leaderboard.reports import evaluation_metrics
 from registry.metrics import METRICS
-from registry.results.intervals import evaluation_intervals
-from registry.results.reports import evaluation_metrics
+from registry.scores.intervals import evaluation_intervals
 from registry.studies.adversarial import adversarial_effects
 from registry.studies.assessment import assess
 from registry.studies.protocol_comparison import compare_protocols

@@ -14,7 +14,7 @@ from sqlalchemy import Engine, select
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from registry.db import read_session
-from registry.results.prompts import prompts_of
+from registry.predictions.prompts import prompts_of
 from registry.tables import Evaluation, EvaluationQuestion, Prediction, Question
 
 TEXT = "Question: Which is the capital of France?\nA. Lyon\nB. Paris\nC. Nice\nAnswer: A"

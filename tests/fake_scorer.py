@@ -8,10 +8,10 @@ from collections.abc import Callable
 from sqlalchemy import Engine
 
 from registry.db import read_session
+from registry.predictions.prompts import ShardPrompt
 from registry.prompting.prompts import Prompt
 from registry.queue.claims import Claim, ShardResult
 from registry.queue.shards import shard_prompts
-from registry.results.prompts import ShardPrompt
 from workers.errors import InterruptedScoringError
 
 

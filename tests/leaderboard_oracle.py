@@ -11,11 +11,11 @@ from typing import Any
 from sqlalchemy import JSON, select, type_coerce
 from sqlalchemy.orm import Session
 
+from registry.leaderboard.rows import GROUP_COLUMNS, Ordering, group_key
+from registry.leaderboard.selection import Selection
 from registry.metrics import METRICS
-from registry.results.asked import one_order
-from registry.results.leaderboard import GROUP_COLUMNS, Ordering, group_key
-from registry.results.selectables import Row, leaderboard, rows_of
-from registry.results.selection import Selection
+from registry.schema.selectables import Row, leaderboard, rows_of
+from registry.scores.asked import one_order
 from registry.statistics.competition_ranks import ranks
 from registry.tables import BenchmarkVersion, Evaluation
 

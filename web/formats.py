@@ -10,11 +10,11 @@ from typing import Any, Final
 from markupsafe import Markup, escape
 
 from registry.designs import design_in
+from registry.leaderboard.chance import CORRECTED
 from registry.metrics import METRICS
 from registry.prompting.labels import letter
-from registry.results.asked import asked_how, one_order, why_undefined
-from registry.results.chance import CORRECTED
-from registry.results.selectables import Row
+from registry.schema.selectables import Row
+from registry.scores.asked import asked_how, one_order, why_undefined
 from registry.verdicts.comparisons import of_neighbours
 from registry.verdicts.facts import GUESSING, no_better_than_guessing
 

@@ -8,7 +8,7 @@ from jinja2 import pass_context
 from jinja2.runtime import Context
 
 from registry.exchange.citations import evaluation_entry, publisher_of, snapshot_entry
-from registry.results.selectables import Row
+from registry.schema.selectables import Row
 from web import pictures
 from web.serving.responses import session
 from web.shown import headlines

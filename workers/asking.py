@@ -5,10 +5,10 @@ from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from registry.predictions.prompts import ShardPrompt
 from registry.prompting.prompts import Prompt
 from registry.prompting.thoughts import Markers, Output, Thinking, divide, markers_of, thinking_of
 from registry.queue.claims import Claim
-from registry.results.prompts import ShardPrompt
 from workers.errors import EngineError
 from workers.thoughts import (
     closing_of,

@@ -8,10 +8,10 @@ from typing import Any, Final
 from sqlalchemy import Engine
 
 from registry.db import read_session, write_session
+from registry.predictions.prompts import ShardPrompt
 from registry.prompting.thoughts import Output
 from registry.queue import drafts
 from registry.queue.claims import Claim
-from registry.results.prompts import ShardPrompt
 from workers.errors import InterruptedScoringError
 from workers.pace import IDLE_SECONDS
 from workers.written import Written

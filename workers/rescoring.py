@@ -10,9 +10,9 @@ from sqlalchemy import Engine, select
 from sqlalchemy.orm import Session, selectinload
 
 from registry.db import read_session
+from registry.predictions.prompts import ShardPrompt, prompts_of
 from registry.queue.claims import ShardResult
 from registry.queue.shards import rows_of
-from registry.results.prompts import ShardPrompt, prompts_of
 from registry.settings import Settings
 from registry.tables import Evaluation, ModelRevision, Question
 from workers.artifacts import check_files

@@ -14,12 +14,12 @@ from registry.db import read_session
 from registry.digests import specification_digest
 from registry.errors import ModelError
 from registry.logs import log
+from registry.predictions.prompts import ShardPrompt
+from registry.predictions.texts import text_columns
 from registry.prompting.reading import read
 from registry.queue.claims import Claim, ShardResult
 from registry.queue.reuse import Reused, reusable
 from registry.queue.shards import rows_of, shard_prompts
-from registry.results.prompts import ShardPrompt
-from registry.results.texts import text_columns
 from registry.revisions.endpoints import provider_of
 from registry.settings import get_settings
 from registry.tables import Evaluation, ModelRevision

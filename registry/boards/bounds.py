@@ -7,9 +7,9 @@ from registry.boards.definition import canonical_variants
 from registry.boards.reading import snapshot_as_of
 from registry.designs.requests import Until
 from registry.errors import NotFoundError, UsageError
+from registry.leaderboard.reports import evaluation_metrics
 from registry.lookups import find_revision, find_version, not_withdrawn
 from registry.prompting.variants import parse_variants
-from registry.results.reports import evaluation_metrics
 from registry.tables import Evaluation, VariantSet
 
 

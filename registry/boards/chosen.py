@@ -8,7 +8,7 @@ from typing import Any, Final
 from sqlalchemy.orm import Session
 
 from registry.boards.definition import ModelChoice
-from registry.results.costs import costs_of
+from registry.leaderboard.costs import costs_of
 from registry.tables import Evaluation, ModelRevision
 
 LOADED: Final = ("huggingface", "gguf")

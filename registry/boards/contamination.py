@@ -7,7 +7,7 @@ import numpy as np
 from sqlalchemy.orm import Session
 
 from registry.boards.standings import BoardRow
-from registry.results.contamination import contamination_document
+from registry.scores.contamination import contamination_document
 from registry.statistics.original_order import LEVEL
 from registry.statistics.simultaneous import holm
 

@@ -14,7 +14,7 @@ from registry.files.toml import read_toml
 from registry.metrics import METRICS
 from registry.names import check_day, check_name, known_names, suggestion
 from registry.prompting.variants import parse_variants
-from registry.results.errata import AS_PUBLISHED, RESCORED, TREATMENTS
+from registry.scores.corrections import AS_PUBLISHED, RESCORED, TREATMENTS
 from registry.untrusted import RefusedError, check
 
 EVERY_BENCHMARK: Final = "*"

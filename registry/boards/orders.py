@@ -19,8 +19,8 @@ from registry.boards.fragility import (
     fewest_orders_of_tiers,
 )
 from registry.metrics import METRICS
-from registry.results.asked import first_answers
-from registry.results.stored import read
+from registry.predictions.stored import read
+from registry.scores.asked import first_answers
 from registry.tables import Evaluation, Prediction, Variant
 
 KINDS: Final = ("cyclic", "full")

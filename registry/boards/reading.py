@@ -12,12 +12,12 @@ from registry.boards.store import board_definition
 from registry.boards.unranked import column_chances, unranked
 from registry.db import among
 from registry.errors import NotFoundError
+from registry.leaderboard.costs import costs_of
 from registry.lookups import find_board
 from registry.names import split_reference
 from registry.providers.prices import load_prices
 from registry.queue.evaluations import NO_CONFLICT
-from registry.results.costs import costs_of
-from registry.results.written import tokens_over
+from registry.scores.written import tokens_over
 from registry.settings import get_settings
 from registry.tables import Board, BoardSnapshot, Evaluation
 

@@ -8,18 +8,19 @@ from typing import Any, Final
 from sqlalchemy import Engine, func, insert, or_, select
 from sqlalchemy.orm import Session, aliased
 
+from registry import chain
 from registry.boards.contamination import board_contamination
 from registry.boards.definition import BoardDefinition, as_document
 from registry.boards.standings import BoardRow, Fragility, board_standings
 from registry.boards.store import answering, board_definition, column_entries, current_boards
 from registry.db import database_now, one_at_a_time, read_session, write_session
 from registry.digests import specification_digest
+from registry.errata.versions import newest_errata
+from registry.leaderboard.rows import doubts
 from registry.lookups import published
 from registry.metrics import METRICS
-from registry.proof import chain
-from registry.results.errata import AS_PUBLISHED, newest_errata
-from registry.results.leaderboard import doubts
 from registry.revisions.store import model_identity
+from registry.scores.corrections import AS_PUBLISHED
 from registry.statistics.bootstrap import CONFIDENCE, RANK_RESAMPLES, SEED
 from registry.tables import (
     Board,

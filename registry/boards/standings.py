@@ -28,16 +28,18 @@ from registry.boards.fragility import (
 from registry.boards.orders import without_orders
 from registry.boards.store import board_definition, column_entries, evaluations_of_entry, suite_definition
 from registry.designs import design_of
+from registry.errata.rescoring import corrected_values, unknown_metrics
+from registry.errata.versions import correction, newest_errata
 from registry.lookups import replicates_of
 from registry.metrics import METRICS
 from registry.metrics.averaging import Runs, over_tasks
 from registry.metrics.catalogue import QUESTION_METRICS
 from registry.queue.evaluations import select_questions
-from registry.results.cells import Asked, axis_metrics
-from registry.results.clusters import AT_ONCE, Clusters, clusters_of
-from registry.results.errata import Correction, correction, newest_errata
-from registry.results.intervals import FUNCTIONS_OF_TWO_MEANS, base_metrics, question_values_of_each, resting_on
-from registry.results.rescoring import answers_in_runs, corrected_values, runs_over, unknown_metrics
+from registry.scores.cells import Asked, axis_metrics
+from registry.scores.clusters import AT_ONCE, Clusters, clusters_of
+from registry.scores.corrections import Correction
+from registry.scores.intervals import FUNCTIONS_OF_TWO_MEANS, base_metrics, question_values_of_each, resting_on
+from registry.scores.outcomes import answers_in_runs, runs_over
 from registry.statistics.bootstrap import (
     RANK_RESAMPLES,
     SEED,

@@ -34,7 +34,7 @@ from registry.queue.evaluations import (
     store_variant_set,
     submit,
 )
-from registry.results.asked import asked_digest
+from registry.scores.asked import asked_digest
 from registry.tables import (
     Benchmark,
     BenchmarkVersion,

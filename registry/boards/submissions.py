@@ -17,6 +17,7 @@ from registry.boards.store import board_definition, current_boards, evaluations_
 from registry.boards.suite_estimate import suite_estimate
 from registry.db import MAX_ROW_ID, changed_one, database_now, one_at_a_time, picked, read_session, write_session
 from registry.errors import NotFoundError, QueueError, ShuffleboardError, UsageError
+from registry.leaderboard.reports import evaluation_metrics
 from registry.logs import log
 from registry.lookups import find_suite, published
 from registry.names import check_name
@@ -25,7 +26,6 @@ from registry.people.accounts import Viewer, record
 from registry.providers.budgets import set_budget
 from registry.queue.evaluations import check_embargo, check_statement
 from registry.queue.money import service_of
-from registry.results.reports import evaluation_metrics
 from registry.revisions.endpoints import load_endpoints
 from registry.revisions.store import (
     DTYPES,

@@ -15,6 +15,7 @@ from registry.boards.store import Entry, evaluations_of_entry, evaluations_of_su
 from registry.digests import specification_digest
 from registry.errors import ProtocolError
 from registry.lookups import find_suite, find_version
+from registry.predictions.prompts import prompts_of_question
 from registry.prompting.protocols import find_definition
 from registry.prompting.variants import QuestionShape, VariantSetDefinition, parse_variants
 from registry.providers.prices import load_prices
@@ -22,7 +23,6 @@ from registry.queue.claims import live_workers
 from registry.queue.estimate import ESTIMATED, known_sum, tokens_per_second
 from registry.queue.evaluations import build_specification, check_written, question_filter, select_questions
 from registry.queue.money import Charge, Service, charge, measured
-from registry.results.prompts import prompts_of_question
 from registry.settings import get_settings
 from registry.tables import BenchmarkVersion, Evaluation, ModelRevision, Protocol, Question, Shard, VariantSet
 

@@ -10,8 +10,8 @@ from registry.boards.definition import BoardDefinition, canonical_variants
 from registry.boards.store import column_entries
 from registry.metrics import METRICS
 from registry.metrics.axes import REPEATS
-from registry.results.asked import ASKED, PROPOSED, asked_how, asking, one_order, why_undefined
-from registry.results.errata import AS_PUBLISHED
+from registry.scores.asked import ASKED, PROPOSED, asked_how, asking, one_order, why_undefined
+from registry.scores.corrections import AS_PUBLISHED
 from registry.tables import BoardEntry, BoardSnapshot, Evaluation, Model, ModelRevision, Question
 
 _ANY_ORDERS: Final = ("imported",)

@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from registry.results.facts import facts_of
+from registry.leaderboard.facts import facts_of
 from registry.verdicts.boards import OnBoard
 from registry.verdicts.facts import Facts, Number
 from registry.verdicts.spans import Span, mean_span, means

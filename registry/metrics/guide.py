@@ -143,7 +143,7 @@ ABOVE_CHANCE: Final = Guessing(
         ),
     ),
 )
-"""Accuracy above chance: registry.results.chance."""
+"""Accuracy above chance: registry.leaderboard.chance."""
 
 INTERVALS: Final = (
     "A benchmark is a sample of questions, so its numbers come with 95 % intervals, from a bootstrap over the "

@@ -23,15 +23,11 @@ from registry.digests import sha256_file
 from registry.errors import ArchiveError, SealError, UsageError
 from registry.files.stores import Store, store_at
 from registry.lookups import find_board, find_sealed
+from registry.predictions import archive_files
+from registry.predictions.archive_files import ENDING, PART, TEXT
+from registry.predictions.archived import file_name, place_as_archived, place_of
+from registry.predictions.bulk import insert_columns, renew_statistics
 from registry.proof.manifest import Leaf, QuestionRecords, question_leaves
-from registry.results import archive_files
-from registry.results.archive_files import (
-    ENDING,
-    PART,
-    TEXT,
-)
-from registry.results.archived import file_name, place_as_archived, place_of
-from registry.results.bulk import insert_columns, renew_statistics
 from registry.tables import Archive, Evaluation, Generation, Prediction, QuestionSeal
 
 MAX_DAYS: Final = 36_500

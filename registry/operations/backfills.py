@@ -5,11 +5,12 @@ from typing import Any
 from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
+from registry.errata.stored import rescored_rows
+from registry.errata.versions import newest_errata
 from registry.metrics import METRICS
-from registry.proof.seal import metric_rows, rescored_rows
-from registry.results.computed import is_stored
-from registry.results.errata import newest_errata
-from registry.results.pride import write_question_pride
+from registry.proof.seal import metric_rows
+from registry.scores.computed import is_stored
+from registry.scores.pride import write_question_pride
 from registry.tables import Evaluation, EvaluationMetric
 
 

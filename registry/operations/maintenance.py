@@ -20,11 +20,11 @@ from registry.db import read_session, write_session
 from registry.errors import ArchiveError, RemoteError, SealError, StorageError, UsageError
 from registry.logs import log
 from registry.notices.webhooks import deliver
+from registry.predictions.stored import unwritten
 from registry.proof.seal import seal
 from registry.proof.signing import keep_signed
 from registry.queue import claims, generation
 from registry.queue.hints import missing_hints, send_hints
-from registry.results.stored import unwritten
 from registry.settings import Settings
 from registry.studies.schedules import run_schedules
 

@@ -28,8 +28,8 @@ from registry.db import Base, Digest, DoubleArray, JsonDocument, get_engine, rea
 from registry.errors import DatabaseError, UsageError
 from registry.operations import migrate
 from registry.operations.backup import problems_of
+from registry.predictions.bulk import sqlalchemy_errors
 from registry.queue import generation
-from registry.results.bulk import sqlalchemy_errors
 from registry.schema import history
 from registry.tables import RegistryGeneration
 from registry.verification import verify_all

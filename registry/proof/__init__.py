@@ -1,1 +1,1 @@
-"""Where a number comes from: manifests, seals, their chain, withdrawals and provenance."""
+"""Where a number comes from: manifests, seals, signatures, withdrawals and provenance."""

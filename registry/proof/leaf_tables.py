@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from registry.results.archive_files import QUESTION
-from registry.results.binary_copy import (
+from registry.predictions.archive_files import QUESTION
+from registry.predictions.binary_copy import (
     NUMBERS,
     Bytes,
     big_endian,

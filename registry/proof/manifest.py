@@ -20,7 +20,7 @@ from sqlalchemy import Select, and_, select
 from sqlalchemy.orm import Session
 
 from registry.digests import specification_digest
-from registry.results.stored import archive_of
+from registry.predictions.stored import archive_of
 from registry.tables import (
     BenchmarkVersion,
     EngineFingerprint,
@@ -189,7 +189,7 @@ def question_leaves(
     headers = _headers(session, evaluation_id, {} if records is None else records)
     archive = None if tables is not None else archive_of(session, evaluation_id)
     if archive is not None:
-        from registry.results.archive_files import salvaged
+        from registry.predictions.archive_files import salvaged
 
         tables = salvaged(*archive)
     if tables is not None:

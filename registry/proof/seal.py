@@ -7,37 +7,29 @@ from typing import Any
 from sqlalchemy import and_, func, insert, or_, select
 from sqlalchemy.orm import Session
 
-from registry import notices
+from registry import chain, notices
 from registry.code_identity import code_version
 from registry.db import database_now
-from registry.designs import METHOD as REPEATED
 from registry.designs.until_decided import open_questions, read_stopping
 from registry.digests import specification_digest
+from registry.errata.stored import write_rescored
+from registry.errata.versions import newest_errata
 from registry.errors import SealError
 from registry.metrics import METRICS
-from registry.proof import chain
+from registry.predictions.bulk import insert_rows, renew_statistics
+from registry.predictions.stored import read
 from registry.proof.manifest import SEAL_VERSION, Leaf, QuestionRecords, local_labels, manifest, question_leaves
-from registry.results.asked import asked
-from registry.results.bulk import insert_rows, renew_statistics
-from registry.results.computed import computed_metrics, is_stored
-from registry.results.errata import RESCORED, correction, newest_errata, scope_of
-from registry.results.intervals import (
-    METHOD,
-    NONE,
-    TOGETHER,
+from registry.scores.asked import asked
+from registry.scores.computed import computed_metrics, is_stored
+from registry.scores.intervals import (
     evaluation_intervals,
+    interval_columns,
     intervals_together,
-    metric_intervals_together,
-    resamples_of,
 )
-from registry.results.pride import write_question_pride
-from registry.results.rescoring import Rescored, rescored
-from registry.results.stored import read
-from registry.results.written import written
-from registry.statistics.bootstrap import SEED, Interval
-from registry.statistics.sequential import RepeatedInterval
+from registry.scores.pride import write_question_pride
+from registry.scores.written import written
+from registry.statistics.bootstrap import Interval
 from registry.tables import (
-    ErrataVersion,
     Evaluation,
     EvaluationMetric,
     EvaluationQuestion,
@@ -193,61 +185,3 @@ def metric_rows(
         for metric in METRICS.values()
         if is_stored(metric, scope)
     ]
-
-
-def interval_columns(scope: str, interval: Interval | None) -> dict[str, Any]:
-    """The columns of a metric that state its interval over a scope; None: none is stated."""
-    if isinstance(interval, RepeatedInterval):
-        return {
-            "interval_low": interval.low,
-            "interval_high": interval.high,
-            "interval_method": f"{REPEATED}, {interval.confidence:.4g}",
-            "interval_resamples": None,
-            "interval_seed": None,
-        }
-    return {
-        "interval_low": None if interval is None else interval.low,
-        "interval_high": None if interval is None else interval.high,
-        "interval_method": NONE if interval is None else METHOD,
-        "interval_resamples": None if interval is None else resamples_of(scope),
-        "interval_seed": None if interval is None else SEED,
-    }
-
-
-def write_rescored(session: Session, errata: ErrataVersion, evaluations: Sequence[Evaluation]) -> None:
-    """Stores the metrics of sealed evaluations under a version of the errata of their benchmark."""
-    for start in range(0, len(evaluations), TOGETHER):
-        rows = rescored_rows(session, errata, evaluations[start : start + TOGETHER])
-        if rows:
-            session.execute(insert(EvaluationMetric.__table__), rows)  # type: ignore[arg-type]
-
-
-def rescored_rows(session: Session, errata: ErrataVersion, evaluations: Sequence[Evaluation]) -> list[dict[str, Any]]:
-    """Rows of `evaluation_metric`: every metric of evaluations of one benchmark version under its errata."""
-    rows = []
-    for treatment in RESCORED:
-        scope, applied = scope_of(treatment, errata.number), correction(errata, treatment)
-        alike: dict[tuple[int, ...], list[Rescored]] = {}
-        for evaluation in evaluations:
-            one = rescored(session, evaluation, applied)
-            alike.setdefault(one.question_ids, []).append(one)
-        for several in alike.values():
-            # Drawn once for all that were asked the same questions.
-            intervals = metric_intervals_together([one.counting for one in several])
-            for one, means in zip(several, intervals, strict=True):
-                of = {**means, **one.axes.intervals}
-                rows += [
-                    {
-                        "evaluation_id": one.evaluation.id,
-                        "scope": scope,
-                        "metric": name,
-                        "definition_version": METRICS[name].definition_version,
-                        "value": value,
-                        "n": n,
-                        **interval_columns(scope, None if name in one.unknown else of.get(name)),
-                        "code_version": code_version(),
-                    }
-                    for name, (value, n) in one.metrics().items()
-                    if is_stored(METRICS[name], scope)
-                ]
-    return rows

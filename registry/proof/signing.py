@@ -21,10 +21,10 @@ from cryptography.hazmat.primitives.serialization import (
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from registry import chain
 from registry.db import database_now, one_at_a_time, picked
 from registry.errors import NotFoundError, UsageError
 from registry.files.storage import writing
-from registry.proof import chain
 from registry.proof.statements import Signed, fingerprint, public_pem, read_public_key, read_statement, sign
 from registry.settings import Settings
 from registry.tables import ChainLink, ChainSignature

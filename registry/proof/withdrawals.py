@@ -10,12 +10,11 @@ from typing import Any, Final
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from registry import notices
+from registry import chain, notices
 from registry.db import database_now, one_at_a_time
 from registry.digests import specification_digest
 from registry.errors import QueueError, UsageError
 from registry.lookups import find_evaluation, is_published
-from registry.proof import chain
 from registry.tables import Evaluation, EvaluationSource, Withdrawal
 
 NOTICE: Final = "evaluation.withdrawn"

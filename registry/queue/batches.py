@@ -16,7 +16,7 @@ from registry.lookups import not_withdrawn
 from registry.queue.hints import hint_at
 from registry.queue.planning import plan_shards, store_shards
 from registry.queue.shards import shard_prompts
-from registry.results.asked import asked_digest
+from registry.scores.asked import asked_digest
 from registry.tables import Evaluation, ModelRevision, QuestionScore, Shard
 
 

@@ -35,13 +35,13 @@ from registry import notices
 from registry.db import changed_one, database_now, insert_ignoring, registry_place
 from registry.designs import design_of
 from registry.digests import specification_digest
+from registry.predictions.bulk import insert_predictions
 from registry.queue import exclusions
 from registry.queue.batches import queue_next_round
 from registry.queue.generation import current
 from registry.queue.hints import hint_at
 from registry.queue.sizing import Sizes
-from registry.results.bulk import insert_predictions
-from registry.results.scores import write_question_scores
+from registry.scores.question_scores import write_question_scores
 from registry.tables import (
     QUEUES,
     EngineFingerprint,

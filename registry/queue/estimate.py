@@ -13,11 +13,11 @@ from sqlalchemy.orm import Session
 from registry.db import read_session
 from registry.designs import design_of
 from registry.errors import ShuffleboardError
+from registry.predictions.stored import read
 from registry.prompting.prompts import Prompt
 from registry.queue.claims import live_workers
 from registry.queue.money import Charge, charge, measured, service_of
 from registry.queue.shards import shard_prompts
-from registry.results.stored import read
 from registry.settings import get_settings
 from registry.tables import Evaluation, ModelRevision, Shard
 

@@ -15,17 +15,17 @@ from registry.designs.requests import Asking, EverythingRequest, PrecisionReques
 from registry.digests import specification_digest
 from registry.errors import NotFoundError, ProtocolError, QueueError, UsageError
 from registry.lookups import find_evaluation, find_revision, find_version, not_withdrawn
+from registry.predictions.prompts import prompts_of
+from registry.predictions.stored import read
 from registry.prompting.protocols import RECORDED, find_definition, store_protocol
 from registry.prompting.variants import VariantSetDefinition, parse_variants, repeats, stored_variants
 from registry.queue import batches, exclusions
 from registry.queue.hints import hint_at
 from registry.queue.planning import SHARD_PROMPTS, plan_shards, store_shards
 from registry.queue.thinking import shown_by_server, shown_by_template, why_not_honoured
-from registry.results.asked import asked_digest
-from registry.results.prompts import prompts_of
-from registry.results.stored import read
 from registry.revisions.endpoints import endpoint_of, provider_of
 from registry.revisions.store import model_identity
+from registry.scores.asked import asked_digest
 from registry.settings import get_settings
 from registry.tables import (
     BenchmarkVersion,

@@ -17,8 +17,8 @@ from sqlalchemy.orm import Session, aliased
 
 from registry.digests import specification_digest
 from registry.lookups import not_withdrawn, published
-from registry.results.prompts import ShardPrompt
-from registry.results.stored import read
+from registry.predictions.prompts import ShardPrompt
+from registry.predictions.stored import read
 from registry.tables import EngineFingerprint, Evaluation, EvaluationQuestion, Prediction, Shard
 
 _CHUNK: Final = 500

@@ -6,7 +6,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session, selectinload
 
 from registry.designs.until_decided import read_stopping
-from registry.results.prompts import ShardPrompt, prompts_of
+from registry.predictions.prompts import ShardPrompt, prompts_of
 from registry.revisions.endpoints import answered_from_partial
 from registry.tables import Evaluation, EvaluationQuestion, Question, QuestionScore
 

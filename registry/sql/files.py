@@ -37,7 +37,7 @@ from registry.files.stores import store_at
 from registry.isolated import Job, run
 from registry.logs import log
 from registry.operations.archiving import write
-from registry.results.archived import place_of
+from registry.predictions.archived import place_of
 from registry.schema.audiences import Audience, audience_engine
 from registry.settings import Settings
 from registry.sql.process import SCHEME

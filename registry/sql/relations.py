@@ -22,10 +22,10 @@ import pyarrow as pa
 from sqlalchemy import BigInteger, Boolean, Column, Double, Integer, Select, SmallInteger, select
 
 from registry.db import Digest, DoubleArray, JsonDocument, SmallIntArray, UtcDateTime
-from registry.results.archive_files import SCHEMA
-from registry.results.archive_files import relation as selected
-from registry.results.selectables import view_of
+from registry.predictions.archive_files import SCHEMA
+from registry.predictions.archive_files import relation as selected
 from registry.schema.documented import columns_of, documented_views
+from registry.schema.selectables import view_of
 from registry.schema.views import VIEWS, view_sql
 from registry.sql.process import SCHEME
 from registry.tables import (

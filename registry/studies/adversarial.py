@@ -7,9 +7,9 @@ from registry.errors import UsageError
 from registry.lookups import find_evaluation
 from registry.metrics.adversarial import SCORINGS, AdversarialEffect, adversarial_effect
 from registry.metrics.outcome import VariantOutcome
+from registry.predictions.stored import read
 from registry.prompting.variants import inserted_ordinals
-from registry.results.asked import first_answers
-from registry.results.stored import read
+from registry.scores.asked import first_answers
 from registry.tables import EvaluationQuestion, Prediction, Question, QuestionOption
 
 KIND = "adversarial"

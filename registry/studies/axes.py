@@ -15,13 +15,13 @@ from registry.designs import has_all_cells
 from registry.errors import UsageError
 from registry.lookups import find_sealed, replicates_of
 from registry.metrics.axes import REPEATS
+from registry.predictions.stored import read
 from registry.prompting.products import TIMES
 from registry.prompting.variants import QuestionShape, VariantSetDefinition, stored_variants
-from registry.results.stored import read
 from registry.tables import Evaluation, Prediction, Question, Variant
 
 if TYPE_CHECKING:
-    from registry.results.cells import Cell
+    from registry.scores.cells import Cell
     from registry.statistics.axes import Estimate
 
 
@@ -56,7 +56,7 @@ def axes_document(session: Session, evaluation_id: int) -> dict[str, Any]:
     Raises NotFoundError, QueueError for one that is not sealed, and UsageError where nothing was varied, or where not
     all cells were asked.
     """
-    from registry.results.cells import Asked, chance_inside, read_grid
+    from registry.scores.cells import Asked, chance_inside, read_grid
     from registry.statistics.axes import component_sets, decompose
 
     evaluation = find_sealed(session, evaluation_id)

@@ -11,16 +11,10 @@ from sqlalchemy.orm import Session
 from registry.errors import UsageError
 from registry.lookups import find_sealed
 from registry.metrics import METRICS
-from registry.results.analyses import store_analysis
-from registry.results.asked import first_answers
-from registry.results.intervals import (
-    FUNCTIONS_OF_TWO_MEANS,
-    Array,
-    base_metrics,
-    question_values,
-    resting_on,
-)
-from registry.results.stored import read
+from registry.predictions.stored import read
+from registry.scores.analyses import store_analysis
+from registry.scores.asked import first_answers
+from registry.scores.intervals import FUNCTIONS_OF_TWO_MEANS, Array, base_metrics, question_values, resting_on
 from registry.statistics.bootstrap import (
     MINIMUM_QUESTIONS,
     RESAMPLES,

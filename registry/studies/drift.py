@@ -15,8 +15,8 @@ from sqlalchemy.orm import Session
 from registry.errors import UsageError
 from registry.lookups import find_sealed
 from registry.metrics import METRICS
+from registry.predictions.stored import read
 from registry.proof.provenance import compare_provenance, provenance_document
-from registry.results.stored import read
 from registry.tables import Evaluation, EvaluationMetric, Generation, Prediction, Question
 
 DECADES: Final = tuple(range(-9, 0))
@@ -165,7 +165,7 @@ def _state(row: Any) -> str:
 
 def _metrics(session: Session, one_id: int, other_id: int) -> list[dict[str, Any]]:
     """Both values of every metric that either has, over all questions, in its newest definition."""
-    from registry.results.intervals import question_values  # and numpy, which pages do without
+    from registry.scores.intervals import question_values  # and numpy, which pages do without
     from registry.studies.comparing import common_questions, metric_differences
 
     ids = common_questions(session, one_id, other_id)

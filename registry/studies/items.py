@@ -14,9 +14,9 @@ from sqlalchemy.orm import Session
 
 from registry.errors import UsageError
 from registry.lookups import not_withdrawn, with_names
+from registry.predictions.stored import read
 from registry.prompting.labels import letter
-from registry.results.selectables import Row, rows_of
-from registry.results.stored import read
+from registry.schema.selectables import Row, rows_of
 from registry.studies.choosing import part_label
 from registry.tables import (
     BenchmarkVersion,

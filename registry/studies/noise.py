@@ -12,8 +12,8 @@ from sqlalchemy.orm import Session, aliased
 
 from registry.errors import UsageError
 from registry.lookups import find_evaluation, find_sealed, not_withdrawn
+from registry.predictions.stored import read
 from registry.prompting.variants import only_orders, repeats
-from registry.results.stored import read
 from registry.tables import Evaluation, EvaluationQuestion, Prediction, QuestionScore, QuestionSeal, VariantSet
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from typing import Final
 
 from sqlalchemy.orm import Session
 
+from registry.leaderboard.rows import asked_the_same
 from registry.metrics import METRICS
-from registry.results.leaderboard import asked_the_same
-from registry.results.selectables import Row
+from registry.schema.selectables import Row
 from registry.verdicts import comparisons
 from registry.verdicts.cases import Said
 from registry.verdicts.comparisons import of_standing

@@ -15,6 +15,7 @@ from typing import Any, Final
 from sqlalchemy import Select, select
 from sqlalchemy.orm import Session, selectinload
 
+from registry import chain
 from registry.digests import specification_digest
 from registry.errors import ProtocolError, UsageError
 from registry.lookups import find_sealed
@@ -22,15 +23,14 @@ from registry.metrics import METRICS
 from registry.metrics.averaging import mean_of_defined
 from registry.metrics.outcome import VariantOutcome, distinct_prompts, own_variants, prompt_of
 from registry.metrics.permutation import fluctuation_rate
+from registry.predictions.stored import read as read_stored
+from registry.predictions.texts import stored_output
 from registry.prompting.prompts import labels_shown
 from registry.prompting.reading import STATES, Reading, read
 from registry.prompting.thoughts import reads_apart
 from registry.prompting.variants import QuestionShape, VariantShown, stored_variants
-from registry.proof import chain
-from registry.results.analyses import READING, store_analysis
-from registry.results.rescoring import RunAnswer, runs_over, stored_outcomes
-from registry.results.stored import read as read_stored
-from registry.results.texts import stored_output
+from registry.scores.analyses import READING, store_analysis
+from registry.scores.outcomes import RunAnswer, runs_over, stored_outcomes
 from registry.tables import (
     Analysis,
     Evaluation,

@@ -10,9 +10,9 @@ from sqlalchemy.orm import Session
 
 from registry.errors import UsageError
 from registry.lookups import find_sealed
+from registry.predictions.stored import read
 from registry.prompting.variants import move_to
-from registry.results.asked import first_answers
-from registry.results.stored import read
+from registry.scores.asked import first_answers
 from registry.studies.axes import Answers, Axis, answers_by_axis
 from registry.tables import Evaluation, Generation, Prediction, Question
 

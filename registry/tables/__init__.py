@@ -318,7 +318,7 @@ class Evaluation(Base):
     """What is asked of which model, without database ids."""
     specification_digest: Mapped[str] = mapped_column(Digest)
     asked_digest: Mapped[str] = mapped_column(Digest)
-    """What it has in common with those that were asked the same: `registry.results.asked.asked_digest`."""
+    """What it has in common with those that were asked the same: `registry.scores.asked.asked_digest`."""
     replicate: Mapped[int] = mapped_column(Integer, default=0)
     """0 for the first; the same specification asked again on purpose is the next."""
     model_revision_id: Mapped[int] = mapped_column(ForeignKey("model_revision.id"), index=True)
@@ -342,7 +342,7 @@ class Evaluation(Base):
     """Digest of everything that was scored; NULL: not complete."""
     seal_version: Mapped[int] = mapped_column(SmallInteger, default=3, server_default="3")
     """What the seal covers: see `SEAL_VERSION`."""
-    # How its questions were asked: see `registry.results.asked`. Written when it is sealed.
+    # How its questions were asked: see `registry.scores.asked`. Written when it is sealed.
     distinct_prompts_min: Mapped[int | None] = mapped_column(SmallInteger)
     """Fewest different prompts that show one of its questions."""
     distinct_prompts_max: Mapped[int | None] = mapped_column(SmallInteger)
@@ -352,7 +352,7 @@ class Evaluation(Base):
     """Whether no prompt alters options or labels."""
     chance: Mapped[float | None] = mapped_column(Double)
     """Accuracy of guessing: the mean of 1 / number of options."""
-    # What was written, as far as it is known: see `registry.results.written`. Written when it is sealed.
+    # What was written, as far as it is known: see `registry.scores.written`. Written when it is sealed.
     unread: Mapped[int | None] = mapped_column(Integer)
     """Answers in which no rule found one."""
     unfinished: Mapped[int | None] = mapped_column(Integer)
@@ -621,7 +621,7 @@ class Generation(Base):
     `extracted`: the answer that was found in it. `finished`: whether the model ended the text, or a stop sequence did,
     and not the limit on tokens. All but the text are NULL where the text was imported.
 
-    `thought`: compressed (see registry.results.texts), NULL where there is none or thoughts are not kept; then digest
+    `thought`: compressed (`predictions.texts`), NULL where there is none or thoughts are not kept; then digest
     and length still say what it was. A thought that stood in the text holds its markers, so that thought and text
     together are what the model wrote; one that was handed over apart (`thought_apart`) is what was handed over.
     `thought_opened`: the template had opened it. `thought_tokens`: of `tokens`. `forced`: the thought was closed at its

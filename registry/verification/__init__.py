@@ -6,9 +6,10 @@ from typing import Any
 from sqlalchemy import Select, select
 from sqlalchemy.orm import Session
 
+from registry import chain
 from registry.db import MAX_ROW_ID
+from registry.errata.marks import errata_problems
 from registry.lookups import find_evaluation
-from registry.proof import chain
 from registry.tables import BoardSnapshot, Evaluation
 from registry.verification.derived import (
     check_analyses,
@@ -16,11 +17,11 @@ from registry.verification.derived import (
     check_metrics,
     check_pride,
     check_prompts,
+    check_rescored,
     check_sample,
     check_scores,
     check_stopping,
 )
-from registry.verification.errata import check_rescored, errata_problems
 from registry.verification.findings import OUTSIDE, TOLERANCE, Findings, alike
 from registry.verification.inputs import (
     check_content,

@@ -10,8 +10,8 @@ from registry.db import Base
 from registry.digests import sha256_text, specification_digest
 from registry.errors import ShuffleboardError
 from registry.prompting.variants import QuestionShape, VariantSetDefinition, stored_variants
-from registry.results.asked import asked_digest
 from registry.revisions.store import model_identity
+from registry.scores.asked import asked_digest
 from registry.tables import (
     Benchmark,
     BenchmarkVersion,

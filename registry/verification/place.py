@@ -7,13 +7,13 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from registry import chain
 from registry.boards.snapshots import snapshot_digest, snapshot_labels, standing_rows
 from registry.boards.store import asked_digests
 from registry.errors import ShuffleboardError
-from registry.proof import chain
 from registry.proof.manifest import local_labels
 from registry.proof.withdrawals import withdrawal_digest
-from registry.results.analyses import READING
+from registry.scores.analyses import READING
 from registry.studies.rereading import reading_digests
 from registry.tables import Board, BoardEntry, BoardSnapshot, BoardStanding, ChainLink, Evaluation, Withdrawal
 from registry.verification.findings import Findings, alike

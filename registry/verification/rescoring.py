@@ -11,7 +11,7 @@ from registry.db import read_session
 from registry.digests import specification_digest
 from registry.errors import UsageError
 from registry.lookups import find_sealed
-from registry.results.stored import read
+from registry.predictions.stored import read
 from registry.settings import Settings
 from registry.studies.drift import largest_change
 from registry.tables import EngineFingerprint, Evaluation, EvaluationQuestion, Generation, Prediction, Question, Shard

@@ -6,12 +6,12 @@ from sqlalchemy.orm import Session
 from registry.db import among
 from registry.digests import specification_digest
 from registry.errors import ArchiveError
+from registry.predictions.archive_files import salvaged
+from registry.predictions.archived import place_of
+from registry.predictions.stored import read
+from registry.predictions.texts import digest_of
 from registry.proof.manifest import Leaf, manifest, question_leaves
 from registry.proof.seal import copied_from
-from registry.results.archive_files import salvaged
-from registry.results.archived import place_of
-from registry.results.stored import read
-from registry.results.texts import digest_of
 from registry.tables import Archive, Evaluation, EvaluationSource, Generation, Prediction, Question, QuestionSeal
 from registry.verification.findings import Findings, names_of
 

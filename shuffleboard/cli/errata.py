@@ -9,10 +9,11 @@ from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
 from registry.db import read_session, write_session
+from registry.errata.versions import errata_document, newest_errata, versions_of_errata
 from registry.errors import IngestError, NotFoundError, UsageError
 from registry.lookups import find_version
 from registry.operations.opening import engine_of
-from registry.results.errata import TREATMENTS, errata_document, newest_errata, versions_of_errata
+from registry.scores.corrections import TREATMENTS
 from registry.tables import ERRATUM_STATUSES, ErrataVersion
 from shuffleboard.cli.common import json_option, note, print_json, settings_of
 from shuffleboard.cli.groups import Group, Where
@@ -89,7 +90,7 @@ def mark_command(name: str, question: str, status: str, answer: str | None, why:
     disputed: whether its key is right is an open question; wrong-key: it is wrong, and no option is right, or nobody
     knows which; corrected-key: --answer is right. It replaces an earlier mark of the question.
     """
-    from registry.proof.errata import Mark, mark
+    from registry.errata.marks import Mark, mark
 
     said = Mark(question, status, why, None if answer is None else option_of(answer))
     engine = engine_of(settings_of())
@@ -105,7 +106,7 @@ def mark_command(name: str, question: str, status: str, answer: str | None, why:
 @json_option
 def take_back_command(name: str, question: str, why: str, as_json: bool) -> None:
     """Remove the mark of QUESTION of benchmark NAME; it counts as published again."""
-    from registry.proof.errata import take_back
+    from registry.errata.marks import take_back
 
     engine = engine_of(settings_of())
     with write_session(engine) as session:
@@ -157,7 +158,7 @@ def import_command(name: str, file: Path, as_json: bool) -> None:
     The file has to be about the same content. It may be written by hand: `format`, `content_digest` and under `errata`
     a list of {"question", "status", "answer", "note"}, the answer counted from 0.
     """
-    from registry.proof.errata import import_errata, read_errata
+    from registry.errata.marks import import_errata, read_errata
 
     try:
         if file.stat().st_size > MOST_BYTES:

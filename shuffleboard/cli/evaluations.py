@@ -21,6 +21,8 @@ from registry.db import MAX_INTEGER, read_session, write_session
 from registry.designs import STOPPABLE
 from registry.errors import IngestError, QueueError, UsageError
 from registry.fields import OneOf
+from registry.leaderboard.costs import cost_document
+from registry.leaderboard.selection import evaluation_conditions
 from registry.lookups import find_evaluation
 from registry.names import plural
 from registry.operations.opening import engine_of
@@ -29,8 +31,6 @@ from registry.queue.claims import live_workers
 from registry.queue.estimate import Tokenise, estimates, ways
 from registry.queue.evaluations import move, submit_rest
 from registry.queue.progress import DOING, Progress, import_progress, progress_of, progress_of_several, wait_for
-from registry.results.costs import cost_document
-from registry.results.selection import evaluation_conditions
 from registry.schema.audiences import AUDIENCES, Audience
 from registry.settings import Settings
 from registry.tables import EVALUATION_STATES, QUEUES, Evaluation, ModelRevision

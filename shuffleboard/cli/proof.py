@@ -8,12 +8,12 @@ from typing import Any
 
 import click
 
+from registry import chain as chains
 from registry.db import picked, read_session, utc_text, write_session
 from registry.digests import DIGEST_LENGTH
 from registry.errors import UsageError
 from registry.metrics import METRICS
 from registry.operations.opening import engine_of
-from registry.proof import chain as chains
 from registry.proof import statements
 from registry.proof.provenance import GROUPS, compare_provenance, provenance_document
 from registry.proof.signing import key_path, new_key, read_key, sign_head, signature_problems

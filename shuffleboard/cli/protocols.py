@@ -16,6 +16,7 @@ from registry.errors import NotFoundError, UsageError
 from registry.exchange.readings import readings_of
 from registry.lookups import find_version
 from registry.operations.opening import engine_of
+from registry.predictions.prompts import prompts_of_question
 from registry.prompting.labels import letter
 from registry.prompting.protocols import (
     PRESETS,
@@ -28,7 +29,6 @@ from registry.prompting.protocols import (
 from registry.prompting.protocols.store import known_definitions
 from registry.prompting.reading import STATES
 from registry.prompting.variants import VARIANT_KINDS, VariantSetDefinition, parse_variants
-from registry.results.prompts import prompts_of_question
 from registry.tables import Protocol, Question
 from shuffleboard.cli.common import json_option, note, print_json, print_json_list, settings_of
 from shuffleboard.cli.files import require_kind

@@ -8,15 +8,15 @@ from sqlalchemy.orm import Session
 
 from registry.db import read_session
 from registry.errors import UsageError
+from registry.leaderboard.chance import CORRECTED
+from registry.leaderboard.facts import facts_of, noise_facts
+from registry.leaderboard.reports import evaluation_metrics
+from registry.leaderboard.rows import COLUMNS, FALLBACK, Ordering, leaderboard_page
 from registry.metrics import METRICS
 from registry.names import plural
 from registry.operations.opening import engine_of
-from registry.results.asked import asked_how
-from registry.results.chance import CORRECTED
-from registry.results.errata import TREATMENTS
-from registry.results.facts import facts_of, noise_facts
-from registry.results.leaderboard import COLUMNS, FALLBACK, Ordering, leaderboard_page
-from registry.results.reports import evaluation_metrics
+from registry.scores.asked import asked_how
+from registry.scores.corrections import TREATMENTS
 from registry.studies.noise import repeat_noise
 from registry.verdicts.cases import verdict
 from registry.verdicts.facts import SAID_FIRST, Facts
@@ -63,7 +63,7 @@ def metrics(
         facts = facts_of(session, [evaluation_id]).get(evaluation_id) if whole else None
         document["clustered"] = None
         if document["complete"]:
-            from registry.results.clusters import clustered_intervals  # and numpy
+            from registry.scores.clusters import clustered_intervals  # and numpy
 
             document["clustered"] = clustered_intervals(session, evaluation_id)
     if as_json:

@@ -8,10 +8,10 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from registry.errors import UsageError
+from registry.leaderboard.selection import Selection
 from registry.lookups import find_revision, find_version
 from registry.prompting.protocols import find_definition
 from registry.prompting.variants import parse_variants
-from registry.results.selection import Selection
 from registry.tables import Evaluation, VariantSet
 
 Function = TypeVar("Function", bound=Callable[..., Any])

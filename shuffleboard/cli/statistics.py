@@ -7,11 +7,11 @@ import click
 
 from registry.db import MAX_INTEGER, read_session, write_session
 from registry.errors import UsageError
+from registry.leaderboard.reports import evaluation_metrics
 from registry.lookups import find_sealed
 from registry.metrics import METRICS
 from registry.names import plural
 from registry.operations.opening import engine_of
-from registry.results.reports import evaluation_metrics
 from shuffleboard.cli.common import json_option, note, print_json, settings_of
 from shuffleboard.cli.groups import Group
 from shuffleboard.cli.noise import noise_from_option, print_noise
@@ -229,7 +229,7 @@ def pride(evaluation_id: int, alpha: float, as_json: bool) -> None:
 
     The metric pride_accuracy is always that of the default share.
     """
-    from registry.results.pride import pride_document
+    from registry.scores.pride import pride_document
 
     with write_session(engine_of(settings_of())) as session:
         document = pride_document(session, evaluation_id, alpha)
@@ -270,7 +270,7 @@ def clusters_command(evaluation_id: int, by_subject: bool, as_json: bool) -> Non
 
     Questions are a cluster that have the same context, or the same `cluster` in the benchmark's file.
     """
-    from registry.results.clusters import clustered_intervals
+    from registry.scores.clusters import clustered_intervals
 
     with read_session(engine_of(settings_of())) as session:
         find_sealed(session, evaluation_id)
@@ -320,7 +320,7 @@ def contamination_command(evaluation_id: int, as_json: bool) -> None:
     For evaluations with the variants cyclic or full. An outlier is evidence that the model was trained on the
     benchmark, not proof; and a model that was trained on it need not be one.
     """
-    from registry.results.contamination import contamination_document
+    from registry.scores.contamination import contamination_document
 
     with read_session(engine_of(settings_of())) as session:
         document = contamination_document(session, evaluation_id)

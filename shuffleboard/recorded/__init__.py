@@ -18,7 +18,7 @@ from registry.digests import sha256_file
 from registry.exchange.outputs import ImportRequest, import_columns, import_outputs
 from registry.lookups import not_withdrawn
 from registry.metrics.repeats import across_orders, same_order
-from registry.results.stored import read
+from registry.predictions.stored import read
 from registry.revisions.store import RevisionRequest, add_revision
 from registry.tables import (
     EngineFingerprint,

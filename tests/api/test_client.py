@@ -16,9 +16,9 @@ from werkzeug.wrappers import Request, Response
 from registry.boards.wanted import Wanted
 from registry.db import read_session, write_session
 from registry.errors import NotFoundError, RemoteError, UsageError
+from registry.leaderboard.reports import evaluation_metrics
 from registry.metrics.catalogue import ALL_NAMES
 from registry.people.accounts import create_account, issue_token
-from registry.results.reports import evaluation_metrics
 from shuffleboard import Client, client
 from tests.web.conftest import Site
 from web.api import bodies, writing

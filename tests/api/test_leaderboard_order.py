@@ -8,9 +8,9 @@ import pytest
 from werkzeug.datastructures import MultiDict
 
 from registry.db import get_engine, read_session, write_session
+from registry.leaderboard.rows import Ordering, complete_rows, filter_choices, leaderboard_page
+from registry.leaderboard.selection import Selection
 from registry.queue.evaluations import EvaluationRequest, submit
-from registry.results.leaderboard import Ordering, complete_rows, filter_choices, leaderboard_page
-from registry.results.selection import Selection
 from registry.tables import Evaluation, EvaluationMetric
 from tests import leaderboard_oracle as oracle
 from tests.proof.commands import run
@@ -80,7 +80,7 @@ def test_pages_are_cut_from_the_order_that_is_defined(varied):
 @pytest.mark.parametrize("named", [100, 0])
 def test_rows_and_choices_are_those_of_the_view(varied, monkeypatch, named):
     """However many superseded evaluations are named one by one: where there are more, the database compares them."""
-    monkeypatch.setattr("registry.results.leaderboard._MOST_NAMED", named)
+    monkeypatch.setattr("registry.leaderboard.rows._MOST_NAMED", named)
     with read_session(varied) as session:
         of_the_view = oracle.rows_of_the_view(session)
         assert filter_choices(session) == {

@@ -33,10 +33,10 @@ from registry.files.stores import store_at
 from registry.operations.archiving import Shared, archive, restore, write
 from registry.operations.migrate import upgrade
 from registry.operations.sizes import sizes
+from registry.predictions.bulk import renew_statistics
 from registry.proof.manifest import compute_seal
 from registry.proof.seal import seal
-from registry.results.bulk import renew_statistics
-from registry.results.scores import write_question_scores
+from registry.scores.question_scores import write_question_scores
 from registry.settings import Settings
 from registry.tables import Evaluation, EvaluationQuestion
 from tests.bench.bench_db import BenchServer

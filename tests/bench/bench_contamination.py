@@ -21,10 +21,10 @@ from registry.benchmarks.flags import refers_to_options, sorted_numeric
 from registry.db import get_engine, read_session, write_session
 from registry.lookups import find_evaluation
 from registry.operations.migrate import upgrade
+from registry.predictions.prompts import prompts_of
 from registry.queue.evaluations import EvaluationRequest, select_questions, submit
-from registry.results.contamination import all_orders, contamination_document
-from registry.results.prompts import prompts_of
 from registry.revisions.store import RevisionRequest, add_revision
+from registry.scores.contamination import all_orders, contamination_document
 from registry.settings import Settings
 from registry.statistics.original_order import Asked
 from tests.bench.prompts import smollm2

@@ -44,12 +44,12 @@ from registry.boards.snapshots import refresh_boards
 from registry.db import get_engine, read_session, write_session
 from registry.operations.archiving import Shared, archive
 from registry.operations.migrate import upgrade
+from registry.predictions.archived import file_name
+from registry.predictions.bulk import renew_statistics
 from registry.proof.seal import seal
-from registry.results.archived import file_name
-from registry.results.asked import ASKED
-from registry.results.bulk import renew_statistics
-from registry.results.scores import write_question_scores
 from registry.schema.audiences import AUDIENCES, audience_engine
+from registry.scores.asked import ASKED
+from registry.scores.question_scores import write_question_scores
 from registry.tables import Archive, Evaluation, EvaluationMetric, EvaluationQuestion, QuestionScore
 from tests.bench.bench_web import measure, something_written, watching
 from tests.bench.generate_predictions import Kind, Scored, Source, profile_of, store

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from sqlalchemy import select
 
 from registry.db import make_engine, read_session
-from registry.results.intervals import question_values
+from registry.scores.intervals import question_values
 from registry.statistics.sequential import INFORMATION, MINIMUM_SAMPLE, critical_values, gathered, score_interval
 from registry.statistics.stopping import (
     fluctuation_stopped,

@@ -30,7 +30,7 @@ from sqlalchemy.orm import Session
 from registry.db import get_engine, read_session, utc_text, write_session
 from registry.operations.migrate import upgrade
 from registry.proof.seal import seal
-from registry.results.scores import write_question_scores
+from registry.scores.question_scores import write_question_scores
 from registry.settings import Settings
 from registry.sql import Queries
 from registry.sql.files import Files

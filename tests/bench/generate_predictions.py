@@ -21,14 +21,14 @@ from sqlalchemy.orm import Session, selectinload
 from registry.boards.definition import BoardDefinition, SuiteDefinition
 from registry.boards.store import import_board, import_suite
 from registry.digests import sha256_text, specification_digest
+from registry.predictions.bulk import insert_predictions
+from registry.predictions.prompts import prompts_of
 from registry.prompting.protocols import protocol_definition, store_protocol
 from registry.prompting.variants import QuestionShape, parse_variants
 from registry.queue.claims import fingerprint_id
 from registry.queue.evaluations import build_specification, store_variant_set, store_variants
-from registry.results.asked import asked_digest
-from registry.results.bulk import insert_predictions
-from registry.results.prompts import prompts_of
 from registry.revisions.store import ModelFiles, RevisionRequest, add_revision
+from registry.scores.asked import asked_digest
 from registry.tables import BenchmarkVersion, Evaluation, ModelRevision, Question, Shard
 from tests.population import add_benchmark, question
 

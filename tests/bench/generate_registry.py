@@ -21,14 +21,14 @@ from sqlalchemy.types import TypeDecorator
 from registry.db import write_session
 from registry.digests import sha256_text, specification_digest
 from registry.metrics import METRICS
+from registry.predictions.bulk import insert_predictions
+from registry.predictions.rows import prediction_row
 from registry.prompting.protocols import protocol_definition, store_protocol
 from registry.prompting.variants import QuestionShape, VariantShown, parse_variants
 from registry.queue.evaluations import build_specification, store_variant_set, store_variants
-from registry.results.asked import asked_digest
-from registry.results.bulk import insert_predictions
-from registry.results.predictions import prediction_row
-from registry.results.scores import write_question_scores
 from registry.revisions.store import ModelFiles, RevisionRequest, add_revision
+from registry.scores.asked import asked_digest
+from registry.scores.question_scores import write_question_scores
 from registry.tables import (
     BenchmarkVersion,
     EngineFingerprint,

@@ -8,11 +8,11 @@ import pytest
 from sqlalchemy import Engine, event, func, select, text
 
 from registry.db import get_engine, read_session, write_session
-from registry.results import bulk
-from registry.results.scores import write_question_scores
-from registry.results.stored import read
+from registry.predictions import bulk
+from registry.predictions.stored import read
 from registry.schema.audiences import audience_engine
 from registry.schema.planner import BY_EVALUATION, analyze
+from registry.scores.question_scores import write_question_scores
 from registry.tables import Archive, Evaluation, EvaluationMetric, Prediction, QuestionScore
 from registry.verification.findings import Findings
 from registry.verification.sealed import check_archive

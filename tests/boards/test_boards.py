@@ -26,11 +26,11 @@ from registry.boards.snapshots import refresh_boards, snapshot_digest
 from registry.boards.store import answering, import_board, import_suite, submit_board, submit_suite
 from registry.db import read_session, write_session
 from registry.errors import IngestError, NotFoundError, ShuffleboardError, UsageError
+from registry.leaderboard.reports import evaluation_metrics
 from registry.lookups import find_suite
 from registry.metrics import METRICS
 from registry.queue.evaluations import EvaluationRequest, submit
-from registry.results.clusters import clustered_intervals
-from registry.results.reports import evaluation_metrics
+from registry.scores.clusters import clustered_intervals
 from registry.settings import Settings
 from registry.tables import Board, BoardSnapshot, ChainLink, Evaluation, Suite
 from tests.boards.outputs import HEADLINE, KINDS, import_all

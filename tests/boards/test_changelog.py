@@ -10,8 +10,8 @@ from sqlalchemy import Engine, select
 from registry.boards.changelog import changelog, changelog_document
 from registry.boards.snapshots import refresh_boards, snapshot_digest
 from registry.db import read_session, write_session
+from registry.errata.marks import Mark, mark
 from registry.errors import NotFoundError
-from registry.proof.errata import Mark, mark
 from registry.proof.withdrawals import withdraw
 from registry.tables import BenchmarkVersion, BoardSnapshot
 from tests.proof.commands import run

@@ -17,7 +17,7 @@ from registry.boards.fragility import (
     otherwise,
     without_models,
 )
-from registry.results.intervals import FUNCTIONS_OF_TWO_MEANS
+from registry.scores.intervals import FUNCTIONS_OF_TWO_MEANS
 
 
 def task(*values, flagged=()):

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from registry.db import get_engine, read_session
+from registry.leaderboard.reports import evaluation_metrics
 from registry.lookups import find_evaluation
-from registry.results.reports import evaluation_metrics
 from tests.docs.setups import fill
 
 

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from registry.digests import specification_digest
+from registry.predictions.prompts import ShardPrompt
 from registry.prompting.prompts import QuestionText, build_prompt
 from registry.prompting.protocols import protocol_definition
 from registry.prompting.protocols.custom import custom_definition
 from registry.prompting.reading import read
 from registry.prompting.variants import QuestionShape, parse_variants
-from registry.results.prompts import ShardPrompt
 from tests.engine.tiny import as_loaded, random_model
 from tests.engine.tokenizers import tokenizer_of_kind
 from workers.asking import LocalModel

@@ -18,11 +18,11 @@ from registry.benchmarks.recipes.recipe import read_recipe
 from registry.benchmarks.recipes.rows import read_rows
 from registry.boards.definition import read_board_file, read_suite_file
 from registry.db import write_session
+from registry.errata.marks import import_errata, read_errata
+from registry.errata.versions import FORMAT
 from registry.exchange.outputs import ImportRequest, import_outputs, log_file, log_questions
 from registry.prompting.paraphrases import read_paraphrases
 from registry.prompting.protocols.custom import read_protocol_file
-from registry.proof.errata import import_errata, read_errata
-from registry.results.errata import FORMAT
 from registry.revisions.store import RevisionRequest, add_revision
 from shuffleboard.cli.apply import read_manifest
 from tests.outputs.conftest import DATA

@@ -14,10 +14,10 @@ from registry.benchmarks import import_benchmark, read_benchmark
 from registry.db import get_engine, read_session, write_session
 from registry.lookups import find_evaluation
 from registry.operations.migrate import upgrade
+from registry.predictions.prompts import prompts_of
 from registry.prompting.prompts import Prompt
 from registry.prompting.protocols import PRESETS, with_room
 from registry.queue.evaluations import EvaluationRequest, select_questions, submit
-from registry.results.prompts import prompts_of
 from registry.revisions.store import RevisionRequest, add_revision
 from registry.settings import Settings
 from tests.bench.prompts import PEER, ROOT, smollm2

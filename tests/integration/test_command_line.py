@@ -15,8 +15,8 @@ from registry.db import get_engine, read_session, write_session
 from registry.lookups import find_evaluation
 from registry.metrics import METRICS
 from registry.metrics.catalogue import ALL_NAMES
+from registry.predictions.prompts import prompts_of
 from registry.queue.evaluations import select_questions
-from registry.results.prompts import prompts_of
 from tests.commands import ROOT, shuffleboard, shuffleboard_json, shuffleboard_process
 from tests.population import MMLU, add_benchmark, add_model, question, queue_evaluation, table_counts
 
@@ -355,7 +355,7 @@ def test_a_command_that_shows_rows_loads_nothing_that_computes_or_serves(evaluat
 
 def test_all_but_a_worker_that_scores_does_without_torch() -> None:
     commands = ("shuffleboard.cli.evaluations", "shuffleboard.cli.demo", "shuffleboard.cli.beat")
-    names = ("web", *commands, "registry.results.reports", "workers.loop", "workers.celery", "workers.scorer")
+    names = ("web", *commands, "registry.leaderboard.reports", "workers.loop", "workers.celery", "workers.scorer")
     for name, modules in zip(names, modules_after(*(f"import {name}" for name in names)), strict=True):
         assert modules & {"torch", "transformers", "sentence_transformers"} == set(), name
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from registry.db import get_engine, read_session
-from registry.results.contamination import contamination_document
+from registry.scores.contamination import contamination_document
 from tests.bench.bench_contamination import EPOCHS, QUESTIONS, ask, fine_tune, published_texts, shortest_questions
 
 pytestmark = pytest.mark.long

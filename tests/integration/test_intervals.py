@@ -7,9 +7,9 @@ from sqlalchemy.exc import DBAPIError
 
 from registry.db import read_session, write_session
 from registry.metrics import METRICS
-from registry.results import intervals
-from registry.results.computed import is_stored
-from registry.results.intervals import METHOD, NONE
+from registry.scores import intervals
+from registry.scores.computed import is_stored
+from registry.scores.intervals import METHOD, NONE
 from registry.statistics.bootstrap import RANK_RESAMPLES, RESAMPLES, SEED
 from registry.tables import EvaluationMetric
 from tests.boards.outputs import import_all

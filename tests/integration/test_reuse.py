@@ -9,10 +9,10 @@ from sqlalchemy import Engine, select
 
 from registry.benchmarks import import_benchmark, read_benchmark
 from registry.db import get_engine, read_session, write_session
+from registry.leaderboard.reports import evaluation_metrics
 from registry.operations.archiving import archive
 from registry.operations.migrate import upgrade
 from registry.queue.evaluations import EvaluationRequest, submit
-from registry.results.reports import evaluation_metrics
 from registry.revisions.store import RevisionRequest, add_revision
 from registry.settings import Settings
 from registry.tables import Evaluation, Prediction, Shard

@@ -16,12 +16,12 @@ from registry.designs import design_of
 from registry.designs.requests import PrecisionRequest
 from registry.designs.sample import Sampled, sampled
 from registry.errors import UsageError
+from registry.leaderboard.reports import evaluation_metrics
 from registry.lookups import find_evaluation
+from registry.predictions.stored import read
 from registry.proof.seal import seal
 from registry.queue import claims
 from registry.queue.evaluations import EvaluationRequest, submit
-from registry.results.reports import evaluation_metrics
-from registry.results.stored import read
 from registry.tables import EvaluationQuestion, Shard
 from registry.verification import verify_all, verify_evaluation
 from tests.commands import shuffleboard, shuffleboard_json

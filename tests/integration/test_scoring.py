@@ -16,9 +16,9 @@ from registry.digests import sha256_file
 from registry.errors import ModelError
 from registry.lookups import find_evaluation
 from registry.operations.migrate import upgrade
+from registry.predictions.prompts import prompts_of
 from registry.prompting.prompts import Prompt
 from registry.queue.evaluations import EvaluationRequest, select_questions, submit
-from registry.results.prompts import prompts_of
 from registry.revisions.store import RevisionRequest, add_revision
 from registry.settings import Settings
 from registry.tables import Model, ModelRevision

@@ -11,11 +11,11 @@ from registry.db import read_session, write_session
 from registry.designs import until_decided
 from registry.designs.until_decided import expected_prompts, read_stopping
 from registry.errors import QueueError, SealError, UsageError
+from registry.leaderboard.reports import evaluation_metrics
 from registry.lookups import find_evaluation
+from registry.predictions.stored import read
 from registry.proof.seal import seal
 from registry.queue.evaluations import move
-from registry.results.reports import evaluation_metrics
-from registry.results.stored import read
 from registry.tables import EvaluationMetric, Prediction, QuestionScore, Shard
 from registry.verification import verify_evaluation
 from tests.commands import shuffleboard, shuffleboard_json

@@ -23,8 +23,8 @@ from registry.db import get_engine, read_session, write_session
 from registry.errors import DatabaseError
 from registry.lookups import find_evaluation
 from registry.operations.migrate import upgrade
+from registry.predictions.prompts import ShardPrompt
 from registry.queue import claims, stalls
-from registry.results.prompts import ShardPrompt
 from registry.settings import Settings
 from registry.tables import Shard, Worker
 from registry.tables.accounts import Notice

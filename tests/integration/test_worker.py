@@ -13,10 +13,10 @@ from structlog.testing import capture_logs
 from registry.db import get_engine, read_session, write_session
 from registry.lookups import find_evaluation
 from registry.operations.migrate import upgrade
+from registry.predictions.prompts import ShardPrompt
 from registry.proof.manifest import leaves
 from registry.queue import claims
 from registry.queue.evaluations import EvaluationRequest, move, submit
-from registry.results.prompts import ShardPrompt
 from registry.revisions.store import RevisionRequest, add_revision
 from registry.settings import Settings
 from registry.tables import EvaluationMetric, ModelRevision, Prediction, Shard, Worker

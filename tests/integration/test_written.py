@@ -14,6 +14,7 @@ from sqlalchemy import text as sqlalchemy_text
 
 from registry.db import get_engine, read_session, write_session
 from registry.errors import ProtocolError, UsageError
+from registry.predictions.texts import stored_output, thought_of
 from registry.prompting.protocols import import_protocol, protocol_definition
 from registry.prompting.protocols.custom import custom_definition
 from registry.prompting.reading import read
@@ -22,7 +23,6 @@ from registry.proof.provenance import provenance_document
 from registry.queue.claims import claim
 from registry.queue.evaluations import EvaluationRequest, submit
 from registry.queue.thinking import Shown
-from registry.results.texts import stored_output, thought_of
 from registry.revisions.store import RevisionRequest, add_revision
 from registry.settings import Settings
 from registry.tables import Evaluation, Generation, ModelRevision, Prediction, Shard, Worker

@@ -13,8 +13,8 @@ from sqlalchemy import Engine, select
 
 from registry.db import get_engine, write_session
 from registry.digests import sha256_text
+from registry.errata.marks import Mark, mark
 from registry.operations.archiving import archive
-from registry.proof.errata import Mark, mark
 from registry.proof.withdrawals import withdraw
 from registry.queue import claims
 from registry.queue.evaluations import EvaluationRequest, submit

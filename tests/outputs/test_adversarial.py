@@ -11,10 +11,10 @@ from registry.errors import NotFoundError, UsageError
 from registry.exchange.outputs import ImportRequest, import_outputs
 from registry.metrics.adversarial import SCORINGS, AdversarialEffect
 from registry.operations.archiving import archive
+from registry.predictions.stored import read
 from registry.prompting.variants import ADVERSARIAL_TEXTS
-from registry.results.selectables import adversarial_effects as effects_view
-from registry.results.selectables import listed
-from registry.results.stored import read
+from registry.schema.selectables import adversarial_effects as effects_view
+from registry.schema.selectables import listed
 from registry.studies.adversarial import adversarial_effects
 from tests.outputs.conftest import Registry
 

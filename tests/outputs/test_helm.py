@@ -17,8 +17,8 @@ from registry.exchange.outputs import Comparison, ImportRequest, import_outputs,
 from registry.exchange.outputs.helm import EQUAL_OPTIONS, TIE
 from registry.exchange.outputs.logs import Log
 from registry.exchange.outputs.programs import read_log
+from registry.leaderboard.reports import evaluation_metrics
 from registry.proof.provenance import provenance_document
-from registry.results.reports import evaluation_metrics
 from registry.tables import Evaluation, Generation, Prediction
 from tests.outputs.conftest import Registry
 from tests.outputs.logs import HELM, IDS, QUESTIONS, helm_copy, known

@@ -15,8 +15,8 @@ from registry.errors import ShuffleboardError
 from registry.exchange.outputs import Comparison, ImportRequest, import_outputs, log_file, log_questions
 from registry.exchange.outputs.logs import Log
 from registry.exchange.outputs.programs import read_log
+from registry.leaderboard.reports import evaluation_metrics
 from registry.prompting.variants import QuestionShape, parse_variants
-from registry.results.reports import evaluation_metrics
 from registry.tables import Evaluation, Generation, Prediction
 from tests.commands import shuffleboard, shuffleboard_json
 from tests.outputs.conftest import Registry

@@ -7,12 +7,12 @@ from sqlalchemy import text
 from registry.db import read_session
 from registry.errors import IngestError
 from registry.exchange.outputs import ImportRequest, import_outputs
+from registry.leaderboard.reports import evaluation_metrics
 from registry.lookups import find_evaluation
 from registry.metrics import METRICS
 from registry.metrics.repeats import right_twice_same_order
 from registry.prompting.variants import ADVERSARIAL_TEXTS, QuestionShape, parse_variants
-from registry.results.reports import evaluation_metrics
-from registry.results.rescoring import stored_outcomes
+from registry.scores.outcomes import stored_outcomes
 from registry.tables import Question, Shard
 from tests.outputs.conftest import Registry, four_options
 

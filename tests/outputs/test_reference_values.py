@@ -11,10 +11,10 @@ from sqlalchemy import Engine, text
 
 from registry.db import read_session
 from registry.exchange.outputs import ImportRequest, import_outputs
+from registry.leaderboard.reports import evaluation_metrics
+from registry.leaderboard.rows import Ordering, leaderboard_page
 from registry.metrics import METRICS
 from registry.metrics.cora import consistency_index, cora
-from registry.results.leaderboard import Ordering, leaderboard_page
-from registry.results.reports import evaluation_metrics
 from registry.tables import Evaluation
 from registry.verification import verify_evaluation
 from tests.conftest import FilledDatabases

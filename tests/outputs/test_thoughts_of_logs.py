@@ -14,9 +14,9 @@ from registry.exchange.outputs import ImportRequest, import_outputs, log_file
 from registry.exchange.outputs.every_eval_ever import read_every_eval_ever
 from registry.exchange.outputs.programs import read_log
 from registry.exchange.outputs.record import Recorded
+from registry.predictions.texts import stored_output, thought_of
 from registry.prompting.protocols import protocol_definition
 from registry.prompting.reading import read
-from registry.results.texts import stored_output, thought_of
 from registry.tables import Generation
 from tests.outputs.conftest import DATA, Registry, four_options, registry
 from tests.outputs.logs import helm_copy, inspect_copy, known

@@ -32,13 +32,13 @@ from registry.operations.doctor import Context, services
 from registry.operations.maintenance import Maintenance
 from registry.operations.moving import move
 from registry.operations.sizes import sizes
-from registry.results import archive_files
-from registry.results.archived import file_name
-from registry.results.computed import computed_metrics
-from registry.results.contamination import contamination_document
-from registry.results.pride import pride_document
-from registry.results.stored import read, unwritten
+from registry.predictions import archive_files
+from registry.predictions.archived import file_name
+from registry.predictions.stored import read, unwritten
 from registry.schema.audiences import audience_engine
+from registry.scores.computed import computed_metrics
+from registry.scores.contamination import contamination_document
+from registry.scores.pride import pride_document
 from registry.settings import get_settings
 from registry.studies.axes import axes_document
 from registry.studies.comparing import compare_evaluations

@@ -11,7 +11,7 @@ from registry.db import read_session
 from registry.errors import ArchiveError
 from registry.files.stores import store_at
 from registry.operations.archiving import Strays, archive, restore, strays
-from registry.results.archived import file_name
+from registry.predictions.archived import file_name
 from registry.settings import get_settings
 from registry.tables import Archive, Evaluation
 from registry.verification import verify_all

@@ -8,9 +8,9 @@ from sqlalchemy import Engine, delete, select, text, update
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
+from registry import chain
 from registry.db import read_session, write_session
 from registry.digests import specification_digest
-from registry.proof import chain
 from registry.proof.manifest import compute_seal, question_leaves
 from registry.tables import BoardSnapshot, ChainLink, Evaluation, Prediction, QuestionScore, QuestionSeal
 from registry.verification import verify_all, verify_evaluation
@@ -72,7 +72,7 @@ def forge(session: Session, evaluation_id: int) -> str:
     of_evaluation = Prediction.evaluation_id == evaluation_id
     session.execute(update(Prediction).where(of_evaluation).values(correct=True))
     session.execute(delete(QuestionScore).where(QuestionScore.evaluation_id == evaluation_id))
-    from registry.results.scores import write_question_scores
+    from registry.scores.question_scores import write_question_scores
 
     write_question_scores(session, evaluation_id)
     evaluation = session.get_one(Evaluation, evaluation_id)

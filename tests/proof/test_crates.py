@@ -12,16 +12,16 @@ import pytest
 from rocrate.rocrate import ROCrate
 from sqlalchemy import Engine, select
 
+from registry import chain
 from registry.db import get_engine, read_session, write_session
 from registry.digests import sha256_file
 from registry.errors import IngestError, SealError, ShuffleboardError, UsageError
 from registry.exchange.crates import export_crate, import_crate
 from registry.exchange.crates.layout import FILES, METADATA
-from registry.proof import chain
+from registry.leaderboard.rows import leaderboard_page
 from registry.proof.provenance import provenance_document
 from registry.proof.withdrawals import withdraw, withdrawal_of
-from registry.results.clusters import clusters_of
-from registry.results.leaderboard import leaderboard_page
+from registry.scores.clusters import clusters_of
 from registry.tables import BenchmarkVersion, ChainLink, Evaluation, EvaluationMetric, EvaluationSource, Question
 from registry.verification import alike, verify_all, verify_evaluation
 from tests import bombs

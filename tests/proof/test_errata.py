@@ -12,23 +12,16 @@ from registry.boards.reading import shown_document, snapshot_as_of
 from registry.boards.snapshots import refresh_boards
 from registry.boards.store import import_board, import_suite
 from registry.db import read_session, write_session
+from registry.errata.marks import Mark, import_errata, mark, take_back
+from registry.errata.rescoring import rescored
+from registry.errata.versions import FORMAT, correction, errata_document, newest_errata
 from registry.errors import IngestError, NotFoundError, UsageError
 from registry.exchange.outputs import ImportRequest, import_outputs
 from registry.lookups import find_version
 from registry.metrics import METRICS
-from registry.proof.errata import Mark, import_errata, mark, take_back
-from registry.results.computed import is_stored
-from registry.results.errata import (
-    FORMAT,
-    WITH_CORRECTED_KEYS,
-    WITHOUT_DISPUTED,
-    correction,
-    errata_document,
-    newest_errata,
-    scope_of,
-)
-from registry.results.rescoring import rescored
 from registry.schema.triggers import trigger_names
+from registry.scores.computed import is_stored
+from registry.scores.corrections import WITH_CORRECTED_KEYS, WITHOUT_DISPUTED, scope_of
 from registry.tables import ChainLink, Evaluation, EvaluationMetric
 from registry.verification import verify_all
 from tests.boards.outputs import lines

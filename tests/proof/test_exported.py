@@ -15,12 +15,12 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
+from registry.chain import link_digest
 from registry.db import get_engine, write_session
 from registry.digests import sha256_file
 from registry.errors import UsageError
 from registry.exchange.crates import export_crate
 from registry.exchange.proofs import Checked, Trust, check_export
-from registry.proof.chain import link_digest
 from registry.proof.signing import new_key, read_key
 from registry.proof.statements import fingerprint, public_pem, read_statement, sign
 from registry.settings import get_settings

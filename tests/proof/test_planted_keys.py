@@ -13,10 +13,11 @@ from registry.boards.reading import snapshot_as_of
 from registry.boards.snapshots import refresh_boards
 from registry.boards.store import import_board, import_suite
 from registry.db import read_session, write_session
+from registry.errata.marks import import_errata
+from registry.errata.versions import FORMAT
 from registry.exchange.outputs import import_columns
 from registry.lookups import find_version
-from registry.proof.errata import import_errata
-from registry.results.errata import FORMAT, WITH_CORRECTED_KEYS, scope_of
+from registry.scores.corrections import WITH_CORRECTED_KEYS, scope_of
 from registry.studies.items import item_document, item_source
 from registry.tables import Evaluation
 from registry.verification import verify_all

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, select, update
 
+from registry import chain
 from registry.db import write_session
 from registry.errors import NotFoundError, UsageError
-from registry.proof import chain
 from registry.proof.signing import as_signed, keep_signed, keys, new_key, read_key, sign_head, signature_problems
 from registry.proof.statements import DOMAIN, fingerprint, read_signed, read_statement
 from registry.proof.withdrawals import withdraw

@@ -8,14 +8,14 @@ from registry.boards.snapshots import refresh_boards
 from registry.boards.store import submit_suite
 from registry.db import read_session, write_session
 from registry.errors import QueueError, UsageError
+from registry.leaderboard.reports import evaluation_metrics
+from registry.leaderboard.rows import leaderboard_page
 from registry.proof.provenance import provenance_document
 from registry.proof.withdrawals import supersede, withdraw, withdrawal_digest, withdrawals_of
 from registry.queue.claims import fingerprint_id
 from registry.queue.evaluations import EvaluationRequest, submit
 from registry.queue.reuse import reusable
 from registry.queue.shards import shard_prompts
-from registry.results.leaderboard import leaderboard_page
-from registry.results.reports import evaluation_metrics
 from registry.tables import ChainLink, EngineFingerprint, Evaluation, Shard, Withdrawal
 from registry.tables.accounts import Notice
 from registry.verification import verify_all

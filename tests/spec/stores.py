@@ -10,15 +10,15 @@ from sqlalchemy.orm import Session
 from registry.db import write_session
 from registry.digests import sha256_text
 from registry.metrics.catalogue import QUESTION_METRICS
+from registry.predictions.bulk import insert_predictions
+from registry.predictions.rows import prediction_row
 from registry.prompting.prompts import PromptKeys, QuestionText
 from registry.prompting.protocols import protocol_definition, store_protocol
 from registry.prompting.variants import VariantSetDefinition, VariantShown, parse_variants
 from registry.queue.evaluations import store_variant_set
-from registry.results.bulk import insert_predictions
-from registry.results.computed import computed_metrics
-from registry.results.predictions import prediction_row
-from registry.results.pride import write_question_pride
-from registry.results.scores import write_question_scores
+from registry.scores.computed import computed_metrics
+from registry.scores.pride import write_question_pride
+from registry.scores.question_scores import write_question_scores
 from registry.tables import (
     Benchmark,
     BenchmarkVersion,

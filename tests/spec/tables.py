@@ -109,7 +109,7 @@ class Case:
         return as_asked([self._outcome(prompt) for prompt in self.prompts], self.repeats)
 
     def _outcome(self, prompt: Prompt) -> VariantOutcome:
-        # Written out here, apart from registry.results.predictions, so that the two are held against each other.
+        # Written out here, apart from registry.predictions.rows, so that the two are held against each other.
         identity = tuple(range(len(self.texts)))
         weights = prompt.weights
         if weights is None and prompt.logprobs is not None:

@@ -12,8 +12,8 @@ from sqlalchemy import select
 
 from registry.db import get_engine, read_session
 from registry.errors import QueryRefusedError
-from registry.results.selectables import view_of
 from registry.schema.audiences import Audience, audience_engine
+from registry.schema.selectables import view_of
 from registry.schema.views import VIEWS
 from registry.sql import Queries, QueryResult, as_csv, as_json, as_parquet, documented_views
 from registry.sql.examples import EXAMPLES

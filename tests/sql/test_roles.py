@@ -15,7 +15,7 @@ from registry.db import get_engine, read_session, write_session
 from registry.errors import DatabaseError, UsageError
 from registry.lookups import find_evaluation
 from registry.operations.migrate import upgrade
-from registry.results.bulk import MANY_ROWS, renew_statistics
+from registry.predictions.bulk import MANY_ROWS, renew_statistics
 from registry.schema.planner import BY_EVALUATION, analyze
 from registry.schema.roles import RoleNames, apply_roles, script
 from registry.settings import Settings

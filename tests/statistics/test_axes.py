@@ -16,10 +16,10 @@ from registry.boards.unranked import unranked
 from registry.db import read_session, write_session
 from registry.errors import MetricInputError, UsageError
 from registry.exchange.outputs import ImportRequest, import_outputs
+from registry.leaderboard.reports import evaluation_metrics
 from registry.metrics import METRICS, VariantOutcome
 from registry.prompting.variants import QuestionShape, parse_variants
-from registry.results.cells import STATED
-from registry.results.reports import evaluation_metrics
+from registry.scores.cells import STATED
 from registry.statistics.axes import NO_ANSWER, component_sets, decompose
 from registry.statistics.quantiles import LEVELS, quantile_of, wording_quantiles
 from registry.studies.axes import axes_document

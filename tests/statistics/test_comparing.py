@@ -10,10 +10,10 @@ from statsmodels.stats.contingency_tables import mcnemar
 from registry.db import read_session, write_session
 from registry.errors import NotFoundError, QueueError, UsageError
 from registry.exchange.outputs import ImportRequest, import_outputs
+from registry.leaderboard.reports import evaluation_metrics
 from registry.metrics.pride import ALPHA
-from registry.results.analyses import analyses_of
-from registry.results.pride import pride_document
-from registry.results.reports import evaluation_metrics
+from registry.scores.analyses import analyses_of
+from registry.scores.pride import pride_document
 from registry.statistics.bootstrap import mean_intervals
 from registry.studies.comparing import (
     compare_evaluations,

@@ -13,7 +13,7 @@ from registry.exchange.outputs import ImportRequest, import_outputs
 from registry.prompting.protocols import protocol_definition
 from registry.prompting.reading import read
 from registry.prompting.thoughts import Output
-from registry.results.analyses import READING
+from registry.scores.analyses import READING
 from registry.studies.rereading import reread, store_reading
 from registry.tables import Analysis, ChainLink, Evaluation
 from registry.verification import verify_all, verify_evaluation

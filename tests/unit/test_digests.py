@@ -18,9 +18,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from registry.digests import canonical_json, sha256_file, sha256_text, specification_digest
+from registry.predictions import archive_files
 from registry.proof import leaf_tables
 from registry.proof.manifest import GENERATION_COLUMNS, LEAF_COLUMNS, encode, leaf_digest
-from registry.results import archive_files
 
 
 @pytest.mark.parametrize(

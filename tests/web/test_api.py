@@ -6,7 +6,7 @@ from sqlalchemy import text, update
 from registry.db import database_now, read_session, write_session
 from registry.metrics import METRICS
 from registry.metrics.catalogue import ALL_NAMES
-from registry.results.computed import is_stored
+from registry.scores.computed import is_stored
 from registry.tables import Worker
 from tests.web.seed import SECRET
 

@@ -6,7 +6,7 @@ from sqlalchemy import select
 
 from registry.db import read_session
 from registry.operations.archiving import Shared, archive
-from registry.results.stored import archive_of
+from registry.predictions.stored import archive_of
 from registry.tables import Evaluation, EvaluationQuestion
 from tests.web.conftest import empty_caches
 from tests.web.outputs import BOARD

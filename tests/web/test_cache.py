@@ -9,7 +9,7 @@ from sqlalchemy import Engine, event, update
 from sqlalchemy.orm import Session
 
 from registry.db import write_session
-from registry.results.selectables import Row
+from registry.schema.selectables import Row
 from registry.tables import BenchmarkVersion
 from tests.commands import PATIENCE_S, eventually
 from tests.web.accounts import add_one_of_each_role, signed_in, token_of

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from registry.db import write_session
-from registry.results import leaderboard
+from registry.leaderboard import rows as leaderboard
 from registry.studies.published import load_published
 from tests.web.seed import evaluate, first
 from tests.web.test_charts import cells

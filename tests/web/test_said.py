@@ -15,10 +15,10 @@ from registry.boards.snapshots import refresh_boards
 from registry.boards.store import import_board, import_suite
 from registry.db import read_session, write_session
 from registry.exchange.outputs import ImportRequest, import_outputs
+from registry.leaderboard.facts import facts_of
+from registry.leaderboard.rows import Ordering, complete_rows
+from registry.leaderboard.selection import Selection
 from registry.prompting.variants import QuestionShape, VariantShown
-from registry.results.facts import facts_of
-from registry.results.leaderboard import Ordering, complete_rows
-from registry.results.selection import Selection
 from registry.studies import peers
 from tests.commands import shuffleboard
 from tests.outputs.conftest import Registry, four_options

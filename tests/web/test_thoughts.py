@@ -13,14 +13,14 @@ from registry.boards.snapshots import refresh_boards
 from registry.boards.store import import_board, import_suite
 from registry.db import get_engine, read_session, write_session
 from registry.errors import ProtocolError
+from registry.predictions.texts import text_columns
 from registry.prompting.protocols import find_definition, with_room
 from registry.prompting.reading import read
 from registry.prompting.thoughts import Output
 from registry.queue.claims import Claim, ShardResult
 from registry.queue.evaluations import EvaluationRequest, submit
 from registry.queue.shards import shard_prompts
-from registry.results.texts import text_columns
-from registry.results.written import lost_answers
+from registry.scores.written import lost_answers
 from registry.settings import Settings
 from registry.studies.thinking import thought_lengths
 from registry.tables import Evaluation, Question
@@ -116,7 +116,7 @@ def test_what_was_lost_is_said_with_its_limit_and_the_command_that_asks_again(si
 def test_a_loss_of_one_per_cent_or_less_is_not_said(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     one = site.seeded.evaluations["thinker"]
     for said, expected in ((0.02, [(0.025, None)]), (0.025, [])):
-        monkeypatch.setattr("registry.results.written.SAID", said)
+        monkeypatch.setattr("registry.scores.written.SAID", said)
         with read_session(site.engine) as session:
             assert [(lost.unread, lost.again) for lost in lost_answers(session, [one])] == expected
 

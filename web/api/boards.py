@@ -14,7 +14,7 @@ from registry.db import picked
 from registry.lookups import find_suite
 from registry.proof.provenance import link_document
 from registry.proof.signing import covering
-from registry.results.selectables import Row
+from registry.schema.selectables import Row
 from registry.tables import Board, Suite
 from web.api.operations import answer, get
 from web.api.paths import BoardName, SnapshotDigest, SuiteName

@@ -7,11 +7,11 @@ from pydantic import Field
 from sqlalchemy import select
 
 from registry.db import picked
+from registry.errata.versions import errata_document, versions_of_errata
 from registry.errors import NotFoundError
+from registry.leaderboard.rows import UNFINISHED
+from registry.leaderboard.selection import Selection
 from registry.metrics import METRICS
-from registry.results.errata import errata_document, versions_of_errata
-from registry.results.leaderboard import UNFINISHED
-from registry.results.selection import Selection
 from registry.studies.published import published_rows
 from registry.tables import Protocol
 from web.api.operations import answer, get, page

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ValidationError, create_model
 from werkzeug.datastructures import MultiDict
 from werkzeug.exceptions import BadRequest, UnprocessableEntity, UnsupportedMediaType
 
-from registry.results.selectables import Row
+from registry.schema.selectables import Row
 from registry.untrusted import NotJsonError, RefusedError, TooDeepError, decode
 from web.api.uploads import Upload, content_type, received
 from web.urls.parameters import Paged, Query, read, refusal

@@ -9,7 +9,7 @@ from sqlalchemy import func, select
 from registry.db import picked
 from registry.proof.provenance import compare_provenance
 from registry.proof.signing import newest_signature, signatures
-from registry.results.selectables import chain_links, rows_of
+from registry.schema.selectables import chain_links, rows_of
 from registry.studies.schedules import schedule_documents
 from registry.tables import ChainSignature
 from web.api.operations import answer, get, page

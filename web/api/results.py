@@ -7,11 +7,11 @@ from flask import Response
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from registry.fields import Between, OneOf
+from registry.leaderboard.costs import cost_document
+from registry.leaderboard.rows import SORTS, Ordering, Page, default_sort, leaderboard_page, natural_order
+from registry.leaderboard.selection import Selection, evaluation_conditions
 from registry.metrics.catalogue import ALL_NAMES
-from registry.results.costs import cost_document
-from registry.results.leaderboard import SORTS, Ordering, Page, default_sort, leaderboard_page, natural_order
-from registry.results.selectables import Row
-from registry.results.selection import Selection, evaluation_conditions
+from registry.schema.selectables import Row
 from registry.tables import EVALUATION_STATES
 from web.api.operations import address_with, answer, get, page
 from web.api.paths import EvaluationId, QuestionId

@@ -18,8 +18,8 @@ from typing_extensions import TypedDict
 
 from registry.db import Digest as DigestColumn
 from registry.db import DoubleArray, JsonDocument, SmallIntArray, UtcDateTime
-from registry.results.selectables import view_of
 from registry.schema.documented import columns_of
+from registry.schema.selectables import view_of
 from registry.statistics import bootstrap
 
 Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$", description="SHA-256, hexadecimal.")]

@@ -16,14 +16,14 @@ from registry.boards.wanted import Wanted
 from registry.db import MAX_INTEGER, picked, write_session
 from registry.errors import ModelError, UsageError
 from registry.fields import Between, OneOf
+from registry.leaderboard.reports import evaluation_metrics
 from registry.lookups import find_evaluation
 from registry.names import split_reference
 from registry.people import accounts
 from registry.queue.estimate import estimates
 from registry.queue.evaluations import move, submit_rest
-from registry.results.errata import TREATMENTS
-from registry.results.reports import evaluation_metrics
 from registry.revisions.store import RevisionRequest, add_revision
+from registry.scores.corrections import TREATMENTS
 from registry.tables import VISIBILITIES, ModelRevision
 from web.api import bodies
 from web.api.operations import View, answer, change, get

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from registry.results.selectables import Row
+from registry.schema.selectables import Row
 from web.charts.drawing import LINE, LOST, QUIET, Chart, Layer, figure, named
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any, Final, ParamSpec, TypeVar
 
-from registry.results.selectables import Row
+from registry.schema.selectables import Row
 
 SCHEMA: Final = "https://vega.github.io/schema/vega-lite/v6.json"
 INK: Final = "var(--ink)"

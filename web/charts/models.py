@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from registry.results.selectables import Row
+from registry.schema.selectables import Row
 from web.charts.drawing import LOST, MASS, PANEL, QUIET, Chart, Layer, figure, line, line_labels, named, percentages
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from statistics import median, pstdev
 from typing import Final
 
-from registry.results.selectables import Row
+from registry.schema.selectables import Row
 from web.charts.drawing import (
     INK,
     LOST,

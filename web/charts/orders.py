@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any, Final
 
-from registry.results.selectables import Row
+from registry.schema.selectables import Row
 from web.charts.drawing import (
     KEPT,
     LOST,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from registry.results.selectables import Row
+from registry.schema.selectables import Row
 
 MOST_LINES: Final = 30
 """Lines that can still be told apart; the table has all models."""

@@ -11,8 +11,8 @@ from datetime import date
 from itertools import pairwise
 from typing import Final
 
-from registry.results.asked import why_undefined
-from registry.results.selectables import Row
+from registry.schema.selectables import Row
+from registry.scores.asked import why_undefined
 from registry.verdicts.sections import READINGS, no_point
 from web.charts.drawing import tenths_around, tenths_between
 from web.formats import percent, points, scale, shorten

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from registry.results.selectables import Row
+from registry.schema.selectables import Row
 from web.charts.drawing import INK, KEPT, LOST, MASS, QUIET, Chart, Layer, figure, named, percentages, share_axis
 
 _LOOKS = ((KEPT, "circle"), (LOST, "triangle-up"), (MASS, "square"), (INK, "diamond"))

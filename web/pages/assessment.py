@@ -13,7 +13,7 @@ from werkzeug.datastructures import MultiDict
 
 from registry.errors import NotFoundError, UsageError
 from registry.metrics import METRICS
-from registry.results.selectables import Row
+from registry.schema.selectables import Row
 from web import charts
 from web.serving.cache import OfSealed
 from web.serving.responses import session

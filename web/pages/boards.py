@@ -17,12 +17,12 @@ from registry.boards.store import answering, board_definition, current_boards
 from registry.boards.ways import Way, facts_behind, way_key, way_of, ways_of, who, without_rank
 from registry.digests import DIGEST_LENGTH
 from registry.errors import UsageError
+from registry.leaderboard.rows import UNFINISHED
 from registry.lookups import find_board
 from registry.metrics import METRICS
-from registry.results.errata import TREATMENTS
-from registry.results.leaderboard import UNFINISHED
-from registry.results.selectables import Row
-from registry.results.written import lost_answers
+from registry.schema.selectables import Row
+from registry.scores.corrections import TREATMENTS
+from registry.scores.written import lost_answers
 from registry.tables import Board, BoardSnapshot, Evaluation, Model
 from registry.verdicts.boards import top_of
 from web.charts.ranks import ranks_over_time

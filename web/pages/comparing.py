@@ -9,11 +9,11 @@ from flask import Blueprint, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 
 from registry.errors import NotFoundError, UsageError
+from registry.leaderboard.facts import facts_of
+from registry.leaderboard.rows import Ordering, complete_rows, count_groups
+from registry.leaderboard.selection import Selection
 from registry.metrics import METRICS
-from registry.results.facts import facts_of
-from registry.results.leaderboard import Ordering, complete_rows, count_groups
-from registry.results.selectables import Row
-from registry.results.selection import Selection
+from registry.schema.selectables import Row
 from registry.verdicts.comparisons import Pair, PairVerdict, Several, of_pair, of_several
 from web import charts
 from web.formats import metric_text, telling_names

@@ -6,9 +6,9 @@ from flask import redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 
 from registry.db import write_session
+from registry.errata.versions import errata_document, versions_of_errata
 from registry.errors import UsageError
 from registry.people import accounts
-from registry.results.errata import errata_document, versions_of_errata
 from web.pages.blueprint import blueprint
 from web.pages.questions import question_page
 from web.serving.responses import session
@@ -49,7 +49,7 @@ def errata(benchmark: str) -> ResponseReturnValue:
 def mark_question(question_id: str) -> ResponseReturnValue:
     """Says what the form says of a question, or shows the question again with what is wrong with the form."""
     from registry.boards.snapshots import refresh_boards  # and numpy
-    from registry.proof.errata import Mark, mark, take_back
+    from registry.errata.marks import Mark, mark, take_back
 
     viewer().require("maintain")
     row = queries.question(session(), parameters.identifier("question", question_id))

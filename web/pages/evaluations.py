@@ -9,26 +9,20 @@ from typing import Any, Final
 from flask import current_app, render_template, request
 from flask.typing import ResponseReturnValue
 
+from registry.errata.versions import correction, newest_errata
 from registry.errors import ArchiveError
+from registry.leaderboard.costs import cost_document
+from registry.leaderboard.facts import facts_of, noise_facts
+from registry.leaderboard.reports import design_document
 from registry.lookups import find_evaluation
 from registry.metrics import METRICS
 from registry.metrics.catalogue import FAMILIES
-from registry.results.analyses import kept_readings
-from registry.results.asked import asked_how, one_order
-from registry.results.costs import cost_document
-from registry.results.errata import (
-    RESCORED,
-    TREATMENTS,
-    correction,
-    is_of_errata,
-    newest_errata,
-    scope_of,
-)
-from registry.results.facts import facts_of, noise_facts
-from registry.results.reports import design_document
-from registry.results.selectables import Row
-from registry.results.stored import archive_of
-from registry.results.written import lost_answers
+from registry.predictions.stored import archive_of
+from registry.schema.selectables import Row
+from registry.scores.analyses import kept_readings
+from registry.scores.asked import asked_how, one_order
+from registry.scores.corrections import RESCORED, TREATMENTS, is_of_errata, scope_of
+from registry.scores.written import lost_answers
 from registry.verdicts.cases import Said, verdict
 from registry.verdicts.facts import Facts
 from registry.verdicts.sections import Position, Split, of_position, of_split
@@ -154,7 +148,7 @@ def _under_errata(row: Row, scopes: Sequence[Row]) -> Row | None:
 
     None where nothing is said of the benchmark's questions. unknown: metric to why it cannot be said.
     """
-    from registry.results.rescoring import unknown_metrics  # and numpy
+    from registry.errata.rescoring import unknown_metrics  # and numpy
 
     evaluation = find_evaluation(session(), row["evaluation_id"])
     errata = newest_errata(session(), evaluation.benchmark_version_id)

@@ -14,7 +14,7 @@ from registry.boards.deprecation import DEPRECATED, REINSTATED
 from registry.boards.store import board_definition
 from registry.db import read_session
 from registry.proof.signing import signatures
-from registry.results.selectables import Row
+from registry.schema.selectables import Row
 from registry.studies.schedules import MOVED
 from registry.tables import Board, BoardDeprecation, Evaluation
 from registry.tables.accounts import Notice, Submission

@@ -11,11 +11,9 @@ from flask.typing import ResponseReturnValue
 
 from registry.errors import UsageError
 from registry.exchange.tabular import csv_text
-from registry.results.asked import asked_how
-from registry.results.chance import CORRECTED
-from registry.results.costs import costs_of
-from registry.results.errata import TREATMENTS
-from registry.results.leaderboard import (
+from registry.leaderboard.chance import CORRECTED
+from registry.leaderboard.costs import costs_of
+from registry.leaderboard.rows import (
     FALLBACK,
     Ordering,
     all_rows,
@@ -26,9 +24,11 @@ from registry.results.leaderboard import (
     natural_order,
     split_by_group,
 )
-from registry.results.selectables import Row
-from registry.results.selection import Selection
-from registry.results.written import SAID, lost_answers
+from registry.leaderboard.selection import Selection
+from registry.schema.selectables import Row
+from registry.scores.asked import asked_how
+from registry.scores.corrections import TREATMENTS
+from registry.scores.written import SAID, lost_answers
 from registry.verdicts.spans import span_of
 from web.charts.scatter import PLOTS, beside_leaderboard
 from web.formats import scale

@@ -6,8 +6,8 @@ from typing import Any, Final
 from flask import render_template
 from flask.typing import ResponseReturnValue
 
-from registry.results.asked import one_order
-from registry.results.selectables import Row
+from registry.schema.selectables import Row
+from registry.scores.asked import one_order
 from registry.studies.peers import FEWEST_PEERS, METRICS_COMPARED, sizes_alike, standings
 from registry.verdicts.facts import kept
 from registry.verdicts.models import of_model

@@ -8,9 +8,7 @@ from flask.typing import ResponseReturnValue
 from sqlalchemy import select
 
 from registry.errors import UsageError
-from registry.lookups import not_withdrawn
-from registry.metrics import METRICS
-from registry.results.leaderboard import (
+from registry.leaderboard.rows import (
     FALLBACK,
     Ordering,
     complete_rows,
@@ -20,8 +18,10 @@ from registry.results.leaderboard import (
     natural_order,
     split_by_group,
 )
-from registry.results.selectables import Row
-from registry.results.selection import Selection
+from registry.leaderboard.selection import Selection
+from registry.lookups import not_withdrawn
+from registry.metrics import METRICS
+from registry.schema.selectables import Row
 from registry.tables import Evaluation, Model, ModelRevision
 from web.formats import chosen_questions
 from web.serving.responses import session

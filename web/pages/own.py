@@ -17,7 +17,7 @@ from registry.fields import Between, OneOf
 from registry.metrics import METRICS
 from registry.names import check_name
 from registry.people import accounts
-from registry.results.selectables import Row
+from registry.schema.selectables import Row
 from registry.tables import Board, BoardSnapshot
 from registry.tables.accounts import AuditEvent
 from registry.verdicts.boards import top_of

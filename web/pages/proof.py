@@ -9,7 +9,7 @@ from sqlalchemy import func, select, tuple_
 from registry.errors import NotFoundError, UsageError
 from registry.proof.provenance import GROUPS, compare_provenance
 from registry.proof.signing import keys, newest_signature
-from registry.results.selectables import Row, chain_links, evaluation_sources, rows_of, withdrawals
+from registry.schema.selectables import Row, chain_links, evaluation_sources, rows_of, withdrawals
 from registry.studies.schedules import schedule_documents
 from registry.tables import Evaluation, Model, ModelRevision
 from web import charts

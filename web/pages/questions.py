@@ -10,7 +10,7 @@ from flask import current_app, render_template, request
 from flask.typing import ResponseReturnValue
 
 from registry.prompting.labels import letter
-from registry.results.selectables import Row
+from registry.schema.selectables import Row
 from web.pages.blueprint import blueprint
 from web.serving.responses import session
 from web.shown import queries

@@ -3,7 +3,7 @@
 from flask import render_template, request
 from flask.typing import ResponseReturnValue
 
-from registry.results.leaderboard import UNFINISHED
+from registry.leaderboard.rows import UNFINISHED
 from web.pages.blueprint import blueprint
 from web.serving.responses import session
 from web.shown import listings, queries

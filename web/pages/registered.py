@@ -7,7 +7,7 @@ from typing import Final
 from flask import render_template, request
 from flask.typing import ResponseReturnValue
 
-from registry.results.selectables import Row
+from registry.schema.selectables import Row
 from registry.studies.items import REASONS
 from web.pages.blueprint import blueprint
 from web.pages.leaderboard import metrics_with_values, part_of_leaderboard, table_context

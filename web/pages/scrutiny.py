@@ -8,7 +8,7 @@ from flask.typing import ResponseReturnValue
 from registry.boards.definition import parse_column
 from registry.boards.reading import snapshot_as_of
 from registry.metrics import METRICS
-from registry.results.selectables import Row
+from registry.schema.selectables import Row
 from registry.tables import BoardSnapshot
 from web.pages.boards import paging_of_models, shown_board, snapshot_document
 from web.serving.cache import OfSealed

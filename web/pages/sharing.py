@@ -14,11 +14,11 @@ from werkzeug.routing import RequestRedirect
 from registry.boards.reading import board_table, snapshot_as_of
 from registry.errors import NotFoundError
 from registry.exchange.tabular import ShownTable, csv_text, latex, markdown, parquet_bytes
+from registry.leaderboard.rows import Ordering
+from registry.leaderboard.selection import Selection
 from registry.metrics import METRICS
-from registry.results.asked import asked_how
-from registry.results.leaderboard import Ordering
-from registry.results.selectables import Row
-from registry.results.selection import Selection
+from registry.schema.selectables import Row
+from registry.scores.asked import asked_how
 from registry.tables import BoardSnapshot
 from web import pictures
 from web.formats import DASH, scaled

@@ -38,10 +38,10 @@ from registry.notices.webhooks import (
     try_webhook,
     webhook_document,
 )
-from registry.results.selectables import Row
 from registry.revisions.endpoints import load_endpoints
 from registry.revisions.store import DTYPES
 from registry.schema.audiences import SEES
+from registry.schema.selectables import Row
 from registry.tables import QUEUES, Evaluation, Suite
 from registry.tables.accounts import SUBMISSION_STATES, Account
 from web.serving.responses import session

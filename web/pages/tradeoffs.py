@@ -9,7 +9,7 @@ from sqlalchemy import select
 
 from registry.boards.reading import snapshot_as_of
 from registry.metrics import METRICS
-from registry.results.selectables import Row
+from registry.schema.selectables import Row
 from registry.tables import Model
 from web.charts.scatter import COST, RELEASED, SIZE, TOKENS, Measure, Plot, across_board, lines_of, pareto, with_front
 from web.charts.scatter import PLOTS as DRAWN

@@ -7,7 +7,7 @@ from sqlalchemy.orm import Session
 from registry.errors import MetricInputError, UsageError
 from registry.lookups import replicates_of
 from registry.prompting.variants import only_orders
-from registry.results.selectables import Row
+from registry.schema.selectables import Row
 from registry.studies.axes import axes_document
 from registry.studies.wordings import wordings_document
 from web.serving.cache import OfSealed

@@ -11,7 +11,8 @@ from sqlalchemy import Double, Integer, Select, Subquery, and_, case, cast, func
 from sqlalchemy.orm import Session, aliased
 
 from registry.db import among
-from registry.results.selectables import (
+from registry.predictions.stored import read
+from registry.schema.selectables import (
     Row,
     adversarial_effects,
     evaluation_seconds,
@@ -22,7 +23,6 @@ from registry.results.selectables import (
     rows_of,
     run_accuracy,
 )
-from registry.results.stored import read
 from registry.tables import Prediction, Question, QuestionScore
 
 

@@ -1,6 +1,6 @@
 """Intervals of an evaluation whose questions belong together, as its page and the API state them."""
 
-from registry.results.selectables import Row
+from registry.schema.selectables import Row
 from web.serving.cache import OfSealed
 from web.serving.responses import session
 
@@ -8,9 +8,9 @@ _found: OfSealed[Row | None] = OfSealed()
 
 
 def clustered(evaluation_id: int, seal: str | None) -> Row | None:
-    """What `registry.results.clusters.clustered_intervals` says; None before the evaluation is sealed."""
+    """What `registry.scores.clusters.clustered_intervals` says; None before the evaluation is sealed."""
     # Here rather than above: the website starts without numpy, and most of its pages never need it.
-    from registry.results.clusters import clustered_intervals
+    from registry.scores.clusters import clustered_intervals
 
     if seal is None:
         return None

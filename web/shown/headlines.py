@@ -12,12 +12,12 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from registry.errors import NotFoundError
+from registry.leaderboard.facts import facts_of
+from registry.leaderboard.rows import Ordering, complete_rows, incomplete_rows
+from registry.leaderboard.selection import Selection
 from registry.metrics import METRICS
-from registry.results.asked import asked_how, one_order
-from registry.results.facts import facts_of
-from registry.results.leaderboard import Ordering, complete_rows, incomplete_rows
-from registry.results.selectables import Row, evaluation_metrics, rows_of
-from registry.results.selection import Selection
+from registry.schema.selectables import Row, evaluation_metrics, rows_of
+from registry.scores.asked import asked_how, one_order
 from registry.tables import Withdrawal
 from registry.verdicts.comparisons import First, of_first
 from registry.verdicts.facts import Facts

@@ -4,7 +4,7 @@ from typing import Final
 
 from registry.errors import NotFoundError
 from registry.lookups import find_version
-from registry.results.selectables import Row
+from registry.schema.selectables import Row
 from registry.studies.items import item_document, item_source
 from web.serving.cache import OfSealed
 from web.serving.responses import session

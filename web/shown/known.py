@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from flask import url_for
 
-from registry.results.facts import facts_of
-from registry.results.selectables import Row
+from registry.leaderboard.facts import facts_of
+from registry.schema.selectables import Row
 from registry.verdicts.cases import Said
 from registry.verdicts.models import of_listed
 from web.serving.responses import session

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from registry.errors import NotFoundError
 from registry.queue.claims import differing_versions, queues_without_worker, worker_is_live
 from registry.queue.progress import ACTIVE, overall, progress_of_several
-from registry.results.selectables import Row, measured_and_published, rows_of
+from registry.schema.selectables import Row, measured_and_published, rows_of
 from registry.tables import (
     Benchmark,
     BenchmarkVersion,

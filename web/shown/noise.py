@@ -1,6 +1,6 @@
 """Repeat noise beside the order effect of an evaluation, as its page and the API state it."""
 
-from registry.results.selectables import Row
+from registry.schema.selectables import Row
 from registry.studies.noise import noise_document, noise_source
 from web.serving.cache import OfSealed
 from web.serving.responses import session

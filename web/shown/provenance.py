@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from registry.proof.provenance import more_provenance, provenance_document
-from registry.results.selectables import Row
+from registry.schema.selectables import Row
 from registry.studies.drift import drift_document
 from registry.tables import Evaluation
 from web.serving.cache import OfSealed

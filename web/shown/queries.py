@@ -27,14 +27,14 @@ from registry.db import database_now
 from registry.errors import ArchiveError, NotFoundError
 from registry.lookups import find_evaluation, with_names
 from registry.metrics import METRICS
+from registry.predictions.prompts import prompts_of
+from registry.predictions.stored import details, read
+from registry.predictions.texts import thought_of
 from registry.prompting.prompts import Prompt
 from registry.prompting.variants import stored_variants
 from registry.queue.evaluations import same_in_full
 from registry.queue.progress import ACTIVE, progress_of_several
-from registry.results.asked import ASKED
-from registry.results.computed import computed_metrics
-from registry.results.prompts import prompts_of
-from registry.results.selectables import (
+from registry.schema.selectables import (
     Row,
     evaluation_metrics,
     evaluation_provenance,
@@ -43,8 +43,8 @@ from registry.results.selectables import (
     question_metrics,
     rows_of,
 )
-from registry.results.stored import details, read
-from registry.results.texts import thought_of
+from registry.scores.asked import ASKED
+from registry.scores.computed import computed_metrics
 from registry.tables import (
     Benchmark,
     BenchmarkVersion,

@@ -5,8 +5,8 @@ from typing import Any, Final
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from registry.errata.versions import is_newest, newest_errata, versions_of_errata
 from registry.errors import NotFoundError
-from registry.results.errata import is_newest, newest_errata, versions_of_errata
 from registry.tables import ErrataVersion, Erratum
 
 STATUSES: Final = {"disputed": "Disputed", "wrong-key": "Wrong key", "corrected-key": "Corrected key"}

@@ -8,8 +8,8 @@ from sqlalchemy.orm import Session
 
 from registry.errors import NotFoundError
 from registry.lookups import not_withdrawn
-from registry.results.asked import asking
-from registry.results.selectables import Row
+from registry.schema.selectables import Row
+from registry.scores.asked import asking
 from registry.tables import Model, ModelRevision
 from web.shown import queries
 

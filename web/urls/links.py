@@ -6,8 +6,8 @@ from urllib.parse import quote, urlsplit
 
 from flask import request, url_for
 
-from registry.results.leaderboard import SORTS, Ordering, default_sort, natural_order
-from registry.results.selection import Selection
+from registry.leaderboard.rows import SORTS, Ordering, default_sort, natural_order
+from registry.leaderboard.selection import Selection
 from web.urls import parameters
 from web.urls.parameters import Arguments
 

@@ -24,10 +24,10 @@ from werkzeug.datastructures import MultiDict
 from registry.digests import DIGEST_LENGTH
 from registry.errors import UsageError
 from registry.fields import NUMBER, Between, OneOf, Remedy
+from registry.leaderboard.selection import ASKED_HOW
 from registry.metrics import METRICS
 from registry.names import check_name
-from registry.results.errata import TREATMENTS
-from registry.results.selection import ASKED_HOW
+from registry.scores.corrections import TREATMENTS
 from registry.tables import MODEL_KINDS
 from registry.untrusted import problem_of_text
 

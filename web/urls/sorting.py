@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from flask import request
 
-from registry.results.selectables import Row
+from registry.schema.selectables import Row
 from web.urls import parameters
 
 Order = Literal["asc", "desc"]

@@ -10,12 +10,12 @@ from sqlalchemy import Engine
 
 from registry.db import read_session, write_session
 from registry.errors import ModelError
+from registry.predictions.prompts import ShardPrompt
 from registry.prompting.prompts import Prompt
 from registry.prompting.thoughts import Finish, Output, thinking_of
 from registry.providers import budgets, calls
 from registry.providers.prices import Price, load_prices
 from registry.queue.claims import Claim, is_of
-from registry.results.prompts import ShardPrompt
 from registry.revisions.endpoints import Endpoint, canonical_url, find_endpoint, host_of, load_endpoints
 from registry.settings import Settings
 from workers.asking import Scores, turns_of

@@ -12,7 +12,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from registry.db import JsonDocument, UtcDateTime
-from registry.results.archive_files import arrow_type
+from registry.predictions.archive_files import arrow_type
 from registry.tables import EvaluationMetric, Question
 from registry.untrusted import decode
 

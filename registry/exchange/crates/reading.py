@@ -14,6 +14,7 @@ from sqlalchemy import Engine, func, insert, select
 from sqlalchemy.exc import StatementError
 from sqlalchemy.orm import Session, selectinload
 
+from registry import chain
 from registry.benchmarks.contract import content_digest
 from registry.boards.snapshots import refresh_boards
 from registry.db import one_at_a_time, write_session
@@ -23,21 +24,20 @@ from registry.errors import IngestError, SealError
 from registry.exchange.crates import layout
 from registry.files.parquet import parquet_rows
 from registry.names import check_name
+from registry.predictions.archive_files import TEXT, TEXT_COLUMNS, plain
+from registry.predictions.bulk import insert_predictions, renew_statistics
 from registry.prompting.prompts import PromptKeys, question_text
 from registry.prompting.protocols import store_protocol
 from registry.prompting.variants import VariantSetDefinition, stored_variants
-from registry.proof import chain
 from registry.proof.manifest import LEAF_COLUMNS, SEAL_VERSION, Leaf, manifest, question_leaves
 from registry.proof.seal import complete
 from registry.proof.withdrawals import withdrawal_digest
 from registry.queue.claims import fingerprint_id
-from registry.results.analyses import READING, store_analysis
-from registry.results.archive_files import TEXT, TEXT_COLUMNS, plain
-from registry.results.asked import asked_digest
-from registry.results.bulk import insert_predictions, renew_statistics
-from registry.results.pride import write_question_pride
-from registry.results.scores import write_question_scores
 from registry.revisions.store import model_identity
+from registry.scores.analyses import READING, store_analysis
+from registry.scores.asked import asked_digest
+from registry.scores.pride import write_question_pride
+from registry.scores.question_scores import write_question_scores
 from registry.studies.rereading import store_reading
 from registry.tables import (
     Benchmark,

@@ -26,8 +26,8 @@ from registry.proof.manifest import compute_seal
 from registry.proof.provenance import link_document
 from registry.proof.signing import covering, signed_chain
 from registry.proof.withdrawals import withdrawals_of
-from registry.results.errata import is_of_errata
 from registry.schema.audiences import SEES, Audience
+from registry.scores.corrections import is_of_errata
 from registry.tables import (
     Analysis,
     BenchmarkVersion,

@@ -11,9 +11,9 @@ from sqlalchemy.orm import Session
 
 from registry.benchmarks.canary import canary
 from registry.exchange.exports.selection import Selection
-from registry.results.selectables import view_of
-from registry.results.stored import read
+from registry.predictions.stored import read
 from registry.schema import documented
+from registry.schema.selectables import view_of
 
 BATCH: Final = 10_000
 """Rows in memory at once, and in one row group of a Parquet file."""

@@ -38,6 +38,9 @@ from registry.exchange.outputs.stated import Comparison, Difference
 from registry.files.documents import as_written
 from registry.lookups import find_revision, find_version
 from registry.names import check_name
+from registry.predictions.bulk import insert_predictions, insert_rows, renew_statistics
+from registry.predictions.rows import prediction_row
+from registry.predictions.texts import imported_text
 from registry.prompting.prompts import PromptKeys, QuestionText
 from registry.prompting.protocols import RECORDED, find_definition, store_protocol
 from registry.prompting.protocols.presets import SYMBOLS
@@ -52,12 +55,9 @@ from registry.prompting.variants import (
 from registry.proof.seal import seal_together
 from registry.queue.claims import fingerprint_id
 from registry.queue.evaluations import build_specification, store_variant_set, store_variants
-from registry.results.asked import asked_digest
-from registry.results.bulk import insert_predictions, insert_rows, renew_statistics
-from registry.results.predictions import prediction_row
-from registry.results.scores import write_question_scores
-from registry.results.texts import imported_text
 from registry.revisions.store import RevisionRequest, add_revision
+from registry.scores.asked import asked_digest
+from registry.scores.question_scores import write_question_scores
 from registry.tables import Evaluation, EvaluationQuestion, Generation, Model, Question, QuestionOption, Shard
 
 BATCH: Final = 20_000

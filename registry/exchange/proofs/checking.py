@@ -16,6 +16,7 @@ from typing import Any, Final
 from cryptography import x509
 
 from registry.boards.snapshots import snapshot_digest, snapshot_labels
+from registry.chain import check_links
 from registry.digests import sha256_file, specification_digest
 from registry.errors import IngestError, ShuffleboardError, UsageError
 from registry.exchange.crates import layout
@@ -24,10 +25,11 @@ from registry.exchange.proofs.writing import BOARD, CHAIN, COPIES, EVALUATIONS, 
 from registry.files.documents import read_document
 from registry.files.parquet import damaged_values, parquet_rows
 from registry.names import plural
+from registry.predictions.archive_files import TEXT, plain
+from registry.predictions.rows import stored_state
 from registry.prompting.prompts import PromptKeys, QuestionText
 from registry.prompting.protocols.answering import lists_options
 from registry.prompting.variants import VariantSetDefinition
-from registry.proof.chain import check_links
 from registry.proof.manifest import (
     GENERATION_COLUMNS,
     LEAF_COLUMNS,
@@ -39,8 +41,6 @@ from registry.proof.manifest import (
     question_hash,
 )
 from registry.proof.statements import Signed, is_digest, read_signed
-from registry.results.archive_files import TEXT, plain
-from registry.results.predictions import stored_state
 from registry.untrusted import decode
 
 PROOF: Final = "proof"

@@ -11,8 +11,8 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from registry.exchange.crates.writing import ASKED_SCHEMA, asked_rows, evaluation_document
+from registry.predictions.stored import read
 from registry.proof.signing import signed_chain
-from registry.results.stored import read
 from registry.tables import (
     BoardSnapshot,
     Evaluation,

@@ -15,7 +15,7 @@ from registry.errors import NotFoundError, UsageError
 from registry.lookups import not_withdrawn, with_names
 from registry.metrics import METRICS, VariantOutcome
 from registry.metrics.pride import estimation_set
-from registry.results.stored import read
+from registry.predictions.stored import read
 from registry.studies.assessment.correlations import (
     DEFAULT_TOLERANCE,
     TARGETS,

@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 
 from registry.db import among
 from registry.providers.prices import load_prices
-from registry.results.selectables import Row, evaluation_costs, rows_of
+from registry.schema.selectables import Row, evaluation_costs, rows_of
 from registry.settings import Settings
 from registry.tables.providers import ProviderCall
 

@@ -8,11 +8,12 @@ from numpy.typing import NDArray
 from sqlalchemy import bindparam, text
 from sqlalchemy.orm import Session
 
+from registry.designs import METHOD as REPEATED
 from registry.designs import design_of
 from registry.metrics import METRICS
 from registry.metrics.averaging import FunctionOfTwoMeans
 from registry.metrics.catalogue import QUESTION_METRICS
-from registry.results.cells import stored_axes
+from registry.scores.cells import stored_axes
 from registry.statistics.bootstrap import (
     MINIMUM_QUESTIONS,
     RANK_RESAMPLES,
@@ -23,6 +24,7 @@ from registry.statistics.bootstrap import (
     percentile_interval,
     resampled_means,
 )
+from registry.statistics.sequential import RepeatedInterval
 from registry.tables import Evaluation
 
 Array = NDArray[np.float64]
@@ -249,3 +251,22 @@ def _intervals_of_scopes(
         for evaluation_id, intervals in zip(ids, known[key], strict=True):
             found[evaluation_id][scope] = intervals
     return found
+
+
+def interval_columns(scope: str, interval: Interval | None) -> dict[str, Any]:
+    """The columns of a metric that state its interval over a scope; None: none is stated."""
+    if isinstance(interval, RepeatedInterval):
+        return {
+            "interval_low": interval.low,
+            "interval_high": interval.high,
+            "interval_method": f"{REPEATED}, {interval.confidence:.4g}",
+            "interval_resamples": None,
+            "interval_seed": None,
+        }
+    return {
+        "interval_low": None if interval is None else interval.low,
+        "interval_high": None if interval is None else interval.high,
+        "interval_method": NONE if interval is None else METHOD,
+        "interval_resamples": None if interval is None else resamples_of(scope),
+        "interval_seed": None if interval is None else SEED,
+    }

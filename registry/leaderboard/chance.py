@@ -8,7 +8,8 @@ from sqlalchemy import func, select, table
 from sqlalchemy.orm import Session
 
 from registry.db import among
-from registry.results.errata import RESCORED, left_out
+from registry.errata.versions import left_out
+from registry.scores.corrections import RESCORED
 from registry.statistics.guessing import corrected
 from registry.tables import Question, QuestionScore
 

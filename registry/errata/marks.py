@@ -5,7 +5,7 @@ link in the chain, and the metrics of every sealed evaluation under it are store
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -13,18 +13,19 @@ from typing import Any, Final
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from registry import chain
 from registry.db import database_now, one_at_a_time
 from registry.digests import specification_digest
+from registry.errata.stored import write_rescored
+from registry.errata.versions import FORMAT, errata_content, newest_errata
 from registry.errors import IngestError, NotFoundError, UsageError
 from registry.lookups import find_version
 from registry.names import suggestion
 from registry.prompting.labels import letter
-from registry.proof import chain
-from registry.proof.seal import write_rescored
-from registry.results.errata import FORMAT, errata_content, newest_errata
 from registry.tables import (
     ERRATUM_STATUSES,
     BenchmarkVersion,
+    ChainLink,
     ErrataVersion,
     Erratum,
     Evaluation,
@@ -297,3 +298,21 @@ def errata_labels(errata: ErrataVersion) -> str:
             "at": errata.at.isoformat(),
         }
     )
+
+
+def errata_problems(session: Session) -> Iterator[str]:
+    """Versions of errata that do not match their digest or the chain, and those that the chain holds and are gone."""
+    links = select(ChainLink.subject, ChainLink.labels).filter_by(kind="errata")
+    linked = Counter((row.subject, row.labels) for row in session.execute(links))
+    held: Counter[tuple[str, str | None]] = Counter()
+    for errata in session.scalars(select(ErrataVersion).order_by(ErrataVersion.id)):
+        version = errata.benchmark_version
+        name = f"errata {errata.number} of {version.benchmark.name}@{version.version}"
+        key = (errata.digest, errata_labels(errata))
+        held[key] += 1
+        if errata_digest(errata) != errata.digest:
+            yield f"{name}: what they say does not match their digest"
+        if key not in linked:
+            yield f"chain: it does not contain {name} as they are stored"
+    for digest, _ in linked - held:
+        yield f"chain: errata {digest} are no longer in the registry, or have changed"

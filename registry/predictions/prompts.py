@@ -7,6 +7,7 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session, selectinload
 
+from registry.predictions.rows import prediction_row
 from registry.prompting.prompts import (
     Prompt,
     PromptKeys,
@@ -17,7 +18,6 @@ from registry.prompting.prompts import (
     shown_question,
 )
 from registry.prompting.variants import QuestionShape, VariantSetDefinition, VariantShown, stored_variants
-from registry.results.predictions import prediction_row
 from registry.tables import Evaluation, Question
 
 

@@ -338,7 +338,7 @@ def rows_of(session: Session, evaluation_id: int, ids: Sequence[int]) -> Iterato
     )
     connection = session.connection()
     if connection.dialect.name == "postgresql":
-        from registry.results import binary_copy  # loads numpy, which the website does without
+        from registry.predictions import binary_copy  # loads numpy, which the website does without
 
         found = binary_copy.read(connection, query, SCHEMA)
     else:

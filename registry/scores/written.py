@@ -10,8 +10,8 @@ from sqlalchemy.orm import Session
 
 from registry.db import among
 from registry.lookups import with_names
-from registry.results.asked import asking
-from registry.results.stored import read
+from registry.predictions.stored import read
+from registry.scores.asked import asking
 from registry.tables import (
     Benchmark,
     Evaluation,

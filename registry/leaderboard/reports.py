@@ -7,13 +7,14 @@ from sqlalchemy import select, text
 from sqlalchemy.orm import Session
 
 from registry.designs import design_of
+from registry.errata.versions import correction, newest_errata
 from registry.errors import UsageError
+from registry.leaderboard.chance import chances
 from registry.lookups import find_evaluation, find_sealed
 from registry.metrics.catalogue import ALL_NAMES
-from registry.results.asked import asked, asked_how, distinct_prompts, why_undefined
-from registry.results.chance import chances
-from registry.results.computed import computed_metrics
-from registry.results.errata import RESCORED, correction, newest_errata, scope_of
+from registry.scores.asked import asked, asked_how, distinct_prompts, why_undefined
+from registry.scores.computed import computed_metrics
+from registry.scores.corrections import RESCORED, scope_of
 from registry.tables import Evaluation, EvaluationMetric
 
 
@@ -77,7 +78,7 @@ def _undefined(row: Mapping[Any, Any] | None, how: Mapping[str, Any]) -> dict[st
 
 def _under_errata(session: Session, evaluation: Evaluation, treatment: str, *, per_question: bool) -> dict[str, Any]:
     """The report of a sealed evaluation under its benchmark's newest errata; as published, where there are none."""
-    from registry.results.rescoring import rescored  # and numpy
+    from registry.errata.rescoring import rescored  # and numpy
 
     find_sealed(session, evaluation.id)
     published = evaluation_metrics(session, evaluation.id, per_question=per_question)

@@ -9,9 +9,9 @@ from registry.designs import design_of, varied_axes
 from registry.metrics import METRICS
 from registry.metrics.averaging import Runs
 from registry.metrics.entry import Metric
-from registry.results.errata import is_of_errata
-from registry.results.selectables import run_accuracy
-from registry.results.stored import read
+from registry.predictions.stored import read
+from registry.schema.selectables import run_accuracy
+from registry.scores.corrections import is_of_errata
 from registry.tables import Evaluation
 
 
@@ -53,7 +53,7 @@ def computed_metrics(session: Session, evaluation_id: int, scope: str | None = N
                 values[metric.name] = float(values[metric.name])
     evaluation = session.get_one(Evaluation, evaluation_id)
     if varied_axes(evaluation) and found.get("all", {}).get("scored") == evaluation.questions:
-        from registry.results.cells import stored_axes  # and numpy
+        from registry.scores.cells import stored_axes  # and numpy
 
         for name, (value, n) in stored_axes(session, evaluation, resamples=0).values.items():
             found["all"][name], found["all"][f"{name}_n"] = value, n

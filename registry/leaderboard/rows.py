@@ -31,17 +31,18 @@ from sqlalchemy import (
 from sqlalchemy.orm import Session, aliased
 
 from registry.db import among
+from registry.errata.versions import scope_condition, scopes_in_force
+from registry.leaderboard.chance import CORRECTED, above_chance, chances
+from registry.leaderboard.costs import costs_of
+from registry.leaderboard.facts import missing_shares
+from registry.leaderboard.selection import Selection, evaluation_conditions
 from registry.lookups import not_withdrawn, with_names
 from registry.metrics import METRICS
 from registry.metrics.catalogue import ALL_NAMES
-from registry.results.asked import ASKED, asked_how, chosen_questions, not_ranked, one_order
-from registry.results.chance import CORRECTED, above_chance, chances
-from registry.results.costs import costs_of
-from registry.results.errata import RESCORED, scope_condition, scopes_in_force
-from registry.results.facts import missing_shares
-from registry.results.selectables import Row, evaluation_metrics, evaluation_sources, leaderboard, rows_of
-from registry.results.selection import Selection, evaluation_conditions
-from registry.results.written import WRITTEN
+from registry.schema.selectables import Row, evaluation_metrics, evaluation_sources, leaderboard, rows_of
+from registry.scores.asked import ASKED, asked_how, chosen_questions, not_ranked, one_order
+from registry.scores.corrections import RESCORED
+from registry.scores.written import WRITTEN
 from registry.statistics.competition_ranks import RANK_TOLERANCE
 from registry.statistics.guessing import corrected
 from registry.tables import (

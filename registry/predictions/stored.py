@@ -9,7 +9,7 @@ from sqlalchemy.engine.result import IteratorResult, SimpleResultMetaData
 from sqlalchemy.orm import Session
 
 from registry.db import among
-from registry.results.selectables import prediction_detail, rows_of
+from registry.schema.selectables import prediction_detail, rows_of
 from registry.tables import Archive, Evaluation
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def read(
     archives = session.execute(_archives(ids)).all() if ids else ()
     if not archives:
         return session.execute(query)
-    from registry.results.archived import answers, reads_predictions
+    from registry.predictions.archived import answers, reads_predictions
 
     if not reads_predictions(query):
         return session.execute(query)
@@ -52,8 +52,8 @@ def details(session: Session, evaluation_id: int, question_id: int) -> list[dict
         c = prediction_detail.c
         query = select(prediction_detail).where(c.evaluation_id == evaluation_id, c.question_id == question_id)
         return rows_of(session, query.order_by(c.variant))
-    from registry.results import archive_files
-    from registry.results.archived import place_as_archived
+    from registry.predictions import archive_files
+    from registry.predictions.archived import place_as_archived
 
     store, name = place_as_archived(archived.Archive, archived.seal)
     return archive_files.details(store, name, evaluation_id, question_id, prediction_detail.c.keys())
@@ -67,7 +67,7 @@ def archive_of(session: Session, evaluation_id: int) -> "tuple[Store, str] | Non
     row = session.execute(_archives([evaluation_id])).one_or_none()
     if row is None:
         return None
-    from registry.results.archived import place_of
+    from registry.predictions.archived import place_of
 
     return place_of(row.Archive, row.seal)
 

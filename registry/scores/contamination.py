@@ -14,8 +14,8 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from registry.lookups import find_sealed
-from registry.results.asked import first_answers
-from registry.results.stored import read
+from registry.predictions.stored import read
+from registry.scores.asked import first_answers
 from registry.statistics.bootstrap import SEED
 from registry.statistics.original_order import LEVEL, Asked, compare_with_other_orders
 from registry.statistics.published_order import Regularity, key_places, regularity

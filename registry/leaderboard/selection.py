@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 
 from registry.db import among
 from registry.errors import UsageError
-from registry.results.errata import RESCORED
+from registry.scores.corrections import RESCORED
 from registry.tables import (
     Benchmark,
     BenchmarkVersion,

@@ -5,34 +5,31 @@ be known without asking is None, with a reason: where the corrected file would h
 that build their variants around the right option. See docs/decisions/0065-errata.md.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from registry.db import among
 from registry.metrics import METRICS, axes, cora, npsq, permutation, probability, runs
 from registry.metrics.averaging import Runs, mean_of_defined
-from registry.metrics.outcome import VariantOutcome, as_asked
 from registry.metrics.pride import ALPHA, estimation_set
+from registry.predictions.stored import read
 from registry.prompting.prompts import PromptKeys, question_text
 from registry.prompting.variants import stored_variants
-from registry.results.asked import first_answers
-from registry.results.cells import OfAxes, stored_axes
-from registry.results.errata import Correction
-from registry.results.intervals import Array, base_metrics, question_values
-from registry.results.pride import compute_pride
-from registry.results.stored import read
+from registry.scores.cells import OfAxes, stored_axes
+from registry.scores.corrections import Correction
+from registry.scores.intervals import Array, base_metrics, question_values
+from registry.scores.outcomes import answers_in_runs, runs_over, stored_outcomes
+from registry.scores.pride import compute_pride
 from registry.tables import (
     Evaluation,
     EvaluationQuestion,
     Prediction,
     Question,
-    QuestionOption,
     QuestionPride,
     QuestionScore,
 )
@@ -296,99 +293,3 @@ def _imported(session: Session, evaluation: Evaluation, question: Question) -> s
     )
     changed = read(session, [evaluation.id], altered, [question.id]).scalar()
     return {_ORIGINAL, _OWN} if changed else set(_EVERYTHING)
-
-
-# Answers
-
-
-def stored_outcomes(
-    session: Session,
-    evaluation: Evaluation,
-    answers: Mapping[int, int],
-    read_again: Mapping[tuple[int, int], int | None] | None = None,
-) -> dict[int, list[VariantOutcome]]:
-    """Question to the outcomes of its prompts. answers: the right option of each question that is wanted.
-
-    read_again: (question, variant) to the option that another reading of its text finds.
-    """
-    ids, found = sorted(answers), dict[int, list[VariantOutcome]]()
-    inserted = {int(option): len(text.encode()) for option, text in evaluation.variant_set.inserted.items()}
-    lengths: dict[int, dict[int, int]] = {}
-    option, of = QuestionOption, Prediction
-    texts = select(option.question_id, option.ordinal, option.text).where(among(option.question_id, ids))
-    for question_id, ordinal, text in session.execute(texts):
-        lengths.setdefault(question_id, dict(inserted))[ordinal] = len(text.encode())
-    query = (
-        select(
-            *(of.question_id, of.variant, of.prompt_key, of.shown, of.question_shown, of.own_options, of.unchanged),
-            *(of.chosen_option, of.label_logprobs, of.label_probabilities, of.logprobs_without_question),
-        )
-        .where(of.evaluation_id == evaluation.id, among(of.question_id, ids))
-        .order_by(of.question_id, of.variant)
-        .execution_options(yield_per=5000)
-    )
-    for row in read(session, [evaluation.id], query, ids):
-        found.setdefault(row.question_id, []).append(
-            VariantOutcome(
-                variant=row.variant,
-                option=row.chosen_option if read_again is None else read_again[row.question_id, row.variant],
-                answer=answers[row.question_id],
-                order=tuple(row.shown),
-                probabilities=None if row.label_probabilities is None else tuple(row.label_probabilities),
-                logprobs=None if row.label_logprobs is None else tuple(row.label_logprobs),
-                logprobs_without_question=None
-                if row.logprobs_without_question is None
-                else tuple(row.logprobs_without_question),
-                option_bytes=tuple(lengths[row.question_id].get(place, 1) for place in row.shown),
-                original=row.unchanged,
-                question_shown=row.question_shown,
-                own_options=row.own_options,
-                prompt=row.prompt_key,
-            )
-        )
-    return {question_id: as_asked(outcomes, evaluation.repeats) for question_id, outcomes in found.items()}
-
-
-class RunAnswer(NamedTuple):
-    """An answer that counts in the run of its variant. unchanged: its prompt is the benchmark's question as it is."""
-
-    question_id: int
-    variant: int
-    correct: bool
-    unchanged: bool
-
-
-def answers_in_runs(
-    session: Session, evaluation: Evaluation, question_ids: Sequence[int], correction: Correction
-) -> Iterator[RunAnswer]:
-    """The answers of the runs over these questions, under a correction.
-
-    Questions that were asked in fewer than two distinct prompts are in no run.
-    """
-    wanted, p = set(question_ids) - correction.left_out, Prediction
-    query = (
-        select(p.question_id, p.variant, p.correct, p.chosen_option, p.unchanged)
-        .join(
-            QuestionScore,
-            (QuestionScore.evaluation_id == p.evaluation_id) & (QuestionScore.question_id == p.question_id),
-        )
-        .where(p.evaluation_id == evaluation.id, p.own_options, p.question_shown, QuestionScore.distinct_prompts > 1)
-        .where(first_answers(session, evaluation.id))
-    )
-    for question_id, variant, correct, option, unchanged in read(session, [evaluation.id], query):
-        if question_id in wanted:
-            answer = correction.answers.get(question_id)
-            yield RunAnswer(question_id, variant, correct if answer is None else option == answer, unchanged)
-
-
-def runs_over(answers: Iterable[RunAnswer]) -> tuple[Runs, int]:
-    """The runs that answers make, and how many questions they are over."""
-    hits: dict[int, list[int]] = {}
-    unchanged: dict[int, bool] = {}
-    tested: set[int] = set()
-    for answer in answers:
-        tested.add(answer.question_id)
-        hits.setdefault(answer.variant, []).append(int(answer.correct))
-        unchanged[answer.variant] = unchanged.get(answer.variant, True) and answer.unchanged
-    accuracies = {variant: sum(values) / len(values) for variant, values in sorted(hits.items())}
-    return Runs(accuracies, min((variant for variant, same in unchanged.items() if same), default=None)), len(tested)

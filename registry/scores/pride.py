@@ -10,10 +10,10 @@ from registry.errors import QueueError, UsageError
 from registry.lookups import find_evaluation
 from registry.metrics.outcome import VariantOutcome
 from registry.metrics.pride import ALPHA, Pride, estimation_set, pride
-from registry.results.analyses import store_analysis
-from registry.results.asked import first_answers
-from registry.results.errata import NOTHING, Correction
-from registry.results.stored import read
+from registry.predictions.stored import read
+from registry.scores.analyses import store_analysis
+from registry.scores.asked import first_answers
+from registry.scores.corrections import NOTHING, Correction
 from registry.tables import Evaluation, Prediction, Question, QuestionPride, QuestionScore
 
 PRIDE: Final = "pride"

@@ -17,10 +17,10 @@ from registry.designs import has_all_cells, varied_axes
 from registry.metrics import METRICS
 from registry.metrics.averaging import Value
 from registry.metrics.axes import REPEATS
+from registry.predictions.stored import read
 from registry.prompting.protocols.answering import drawn
 from registry.prompting.variants import QuestionShape, stored_variants
-from registry.results.errata import NOTHING, Correction
-from registry.results.stored import read
+from registry.scores.corrections import NOTHING, Correction
 from registry.statistics.axes import NO_ANSWER, AxisEffect, Decomposition, Estimate, decompose
 from registry.statistics.bootstrap import MINIMUM_QUESTIONS, RESAMPLES, SEED, Interval
 from registry.tables import Evaluation, Prediction, Question, QuestionScore

@@ -14,7 +14,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from registry.lookups import find_evaluation
-from registry.results.intervals import Array, column_samples, question_values
+from registry.scores.intervals import Array, column_samples, question_values
 from registry.statistics.bootstrap import RANK_RESAMPLES, design_effect, percentile_interval
 from registry.tables import EvaluationQuestion, Question
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection, Select
 
 from registry.errors import ArchiveError
-from registry.results.bulk import sqlalchemy_errors
+from registry.predictions.bulk import sqlalchemy_errors
 
 SIGNATURE: Final = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 END: Final = b"\xff\xff"

@@ -21,8 +21,8 @@ from sqlalchemy.sql import visitors
 from registry.db import among
 from registry.errors import ArchiveError
 from registry.files.stores import Store, store_at
-from registry.results import archive_files
-from registry.results.archive_files import ENDING, SCHEMA, TEXT
+from registry.predictions import archive_files
+from registry.predictions.archive_files import ENDING, SCHEMA, TEXT
 from registry.schema.views import VIEWS, view_sql
 from registry.tables import (
     Archive,

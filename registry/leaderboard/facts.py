@@ -7,15 +7,16 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from registry.db import among
+from registry.errata.versions import scope_condition, scopes_in_force
 from registry.errors import ArchiveError
 from registry.lookups import with_names
+from registry.predictions.stored import read
 from registry.prompting.products import TIMES
 from registry.prompting.protocols.answering import drawn, lists_options, samples
 from registry.prompting.variants import VARIANT_KINDS
-from registry.results.asked import ASKED, asking
-from registry.results.errata import RESCORED, scope_condition, scopes_in_force
-from registry.results.selectables import Row
-from registry.results.stored import read
+from registry.schema.selectables import Row
+from registry.scores.asked import ASKED, asking
+from registry.scores.corrections import RESCORED
 from registry.tables import (
     Benchmark,
     Evaluation,

@@ -1,1 +1,0 @@
-"""Answers: predictions, the scores of questions, and what is computed from them."""
