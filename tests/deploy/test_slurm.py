@@ -87,7 +87,7 @@ def test_a_shard_goes_back_when_the_time_is_up_and_the_task_is_queued_again_and_
     with running(Task(SCRIPT, tmp_path, 2, SLURM_RESTART_COUNT="1", **settings)) as task:
         assert ended(task) == 0
     assert task.requeued() == ["requeue 4711_2"]  # not again: nothing is left to do
-    assert states() == ["done"] * 3
+    assert set(states()) == {"done"}  # shards of a few prompts may have been joined
     with read_session(engine) as session:
         assert session.get_one(Evaluation, evaluation_id).seal is not None
 
