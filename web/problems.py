@@ -19,6 +19,7 @@ from registry.errors import (
     StorageError,
     quotable,
 )
+from registry.turns import BusyError
 from registry.untrusted import RefusedError
 
 API: Final = "/api/"
@@ -29,6 +30,7 @@ _STATUS: Final[tuple[tuple[type[ShuffleboardError], HTTPStatus], ...]] = (
     (IngestError, HTTPStatus.UNPROCESSABLE_ENTITY),
     (OverLimitError, HTTPStatus.UNPROCESSABLE_ENTITY),
     (DatabaseError, HTTPStatus.SERVICE_UNAVAILABLE),
+    (BusyError, HTTPStatus.SERVICE_UNAVAILABLE),
     (StorageError, HTTPStatus.SERVICE_UNAVAILABLE),
     (ArchiveError, HTTPStatus.SERVICE_UNAVAILABLE),
 )

@@ -26,7 +26,7 @@ from registry.settings import Settings
 from registry.sql.files import Files, Listed
 from registry.sql.process import Opening, Question
 from registry.sql.results import QueryResult
-from registry.sql.turns import Line, is_ticket
+from registry.turns import CancelledError, Line, is_ticket, places
 
 GRACE_SECONDS: Final = 2.0
 """How long after its time limit a query may take to end by itself before its process is killed."""
@@ -35,6 +35,10 @@ MOST_IDLE: Final = 4
 """Processes that wait for queries."""
 MOST_QUERIES: Final = 500
 """Queries of a process, before another takes its place."""
+MOST_OF_A_CLIENT: Final = 4
+"""Queries of one client that run or wait."""
+MOST_WAITING: Final = 100
+"""Queries of all clients that run or wait."""
 _LOOK_SECONDS: Final = 0.05
 _PROCESS: Final = Path(__file__).with_name("process.py")
 
@@ -161,25 +165,34 @@ class Queries:
         self._opened: dict[Audience, Listed] = {}
         self._opening: dict[Audience, threading.Thread] = {}
         self._lock = threading.Lock()
-        self.line = Line(settings)
+        self.line = Line(
+            settings.home.expanduser() / "sql" / "line",
+            "queries",
+            at_once=settings.sql_at_once or places(),
+            of_a_client=MOST_OF_A_CLIENT,
+            of_all=MOST_WAITING,
+        )
 
     def ask(self, audience: Audience, sql: str, client: str, ticket: str) -> Answered:
         """Asks one query as `audience`, when it is the client's turn, and returns as many rows as the settings allow.
 
         ticket: names the query, for whoever wants to know where it stands, or to cancel it. Raises QueryRefusedError
         for a query that is not allowed, that DuckDB refuses, that a limit ended or that was cancelled; NotReadyError
-        where the files are being written.
+        where the files are being written; BusyError where too many wait.
         """
         if not is_ticket(ticket):
             raise QueryRefusedError("ticket: 8 to 64 letters, digits, - and _ are a ticket; correct it")
         if "\0" in sql or any("\ud800" <= character <= "\udfff" for character in sql):
             raise QueryRefusedError("the query has a NUL character or half of a surrogate pair; remove it")
         self.files.current(audience)  # whoever has to wait for it holds up nobody else
-        with self.line.turn(client, ticket) as cancelled:
-            listed = self._listed(audience)
-            if listed is None:
-                raise NotReadyError("the files that queries read are being written; try again in a moment")
-            answer = self._answer(audience, listed, sql, cancelled)
+        try:
+            with self.line.turn(client, ticket) as cancelled:
+                listed = self._listed(audience)
+                if listed is None:
+                    raise NotReadyError("the files that queries read are being written; try again in a moment")
+                answer = self._answer(audience, listed, sql, cancelled)
+        except CancelledError:
+            raise QueryRefusedError("the query was cancelled") from None
         if "rows" not in answer:
             raise self._error(audience, answer)
         result = QueryResult(

@@ -1,88 +1,112 @@
-"""Work that takes seconds is done a little at a time, and no client has it alone."""
+"""Work that takes seconds takes turns: one of each client at a time, the clients alike, on all processes of a host."""
 
 import threading
 import time
-from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
+from registry.turns import BusyError, CancelledError, Line
 from tests.commands import eventually
-from web.serving.turns import BusyError, Turns
+
+MOST = 4
 
 
-class Workers:
-    """Threads of clients that each want a turn, and the order in which they had one."""
-
-    def __init__(self, turns: Turns) -> None:
-        self.turns = turns
-        self.done: list[str] = []
-        self.at_work: list[str] = []
-        self.go_on = threading.Semaphore(0)
-        self.threads: list[threading.Thread] = []
-
-    def want(self, client: str) -> None:
-        thread = threading.Thread(target=self._work, args=(client,))
-        self.threads.append(thread)
-        thread.start()
-
-    def _work(self, client: str) -> None:
-        with self.turns.turn(client, 60):
-            self.at_work.append(client)
-            self.go_on.acquire()
-            self.at_work.remove(client)
-            self.done.append(client)
-
-    def end(self) -> None:
-        for _ in self.threads:
-            self.go_on.release()
-        for thread in self.threads:
-            thread.join()
+@pytest.fixture
+def line(tmp_path: Path) -> Line:
+    return Line(tmp_path / "line", "queries", at_once=1, of_a_client=MOST, of_all=100)
 
 
-def waiting(turns: Turns, *clients: str) -> Callable[[], bool]:
-    return lambda: turns._waiting == list(clients)
+def ticket(name: str) -> str:
+    return f"ticket-{name}"
 
 
-def test_a_client_has_one_piece_of_work_at_a_time_and_those_that_had_none_come_first() -> None:
-    turns = Turns(1, waiting=2)
-    workers = Workers(turns)
-    workers.want("greedy")
-    eventually(lambda: workers.at_work == ["greedy"], "the first is at work")
-    workers.want("greedy")
-    eventually(waiting(turns, "greedy"), "its second waits")
-    workers.want("other")
-    eventually(waiting(turns, "greedy", "other"), "another waits behind it")
-    workers.end()
-    assert workers.done == ["greedy", "other", "greedy"]
+def test_a_client_with_many_queries_keeps_nobody_else_waiting_for_more_than_one(line: Line) -> None:
+    ended: list[str] = []
+    first = threading.Event()
+
+    def ask(client: str, name: str) -> None:
+        with line.turn(client, ticket(name)):
+            if name == "a1":
+                first.wait(60)
+            ended.append(name)
+
+    with ThreadPoolExecutor(8) as pool:
+        asked = []
+        for client, name in [("a", "a1"), ("a", "a2"), ("a", "a3"), ("b", "b1"), ("c", "c1")]:
+            asked.append(pool.submit(ask, client, name))
+            eventually(lambda name=name: line.standing(ticket(name)) is not None, "it is in line")
+        place = line.standing(ticket("a3"))
+        assert place is not None
+        assert (place.ahead, place.running) == (4, False)
+        running = line.standing(ticket("a1"))
+        assert running is not None
+        assert running.running
+        first.set()
+        for done in asked:
+            done.result(60)
+    assert ended[0] == "a1"
+    assert set(ended[1:3]) == {"b1", "c1"} or ended[1:4] in (["b1", "c1", "a2"], ["b1", "a2", "c1"])
+    assert ended.index("a3") > ended.index("b1")
+    assert ended[-1] == "a3"
+    assert line.standing(ticket("a1")) is None
 
 
-def test_whoever_comes_beyond_those_who_wait_is_told_at_once() -> None:
-    turns = Turns(1, waiting=1)
-    workers = Workers(turns)
-    workers.want("a")
-    eventually(lambda: workers.at_work == ["a"], "one is at work")
-    workers.want("b")
-    eventually(waiting(turns, "b"), "one waits")
-    begun = time.monotonic()
-    for client, reason in (("b", "another of yours is waiting"), ("c", "1 are at work and 1 wait")):
-        with pytest.raises(BusyError, match=reason), turns.turn(client, 60):
+def test_a_client_may_have_a_few_queries_waiting_and_no_more(line: Line) -> None:
+    go = threading.Event()
+
+    def ask(number: int) -> None:
+        with line.turn("a", ticket(str(number))):
+            go.wait(60)
+
+    with ThreadPoolExecutor(8) as pool:
+        for number in range(MOST):
+            pool.submit(ask, number)
+            eventually(lambda number=number: line.standing(ticket(str(number))) is not None, "it is in line")
+        with (
+            pytest.raises(BusyError, match="queries of yours are running or waiting"),
+            line.turn("a", ticket("more")),
+        ):
             pass
-    assert time.monotonic() - begun < 30
-    workers.end()
+        go.set()
 
 
-def test_a_turn_that_does_not_come_in_time_is_given_up() -> None:
-    turns = Turns(1, waiting=1)
-    with turns.turn("a", 1), pytest.raises(BusyError, match="1 are at work"), turns.turn("b", 0.01):
+def test_a_query_that_waits_too_long_is_told_how_many_are_before_it(line: Line) -> None:
+    with (
+        line.turn("a", ticket("one")),
+        pytest.raises(BusyError, match="1 queries are before yours"),
+        line.turn("b", ticket("two"), wait_seconds=0.2),
+    ):
         pass
-    with turns.turn("b", 1):
+    assert line.standing(ticket("two")) is None
+
+
+def test_a_query_that_waits_or_runs_can_be_cancelled(line: Line) -> None:
+    with line.turn("a", ticket("one")) as cancelled:
+        assert not cancelled()
+        with ThreadPoolExecutor(1) as pool:
+
+            def wait() -> None:
+                with line.turn("b", ticket("two")):
+                    pass
+
+            waiting = pool.submit(wait)
+            eventually(lambda: line.standing(ticket("two")) is not None, "it is in line")
+            line.cancel(ticket("two"))
+            with pytest.raises(CancelledError, match="cancelled"):
+                waiting.result(60)
+        line.cancel(ticket("one"))
+        assert cancelled()
+    line.cancel(ticket("one"))  # which has ended
+    with line.turn("a", ticket("one")) as cancelled:
+        assert not cancelled()
+
+
+def test_the_ticket_of_a_process_that_died_keeps_nobody_waiting(line: Line, tmp_path: Path) -> None:
+    folder = tmp_path / "line"
+    folder.mkdir(parents=True)
+    (folder / f"{time.time_ns() - 10**9:020d}.{'0' * 16}.{ticket('dead')}").touch()
+    with line.turn("a", ticket("one"), wait_seconds=5):
         pass
-
-
-def test_two_places_are_for_two_clients() -> None:
-    turns = Turns(2, waiting=1)
-    with turns.turn("a", 1):
-        with turns.turn("b", 1):
-            pass
-        with pytest.raises(BusyError), turns.turn("a", 0.01):
-            pass
+    assert list(folder.iterdir()) == []

@@ -20,8 +20,8 @@ from registry.db import database_now, read_session, write_session
 from registry.errors import ForbiddenError, NotFoundError, QueryRefusedError, UsageError
 from registry.sql import Answered, NotReadyError, Queries, QueryResult, as_csv, as_json, as_parquet, documented_views
 from registry.sql.examples import EXAMPLES
-from registry.sql.turns import TooManyError
 from registry.tables.accounts import Account, SavedQuery
+from registry.turns import BusyError
 from web.charts import queries as charts
 from web.urls import parameters
 from web.who.identity import QUERIES, client, engine, limited, record, settings_of, viewer
@@ -72,8 +72,6 @@ def run(text: str) -> Answered:
         try:
             with _here():
                 return queries().ask(asking.audience, text, client(), ticket)
-        except TooManyError:
-            raise
         except QueryRefusedError as error:
             record("sql", text[:500], outcome="refused", reason=str(error)[:500])
             raise
@@ -81,9 +79,9 @@ def run(text: str) -> Answered:
 
 @contextmanager
 def _here() -> Iterator[None]:
-    """One of this process's requests that may wait. Raises TooManyError where all do."""
+    """One of this process's requests that may wait. Raises BusyError where all do."""
     if not _HERE.acquire(blocking=False):
-        raise TooManyError("many queries are waiting; try again in a moment")
+        raise BusyError("many queries are waiting; try again in a moment")
     try:
         yield
     finally:
@@ -108,7 +106,7 @@ def _page(text: str, saved: SavedQuery | None = None) -> ResponseReturnValue:
     if text:
         try:
             answered = run(text)
-        except TooManyError as busy:
+        except BusyError as busy:
             error, status = str(busy), HTTPStatus.SERVICE_UNAVAILABLE
         except QueryRefusedError as refused:
             error, status = str(refused), HTTPStatus.BAD_REQUEST

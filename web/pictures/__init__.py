@@ -8,6 +8,7 @@ import json
 import re
 import subprocess
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from pathlib import Path
 from typing import Final, Literal
@@ -17,25 +18,24 @@ from werkzeug.exceptions import ServiceUnavailable, TooManyRequests
 
 from registry.digests import sha256_text
 from registry.errors import UsageError
+from registry.turns import BusyError, Line, places
 from web.charts import Chart
 from web.pictures.child import CPU_SECONDS, Order
 from web.pictures.page import Drawing, coloured
 from web.serving.cache import OfSealed
-from web.serving.turns import BusyError, Turns
-from web.who.identity import client
+from web.who.identity import client, settings_of
 
 Form = Literal["svg", "png"]
 KINDS: Final[dict[str, str]] = {"svg": "image/svg+xml", "png": "image/png"}
 MOST_SPECIFICATION: Final = 4 * 2**20
 """Bytes of a chart's specification."""
-AT_ONCE: Final = 2
-"""Pictures that one process of the website has drawn at the same time."""
+AT_ONCE: Final = max(2, places())
+"""Pictures that a host has drawn at the same time; as many may wait, each in a thread of the server."""
 WAIT_SECONDS: Final = 5.0
 """How long a picture waits for others."""
 
 _CHILD: Final = Path(__file__).with_name("child.py")
 _STYLES: Final = Path(__file__).parent.parent / "static" / "board.css"
-_turns: Final = Turns(AT_ONCE, waiting=2)
 _drawn: Final[OfSealed[bytes]] = OfSealed(48)
 
 
@@ -81,10 +81,16 @@ def drawn(order: Order) -> bytes:
     return _drawn.get(sha256_text(json.dumps(order, sort_keys=True)), lambda: _draw(order))
 
 
+def _turn() -> AbstractContextManager[object]:
+    folder = settings_of().home.expanduser() / "pictures"
+    line = Line(folder, "pictures", at_once=AT_ONCE, of_a_client=2, of_all=2 * AT_ONCE)
+    return line.turn(client(), wait_seconds=WAIT_SECONDS)
+
+
 def _draw(order: Order) -> bytes:
     """The picture of an order. Raises TooManyRequests where too many are being drawn."""
     try:
-        with _turns.turn(client() if has_request_context() else "", WAIT_SECONDS):
+        with _turn() if has_request_context() else nullcontext():
             done = subprocess.run(  # noqa: S603 - our own file, in isolation
                 [sys.executable, "-I", str(_CHILD)],
                 input=json.dumps(order).encode(),
@@ -93,7 +99,7 @@ def _draw(order: Order) -> bytes:
                 check=False,
             )
     except BusyError as error:
-        raise TooManyRequests(f"pictures are being drawn: {error}; try again in a moment", retry_after=2) from None
+        raise TooManyRequests(str(error), retry_after=2) from None
     except subprocess.TimeoutExpired:
         raise ServiceUnavailable("the picture took too long; the page has its table", retry_after=60) from None
     if done.returncode or not done.stdout:

@@ -1,7 +1,8 @@
-"""Whose query runs next on this host: one of each client at a time, those of other clients before a client's second.
+"""Whose work is done next on this host: one of each client at a time, those of other clients before a client's second.
 
-A query holds a ticket while it waits and runs: a locked file, which the system unlocks when its process dies. So all
-processes of a website share one line without a server of its own. Names of tickets: `<since>.<client>.<ticket>`.
+A query, a picture or an uploaded file holds a ticket while it waits and runs: a locked file, which the system unlocks
+when its process dies. So all processes of a website share one line without a server of its own. Names of tickets:
+`<since>.<client>.<ticket>`.
 """
 
 import fcntl
@@ -15,24 +16,24 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
+from uuid import uuid4
 
-from registry.errors import QueryRefusedError
-from registry.settings import Settings
+from registry.errors import ShuffleboardError
 
 MOST_AT_ONCE: Final = 4
-"""Queries that one host runs at the same time, where it has the cores."""
-MOST_OF_A_CLIENT: Final = 4
-"""Queries of one client that run or wait."""
-MOST_WAITING: Final = 100
-"""Queries of all clients that run or wait."""
+"""Pieces of one kind of work that a host does at the same time, where it has the cores."""
 WAIT_SECONDS: Final = 30.0
-"""How long a query waits for its turn."""
+"""How long a piece of work waits for its turn."""
 _LOOK_SECONDS: Final = 0.01
 _TICKET: Final = re.compile(r"[A-Za-z0-9_-]{8,64}")
 
 
-class TooManyError(QueryRefusedError):
-    """Too many queries wait; the position says how many are before this one."""
+class BusyError(ShuffleboardError):
+    """It did not become this client's turn; says how many are before it."""
+
+
+class CancelledError(ShuffleboardError):
+    """A piece of work was cancelled while it waited."""
 
 
 @dataclass(frozen=True)
@@ -43,10 +44,10 @@ class Place:
     running: bool
 
 
-def places_of(settings: Settings) -> int:
-    """How many queries this host runs at the same time: half of the cores stay for everything else."""
+def places() -> int:
+    """How many pieces of work a host does at the same time: half of the cores stay for everything else."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return settings.sql_at_once or min(MOST_AT_ONCE, max(1, cores // 2))
+    return min(MOST_AT_ONCE, max(1, cores // 2))
 
 
 def is_ticket(text: str) -> bool:
@@ -55,17 +56,24 @@ def is_ticket(text: str) -> bool:
 
 
 class Line:
-    """The tickets of a host, in a folder."""
+    """The tickets of one kind of work on a host, in a folder.
 
-    def __init__(self, settings: Settings) -> None:
-        self._places = places_of(settings)
-        self._folder = settings.home.expanduser() / "sql" / "line"
+    what: several pieces of it, as messages call them. at_once: how many are done at the same time; of_a_client, of_all:
+    how many run or wait.
+    """
+
+    def __init__(self, folder: Path, what: str, *, at_once: int, of_a_client: int, of_all: int) -> None:
+        self._folder = folder
+        self._what = what
+        self._at_once = at_once
+        self._of_a_client = of_a_client
+        self._of_all = of_all
 
     def standing(self, ticket: str) -> Place | None:
         """Where a query stands; None: it has ended, or there is none with this ticket."""
         order = self._order()
         found = next((index for index, name in enumerate(order) if name.split(".")[2] == ticket), None)
-        return None if found is None else Place(found, found < self._places)
+        return None if found is None else Place(found, found < self._at_once)
 
     def cancel(self, ticket: str) -> None:
         """Ends a query, or its waiting."""
@@ -74,20 +82,22 @@ class Line:
             (self._folder / f"cancel.{ticket}").touch()
 
     @contextmanager
-    def turn(self, client: str, ticket: str, wait_seconds: float = WAIT_SECONDS) -> Iterator[Callable[[], bool]]:
-        """Waits for this query's turn, and holds it. Gives what tells whether it was cancelled.
+    def turn(
+        self, client: str, ticket: str | None = None, wait_seconds: float = WAIT_SECONDS
+    ) -> Iterator[Callable[[], bool]]:
+        """Waits for this client's turn, and holds it. Gives what tells whether it was cancelled.
 
-        Raises TooManyError after `wait_seconds`, or at once where too many wait; QueryRefusedError once cancelled.
+        Raises BusyError after `wait_seconds`, or at once where too many wait; CancelledError once cancelled.
         """
+        ticket = ticket or uuid4().hex
         self._folder.mkdir(parents=True, exist_ok=True)
         whose = hashlib.sha256(client.encode()).hexdigest()[:16]
         waiting = self._order()
-        if sum(name.split(".")[1] == whose for name in waiting) >= MOST_OF_A_CLIENT:
-            raise TooManyError(
-                f"{MOST_OF_A_CLIENT} queries of yours are running or waiting; wait until one has ended, or cancel it"
-            )
-        if len(waiting) >= MOST_WAITING:
-            raise TooManyError(f"{len(waiting)} queries are waiting; try again in a moment")
+        if sum(name.split(".")[1] == whose for name in waiting) >= self._of_a_client:
+            limit = f"{self._of_a_client} {self._what} of yours"
+            raise BusyError(f"{limit} are running or waiting; wait until one has ended")
+        if len(waiting) >= self._of_all:
+            raise BusyError(f"{len(waiting)} {self._what} are waiting; try again in a moment")
         cancelled = self._folder / f"cancel.{ticket}"
         name = f"{time.time_ns():020d}.{whose}.{ticket}"
         with _held(self._folder / name) as file:
@@ -103,12 +113,12 @@ class Line:
                         name, was_first = renamed, True
                         continue
                     place = order.index(name)
-                    if was_first and place < self._places:
+                    if was_first and place < self._at_once:
                         break
                     if cancelled.exists():
-                        raise QueryRefusedError("the query was cancelled")
+                        raise CancelledError("it was cancelled")
                     if time.monotonic() > end:
-                        raise TooManyError(f"{place} queries are before yours; try again in a moment")
+                        raise BusyError(f"{place} {self._what} are before yours; try again in a moment")
                     time.sleep(_LOOK_SECONDS)
                 yield cancelled.exists
             finally:
