@@ -73,6 +73,7 @@ _LATEX: Final = re.compile(
 _FRACTION: Final = re.compile(r"\\[cdt]frac(?![a-zA-Z])")
 _LATEX_COLOUR: Final = re.compile(r"\\(?:text)?color\s*\{[^{}\n]*\}")
 _LATEX_SPACE: Final = re.compile(r"\\(?:[ ,;:!]|quad\b|qquad\b)")
+_LATEX_ESCAPE: Final = re.compile(r"\\(?=[%&#_$])")
 _LATEX_MATH: Final = re.compile(r"\\[()\[\]]|\\(?:left|right)(?![a-zA-Z])\.?|\$")
 _LINE_START: Final = re.compile(r"^[ \t]*(?:(?:#{1,6}|[>•▪◦‣●–—✅✔☑👉➡→⇒]|[-=]>|[-+]|\*)[ \t]+)+", re.MULTILINE)
 _FENCE: Final = re.compile(r"^[ \t]*(?:```|~~~)[^`\n]*$", re.MULTILINE)
@@ -94,7 +95,7 @@ def plain(text: str) -> str:
     text = _FRACTION.sub(r"\\frac", _LATEX_SPACE.sub(" ", text))
     for _ in range(3):  # such as \textbf{\text{B}}
         text = _LATEX.sub(lambda match: match[1] or "", text)
-    text = _LATEX_MATH.sub("", text)
+    text = _LATEX_MATH.sub("", _LATEX_ESCAPE.sub("", text))
     text = _RULER.sub("", text)
     text = _LINE_START.sub("", text)
     return _EMPHASIS.sub("", text)
@@ -167,7 +168,8 @@ def shown_of(labels: tuple[str, ...], options: tuple[str, ...]) -> Shown:
 _WORD: Final = r"A-Za-z0-9_\u00c0-\u024f\u0370-\u052f"
 """Characters that make a label part of a word. Scripts without blanks between words are not among them."""
 _OPEN: Final = re.compile(
-    r"(?:</?(?:final[_ ]?)?answer>|[\s\"'(\[{<«「『【《:=→⇒]|->|=>|[-–—](?![\d.])|\\(?:boxed|fbox)\s*\{|"
+    r"(?:</?(?:final[_ ]?)?answer>|(?:(?:most\s+)?likely|probably)\s+|"
+    r"[\s\"'(\[{<«「『【《:=→⇒]|->|=>|[-–—](?![\d.])|\\(?:boxed|fbox)\s*\{|"
     r"(?:(?:the|la|die|der)\s+|l')?(?:correct\s+|right\s+)?(?:option|choice|letter|label|number|answer|"
     r"опция|вариант|opción|opcion|opção|buchstabe|lettre|letra|lettera|选项|選項|選択肢)\s*(?=[^\w\s]*\s*[^\W_](?![^\W_]))|la\s+(?=\W?[a-z]\b))*",
     re.IGNORECASE,

@@ -47,8 +47,9 @@ class Divided:
 def divide(output: Output, markers: Markers) -> Divided:
     """The thought and the answer of an output. Takes time in proportion to its length.
 
-    Markers in code are talk about markers: a begin marker in code opens nothing; an end marker in code does not end a
-    thought that was cut off, nor one after which nothing follows but the end of that code.
+    Markers in code are talk about markers: a begin marker in code opens nothing, and an end marker closes nothing that
+    stands between backticks alone, or after a begin marker in code that is not the last of the text; nor does one in
+    code end a thought that was cut off, nor one after which nothing follows but the end of that code.
     """
     text = output.text
     apart = (output.reasoning or "").strip()
@@ -102,10 +103,15 @@ def _counted(text: str, found: list[Found], *, cut_off: bool) -> list[Found]:
         dropped = {item for item in ends if around[item] == last}
     else:
         dropped = set()
+    begun = {span for item in found if item.role == "begin" and (span := around[item]) and text[span[1] :].strip()}
+    for item in ends:
+        span = around[item]
+        if span is not None and (span in begun or (item.start - span[0], span[1] - item.end) == (1, 1)):
+            dropped.add(item)
     return [item for item in found if item not in dropped and not (item.role == "begin" and around[item])]
 
 
-_FENCE: Final = re.compile(r"[ \t]*(`{3,}|~{3,})(.*)")
+_FENCE: Final = re.compile(r"[ \t]*(`{3,}(?=[^`]*$)|~{3,})(.*)")
 _INLINE: Final = re.compile(r"`[^`\n]+`")
 
 
@@ -121,7 +127,9 @@ def _code(text: str) -> list[tuple[int, int]]:
             inline += [(at + match.start(), at + match.end()) for match in _INLINE.finditer(line)]
         elif opening is None:
             opening = (at, fence[1])
-        elif fence[1].startswith(opening[1]) and not fence[2].strip():
+        elif fence[2].strip():
+            opening = (at, fence[1])  # what names a language begins code: the one before was never closed
+        elif fence[1].startswith(opening[1]):
             spans.append((opening[0], at + len(line)))
             while inline and inline[-1][0] >= opening[0]:
                 inline.pop()
