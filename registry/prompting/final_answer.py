@@ -266,6 +266,11 @@ _DENIED: Final = re.compile(
 _TAKEN_BACK: Final = re.compile(
     r"[\"')\]]*\s+(?:isn't|cannot|can't|(?:is|was)\s+(?:\w+ly |also |just )?(?:wrong|incorrect|false|not|ruled)\b)"
 )
+_REJECTED: Final = re.compile(
+    r"[ \t$}\])\"'`]*\s(?:isn't|cannot|can't|would|could|might|"
+    r"(?:is|was)\s+(?:\w+ly |just )?(?:wrong|incorrect|false|not|tempting)\b)"
+)
+"""What follows a box, JSON or a tag that says what the answer is not."""
 _ALSO: Final = re.compile(
     r"[\"')\]]*\s+(?:is|are|would be|could be|might be)\s+(?:also|equally|correct|right|possible|plausible)",
     re.IGNORECASE,
@@ -641,6 +646,8 @@ def _boxed(shown: Shown, text: _Text) -> Iterator[Claim]:
                 end = min(text.lines[text.line_at(match.start())][1], match.end() + MAX_STATED)
         else:
             end = match.end() + 1
+        if _REJECTED.match(text.text, end):
+            continue
         yield _stated("boxed", shown, text, match.start(), text.text[match.end() : end])
 
 
@@ -668,6 +675,8 @@ _JSON_KEY: Final = re.compile(
 def _json(shown: Shown, text: _Text) -> Iterator[Claim]:
     for match in deque(_JSON_KEY.finditer(text.text), LAST):
         value = match["value"]
+        if _REJECTED.match(text.text, match.end()):
+            continue
         if text.cut and not text.text[match.end() :].strip() and value[-1] not in "\"']":
             continue
         if value[0] == "[":
@@ -693,6 +702,8 @@ def _tags(shown: Shown, text: _Text) -> Iterator[Claim]:
         return
     for match in deque(_TAG.finditer(text.text), LAST):
         if text.cut and match.end() == len(text.text) and not text.text.endswith(">"):
+            continue
+        if _REJECTED.match(text.text, match.end()):
             continue
         stated = _stated("tag", shown, text, match.start(), match["inner"])
         inner = _text_of(match["inner"], cut=False, marked=False)
