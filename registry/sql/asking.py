@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import NoneType
 from typing import Any, Final
 
 from sqlalchemy import Engine
@@ -293,4 +294,10 @@ class Queries:
             notes.append(
                 f"{answer['cut_cells']} cells were cut to {settings.sql_cell_characters} characters and end in …."
             )
+        cells = zip(*answer["rows"], strict=True)
+        unknown = [
+            name for name, column in zip(answer["columns"], cells, strict=False) if set(map(type, column)) == {NoneType}
+        ]
+        if unknown:
+            notes.append(f"NULL in every row: {', '.join(unknown)}. The columns of the views say when a value is NULL.")
         return notes

@@ -176,6 +176,8 @@ def test_a_question_of_a_result_leads_to_its_page_and_an_empty_result_says_so(ap
     assert "Which is number" in client.get(link).text
     page = client.get("/sql", query_string={"q": "SELECT model FROM leaderboard WHERE accuracy > 2"}).text
     assert "Nothing meets all conditions of the query." in page
+    page = client.get("/sql", query_string={"q": "SELECT model, NULL AS flips FROM leaderboard"}).text
+    assert "NULL in every row: flips." in page
 
 
 def test_an_error_shows_its_line_and_similar_names(app: Flask) -> None:
