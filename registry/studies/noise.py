@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session, aliased
 from registry.errors import UsageError
 from registry.lookups import find_evaluation, find_sealed, not_withdrawn
 from registry.predictions.stored import read
+from registry.prompting.protocols.answering import lists_options
 from registry.prompting.variants import only_orders, repeats
 from registry.tables import Evaluation, EvaluationQuestion, Prediction, QuestionScore, QuestionSeal, VariantSet
 
@@ -270,12 +271,14 @@ def _pairs(session: Session, evaluations: Members) -> dict[int, "tuple[Pairs, Pa
 
     What was scored here answers a prompt that it shows twice with one draw, unless it was asked to `repeat` it, so
     within such an evaluation a prompt counts once. Other labels or words make another prompt and not another order:
-    under relabel, wording and products with them no pair differs in its order alone.
+    under relabel, wording and products with them no pair differs in its order alone. A protocol that lists no options
+    shows no order: all of its prompts of a question are one.
     """
     from registry.statistics.noise import pairs_of
 
     answers: dict[int, list[Answer]] = {}
     reworded = any(not only_orders(member.kind) for member in evaluations)
+    listed = lists_options(find_evaluation(session, evaluations[0].id).protocol.definition)
     for member in evaluations:
         query = (
             select(Prediction.question_id, Prediction.prompt_key, Prediction.shown, Prediction.chosen_option)
@@ -285,7 +288,7 @@ def _pairs(session: Session, evaluations: Members) -> dict[int, "tuple[Pairs, Pa
         drawn = set()
         for question_id, prompt, shown, option in read(session, [member.id], query):
             # With the order, since recorded orders are numbered as each file has them.
-            key = (prompt, *shown) if reworded else tuple(shown)
+            key = (prompt, *shown) if reworded else tuple(shown) if listed else ()
             if member.asks_again or (question_id, key) not in drawn:
                 drawn.add((question_id, key))
                 answers.setdefault(question_id, []).append((key, option))

@@ -159,6 +159,7 @@ def test_a_protocol_that_lists_no_options_has_tested_nothing_about_order(site):
     assert "Its protocol does not list the options, so no order was shown: nothing is known about other orders." in said
     assert not BLAME.search(said)
     assert "The options were not listed, so the model saw no positions." in said
+    assert "Two answers to the same prompt differ in 0.0 % of pairs" in said
     board = words(site.client.get("/?chart=order").text)
     assert re.search(r"No point for [^:]*cloze[^:]*: Its protocol does not list the options", board)
     (row,) = [row for row in site.client.get("/api/v1/leaderboard").json["rows"] if row["model"] == "cloze"]
