@@ -113,6 +113,23 @@ class BoardFacts:
         return found if found[0] and found[1] and all(one in allowed for one in (*found[0], *found[1])) else None
 
     @property
+    def dethroned(self) -> bool:
+        """Whether who is first in one order is not in several.
+
+        Where prompts were repeated, chance alone can change places. So the order loss of the former has to be clearly
+        larger: by an interval that is widened for the number of models.
+        """
+        if self.thrones is None or self.stays:
+            return False
+        if not self.repeated:
+            return True
+        most = max(one.cost.value for one in self.thrones[1] if one.cost)
+        return all(
+            one.cost and (bounds := widened(one.cost, len(self.repeated))) is not None and bounds[0] > most
+            for one in self.thrones[0]
+        )
+
+    @property
     def stays(self) -> list[OnBoard]:
         """Who is first either way."""
         return [] if self.thrones is None else [one for one in self.thrones[0] if one in self.thrones[1]]
@@ -245,7 +262,7 @@ FACTS: Final[tuple[Case[BoardFacts], ...]] = (
     Case(
         "board-dethroned",
         "who is first in one order is not first in several, and chance decides neither",
-        lambda of: of.thrones is not None and not of.stays,
+        lambda of: of.dethroned,
         lambda of: f"{_dethroned(of)[0]}: first in one order; in several, {_dethroned(of)[1]} is first",
     ),
     Case(

@@ -296,6 +296,17 @@ def _flips(facts: Facts) -> bool:
     return facts.tested and _value(facts, "fluctuation_rate") > 0
 
 
+def _of_repeated(facts: Facts) -> str:
+    """The beginning of a sentence about the questions that were asked again."""
+    again = facts.numbers["right_twice_same_order"].n
+    return "Right" if again == facts.questions else f"On the {plural(again, 'question')} that were asked again, right"
+
+
+def _equally_often(facts: Facts) -> bool:
+    low, cost = facts.number("worst_order_low"), facts.number("order_loss")
+    return low is not None and cost is not None and low.n == cost.n and _has(facts, "worst_order_high")
+
+
 def _repeats(facts: Facts) -> str:
     noise = _noise(facts)
     where = " (in another evaluation)" if noise.elsewhere else ""
@@ -361,14 +372,15 @@ REMARKS: Final[tuple[Case[Facts], ...]] = (
         "prompts were repeated",
         lambda facts: facts.tested and _has(facts, "right_twice_same_order", "right_twice_across_orders"),
         lambda facts: (
-            f"Right twice in one {one_level(facts.asked)}: {share(_value(facts, 'right_twice_same_order'))}; "
-            f"once each in two: {share(_value(facts, 'right_twice_across_orders'))}."
+            f"{_of_repeated(facts)} twice in one {one_level(facts.asked)}: "
+            f"{share(_value(facts, 'right_twice_same_order'))}; once each in two: "
+            f"{share(_value(facts, 'right_twice_across_orders'))}."
         ),
     ),
     Case(
         "worst-bracket",
-        "all prompts were repeated equally often",
-        lambda facts: facts.tested and _has(facts, "worst_order_low", "worst_order_high"),
+        "the prompts of each question were repeated equally often",
+        lambda facts: facts.tested and _equally_often(facts),
         lambda facts: (
             f"In the worst {one_level(facts.asked)} of each question, its accuracy is estimated to lie between "
             f"{share(_value(facts, 'worst_order_low'))} and {share(_value(facts, 'worst_order_high'))}."

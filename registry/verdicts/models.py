@@ -72,6 +72,10 @@ def _order_cost(found: Sequence[Facts]) -> str:
     )
 
 
+def _estimated(facts: Facts) -> str:
+    return f"On {_on(facts)} an estimated {points(facts.lost or 0.0)} of accuracy do not hold in all of them."
+
+
 def _where(found: Sequence[Facts]) -> str:
     return names([facts.benchmark for facts in found])
 
@@ -94,7 +98,7 @@ MODEL: Final[tuple[Case[ModelFacts], ...]] = (
         "model-untested",
         "no question was asked in two different prompts",
         lambda of: not any(facts.tested for facts in of.readable),
-        lambda _: "Asked in one order only: nothing is known about other orders.",
+        lambda _: "No question was asked in a second order: nothing is known about other orders.",
     ),
     Case(
         "model-untested-above-chance",
@@ -147,6 +151,18 @@ MODEL: Final[tuple[Case[ModelFacts], ...]] = (
         "answers are sampled, or may be, and no prompt was repeated",
         lambda of: bool(of.of("chance-inside", "no-change-seen")),
         lambda of: f"What changes between prompts may be chance on {_where(of.of('chance-inside', 'no-change-seen'))}.",
+    ),
+    Case(
+        "model-same-answers",
+        "no answer is missing, and each question has one answer in all prompts",
+        lambda of: bool(of.of("same-answers")),
+        lambda of: f"Its answers are the same in every prompt tried on {_where(of.of('same-answers'))}.",
+    ),
+    Case(
+        "model-estimated",
+        "accuracy and worst accuracy are estimates, not counts, and sampling did not touch them",
+        lambda of: bool(of.of("estimated")),
+        lambda of: _estimated(max(of.of("estimated"), key=lambda facts: facts.lost or 0.0)),
     ),
     Case(
         "model-no-numbers",

@@ -44,6 +44,16 @@ class Raw:
     chosen: list[int] = field(default_factory=list)
     """By position: how often it is answered."""
     right_at: list[int] = field(default_factory=list)
+    stopped: bool = False
+    """Whether each question was asked until its worst accuracy was known."""
+    weights: list[float] = field(default_factory=list)
+    """Of questions that are a sample, each with a probability of its own; empty: they are all there are."""
+
+    def mean(self, values: Sequence[float | None]) -> float | None:
+        """Over the questions that have a value, each counted for as many as it stands for."""
+        weights = self.weights or [1.0] * len(values)
+        known = [(value, weight) for value, weight in zip(values, weights, strict=True) if value is not None]
+        return sum(value * weight for value, weight in known) / sum(weight for _, weight in known) if known else None
 
     def right(self, question: int) -> list[bool]:
         """By answer, whether it is right. Option 0 always is."""
@@ -103,12 +113,25 @@ def made(seed: int) -> Raw:
                     state = draw.choice(names)
                     raw.states[state] = raw.states.get(state, 0) + 1
                 answers.append((level, option))
-                place = level % options
-                raw.right_at[place] += 1
-                if option is not None:
-                    raw.chosen[(place + option) % options] += 1
         raw.asked.append(answers)
+    if kind == "cyclic" and listed and not repeated and levels > 1 and draw.random() < 0.5:
+        raw.stopped = draw.random() < 0.5
+        if raw.stopped:
+            raw.asked = [_until_wrong(answers) for answers in raw.asked]
+            missing = sum(option is None for answers in raw.asked for _, option in answers)
+            raw.states = {"no valid answer": missing} if missing else {}
+        else:
+            raw.weights = [1 / draw.uniform(0.1, 1) for _ in raw.asked]
+    for level, option in (answer for answers in raw.asked for answer in answers):
+        raw.right_at[level % options] += 1
+        if option is not None:
+            raw.chosen[(level + option) % options] += 1
     return raw
+
+
+def _until_wrong(answers: list[tuple[int, int | None]]) -> list[tuple[int, int | None]]:
+    wrong = [place for place, (_, option) in enumerate(answers) if option != 0]
+    return answers[: wrong[0] + 1] if wrong else answers
 
 
 def facts_of_raw(raw: Raw, *, elsewhere: bool = False, resamples: int = 400) -> Facts:
@@ -122,12 +145,17 @@ def facts_of_raw(raw: Raw, *, elsewhere: bool = False, resamples: int = 400) -> 
         "fluctuation_rate": [_flips(raw, index) if tested[index] else None for index in indices],
     }
     counted = [raw.counts(index) if _repeats(raw, index) else None for index in indices]
+    if raw.stopped:
+        values = {"worst_accuracy": [float(all(raw.right(index))) for index in indices]}
     if raw.repeated:
         same = [None if found is None else same_order(found) for found in counted]
         across = [None if found is None else across_orders(found) for found in counted]
         values["right_in_every_order"] = [None if found is None else all_right(found) for found in counted]
         values["right_twice_same_order"] = same
         values["right_twice_across_orders"] = across
+        bracket = [None if found is None else _bracket(raw, index) for index, found in enumerate(counted)]
+        values["worst_order_low"] = [None if ends is None else ends[0] for ends in bracket]
+        values["worst_order_high"] = [None if ends is None else ends[1] for ends in bracket]
         values["order_loss"] = [
             None if one is None or other is None else one - other for one, other in zip(same, across, strict=True)
         ]
@@ -146,9 +174,11 @@ def facts_of_raw(raw: Raw, *, elsewhere: bool = False, resamples: int = 400) -> 
             own_only=raw.kind != "divergent",
             lists_options=raw.listed,
             samples=raw.samples,
+            stopped_for="worst_accuracy" if raw.stopped else None,
+            sampled_for="accuracy" if raw.weights else None,
         ),
         reading=Reading(sum(shown), dict(raw.states)),
-        numbers=_numbers(values, resamples),
+        numbers=_numbers(raw, values, resamples),
         chance=1 / raw.options,
         noise=_noise(raw, resamples) if raw.repeated or elsewhere else None,
         variants=raw.kind,
@@ -157,16 +187,31 @@ def facts_of_raw(raw: Raw, *, elsewhere: bool = False, resamples: int = 400) -> 
     )
 
 
-def _numbers(values: dict[str, list[float | None]], resamples: int) -> dict[str, Number]:
+def _numbers(raw: Raw, values: dict[str, list[float | None]], resamples: int) -> dict[str, Number]:
     table = np.array([[np.nan if value is None else value for value in column] for column in values.values()]).T
-    intervals = mean_intervals(table, resamples=resamples)
+    intervals = [None] * len(values) if raw.weights else mean_intervals(table, resamples=resamples)
     found = {}
     for (name, column), interval in zip(values.items(), intervals, strict=True):
-        known = [value for value in column if value is not None]
-        if known:
+        mean = raw.mean(column)
+        if mean is not None:
             low, high = (None, None) if interval is None else (interval.low, interval.high)
-            found[name] = Number(fmean(known), len(known), low, high)
+            found[name] = Number(mean, sum(value is not None for value in column), low, high)
     return found
+
+
+def _bracket(raw: Raw, index: int) -> tuple[float, float] | None:
+    """Both ends of the accuracy in a question's worst prompt; None where prompts were asked differently often."""
+    by_prompt: dict[int, list[bool]] = {}
+    for prompt, option in raw.asked[index]:
+        by_prompt.setdefault(prompt, []).append(option == 0)
+    if len({len(right) for right in by_prompt.values()}) > 1:
+        return None
+    high = []
+    for repeat in range(len(by_prompt[0])):
+        others = {prompt: sum(right) - right[repeat] for prompt, right in by_prompt.items()}
+        worst = [right for prompt, right in by_prompt.items() if others[prompt] == min(others.values())]
+        high.append(fmean(float(right[repeat]) for right in worst))
+    return min(map(fmean, by_prompt.values())), fmean(high)
 
 
 def _repeats(raw: Raw, index: int) -> bool:

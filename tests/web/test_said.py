@@ -362,5 +362,5 @@ def test_a_model_page_says_where_it_flips_and_names_nothing_for_one_asked_once(s
     assert re.search(r"On \w+ \(4 orders\) [\d.]+ % of its accuracy holds in all of them|Of its accuracy, ", page)
     assert re.search(r"Where it flips .*q\d+ : right in \d of 4; two orders agree in", page)
     once = words(site.client.get("/models/once").text)
-    assert "Asked in one order only: nothing is known about other orders." in once
+    assert "No question was asked in a second order: nothing is known about other orders." in once
     assert "Where it flips" not in once

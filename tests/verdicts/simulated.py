@@ -1,0 +1,194 @@
+"""Many evaluations of models that sample, with and without an order effect, as arrays and as the facts pages have."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import sqrt
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from registry.statistics.bootstrap import RESAMPLES, mean_intervals
+from registry.statistics.paired import paired
+from registry.statistics.simultaneous import compare_all
+from registry.verdicts.boards import OnBoard, top_of
+from registry.verdicts.cases import verdict
+from registry.verdicts.facts import Asked, Facts, Noise, Number, Reading
+from registry.verdicts.models import of_listed, of_model
+from registry.verdicts.spans import span_of
+
+Floats = NDArray[np.float64]
+Options = NDArray[np.int8]
+
+OPTIONS: Final = 4
+BLAMES: Final = {
+    *("order-costs", "changes-beyond-noise", "mostly-lost", "share-kept", "estimated", "drops", "flips"),
+    *("model-order-costs", "model-beyond-noise", "model-one-share", "model-shares"),
+    *("listed-order-costs", "listed-mostly-lost"),
+    *("board-order-costs", "board-one-lost", "board-lost", "board-keeps-most", "board-loses-most"),
+    *("board-costs-least", "board-costs-most", "board-dethroned"),
+}
+"""Cases that attribute a loss or a change to the order."""
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model that samples. p: its mean probability of a right answer; effect: its true order loss L₂.
+
+    even: every question has this effect, half of its orders being better; otherwise probabilities are drawn for each
+    order, so that some questions have much of it. spread: the variance of p between questions.
+    """
+
+    p: float
+    effect: float = 0.0
+    even: bool = True
+    spread: float = 0.0
+
+    def probabilities(self, generator: np.random.Generator, evaluations: int, n: int, m: int) -> Floats:
+        """Of a right answer, shape (evaluations, n, m)."""
+        shape = (evaluations, n, 1)
+        of = np.full(shape, self.p) if not self.spread else _beta(generator, np.full(shape, self.p), self.spread)
+        if not self.effect:
+            return np.broadcast_to(of, (evaluations, n, m))
+        if not self.even:
+            # The variance of each question's own over its orders is its share of what chance leaves room for.
+            room = float((of * (1 - of)).mean())
+            known = np.broadcast_to(of, (evaluations, n, m))
+            return _beta(generator, known, known * (1 - known) * self.effect / room)
+        better = np.argsort(generator.random((evaluations, n, m)), axis=2) < m // 2
+        return np.asarray(of + sqrt(self.effect * (m - 1) / m) * np.where(better, 1, -1))
+
+
+def _beta(generator: np.random.Generator, mean: Floats, variance: Floats | float) -> Floats:
+    """Draws with these means and variances, each variance below mean · (1 − mean)."""
+    inside = np.clip(mean, 1e-9, 1 - 1e-9)
+    both = np.maximum(inside * (1 - inside) / np.maximum(variance, 1e-12) - 1, 1e-6)
+    return generator.beta(inside * both, (1 - inside) * both)
+
+
+def answers(generator: np.random.Generator, probabilities: Floats, k: int) -> Options:
+    """Options chosen, shape (evaluations, n, m, k); 0 is right, wrong ones are equally likely."""
+    shape = (*probabilities.shape, k)
+    right = generator.random(shape) < probabilities[..., None]
+    return np.where(right, 0, generator.integers(1, OPTIONS, shape)).astype(np.int8)
+
+
+def per_question(chosen: Options) -> dict[str, Floats]:
+    """Metric to its value of each question, shape (evaluations, n), by formulas of arrays alone.
+
+    With `pairs_same` and `pairs_other`: the share of pairs of answers that differ, to one prompt and to two.
+    """
+    *_, m, k = chosen.shape
+    right, first = chosen == 0, chosen[..., 0]
+    shares = right.mean(axis=3)
+    found = {
+        "accuracy": right[:, :, 0, 0].astype(float),
+        "average_accuracy": (first == 0).mean(axis=2),
+        "worst_accuracy": (first == 0).all(axis=2).astype(float),
+        "best_accuracy": (first == 0).any(axis=2).astype(float),
+        "fluctuation_rate": (first != first[..., :1]).any(axis=2).astype(float),
+    }
+    if k == 1:
+        return found
+    hits = right.sum(axis=3)
+    twice = (hits * (hits - 1)).mean(axis=2) / (k * (k - 1))
+    across = (shares.sum(axis=2) ** 2 - (shares**2).sum(axis=2)) / (m * (m - 1))
+    held_out = np.zeros(chosen.shape[:2])
+    for repeat in range(k):
+        others = hits - right[..., repeat]
+        worst = others == others.min(axis=2, keepdims=True)
+        held_out += (right[..., repeat] & worst).sum(axis=2) / worst.sum(axis=2) / k
+    counts = np.stack([(chosen == option).sum(axis=3) for option in range(OPTIONS)], axis=3)
+    alike = (counts * (counts - 1) // 2).sum(axis=(2, 3))
+    every = counts.sum(axis=2)
+    alike_anywhere = (every * (every - 1) // 2).sum(axis=2)
+    same, all_pairs = m * k * (k - 1) // 2, m * k * (m * k - 1) // 2
+    return found | {
+        "right_in_every_order": shares.prod(axis=2),
+        "right_twice_same_order": twice,
+        "right_twice_across_orders": across,
+        "order_loss": twice - across,
+        "worst_order_low": shares.min(axis=2),
+        "worst_order_high": held_out,
+        "pairs_same": 1 - alike / same,
+        "pairs_other": 1 - (alike_anywhere - alike) / (all_pairs - same),
+    }
+
+
+def facts_of_answers(chosen: Options, *, resamples: int = RESAMPLES) -> list[Facts]:
+    """What the registry would know of each evaluation, with intervals of its own kind."""
+    evaluations, n, m, k = chosen.shape
+    values = per_question(chosen)
+    if k > 1:
+        values["pairs_effect"] = values["pairs_other"] - values["pairs_same"]
+    # All columns of all evaluations are resampled at once.
+    columns = np.concatenate([values[name].T for name in values], axis=1)
+    intervals = iter(mean_intervals(columns, resamples=resamples))
+    numbers: list[dict[str, Number]] = [{} for _ in range(evaluations)]
+    for name, of_evaluations in values.items():
+        for number, mean in zip(numbers, of_evaluations.mean(axis=1).tolist(), strict=True):
+            interval = next(intervals)
+            ends = (None, None) if interval is None else (interval.low, interval.high)
+            number[name] = Number(mean, n, *ends)
+    asked = Asked(("order",), m, m, m * k, repeated=k > 1, samples=True)
+    return [
+        Facts(f"m{place}", "benchmark", n, asked, Reading(n * m * k), found, 1 / OPTIONS, _noise(found))
+        for place, found in enumerate(numbers)
+    ]
+
+
+def _noise(numbers: dict[str, Number]) -> Noise | None:
+    parts = [numbers.pop(name, None) for name in ("pairs_same", "pairs_other", "pairs_effect")]
+    same, other, effect = parts
+    if same is None or other is None or effect is None:
+        return None
+    ends = [None if of.low is None or of.high is None else (of.low, of.high) for of in (same, effect)]
+    return Noise(same.value, ends[0], other.value, effect.value, ends[1])
+
+
+def blamed_on_page(facts: Facts) -> bool:
+    """Whether a page, a list or a drawing of this evaluation alone attributes a loss or a change to the order."""
+    said = {item.case for item in verdict(facts).sentences}
+    said |= {of_model([facts]).case, *(sentence.case for _, sentence in of_listed([facts]))}
+    span = span_of(facts)
+    return bool(said & BLAMES) or (span is not None and any(part.kind == "order" for part in span.parts))
+
+
+def blamed_on_front_page(models: Sequence[Facts]) -> bool:
+    """Whether what stands above a list of these models attributes a loss of any of them to the order."""
+    return any(sentence.case in BLAMES for _, sentence in of_listed(list(models)))
+
+
+def blamed_on_board(models: Sequence[Facts]) -> bool:
+    """Whether what stands above a board of these models attributes a loss of any of them to the order."""
+    rows = [
+        OnBoard(
+            facts.model,
+            facts.number("accuracy"),
+            facts.number("worst_accuracy"),
+            facts.number("order_loss"),
+            facts.chance,
+            [facts],
+            facts.number("right_twice_same_order"),
+            facts.number("right_twice_across_orders"),
+        )
+        for facts in models
+    ]
+    top = top_of(rows)
+    said = [top.sentence, *(fact for _, fact in top.facts)]
+    return any(one is not None and one.case in BLAMES for one in said)
+
+
+def in_lower_tier(losses: Floats, samples: Floats) -> int:
+    """How many of the models of a board of order losses are below its first tier, all pairs compared at once.
+
+    losses: of each question and model, shape (n, models); samples: `resampled_means` of them.
+    """
+    means: list[float | None] = losses.mean(axis=0).tolist()
+    compared = compare_all(means, samples, "lower", len(losses), paired([[losses]], zero_or_one=False))
+    return sum(tier is not None and tier.number > 1 for tier in compared.tiers(means, "lower"))
+
+
+def named(models: Sequence[Facts]) -> list[Facts]:
+    """The same with names that differ."""
+    return [replace(facts, model=f"m{place}") for place, facts in enumerate(models)]
