@@ -432,7 +432,6 @@ def print_board(document: dict[str, Any], way: Way) -> None:
     rows = [
         {
             "rank": _rank(row["values"][document["sort"]]),
-            "tier": row["values"][document["sort"]]["tier"],
             "all": _all_at_once(row["values"][document["sort"]]),
             "model": row["model"],
             "revision": row["revision"],
@@ -443,13 +442,13 @@ def print_board(document: dict[str, Any], way: Way) -> None:
         }
         for row in document["rows"]
     ]
-    headings = {"rank": "Rank", "tier": "Tier", "all": "All at once", "model": "Model", "revision": "Rev."}
+    headings = {"rank": "Rank", "all": "All at once", "model": "Model", "revision": "Rev."}
     headings |= {"drawn": HEADING} if way.spans else {}
     priced = {"cost": f"Cost ({document['currency']})"} if document["currency"] else {}
     headings |= {name: name for name in names} | priced | {"sealed": "Sealed"}
     # The column that ranks stays longest.
     others = [name for name in reversed(names) if name != document["sort"]]
-    drop = ("sealed", "revision", "tier", "all", *priced, *others, document["sort"])
+    drop = ("sealed", "revision", "all", *priced, *others, document["sort"])
     print_table(rows, headings, "no model has a sealed evaluation of this board yet", drop=drop)
     if way.spans:
         note(LEGEND)

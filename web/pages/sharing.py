@@ -137,7 +137,7 @@ def _shown_board(document: Row, source: str) -> ShownTable:
         rows.append(
             [
                 DASH if by["rank"] is None else f"{by['rank']}{ranks}",
-                DASH if by["tier"] is None else str(by["tier"]),
+                DASH if by["all_tier"] is None else str(by["all_tier"]),
                 row["model"],
                 *(
                     with_interval(
