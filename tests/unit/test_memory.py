@@ -1,10 +1,15 @@
 """Batches are halved when memory runs out, and what fitted is remembered."""
 
+import weakref
 from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from workers.memory import MINIMUM_TOKENS, TokenBudgets, is_of_device, is_out_of_memory
+from workers.scorer import TransformersScorer
 
 MODEL, OTHER = 1, 2
 
@@ -114,3 +119,28 @@ def test_an_error_of_the_device_is_told_from_others(error: Exception, of_device:
     wrapped = ValueError("cannot score")
     wrapped.__cause__ = error
     assert is_of_device(wrapped) == of_device
+
+
+def test_a_model_is_given_back_before_the_next_one_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the next one's budget is what the first has left."""
+
+    class Model:
+        def __init__(self) -> None:
+            self.itself = self  # only collecting garbage finds it
+
+        def close(self) -> None:
+            """Nothing is open."""
+
+    scorer = TransformersScorer(tmp_path)
+    made: list[weakref.ref[Model]] = []
+
+    def load(_revision: Any) -> Model:
+        assert all(earlier() is None for earlier in made)
+        model = Model()
+        made.append(weakref.ref(model))
+        return model
+
+    monkeypatch.setattr(scorer, "_local", load)
+    for number in (1, 2, 3):
+        scorer._load(SimpleNamespace(id=number, kind="huggingface", number=1, model=SimpleNamespace(name="m")))
+    assert [one() is None for one in made] == [True, True, False]
