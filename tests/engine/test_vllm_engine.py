@@ -23,6 +23,7 @@ from workers.engine import (
     ThoughtLimit,
     generate,
     open_engine,
+    vllm_engine,
 )
 from workers.engine.reference import next_token_logprobs
 from workers.engine.vllm_engine import OpenedVllm, VllmEngine
@@ -124,6 +125,20 @@ def test_whole_continuations_equal_the_reference_and_each_is_one_request(
     again = sum(1 + (len(context) - 1) % core.BLOCK + len(given) - 1 for context, given in asked)
     assert again <= scored.tokens_computed < alone
     assert all(params["ignore_eos"] for _, params in core.asked)
+
+
+def test_vllm_has_the_first_prompts_before_the_last_are_tokenised(
+    engine: VllmEngine, core: StandIn, loaded: LoadedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = [open_engine(loaded, "reference").score(prompts()), engine.score(prompts())]
+    monkeypatch.setattr(vllm_engine, "PART", 2)
+    queued: list[int] = []
+    encode = vllm_engine.encode_labels
+    monkeypatch.setattr(vllm_engine, "encode_labels", lambda *given: queued.append(len(core.queued)) or encode(*given))
+    scored = engine.score(prompts())
+    assert queued == [0, 2, 4, 6]
+    assert largest_difference(scored.logprobs, expected[0].logprobs) < ROUNDED
+    assert scored.tokens_naive == expected[1].tokens_naive
 
 
 def test_a_request_that_wrote_something_else_is_an_error(

@@ -14,13 +14,13 @@ import itertools
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 from uuid import uuid4
 
 import torch
@@ -51,6 +51,12 @@ from workers.tokens import (
 MOST_TOKENS_ASKED: Final = 64
 """Tokens whose log-probabilities one request asks for: vLLM limits them to 128."""
 
+
+PART: Final = 256
+"""Prompts that are tokenised before vLLM is asked for them, while it computes those before."""
+
+Tokens = tuple[int, ...]
+Asked = TypeVar("Asked")
 
 GUARD: Final = """\
 import os, pathlib, signal, sys
@@ -125,36 +131,58 @@ class VllmEngine:
         self, prompts: Sequence[ScoringPrompt], *, should_stop: Callable[[], bool] | None = None
     ) -> ScoredPrompts:
         """Log-probabilities of each continuation's first token."""
-        tokenised = encode_labels(self._loaded.tokenizer, prompts)
-        reads = [(tuple(prompt.context), prompt.labels) for prompt in tokenised]
-        found, computed = self._read(reads, should_stop)
+        reads: list[tuple[Tokens, list[int]]] = []
+        found: dict[Tokens, dict[int, float]] = {}
+        computed = 0
+        for (tokens, labels), output in self._run(self._readings(prompts, reads), should_stop):
+            of_tokens = found.setdefault(tokens, {})
+            computed += len(tokens) - (output.num_cached_tokens or 0)
+            logprobs = output.outputs[0].logprobs[0]
+            for token in labels:
+                if token not in logprobs:
+                    raise EngineError(f"vLLM gave no log-probability of token {token}, which it was asked for")
+                of_tokens[token] = float(logprobs[token].logprob)
         return ScoredPrompts(
             [checked_logprobs([found[context][label] for label in labels]) for context, labels in reads],
             sum(len(context) for context, _ in reads),
             computed,
         )
 
+    def _readings(
+        self, prompts: Sequence[ScoringPrompt], reads: list[tuple[Tokens, list[int]]]
+    ) -> Iterator[tuple[tuple[Tokens, list[int]], Any]]:
+        """What is asked of the prompts, whose tokens and labels are added to `reads`."""
+        made: dict[Tokens, Any] = {}  # most prompts have the same labels, and vLLM copies what it changes
+        for part in _parts(prompts):
+            new = [(tuple(prompt.context), prompt.labels) for prompt in encode_labels(self._loaded.tokenizer, part)]
+            reads += new
+            wanted: dict[Tokens, set[int]] = {}
+            for tokens, following in new:
+                check_length(len(tokens), self._loaded.max_length)
+                wanted.setdefault(tokens, set()).update(following)
+            for tokens in sorted(wanted):  # the order of the token tree
+                listed = sorted(wanted[tokens])
+                for first in range(0, len(listed), MOST_TOKENS_ASKED):
+                    labels = listed[first : first + MOST_TOKENS_ASKED]
+                    params = made.get(tuple(labels))
+                    if params is None:
+                        given = {"max_tokens": 1, "temperature": 0.0, "detokenize": False, "logprob_token_ids": labels}
+                        params = made[tuple(labels)] = self._opened.params(**given)
+                    yield (tokens, labels), params
+
     def score_continuations(
         self, prompts: Sequence[ScoringPrompt], *, should_stop: Callable[[], bool] | None = None
     ) -> ScoredPrompts:
         """Log-probabilities of whole continuations, summed over their tokens."""
-        tokenised = encode_continuations(self._loaded.tokenizer, prompts)
-        asked: dict[tuple[int, ...], set[tuple[int, ...]]] = {}
-        wanted = [(tuple(one.context), [tuple(tokens) for tokens in one.continuations]) for one in tokenised]
-        for context, continuations in wanted:
-            check_length(len(context) + max(map(len, continuations)) - 1, self._loaded.max_length)
-            asked.setdefault(context, set()).update(continuations)
-        pairs = [(context, tokens) for context in sorted(asked) for tokens in sorted(asked[context])]
-        requests = [(context, self._writing(list(tokens))) for context, tokens in pairs]
-        found: dict[tuple[int, ...], dict[tuple[int, ...], float]] = {context: {} for context in asked}
+        wanted: list[tuple[Tokens, list[Tokens]]] = []
+        found: dict[Tokens, dict[Tokens, float]] = {}
         computed = 0
-        for place, output in self._run(requests, should_stop):
-            context, tokens = pairs[place]
+        for (context, tokens), output in self._run(self._writings(prompts, wanted), should_stop):
             written = output.outputs[0]
             if tuple(written.token_ids) != tokens:
                 raise EngineError(f"vLLM wrote tokens {list(written.token_ids)}, and was given {list(tokens)} to write")
             of_tokens = zip(tokens, written.logprobs, strict=True)
-            found[context][tokens] = sum(float(after[token].logprob) for token, after in of_tokens)
+            found.setdefault(context, {})[tokens] = sum(float(after[token].logprob) for token, after in of_tokens)
             computed += len(context) - (output.num_cached_tokens or 0) + len(tokens) - 1
         naive = sum(len(context) + len(tokens) - 1 for context, listed in wanted for tokens in listed)
         return ScoredPrompts(
@@ -163,71 +191,55 @@ class VllmEngine:
             computed,
         )
 
-    def _writing(self, tokens: list[int]) -> Any:
-        return self._opened.params(
-            max_tokens=len(tokens),
-            temperature=0.0,
-            detokenize=False,
-            ignore_eos=True,
-            logprobs=0,  # of what is written alone
-            **self._opened.forced(tokens),
-        )
-
-    def _read(
-        self, reads: Sequence[tuple[tuple[int, ...], Sequence[int]]], should_stop: Callable[[], bool] | None
-    ) -> tuple[dict[tuple[int, ...], dict[int, float]], int]:
-        """The log-probability of each next token after its tokens, and how many tokens were computed."""
-        wanted: dict[tuple[int, ...], set[int]] = {}
-        for tokens, following in reads:
-            check_length(len(tokens), self._loaded.max_length)
-            wanted.setdefault(tokens, set()).update(following)
-        asked = [
-            (tokens, listed[first : first + MOST_TOKENS_ASKED])
-            for tokens, listed in sorted((tokens, sorted(following)) for tokens, following in wanted.items())
-            for first in range(0, len(listed), MOST_TOKENS_ASKED)
-        ]  # in the order of the token tree
-        made: dict[tuple[int, ...], Any] = {}  # most prompts have the same labels, and vLLM copies what it changes
-        for same in {tuple(labels) for _, labels in asked}:
-            given = {"max_tokens": 1, "temperature": 0.0, "detokenize": False, "logprob_token_ids": list(same)}
-            made[same] = self._opened.params(**given)
-        requests = [(tokens, made[tuple(labels)]) for tokens, labels in asked]
-        found: dict[tuple[int, ...], dict[int, float]] = {tokens: {} for tokens in wanted}
-        computed = 0
-        for place, output in self._run(requests, should_stop):
-            tokens, labels = asked[place]
-            of_tokens = found[tokens]
-            computed += len(tokens) - (output.num_cached_tokens or 0)
-            logprobs = output.outputs[0].logprobs[0]
-            for token in labels:
-                if token not in logprobs:
-                    raise EngineError(f"vLLM gave no log-probability of token {token}, which it was asked for")
-                of_tokens[token] = float(logprobs[token].logprob)
-        return found, computed
+    def _writings(
+        self, prompts: Sequence[ScoringPrompt], wanted: list[tuple[Tokens, list[Tokens]]]
+    ) -> Iterator[tuple[tuple[Tokens, Tokens], Any]]:
+        """What is asked of the prompts, whose tokens and continuations are added to `wanted`."""
+        for part in _parts(prompts):
+            tokenised = encode_continuations(self._loaded.tokenizer, part)
+            new = [(tuple(one.context), [tuple(tokens) for tokens in one.continuations]) for one in tokenised]
+            wanted += new
+            asked: dict[Tokens, set[Tokens]] = {}
+            for context, continuations in new:
+                check_length(len(context) + max(map(len, continuations)) - 1, self._loaded.max_length)
+                asked.setdefault(context, set()).update(continuations)
+            for context in sorted(asked):
+                for tokens in sorted(asked[context]):
+                    given = {"max_tokens": len(tokens), "temperature": 0.0, "detokenize": False, "ignore_eos": True}
+                    # logprobs=0: of what is written alone
+                    yield (
+                        (context, tokens),
+                        self._opened.params(logprobs=0, **given, **self._opened.forced(list(tokens))),
+                    )
 
     def _run(
-        self, requests: Sequence[tuple[Sequence[int], Any]], should_stop: Callable[[], bool] | None
-    ) -> Iterator[tuple[int, Any]]:
-        """(place, output) of each request, as it ends. All are queued at once: vLLM takes as many as fit."""
+        self, requests: Iterable[tuple[tuple[Tokens, Asked], Any]], should_stop: Callable[[], bool] | None
+    ) -> Iterator[tuple[tuple[Tokens, Asked], Any]]:
+        """What was asked, with its output, as each request ends. They are queued as they come, and none is waited for.
+
+        So vLLM, which computes in a process of its own, works on the first while the next are tokenised here.
+        """
         core, number = self._opened.core, next(self._numbers)
-        places = {f"{number}-{place}": place for place in range(len(requests))}
+        waiting: dict[str, tuple[Tokens, Asked]] = {}
         try:
-            for name, place in places.items():
-                tokens, params = requests[place]
-                core.add_request(name, {"prompt_token_ids": list(tokens)}, params, lora_request=self._opened.lora)
+            for place, (asked, params) in enumerate(requests):
+                waiting[f"{number}-{place}"] = asked
+                prompt = {"prompt_token_ids": list(asked[0])}
+                core.add_request(f"{number}-{place}", prompt, params, lora_request=self._opened.lora)
                 if should_stop is not None and should_stop():
                     raise InterruptedScoringError
-            while places:
+            while waiting:
                 if should_stop is not None and should_stop():
                     raise InterruptedScoringError
                 if not core.has_unfinished_requests():
-                    raise EngineError(f"vLLM dropped {len(places)} requests without an answer; see its log")
+                    raise EngineError(f"vLLM dropped {len(waiting)} requests without an answer; see its log")
                 for output in core.step():
-                    if output.finished and output.request_id in places:
-                        yield places.pop(output.request_id), output
+                    if output.finished and output.request_id in waiting:
+                        yield waiting.pop(output.request_id), output
         finally:
-            if places:
+            if waiting:
                 with suppress(Exception):  # of an engine that has died nothing need be taken back
-                    core.abort_request(list(places))
+                    core.abort_request(list(waiting))
 
     def write(
         self,
@@ -254,11 +266,12 @@ class VllmEngine:
         waiting = sorted(range(len(rows)), key=lambda place: rows[place].context)
         while waiting:
             requests = [
-                (rows[place].context + rows[place].written, self._drawing(parameters, rows[place])) for place in waiting
+                ((tuple(rows[place].context + rows[place].written), place), self._drawing(parameters, rows[place]))
+                for place in waiting
             ]
             going_on = []
-            for number, output in self._run(requests, should_stop):
-                place, row, ended = waiting[number], rows[waiting[number]], output.outputs[0]
+            for (_, place), output in self._run(requests, should_stop):
+                row, ended = rows[place], output.outputs[0]
                 if not row.written:
                     counted += len(row.context)
                     computed += len(row.context) - (output.num_cached_tokens or 0)
@@ -331,6 +344,11 @@ class VllmEngine:
     def close(self) -> None:
         """Ends vLLM's processes, which gives their memory back."""
         self._opened.close()
+
+
+def _parts(prompts: Sequence[ScoringPrompt]) -> Iterator[Sequence[ScoringPrompt]]:
+    for first in range(0, len(prompts), PART):
+        yield prompts[first : first + PART]
 
 
 class _Text:
