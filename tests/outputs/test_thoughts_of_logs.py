@@ -17,7 +17,7 @@ from registry.exchange.outputs.record import Recorded
 from registry.predictions.texts import stored_output, thought_of
 from registry.prompting.protocols import protocol_definition
 from registry.prompting.reading import read
-from registry.tables import Generation
+from registry.tables import Generation, Prediction
 from tests.outputs.conftest import DATA, Registry, four_options, registry
 from tests.outputs.logs import helm_copy, inspect_copy, known
 
@@ -114,3 +114,35 @@ def test_where_most_texts_only_end_a_thought_one_without_an_end_is_a_thought(reg
         rows = session.scalars(select(Generation).filter_by(evaluation_id=one).order_by(Generation.question_id)).all()
         found = [read(FINAL, stored_output(row, "answered"), "ABCD", ("a", "b", "c", "d")) for row in rows]
     assert [(one.state, one.position) for one in found] == [("answered", 1), ("answered", 1), ("unfinished", None)]
+
+
+def test_what_a_filter_of_the_harness_extracted_is_the_answer_and_the_text_keeps_its_thought(
+    registry: Registry,
+) -> None:
+    questions = four_options(3)
+    registry.benchmark("b", questions)
+    texts = [f"<think>{THOUGHT}</think>The best is (B).", f"<think>{THOUGHT}</think>none", "<think>Perhaps A"]
+    found = [["(B)", "[invalid]", "[invalid]"], ["[invalid]", "C", "A"]]
+    lines = [
+        {
+            "doc_id": number,
+            "doc": {"question": question["question"], "choices": question["options"]},
+            "target": "A",
+            "resps": [[text]],
+            "filtered_resps": [extracted],
+            "filter": name,
+        }
+        for name, answers in zip(("strict-match", "flexible-extract"), found, strict=True)
+        for number, (question, text, extracted) in enumerate(zip(questions, texts, answers, strict=True))
+    ]
+    one = import_outputs(registry.engine, ImportRequest(registry.file("s.jsonl", lines), "m", "b", "original"))
+    with read_session(registry.engine) as session:
+        of = select(Prediction.chosen_position).filter_by(evaluation_id=one).order_by(Prediction.question_id)
+        chosen = session.scalars(of).all()
+        rows = session.scalars(select(Generation).filter_by(evaluation_id=one).order_by(Generation.question_id)).all()
+        assert chosen == [1, None, None]
+        assert [(row.text, thought_of(row.thought)) for row in rows] == [
+            ("The best is (B).", f"<think>{THOUGHT}</think>"),
+            ("none", f"<think>{THOUGHT}</think>"),
+            ("", "<think>Perhaps A"),
+        ]

@@ -3,6 +3,9 @@
 Samples of the harness's SCORE tasks hold a written answer for each of ten prompts, or for each position of the right
 option: they are variants of `wording` and `answer-moving`. The answer is read as the tasks read it.
 
+Samples of tasks that let a model write hold its text, and what each filter of the task extracted from it. The answer is
+what the filter of the first sample extracted: a letter, or an option's text.
+
 A document is found in the benchmark by its id, else by its question's text, else by its place; its choices are matched
 to the options by text, so that a task which reorders them is read rightly. All else is variant 0 of one order.
 """
@@ -22,7 +25,7 @@ KEYS = frozenset({"doc_id", "doc", "target"})
 
 
 def read_harness(path: Path, questions: Mapping[str, KnownQuestion]) -> Iterator[Recorded]:
-    """Each sample of a multiple-choice task; the answer is the choice with the highest log-likelihood.
+    """Each sample of a multiple-choice task; the answer is the choice with the highest log-likelihood, or was written.
 
     Raises IngestError for a sample of another kind of task, or one that matches no question.
     """
@@ -30,14 +33,21 @@ def read_harness(path: Path, questions: Mapping[str, KnownQuestion]) -> Iterator
     for question in questions.values():
         by_text.setdefault(" ".join(question.text.split()), []).append(question)
     by_ordinal = {question.ordinal: question for question in questions.values()}
+    filter_: Any = None
     for place, line in read_lines(path):
         for key in KEYS:
             if key not in line:
                 place.reject(f"key {key!r} is missing; is this a samples file of lm-evaluation-harness?")
+        filter_ = line.get("filter") if filter_ is None else filter_
+        if line.get("filter") != filter_:
+            continue
         question = _find(place, line, questions, by_text, by_ordinal)
         if SCORE_KEYS & line["doc"].keys():
             if (recorded := _score_sample(place, line, question)) is not None:
                 yield recorded
+            continue
+        if isinstance(text := _only(line.get("resps")), str) and _choices(line["doc"]):
+            yield _written_sample(place, line, question, text)
             continue
         logprobs = _loglikelihoods(place, line)
         order = _order(place, question, line["doc"], len(logprobs))
@@ -70,14 +80,33 @@ def _score_sample(place: Place, line: Mapping[str, Any], question: KnownQuestion
         if LETTERS.index(letter) >= len(order):
             return None
         variant = LETTERS.index(letter) + 1
-    text = line.get("filtered_resps", line.get("resps"))
-    while isinstance(text, list) and len(text) == 1:
-        text = text[0]
+    text = _only(line.get("filtered_resps", line.get("resps")))
     if not isinstance(text, str):
         place.reject(f"response {shown(text)} is not a text; SCORE's tasks generate one for each prompt")
     answer = _best_answer(text)
     position = LETTERS.index(answer) if len(answer) == 1 and answer in LETTERS[: len(order)] else None
     return Recorded(place, question, variant, order, True, position, text=optional_text(place, text))
+
+
+def _only(value: Any) -> Any:
+    """What lists of one hold."""
+    while isinstance(value, list) and len(value) == 1:
+        value = value[0]
+    return value
+
+
+def _written_sample(place: Place, line: Mapping[str, Any], question: KnownQuestion, text: str) -> Recorded:
+    """A sample of a task that lets the model write: the answer is what its filter extracted from the text."""
+    choices = _choices(line["doc"]) or []
+    order = _order(place, question, line["doc"], len(question.options))
+    extracted = _only(line.get("filtered_resps", text))
+    answer = extracted.strip() if isinstance(extracted, str) else ""
+    position: int | None = None
+    if answer in choices and choices.count(answer) == 1:
+        position = choices.index(answer)
+    elif len(letter := answer.strip("().:* ")) == 1 and letter in LETTERS[: len(order)]:
+        position = LETTERS.index(letter)
+    return Recorded(place, question, 0, order, True, position, text=optional_text(place, text))
 
 
 _LEAD: Final = "the best answer is "
@@ -159,7 +188,7 @@ def _loglikelihood(place: Place, response: Any) -> float:
     if isinstance(response, str):
         pair = _PAIR.fullmatch(response)
         if pair is None:
-            place.reject(f"response {shown(response)} is generated text; only log-likelihood tasks can be imported")
+            place.reject(f"response {shown(response)} is generated text, and its document lists no options as choices")
         response = pair[1]
     value = response[0] if isinstance(response, (list, tuple)) and response else response
     try:
