@@ -99,7 +99,7 @@ SETTING_GROUPS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
         ),
     ),
     "Archives": (
-        "Where the [files of sealed evaluations](how-to/archive-predictions.md) are.",
+        "Where the [folders of sealed evaluations](how-to/archive-predictions.md) are.",
         ("archives", "archives_endpoint", "archives_region", "archives_access_key", "archives_secret_key"),
     ),
     "Imports": (

@@ -62,7 +62,7 @@ class Settings(BaseSettings):
     archives: str = Field(
         default="",
         description=(
-            "Where the files of sealed evaluations are: a folder that all hosts share, or s3://bucket/prefix; empty: "
+            "Where the folders of sealed evaluations are: a place that all hosts share, or s3://bucket/prefix; empty: "
             "`archives` in the data directory."
         ),
     )

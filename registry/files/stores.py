@@ -3,7 +3,7 @@
 import hashlib
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -25,7 +25,7 @@ _SECONDS: Final = 10.0
 
 
 class Store:
-    """A folder, by its URL. Names are those of files directly in it.
+    """A place for folders of files, by its URL. Names are those of a folder, a slash and a file.
 
     Whatever cannot be read or written raises ArchiveError with the file's URL, but a disk that is full StorageError.
     """
@@ -60,16 +60,19 @@ class Store:
             found = self._system.get_file_info(self._place(name))
         return int(found.size) if found.type == fs.FileType.File else None
 
-    def names(self, older_than_s: float = 0.0) -> list[str]:
-        """All files, sorted, or those that were last written so long ago; none where there is no such folder."""
+    def folders(self) -> dict[str, tuple[int, float]]:
+        """Everything in it by its name: bytes of all its files, and how many seconds ago the newest was written."""
         with self._explained(""):
-            found = self._system.get_file_info(fs.FileSelector(self._path, allow_not_found=True))
-        until = datetime.now(UTC).timestamp() - older_than_s
-        return sorted(
-            info.base_name
-            for info in found
-            if info.type == fs.FileType.File and (not older_than_s or info.mtime.timestamp() <= until)
-        )
+            listed = self._system.get_file_info(fs.FileSelector(self._path, allow_not_found=True, recursive=True))
+        now, found = datetime.now(UTC).timestamp(), dict[str, tuple[int, float]]()
+        for info in sorted(listed, key=lambda info: info.type != fs.FileType.File):  # an empty folder counts by itself
+            name, _, inner = info.path.removeprefix(self._path).lstrip("/").partition("/")
+            size, age = found.get(name, (0, float("inf")))
+            if info.type == fs.FileType.File:
+                found[name] = size + int(info.size), min(age, now - info.mtime.timestamp())
+            elif not inner and name not in found:
+                found[name] = 0, now - info.mtime.timestamp() if info.mtime else age
+        return found
 
     @contextmanager
     def reading(self, name: str) -> Iterator[Any]:
@@ -85,7 +88,8 @@ class Store:
                 with self._system.open_output_stream(self._place(name)) as stream:
                     yield stream
                 return
-            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            for place in (self.folder, (self.folder / name).parent):
+                place.mkdir(parents=True, exist_ok=True, mode=0o700)
             with (
                 writing(self.folder / name),
                 os.fdopen(os.open(self.folder / name, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "wb") as file,
@@ -94,19 +98,24 @@ class Store:
                 file.flush()
                 os.fsync(file.fileno())
 
-    def move(self, name: str, to: str) -> None:
-        """Gives a file another name, in place of one that has it; it counts as written now."""
-        with self._explained(name):
-            if self.folder is None:
-                # Arrow's own move would end as its removal does.
-                self._system.copy_file(self._place(name), self._place(to))
-                self.remove(name)
-                return
-            os.utime(self.folder / name)
-            (self.folder / name).replace(self.folder / to)
-            entries = os.open(self.folder, os.O_RDONLY)
-            os.fsync(entries)
-            os.close(entries)
+    def move(self, folder: str, to: str, files: Sequence[str]) -> None:
+        """Gives a folder's files another place, in this order, over what is there; they count as written now."""
+        if self.folder is None:
+            # Copied: if Arrow removes the last, it stores an empty object named like the folder, which may hide it.
+            for file in files:
+                with self._explained(f"{folder}/{file}"):
+                    self._system.copy_file(self._place(f"{folder}/{file}"), self._place(f"{to}/{file}"))
+            return
+        with self._explained(to):
+            target = self.folder / to
+            target.mkdir(exist_ok=True, mode=0o700)
+            for file in files:
+                os.utime(self.folder / folder / file)
+                (self.folder / folder / file).replace(target / file)
+                for place in (target, self.folder):
+                    entries = os.open(place, os.O_RDONLY)
+                    os.fsync(entries)
+                    os.close(entries)
 
     def copy(self, name: str, to: Path, *, linked: bool = True) -> None:
         """Has a file, which never changes, at a place of this host's disk as well; linked: if it can be."""
@@ -120,16 +129,20 @@ class Store:
         with self.reading(name) as stream, writing(to), to.open("xb") as file:
             shutil.copyfileobj(stream, file, AT_ONCE)
 
-    def remove(self, name: str) -> None:
-        """Removes a file, if it is there."""
-        if self.has(name):
-            with self._explained(name):
-                try:
-                    self._system.delete_file(self._place(name))
-                except OSError:
-                    # Afterwards Arrow stores an empty object named like the prefix, which some stores refuse.
-                    if self.has(name):
-                        raise
+    def remove(self, folder: str) -> None:
+        """Removes a folder of files, if it is there."""
+        if self.folder is not None:
+            shutil.rmtree(self.folder / folder, ignore_errors=True)
+            return
+        with self._explained(folder):
+            if self._system.get_file_info(self._place(folder)).type == fs.FileType.NotFound:
+                return
+            try:
+                self._system.delete_dir(self._place(folder))
+            except OSError:
+                # Afterwards Arrow stores an empty object named like the prefix, which some stores refuse.
+                if self._system.get_file_info(self._place(folder)).type != fs.FileType.NotFound:
+                    raise
 
     def digest(self, name: str) -> tuple[str, int]:
         """SHA-256 and bytes of a file."""

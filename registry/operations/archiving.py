@@ -1,9 +1,9 @@
-"""Files of sealed evaluations: written after sealing, and the only place of predictions once these are archived.
+"""Folders of sealed evaluations: written after sealing, and the only place of predictions once these are archived.
 
-A file is written under a temporary name and read back: its digests must be the leaves that the seal covers. Then it is
-given its name, which has its digest, and recorded. Archiving deletes the rows of an evaluation whose file is in place
-and right, restoring inserts them again, each in one transaction: a process that is killed leaves all rows in their
-tables, or none. What it may leave besides is a file that nothing refers to, which `strays` lists.
+A folder is written under a temporary name and read back: its predictions must give the leaves that the seal covers.
+Then it is given its name, which has its digest, and recorded. Archiving deletes the rows of an evaluation whose folder
+is in place and right, restoring inserts them again, each in one transaction: a process that is killed leaves all rows
+in their tables, or none. What it may leave besides is a folder that nothing refers to, which `strays` lists.
 """
 
 import uuid
@@ -19,14 +19,14 @@ from sqlalchemy.orm import Session
 
 from registry.boards.store import evaluations_of_entry
 from registry.db import among, database_now, read_session, write_session
-from registry.digests import sha256_file
 from registry.errors import ArchiveError, SealError, UsageError
 from registry.files.stores import Store, store_at
 from registry.lookups import find_board, find_sealed
 from registry.predictions import archive_files
-from registry.predictions.archive_files import ENDING, PART, TEXT
-from registry.predictions.archived import file_name, place_as_archived, place_of
+from registry.predictions.archive_files import EVALUATION, PART, PREDICTIONS, TEXT
+from registry.predictions.archived import folder_name, place_of
 from registry.predictions.bulk import insert_columns, renew_statistics
+from registry.proof import folder
 from registry.proof.manifest import Leaf, QuestionRecords, question_leaves
 from registry.tables import Archive, Evaluation, Generation, Prediction, QuestionSeal
 
@@ -126,14 +126,10 @@ def write(engine: Engine, evaluation_id: int, to: str = "", shared: Shared | Non
             return row
         part = f"{seal}.{uuid.uuid4().hex[:8]}{PART}"
         try:
-            with store.writing(part) as stream:
-                counts = archive_files.write(
-                    stream, archive_files.tables(session, evaluation_id), archive_files.described(evaluation)
-                )
-            read = archive_files.groups(store, part)
+            digest, size, *counts = folder.write(session, evaluation, store, part)
+            read = archive_files.groups(store, f"{part}/{PREDICTIONS}")
             _require_sealed(session, evaluation, read, shared.records(evaluation.benchmark_version_id))
-            digest, size = store.digest(part)
-            store.move(part, file_name(seal, digest))
+            store.move(part, folder_name(seal, digest), folder.FILES)
         finally:
             store.remove(part)
     with write_session(engine) as session:
@@ -160,43 +156,46 @@ def write(engine: Engine, evaluation_id: int, to: str = "", shared: Shared | Non
 
 
 def _is_in_place(row: Archive, seal: str, store: Store) -> bool:
-    """Whether the file is in this store and what was written, or archived anywhere.
+    """Whether the folder is in this store and what was written, or archived anywhere.
 
     Raises ArchiveError where it is archived and not there.
     """
     if row.state == "archived":
-        place_as_archived(row, seal)
+        place_of(row, seal)
         return True
-    name = file_name(seal, row.digest)
-    there = row.location == store.url and store.size(name) == row.size
-    return there and store.digest(name) == (row.digest, row.size)
+    return row.location == store.url and not folder.changed(store, folder_name(seal, row.digest), row.digest)
 
 
 def copy(session: Session, evaluation: Evaluation, to: Path) -> None:
-    """Puts a sealed evaluation's file at a place of this disk: its own if it is there and right, else the same anew.
+    """Puts a sealed evaluation's folder at a place of this disk: its own if it is there and right, else the same anew.
 
-    Raises ArchiveError where it is archived, and the file is missing or not what was archived.
+    Raises ArchiveError where it is archived, and the folder is missing or not what was archived.
     """
     row = session.get(Archive, evaluation.id)
     assert evaluation.seal is not None
-    if row is not None:
-        try:
-            store, name = place_as_archived(row, evaluation.seal)
-            store.copy(name, to, linked=False)
-        except ArchiveError:
-            if row.state == "archived":
-                raise
-        else:
-            if sha256_file(to) == row.digest:
-                return
-            if row.state == "archived":
-                raise _changed(store, name)
-    with to.open("wb") as stream:
-        archive_files.write(stream, archive_files.tables(session, evaluation.id), archive_files.described(evaluation))
+    place = None
+    if row is not None and row.state == "archived":
+        place = _whole(row, evaluation.seal)
+    elif row is not None and _is_in_place(row, evaluation.seal, store_at(row.location)):
+        place = place_of(row, evaluation.seal)
+    else:
+        folder.write(session, evaluation, store_at(str(to.parent)), to.name)
+    to.mkdir(exist_ok=True)
+    for file in folder.FILES:
+        if place is not None:
+            place[0].copy(f"{place[1]}/{file}", to / file, linked=False)
+        (to / file).chmod(0o644)
+    to.chmod(0o755)
 
 
-def _changed(store: Store, name: str) -> ArchiveError:
-    return ArchiveError(f"{store.url_of(name)}: is not the file that was archived; bring that back from a backup")
+def _whole(row: Archive, seal: str) -> tuple[Store, str]:
+    """The place of a folder whose predictions are what was archived. Raises ArchiveError where they are not."""
+    store, name = place_of(row, seal)
+    wrong = sorted({PREDICTIONS, EVALUATION}.intersection(folder.changed(store, name, row.digest)))
+    if wrong:
+        url = store.url_of(f"{name}/{wrong[0]}")
+        raise ArchiveError(f"{url}: is not the file that was archived; bring that back from a backup")
+    return store, name
 
 
 def archive(engine: Engine, evaluation_id: int, to: str = "", shared: Shared | None = None) -> Moved | None:
@@ -223,7 +222,7 @@ def archive(engine: Engine, evaluation_id: int, to: str = "", shared: Shared | N
         session.execute(update(Archive).filter_by(evaluation_id=evaluation_id).values(state="archived"))
         session.flush()
         # Last of all: deleting may take long, and with the commit the file is all there is.
-        store, name = place_as_archived(held, seal)
+        store, name = place_of(held, seal)
     return Moved(evaluation_id, row.predictions, row.texts, store.url_of(name), row.size)
 
 
@@ -238,20 +237,19 @@ def restore(engine: Engine, evaluation_id: int) -> Moved | None:
         if row is None or row.state != "archived":
             return None
         assert evaluation.seal is not None
-        store, name = place_of(row, evaluation.seal)
-        if store.digest(name) != (row.digest, row.size):
-            raise _changed(store, name)
+        store, name = _whole(row, evaluation.seal)
+        file = f"{name}/{PREDICTIONS}"
         row.state = "restoring"
         session.flush()
-        for group in archive_files.groups(store, name):
+        for group in archive_files.groups(store, file):
             _insert(session, evaluation_id, group)
         renew_statistics(session, row.predictions)
         # Row by row with the file, which was compared with the leaves when it was written.
-        for group in archive_files.groups(store, name):
+        for group in archive_files.groups(store, file):
             asked = pc.unique(group.column("question_id")).to_pylist()
             if not any(map(group.equals, archive_files.rows_of(session, evaluation_id, asked))):
                 raise SealError(
-                    f"evaluation {evaluation_id}: what was inserted is not what {store.url_of(name)} holds, so nothing "
+                    f"evaluation {evaluation_id}: what was inserted is not what {store.url_of(file)} holds, so nothing "
                     "was restored; restore a backup"
                 )
         row.state = "written"
@@ -261,7 +259,7 @@ def restore(engine: Engine, evaluation_id: int) -> Moved | None:
 
 @dataclass(frozen=True)
 class Strays:
-    """URLs of files in a store that nothing refers to, of missing files whose rows are nowhere else, and of others."""
+    """URLs of folders in a store that nothing refers to, of missing ones whose rows are nowhere else, and of others."""
 
     unknown: list[str]
     lost: list[str]
@@ -269,44 +267,45 @@ class Strays:
 
 
 def strays(session: Session, store: Store, older_than_s: float = YOUNG_SECONDS) -> Strays:
-    """Files of a store that nothing refers to, and files that are missing or not whole, wherever they should be.
+    """Folders of a store that nothing refers to, and folders that are missing or not whole, wherever they should be.
 
     Not unknown ones that were written within `older_than_s`: a process may be about to refer to them.
     """
     query = select(Archive, Evaluation.seal).join(Evaluation, Evaluation.id == Archive.evaluation_id)
-    known: dict[str, set[str]] = {store.url: set()}
+    listed = {store.url: store.folders()}
+    known = set[str]()
     found = Strays([], [], [])
     for row, seal in session.execute(query.order_by(Archive.evaluation_id)):
         assert seal is not None
-        name = file_name(seal, row.digest)
-        try:
-            place, name = place_of(row, seal)
-            known.setdefault(place.url, set()).add(name)
-            fault = "" if place.size(name) == row.size else f" (not {row.size} bytes)"
-        except ArchiveError:
-            place, fault = store_at(row.location), " (missing)"
-        if fault:
-            (found.lost if row.state == "archived" else found.missing).append(f"{place.url_of(name)}{fault}")
-    for url, names in known.items():
-        there = store_at(url)
-        found.unknown.extend(
-            there.url_of(name)
-            for name in there.names(older_than_s)
-            if name not in names and name.endswith((ENDING, PART)) and _is_seal(name)
-        )
+        name = folder_name(seal, row.digest)
+        if row.location not in listed:
+            listed[row.location] = store_at(row.location).folders()
+        place = next((url for url in (row.location, store.url) if name in listed[url]), row.location)
+        known.add(f"{place}/{name}")
+        size, _ = listed[place].get(name, (None, 0.0))
+        if size != row.size:
+            fault = "missing" if size is None else f"{size} bytes, not {row.size}"
+            (found.lost if row.state == "archived" else found.missing).append(f"{place}/{name} ({fault})")
+    found.unknown.extend(
+        f"{url}/{name}"
+        for url, folders in listed.items()
+        for name, (_, age) in sorted(folders.items())
+        if _is_seal(name) and age >= older_than_s and f"{url}/{name}" not in known
+    )
     return found
 
 
 def remove_parts(store: Store) -> list[str]:
-    """Removes what processes that were killed left unfinished, once it is certainly nobody's; URLs of these files."""
-    found = [name for name in store.names(YOUNG_SECONDS) if name.endswith(PART) and _is_seal(name)]
+    """Removes what processes that were killed left unfinished, once it is certainly nobody's; URLs of these folders."""
+    listed = sorted(store.folders().items())
+    found = [name for name, (_, age) in listed if name.endswith(PART) and _is_seal(name) and age >= YOUNG_SECONDS]
     for name in found:
         store.remove(name)
     return [store.url_of(name) for name in found]
 
 
 def _is_seal(name: str) -> bool:
-    """Whether the name of a file begins with a seal."""
+    """Whether a name begins with a seal."""
     return set(name[:64]) <= set("0123456789abcdef") and name[64:65] in ("-", ".")
 
 

@@ -1,4 +1,4 @@
-"""The file of a sealed evaluation's predictions and texts: Parquet that pandas, DuckDB and R read as it is.
+"""Predictions and texts of a sealed evaluation: a file of its folder (`registry/proof/folder.py`).
 
 One row for each prediction, by question and variant, with the columns of the table `prediction`, names of what it is
 of, and, named `generation_…`, what the model wrote. `question_id` and `reused_from_evaluation_id` are numbers of the
@@ -39,9 +39,12 @@ from registry.tables import (
 from registry.untrusted import decode
 
 FORMAT: Final = 1
-ENDING: Final = ".parquet"
+PREDICTIONS: Final = "predictions.parquet"
+EVALUATION: Final = "evaluation.json"
+"""Files of an evaluation's folder. The second lists all others with their digests, and is written last: a folder
+without it is not there."""
 PART: Final = ".part"
-"""Endings of a file, and of one until it is whole."""
+"""Ending of a folder until it is whole."""
 
 QUESTION: Final = "question"
 METADATA: Final = "shuffleboard"
@@ -147,10 +150,11 @@ def write(stream: Any, groups: Iterable[pa.Table], description: Mapping[str, Any
 def opened(
     store: Store, name: str, *, checked: bool = True, whole: bool = False, footer: pq.FileMetaData | None = None
 ) -> Iterator[pq.ParquetFile]:
-    """An archive to be read. checked: whether a page that does not match its checksum is refused, and another's file.
+    """Predictions of a folder, to be read. name: of folder and file.
 
-    whole: whether all groups will be. footer: the file's, where it is known. Raises ArchiveError where it is missing,
-    damaged, or of another evaluation than its name says, which begins with the seal.
+    checked: whether a page that does not match its checksum is refused, and another's file. whole: whether all groups
+    will be read. footer: the file's, where it is known. Raises ArchiveError where it is missing, damaged, or of another
+    evaluation than its name says, which begins with the seal.
     """
     # Of a store that is far away the columns of a group are asked for together, not one after the other.
     far = store.folder is None
@@ -214,7 +218,7 @@ def salvaged(store: Store, name: str) -> Iterator[pa.Table]:
 def of_questions(store: Store, name: str, wanted: Collection[int], columns: Sequence[str] | None = None) -> pa.Table:
     """The rows of these questions; no group without one of them is read. columns: with `question_id`; None: all."""
     found = []
-    footer, last = _footer(store.url, name)
+    footer, last = _footer(store.url, name, store.size(name))
     numbers = sorted({bisect_left(last, one) for one in wanted})
     with opened(store, name, footer=footer) as file:
         for number in numbers:
@@ -231,7 +235,7 @@ def of_questions(store: Store, name: str, wanted: Collection[int], columns: Sequ
 
 
 @lru_cache(maxsize=16)
-def _footer(url: str, name: str) -> tuple[pq.FileMetaData, list[int]]:
+def _footer(url: str, name: str, _size: int | None) -> tuple[pq.FileMetaData, list[int]]:
     """A file's footer, and the last question of each of its groups; a name is never given to another file."""
     with opened(store_at(url), name) as file:
         groups_of = map(file.metadata.row_group, range(file.num_row_groups))

@@ -22,7 +22,7 @@ from registry.db import among
 from registry.errors import ArchiveError
 from registry.files.stores import Store, store_at
 from registry.predictions import archive_files
-from registry.predictions.archive_files import ENDING, SCHEMA, TEXT
+from registry.predictions.archive_files import EVALUATION, PREDICTIONS, SCHEMA, TEXT
 from registry.schema.views import VIEWS, view_sql
 from registry.tables import (
     Archive,
@@ -66,41 +66,32 @@ _OTHERS: Final[Mapping[str, tuple[Any, ...]]] = {
 """What else queries name: table to the columns that are given of it."""
 
 
-def file_name(seal: str, digest: str) -> str:
-    """The name of the file of the evaluation with this seal. digest: of the file, which no other file has."""
-    return f"{seal}-{digest[:12]}{ENDING}"
+def folder_name(seal: str, digest: str) -> str:
+    """The name of the folder of the evaluation with this seal. digest: of its JSON, which no other folder has."""
+    return f"{seal}-{digest[:12]}"
 
 
 def place_of(archive: Archive, seal: str) -> tuple[Store, str]:
-    """The store and the name of an archive's file: where it was written, else where settings have archives.
+    """The store and the name of an evaluation's folder: where it was written, else where settings have archives.
 
     Raises ArchiveError where it is in neither.
     """
-    name = file_name(seal, archive.digest)
+    name = folder_name(seal, archive.digest)
     written, configured = store_at(archive.location), store_at()
     for store in (written, configured):
-        if store.has(name):
+        if store.has(f"{name}/{EVALUATION}") and store.has(f"{name}/{PREDICTIONS}"):
             return store, name
     elsewhere = "" if configured.url == written.url else f", nor is it in {configured.url}"
     raise ArchiveError(
-        f"evaluation {archive.evaluation_id} is archived, but {written.url_of(name)} is missing{elsewhere}; bring the "
-        "file back, or set SHUFFLEBOARD_ARCHIVES to where it is"
+        f"evaluation {archive.evaluation_id} is archived, but {written.url_of(name)} is missing or not "
+        f"whole{elsewhere}; bring the folder back, or set SHUFFLEBOARD_ARCHIVES to where it is"
     )
 
 
-def place_as_archived(archive: Archive, seal: str) -> tuple[Store, str]:
-    """The same, for whoever reads the file as this evaluation's: of the size that was archived.
-
-    Whether its seal is the evaluation's, `archive_files.opened` looks.
-    """
+def predictions_of(archive: Archive, seal: str) -> tuple[Store, str]:
+    """The store and the name of the file that an evaluation's predictions and texts are in. Raises as `place_of`."""
     store, name = place_of(archive, seal)
-    size = store.size(name)
-    if size != archive.size:
-        raise ArchiveError(
-            f"{store.url_of(name)}: is not the file that was archived, with {size} bytes instead of {archive.size}; "
-            "bring that back from a backup"
-        )
-    return store, name
+    return store, f"{name}/{PREDICTIONS}"
 
 
 def answers(
@@ -174,7 +165,7 @@ def _of_files(name: str, columns: Collection[str]) -> str:
 
 def _rows(archive: Archive, seal: str, columns: Sequence[str], question_ids: Collection[int] | None) -> pa.Table:
     """Columns of an archive's rows, of these questions or of all."""
-    store, name = place_as_archived(archive, seal)
+    store, name = predictions_of(archive, seal)
     if question_ids is None:
         found = pa.concat_tables(list(archive_files.groups(store, name, columns)))
     else:

@@ -53,9 +53,9 @@ def details(session: Session, evaluation_id: int, question_id: int) -> list[dict
         query = select(prediction_detail).where(c.evaluation_id == evaluation_id, c.question_id == question_id)
         return rows_of(session, query.order_by(c.variant))
     from registry.predictions import archive_files
-    from registry.predictions.archived import place_as_archived
+    from registry.predictions.archived import predictions_of
 
-    store, name = place_as_archived(archived.Archive, archived.seal)
+    store, name = predictions_of(archived.Archive, archived.seal)
     return archive_files.details(store, name, evaluation_id, question_id, prediction_detail.c.keys())
 
 
@@ -67,9 +67,9 @@ def archive_of(session: Session, evaluation_id: int) -> "tuple[Store, str] | Non
     row = session.execute(_archives([evaluation_id])).one_or_none()
     if row is None:
         return None
-    from registry.predictions.archived import place_of
+    from registry.predictions.archived import predictions_of
 
-    return place_of(row.Archive, row.seal)
+    return predictions_of(row.Archive, row.seal)
 
 
 def unwritten(session: Session) -> list[int]:

@@ -37,6 +37,7 @@ from registry.files.stores import store_at
 from registry.isolated import Job, run
 from registry.logs import log
 from registry.operations.archiving import write
+from registry.predictions.archive_files import PREDICTIONS as PREDICTIONS_FILE
 from registry.predictions.archived import place_of
 from registry.schema.audiences import Audience, audience_engine
 from registry.settings import Settings
@@ -265,7 +266,7 @@ class Files:
         whole.parent.mkdir(parents=True, exist_ok=True)
         part = whole.with_name(f"{whole.name}.{os.getpid()}-{threading.get_ident()}.part")
         try:
-            store.copy(name, part)
+            store.copy(f"{name}/{PREDICTIONS_FILE}", part)
             part.replace(whole)
         finally:
             part.unlink(missing_ok=True)

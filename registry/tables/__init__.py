@@ -655,9 +655,9 @@ class Generation(Base):
 
 
 class Archive(Base):
-    """The file that a sealed evaluation's predictions and texts are in, named by its seal and the file's digest.
+    """The folder of a sealed evaluation, with its predictions and texts, named by its seal and the folder's digest.
 
-    `written`: they are in their tables, too; `archived`: in the file alone. A transaction that moves them passes
+    `written`: they are in their tables, too; `archived`: in the folder alone. A transaction that moves them passes
     through `archiving` or `restoring`, which the triggers of both tables look for, and which is never committed.
     """
 
@@ -667,11 +667,11 @@ class Archive(Base):
     evaluation_id: Mapped[int] = mapped_column(ForeignKey("evaluation.id"), primary_key=True)
     state: Mapped[str] = mapped_column(Text)
     location: Mapped[str] = mapped_column(Text)
-    """URL of the folder that the file is in."""
+    """URL of the place that the folder is in."""
     digest: Mapped[str] = mapped_column(Digest)
-    """SHA-256 of the file."""
+    """SHA-256 of the folder's `evaluation.json`, which has those of its other files."""
     size: Mapped[int] = mapped_column(BigInteger)
-    """Bytes of the file."""
+    """Bytes of all its files."""
     predictions: Mapped[int] = mapped_column(Integer)
     texts: Mapped[int] = mapped_column(Integer)
     written_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())

@@ -6,10 +6,11 @@ from sqlalchemy.orm import Session
 from registry.db import among
 from registry.digests import specification_digest
 from registry.errors import ArchiveError
-from registry.predictions.archive_files import salvaged
+from registry.predictions.archive_files import PREDICTIONS, salvaged
 from registry.predictions.archived import place_of
 from registry.predictions.stored import read
 from registry.predictions.texts import digest_of
+from registry.proof import folder
 from registry.proof.manifest import Leaf, manifest, question_leaves
 from registry.proof.seal import copied_from
 from registry.tables import Archive, Evaluation, EvaluationSource, Generation, Prediction, Question, QuestionSeal
@@ -30,14 +31,16 @@ def check_archive(session: Session, evaluation: Evaluation, found: Findings) -> 
     try:
         assert evaluation.seal is not None
         store, name = place_of(row, evaluation.seal)
-        if store.digest(name) != (row.digest, row.size):
-            found.add(f"archive: {store.url_of(name)} is not the file that was written; bring that back from a backup")
-            if not archived:
-                query = select(QuestionSeal.question_id, QuestionSeal.leaf).filter_by(evaluation_id=evaluation.id)
-                sealed: dict[int, str] = dict(session.execute(query).all())
-                leaves = question_leaves(session, evaluation.id, tables=salvaged(store, name))
-                changed = (leaf.external_id for leaf in leaves if sealed.get(leaf.question_id) != leaf.leaf)
-                found.of_questions(changed, "its predictions in the file are not what was sealed")
+        changed = folder.changed(store, name, row.digest)
+        for file in changed:
+            url = store.url_of(f"{name}/{file}")
+            found.add(f"archive: {url} is not the file that was written; bring that back from a backup")
+        if changed and not archived:
+            query = select(QuestionSeal.question_id, QuestionSeal.leaf).filter_by(evaluation_id=evaluation.id)
+            sealed: dict[int, str] = dict(session.execute(query).all())
+            leaves = question_leaves(session, evaluation.id, tables=salvaged(store, f"{name}/{PREDICTIONS}"))
+            wrong = (leaf.external_id for leaf in leaves if sealed.get(leaf.question_id) != leaf.leaf)
+            found.of_questions(wrong, "its predictions in the file are not what was sealed")
     except ArchiveError as error:
         if archived:
             found.add(f"archive: {error}; nothing else was recomputed")

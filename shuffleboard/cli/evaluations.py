@@ -709,9 +709,9 @@ def archive_command(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Delete the predictions and texts of sealed evaluations from the database; their Parquet files hold them.
+    """Delete the predictions and texts of sealed evaluations from the database; their folders hold them.
 
-    A file that is not in place is written first. Boards, pages, exports, `verify` and the SQL page go on as before.
+    A folder that is not in place is written first. Boards, pages, exports, `verify` and the SQL page go on as before.
     Give evaluations, or options, which all apply; archived ones are left as they are. `evaluations restore` brings the
     rows back.
     """
@@ -735,7 +735,7 @@ def archive_command(
 @click.argument("ids", type=int, nargs=-1, required=True, metavar="ID...")
 @json_option
 def restore_command(ids: tuple[int, ...], as_json: bool) -> None:
-    """Bring archived predictions and texts back into the database, bit for bit; their files are kept."""
+    """Bring archived predictions and texts back into the database, bit for bit; their folders are kept."""
     from registry.operations.archiving import restore
 
     engine = engine_of(settings_of())

@@ -33,7 +33,9 @@ from registry.files.stores import store_at
 from registry.operations.archiving import Shared, archive, restore, write
 from registry.operations.migrate import upgrade
 from registry.operations.sizes import sizes
+from registry.predictions.archive_files import PREDICTIONS
 from registry.predictions.bulk import renew_statistics
+from registry.proof.folder import FILES
 from registry.proof.manifest import compute_seal
 from registry.proof.seal import seal
 from registry.scores.question_scores import write_question_scores
@@ -181,7 +183,7 @@ def run(
     with timed("archived", stored, report):
         for evaluation_id in ids:
             assert archive(engine, evaluation_id, target) is not None
-    for name, size in compressed(target).most_common(12):
+    for name, size in compressed(target).most_common(18):
         report(f"  {name:40} {size / stored:6.2f}")
     vacuum(engine)
     after, whole = hot(engine)
@@ -201,12 +203,12 @@ def run(
 
 
 def compressed(target: str) -> Counter[str]:
-    """Bytes of each column in all files of a store."""
+    """Bytes of each column in all predictions of a store, and of each other file."""
     columns, place = Counter[str](), store_at(target)
-    for name in place.names():
-        if not name.endswith(".parquet"):
-            continue
-        with place.reading(name) as stream:
+    for name in place.folders():
+        for file in FILES:
+            columns[file] += place.size(f"{name}/{file}") or 0
+        with place.reading(f"{name}/{PREDICTIONS}") as stream:
             metadata = pq.read_metadata(stream)
         for group in map(metadata.row_group, range(metadata.num_row_groups)):
             for column in map(group.column, range(group.num_columns)):

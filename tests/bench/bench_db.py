@@ -44,7 +44,7 @@ from registry.boards.snapshots import refresh_boards
 from registry.db import get_engine, read_session, write_session
 from registry.operations.archiving import Shared, archive
 from registry.operations.migrate import upgrade
-from registry.predictions.archived import file_name
+from registry.predictions.archived import folder_name
 from registry.predictions.bulk import renew_statistics
 from registry.proof.seal import seal
 from registry.schema.audiences import AUDIENCES, audience_engine
@@ -248,7 +248,7 @@ def stand_in(session: Session, like: int, new: int) -> None:
 
 
 def copy_one(engine: Engine, source: Source, state: State, number: int, kind: Kind, like: int) -> None:
-    """Adds an evaluation with the rows of an archived one that has the same answers, and a copy of its file."""
+    """Adds an evaluation with the rows of an archived one that has the same answers, and a copy of its folder."""
     assert state.archives is not None
     with write_session(engine) as session:
         evaluation_id = source.add(session, number, kind)
@@ -257,7 +257,7 @@ def copy_one(engine: Engine, source: Source, state: State, number: int, kind: Ki
         session.expire_all()
         archived, evaluations = session.get_one(Archive, like), (like, evaluation_id)
         old, new = (session.get_one(Evaluation, one).seal for one in evaluations)
-        shutil.copyfile(*(state.archives / file_name(seal or "", archived.digest) for seal in (old, new)))
+        shutil.copytree(*(state.archives / folder_name(seal or "", archived.digest) for seal in (old, new)))
         same = ("location", "digest", "size", "predictions", "texts")
         values = {name: getattr(archived, name) for name in same}
         # A trigger refuses an archive of predictions that were never in their table, as it should.

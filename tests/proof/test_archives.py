@@ -32,8 +32,8 @@ from registry.operations.doctor import Context, services
 from registry.operations.maintenance import Maintenance
 from registry.operations.moving import move
 from registry.operations.sizes import sizes
-from registry.predictions import archive_files
-from registry.predictions.archived import file_name
+from registry.predictions.archive_files import EVALUATION, PREDICTIONS
+from registry.predictions.archived import folder_name
 from registry.predictions.stored import read, unwritten
 from registry.schema.audiences import audience_engine
 from registry.scores.computed import computed_metrics
@@ -235,7 +235,7 @@ def file_of(engine: Engine, evaluation_id: int) -> Path:
         row = session.get_one(Archive, evaluation_id)
         folder = store_at(row.location).folder
         assert folder is not None
-        return folder / file_name(seal, row.digest)
+        return folder / folder_name(seal, row.digest) / PREDICTIONS
 
 
 @pytest.mark.one_engine
@@ -261,15 +261,22 @@ def test_a_changed_byte_names_the_question_and_a_missing_file_is_named(sqlite_pr
         with pytest.raises(ArchiveError, match="not the file that was archived"):
             restore(engine, found.evaluation)
     file.write_bytes(whole[: len(whole) // 2])
-    assert file.name in findings(engine)
+    assert file.parent.name in findings(engine)
     file.unlink()
     with read_session(engine) as session:
         (problem,) = [one for one in verify_evaluation(session, found.evaluation)["problems"] if "archive" in one]
-        assert f"{file.name} is missing" in problem
+        assert f"{file.parent.name} is missing or not whole" in problem
         with pytest.raises(ArchiveError, match="SHUFFLEBOARD_ARCHIVES"):
             queries.predictions(session, found.evaluation, 3)
-    assert file.name in findings(engine)
+    assert file.parent.name in findings(engine)
     file.write_bytes(whole)
+    for other in (path for path in file.parent.iterdir() if path != file):
+        right = other.read_bytes()
+        other.write_bytes(right[:9] + bytes([right[9] ^ 1]) + right[10:])
+        with read_session(engine) as session:
+            (problem,) = verify_evaluation(session, found.evaluation)["problems"]
+        assert f"{other.name} is not the file that was written" in problem
+        other.write_bytes(right)
     assert restore(engine, found.evaluation) is not None
     at = place["label_logprobs.list.element"] + 40
     file.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
@@ -279,7 +286,7 @@ def test_a_changed_byte_names_the_question_and_a_missing_file_is_named(sqlite_pr
     assert write(engine, found.evaluation).state == "written"
     assert file.read_bytes() == whole, "and it is written again"
     file.unlink()
-    assert file.name in findings(engine)
+    assert file.parent.name in findings(engine)
     with read_session(engine) as session:
         assert verify_evaluation(session, found.evaluation)["ok"], "nothing is lost"
 
@@ -305,8 +312,9 @@ def test_a_file_that_was_written_a_moment_ago_is_not_called_removable(sqlite_pro
         session.execute(delete(Archive))
     with read_session(engine) as session:
         assert strays(session, store_at()).unknown == [], "as long as it is young"
-        os.utime(file, (0, 0))
-        assert strays(session, store_at()).unknown == [file.as_uri()]
+        for path in file.parent.iterdir():
+            os.utime(path, (0, 0))
+        assert strays(session, store_at()).unknown == [file.parent.as_uri()]
     write(engine, found.evaluation)
     with read_session(engine) as session:
         assert strays(session, store_at()) == archiving.Strays([], [], [])
@@ -315,15 +323,15 @@ def test_a_file_that_was_written_a_moment_ago_is_not_called_removable(sqlite_pro
 def test_an_archiving_whose_file_was_removed_meanwhile_fails_and_keeps_the_rows(proof: Proof) -> None:
     engine, found = proof
     before = rows(engine)
-    checked = archiving.place_as_archived
+    checked = archiving.place_of
 
     def remove(row: Archive, seal: str) -> object:
         file_of(engine, found.evaluation).unlink()
         return checked(row, seal)
 
     with (
-        mock.patch.object(archiving, "place_as_archived", side_effect=remove),
-        pytest.raises(ArchiveError, match=r"\.parquet is missing"),
+        mock.patch.object(archiving, "place_of", side_effect=remove),
+        pytest.raises(ArchiveError, match="is missing or not whole"),
     ):
         archive(engine, found.evaluation)
     assert rows(engine) == before
@@ -340,11 +348,9 @@ def test_another_evaluation_s_archive_under_this_one_s_name_is_refused_by_every_
     query = select(Prediction.variant).where(Prediction.evaluation_id == ids[0])
     with (
         read_session(engine) as session,
-        pytest.raises(ArchiveError, match=r"is not the file that was archived, with \d+ bytes instead of \d+"),
+        pytest.raises(ArchiveError, match="another seal"),
     ):
         read(session, [ids[0]], query)
-    with pytest.raises(ArchiveError, match="another seal"), archive_files.opened(store_at(), right.name):
-        pass  # as if it happened to be as long
     with pytest.raises(ArchiveError, match="is not the file that was archived"):
         restore(engine, ids[0])
 
@@ -355,7 +361,7 @@ def test_what_killed_archivings_left_unfinished_is_removed_by_the_next_once_it_i
     engine, found = sqlite_proof
     old, young, others = (tmp_path / name for name in (f"{'a' * 64}.1.part", f"{'b' * 64}.2.part", "notes.part"))
     for path in (old, young, others):
-        path.touch()
+        path.mkdir()
     for path in (old, others):
         os.utime(path, (0, 0))
     url = engine.url.render_as_string(hide_password=False)
@@ -379,8 +385,8 @@ def test_others_read_the_files_as_they_are(sqlite_proof: Proof) -> None:
         seal = session.get_one(Evaluation, found.evaluation).seal
     assert archive(engine, found.evaluation) is not None
     file = file_of(engine, found.evaluation)
-    digest = hashlib.sha256(file.read_bytes()).hexdigest()
-    assert file.name == f"{seal}-{digest[:12]}.parquet"
+    digest = hashlib.sha256((file.parent / EVALUATION).read_bytes()).hexdigest()
+    assert file.parent.name == f"{seal}-{digest[:12]}"
     assert file.stat().st_mode & 0o777 == 0o600
     numbers = "array_agg(question_id)"
     counted = f"SELECT count(*) FILTER (correct), list_sort({numbers}) = {numbers} FROM '{file}'"
@@ -469,7 +475,7 @@ def kill_at_seeded_points(engine: Engine, evaluation_id: int, points: int) -> No
         with read_session(engine) as session:
             row = session.get(Archive, evaluation_id)
             left = session.scalar(select(func.count()).select_from(Prediction).filter_by(evaluation_id=evaluation_id))
-            known = set() if row is None else {file_of(engine, evaluation_id).name}
+            known = set() if row is None else {file_of(engine, evaluation_id).parent.name}
             report = verify_evaluation(session, evaluation_id)
             assert report["ok"], report["problems"]
             found = strays(session, store_at(), older_than_s=0)

@@ -11,7 +11,8 @@ from registry.db import read_session
 from registry.errors import ArchiveError
 from registry.files.stores import store_at
 from registry.operations.archiving import Strays, archive, restore, strays
-from registry.predictions.archived import file_name
+from registry.predictions.archive_files import EVALUATION
+from registry.predictions.archived import folder_name
 from registry.settings import get_settings
 from registry.tables import Archive, Evaluation
 from registry.verification import verify_all
@@ -46,7 +47,11 @@ def in_s3(server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def objects(server: S3Server) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in server.objects("results").glob("*")}
+    return files_in(server.objects("results"))
+
+
+def files_in(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def test_predictions_move_into_a_store_are_read_there_and_come_back(
@@ -56,13 +61,13 @@ def test_predictions_move_into_a_store_are_read_there_and_come_back(
     before, read = rows(engine), documents(engine, found, tmp_path / "before")
     folder = archive(engine, found.evaluation, str(tmp_path / "folder"))
     assert folder is not None
-    in_folder = {path.name: path.read_bytes() for path in (tmp_path / "folder").iterdir()}
+    in_folder = files_in(tmp_path / "folder")
     assert restore(engine, found.evaluation) is not None
     ids = archived(engine)
     assert rows(engine) == {"prediction": [], "generation": []}
     stored = objects(in_s3)
     assert {name: stored[name] for name in in_folder} == in_folder, "the same bytes, wherever they are"
-    assert len(stored) == len(ids), "a file each, and no part of one"
+    assert len(stored) == 4 * len(ids), "a folder each, and no part of one"
     assert documents(engine, found, tmp_path / "after") == read
     with read_session(engine) as session:
         report = verify_all(session)
@@ -70,7 +75,10 @@ def test_predictions_move_into_a_store_are_read_there_and_come_back(
         assert strays(session, store_at(), older_than_s=0) == Strays([], [], [])
         row = session.get_one(Archive, found.evaluation)
         seal = session.get_one(Evaluation, found.evaluation).seal
-        assert (row.location, row.digest) == (URL, store_at().digest(file_name(seal or "", row.digest))[0])
+        assert (row.location, row.digest) == (
+            URL,
+            store_at().digest(f"{folder_name(seal or '', row.digest)}/{EVALUATION}")[0],
+        )
     url = engine.url.render_as_string(hide_password=False)
     settings = get_settings().model_copy(update={"database_url": url, "sql_seconds": 60.0})
     answer = run_query(settings, "public", "SELECT count(*) FROM prediction_detail")
@@ -92,10 +100,10 @@ def test_archives_under_a_prefix_have_no_neighbours(
     ids = archived(engine)
     assert rows(engine) == {"prediction": [], "generation": []}
     folder = in_s3.objects("results") / "teams" / "one"
-    assert len(list(folder.iterdir())) == len(ids), "a file each, and no part of one"
+    assert len(list(folder.iterdir())) == len(ids), "a folder each, and no part of one"
     assert [path.name for path in in_s3.objects("results").iterdir()] == ["teams"]
     assert documents(engine, found, tmp_path / "after") == read
-    names = [f"{digit * 64}{ending}" for digit, ending in (("a", "-0.parquet"), ("c", ".1.part"))]
+    names = [f"{digit * 64}{ending}" for digit, ending in (("a", "-0"), ("c", ".1.part"))]
     for place in (folder.parent.parent, folder.parent, folder, folder.parent / "oneself", folder / "inner"):
         place.mkdir(exist_ok=True)
         for name in names:
@@ -124,9 +132,9 @@ def test_what_a_store_refuses_is_said_and_nothing_is_lost(
     assert rows(engine) == before
     monkeypatch.setenv("SHUFFLEBOARD_ARCHIVES_SECRET_KEY_FILE", str(tmp_path / "SECRET_KEY"))
     archived(engine)
-    for path in in_s3.objects("results").glob("*.parquet"):
-        path.unlink()
-    with pytest.raises(ArchiveError, match=r"is archived, but s3://results/[\w-]+\.parquet is missing"):
+    for path in in_s3.objects("results").iterdir():
+        shutil.rmtree(path)
+    with pytest.raises(ArchiveError, match=r"is archived, but s3://results/[\w-]+ is missing"):
         restore(engine, found.evaluation)
     monkeypatch.setenv("SHUFFLEBOARD_ARCHIVES_ENDPOINT", "http://127.0.0.1:9")
     with pytest.raises(ArchiveError, match="cannot be read or written"):

@@ -1,6 +1,7 @@
 """Pages of archived evaluations are those of stored ones, but for the note that says where the answers are."""
 
 import re
+import shutil
 
 from sqlalchemy import select
 
@@ -72,7 +73,7 @@ def test_a_question_stands_where_an_evaluations_file_is_missing(own, tmp_path, m
     assert "left out" not in whole.text
     with read_session(own.engine) as session:
         store, name = archive_of(session, sealed[0])
-    (store.folder / name).unlink()
+    shutil.rmtree((store.folder / name).parent)
     # Something is written, so that no kept page is served.
     assert archive(own.engine, sealed[2], str(tmp_path / "archives"), shared)
     without = own.client.get(address)

@@ -24,11 +24,12 @@ from registry.errors import IngestError, SealError
 from registry.exchange.crates import layout
 from registry.files.parquet import parquet_rows
 from registry.names import check_name
-from registry.predictions.archive_files import TEXT, TEXT_COLUMNS, plain
+from registry.predictions.archive_files import EVALUATION, PREDICTIONS, TEXT, TEXT_COLUMNS, plain
 from registry.predictions.bulk import insert_predictions, renew_statistics
 from registry.prompting.prompts import PromptKeys, question_text
 from registry.prompting.protocols import store_protocol
 from registry.prompting.variants import VariantSetDefinition, stored_variants
+from registry.proof.folder import ASKED, METRIC_COLUMNS, METRICS, VERSION
 from registry.proof.manifest import LEAF_COLUMNS, SEAL_VERSION, Leaf, manifest, question_leaves
 from registry.proof.seal import complete
 from registry.proof.withdrawals import withdrawal_digest
@@ -140,10 +141,12 @@ def _check_file(folder: Path, name: Any, digest: Any) -> None:
 
 
 def _document(folder: Path) -> dict[str, Any]:
-    document: dict[str, Any] = _read_json(folder / layout.EVALUATION)
-    if not isinstance(document, dict) or document.get("crate_version") != layout.CRATE_VERSION:
-        version = document.get("crate_version") if isinstance(document, dict) else None
-        _reject(layout.EVALUATION, f"has version {version}; this code reads version {layout.CRATE_VERSION}")
+    document: dict[str, Any] = _read_json(folder / EVALUATION)
+    said = _read_json(folder / layout.SAID)
+    if not isinstance(document, dict) or not isinstance(said, dict) or document.get("version") != VERSION:
+        version = document.get("version") if isinstance(document, dict) else None
+        _reject(EVALUATION, f"has version {version}; this code reads version {VERSION}")
+    document |= {key: said.get(key) for key in ("analyses", "withdrawals")}
     for key, kind in {
         "seal": str,
         "specification": dict,
@@ -157,13 +160,13 @@ def _document(folder: Path) -> dict[str, Any]:
         "withdrawals": list,
     }.items():
         if not isinstance(document.get(key), kind):
-            _reject(layout.EVALUATION, f"has no {key!r} of the right kind; the crate is incomplete, fetch it again")
+            _reject(EVALUATION, f"has no {key!r} of the right kind; the crate is incomplete, fetch it again")
     facts = document["evaluation"]
     if specification_digest(document["specification"]) != facts.get("specification_digest"):
-        _reject(layout.EVALUATION, "its specification does not match its digest")
+        _reject(EVALUATION, "its specification does not match its digest")
     if facts.get("seal_version") != SEAL_VERSION:
         _reject(
-            layout.EVALUATION,
+            EVALUATION,
             f"its seal has version {facts.get('seal_version')}, and this code knows {SEAL_VERSION}; use the version of "
             "the code that made it",
         )
@@ -305,13 +308,13 @@ class _Import:
         facts = _columns(ModelRevision, self.document["model_revision"], "number")
         template = facts.get("chat_template")
         if (None if template is None else sha256_text(template)) != facts.get("chat_template_digest"):
-            _reject(layout.EVALUATION, "the chat template does not match its digest")
+            _reject(EVALUATION, "the chat template does not match its digest")
         newest = self.session.scalar(select(func.max(ModelRevision.number)).filter_by(model_id=model.id)) or 0
         revision = ModelRevision(**facts, model=model, number=newest + 1, state="ready")
         self.session.add(revision)
         self.session.flush()
         if model_identity(revision) != wanted:
-            _reject(layout.EVALUATION, "the model's digests and settings are not those that the specification names")
+            _reject(EVALUATION, "the model's digests and settings are not those that the specification names")
         return revision
 
     def _variant_set(self) -> VariantSet:
@@ -320,13 +323,13 @@ class _Import:
         row = self.session.scalar(select(VariantSet).filter_by(digest=digest))
         if row is None:
             if any(given.get(key) != wanted[key] for key in ("kind", "version", "parameters")):
-                _reject(layout.EVALUATION, "the variants are not those that the specification names")
+                _reject(EVALUATION, "the variants are not those that the specification names")
             content = given.get("content")
             if (
                 not isinstance(content, dict | None)
                 or not VariantSetDefinition(wanted["kind"], wanted["parameters"], content).is_of_its_files()
             ):
-                _reject(layout.EVALUATION, "what the variants read from a file does not match its digest")
+                _reject(EVALUATION, "what the variants read from a file does not match its digest")
             row = VariantSet(**_columns(VariantSet, given), digest=digest)
             self.session.add(row)
             self.session.flush()
@@ -363,11 +366,11 @@ class _Import:
         )
         ids: dict[str, int] = {row.external_id: row.id for row in self.session.execute(query)}
         rows = []
-        for row in parquet_rows(self.folder / layout.ASKED, kept=True):
+        for row in parquet_rows(self.folder / ASKED, kept=True):
             if row["few_shot"]:
                 continue
             if row["question"] not in ids or row["shard"] not in shards:
-                _reject(layout.ASKED, f"question {row['question']!r} or shard {row['shard']} is not in the crate")
+                _reject(ASKED, f"question {row['question']!r} or shard {row['shard']} is not in the crate")
             rows.append(
                 {
                     "evaluation_id": evaluation.id,
@@ -388,11 +391,11 @@ class _Import:
         questions = self.session.scalars(with_options.execution_options(yield_per=500))
         asked = {question.id: question_text(question) for question in questions}
         keys: dict[int, PromptKeys] = {}
-        for listed in _several(map(plain, parquet_rows(self.folder / layout.PREDICTIONS))):
+        for listed in _several(map(plain, parquet_rows(self.folder / PREDICTIONS))):
             predictions, texts = [], []
             for row in listed:
                 if row["question"] not in ids:
-                    _reject(layout.PREDICTIONS, f"question {row['question']!r} was not asked")
+                    _reject(PREDICTIONS, f"question {row['question']!r} was not asked")
                 seal = row["reused_from_seal"]
                 if seal not in sources:
                     sources[seal] = self.session.scalar(select(Evaluation.id).filter_by(seal=seal).limit(1))
@@ -426,7 +429,7 @@ class _Import:
         leaves = list(question_leaves(self.session, evaluation.id))
         if specification_digest(manifest(self.session, evaluation, leaves)) == self.document["seal"]:
             return leaves
-        rows = parquet_rows(self.folder / layout.ASKED, kept=True)
+        rows = parquet_rows(self.folder / ASKED, kept=True)
         stated = {(row["question"], row["few_shot"]): row["leaf"] for row in rows}
         changed = [leaf.external_id for leaf in leaves if stated.get((leaf.external_id, leaf.few_shot)) != leaf.leaf]
         listed = ", ".join(changed[:LISTED]) + (f" and {len(changed) - LISTED} more" if len(changed) > LISTED else "")
@@ -437,12 +440,12 @@ class _Import:
 
     def _check_metrics(self, evaluation: Evaluation) -> None:
         """Metrics that the crate states in the same definition are the same here."""
-        names = [name for name in layout.METRIC_COLUMNS if name not in ("scope", "metric", "definition_version")]
+        names = [name for name in METRIC_COLUMNS if name not in ("scope", "metric", "definition_version")]
         computed = {
             (row.scope, row.metric, row.definition_version): {name: getattr(row, name) for name in names}
             for row in self.session.scalars(select(EvaluationMetric).filter_by(evaluation_id=evaluation.id))
         }
-        for row in parquet_rows(self.folder / layout.METRICS):
+        for row in parquet_rows(self.folder / METRICS):
             here = computed.get((row["scope"], row["metric"], row["definition_version"]))
             if here is not None and not alike({name: row[name] for name in names}, here):
                 raise SealError(

@@ -25,11 +25,12 @@ from registry.exchange.proofs.writing import BOARD, CHAIN, COPIES, EVALUATIONS, 
 from registry.files.documents import read_document
 from registry.files.parquet import damaged_values, parquet_rows
 from registry.names import plural
-from registry.predictions.archive_files import TEXT, plain
+from registry.predictions.archive_files import EVALUATION, PREDICTIONS, TEXT, plain
 from registry.predictions.rows import stored_state
 from registry.prompting.prompts import PromptKeys, QuestionText
 from registry.prompting.protocols.answering import lists_options
 from registry.prompting.variants import VariantSetDefinition
+from registry.proof.folder import ASKED
 from registry.proof.manifest import (
     GENERATION_COLUMNS,
     LEAF_COLUMNS,
@@ -129,7 +130,7 @@ def check_export(path: Path, trust: Trust, now: datetime | None = None) -> Check
 
 
 def _check_of(root: Path) -> Callable[[Path, Trust, Checked, datetime], None]:
-    if (root / layout.EVALUATION).is_file():
+    if (root / EVALUATION).is_file():
         return _check_crate
     if (root / PROOF / CHAIN).is_file():
         return _check_site
@@ -629,15 +630,15 @@ def _check_crate(root: Path, trust: Trust, found: Checked, now: datetime) -> Non
         covered = 0
     else:
         links, covered = _check_chain(_json(root, layout.PROOF), trust, found, now)
-    document = _json(root, layout.EVALUATION)
+    document = _json(root, EVALUATION)
     specification = document["specification"]
     one = _Evaluation(f"{specification['model']['name']} on {specification['benchmark']['name']}", document)
     questions: _Questions = {}
     for row in _rows(_inside(root, layout.QUESTIONS), "external_id", found):
         questions[(*one.benchmark, row["few_shot"], row["external_id"])] = _question(row)
-    for row in _rows(_inside(root, layout.ASKED), "question", found):
+    for row in _rows(_inside(root, ASKED), "question", found):
         _read_asked(one, row)
-    rows = _rows(_inside(root, layout.PREDICTIONS), "question", found, kept=False)
+    rows = _rows(_inside(root, PREDICTIONS), "question", found, kept=False)
     for question, several in groupby(rows, key=lambda row: row["question"]):
         answers = _answers(one, question, map(plain, several))
         sealed = (row | {f"generation.{key}": row[f"{TEXT}{key}"] for key in GENERATION_COLUMNS} for row in answers)

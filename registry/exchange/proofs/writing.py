@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from registry.exchange.crates.writing import ASKED_SCHEMA, asked_rows, evaluation_document
 from registry.predictions.stored import read
+from registry.proof.folder import ASKED_SCHEMA, asked_rows, evaluation_document
 from registry.proof.signing import signed_chain
 from registry.tables import (
     BoardSnapshot,
@@ -55,10 +55,8 @@ def proof_files(
         ),
     )
     for evaluation_id in ids:
-        # Analyses are no part of a seal, and a withdrawal has a link of its own.
         document = evaluation_document(session, session.get_one(Evaluation, evaluation_id))
-        kept = {key: value for key, value in document.items() if key not in {"analyses", "withdrawals"}}
-        yield f"{EVALUATIONS}/{evaluation_id}.json", _json(kept)
+        yield f"{EVALUATIONS}/{evaluation_id}.json", _json(document)
     for name, schema, rows in ((LEAVES, LEAF_SCHEMA, _leaves), (COPIES, COPY_SCHEMA, _copies)):
         path = scratch / name
         with pq.ParquetWriter(path, schema, compression="zstd") as writer:

@@ -70,14 +70,14 @@ def broker(context: Context) -> Outcome:
 
 
 def archives(context: Context) -> Outcome:
-    """Whether archives can be written and read, and the file of every sealed evaluation is there, and no other."""
+    """Whether archives can be written and read, and the folder of every sealed evaluation is there, and no other."""
     from registry.operations.archiving import strays
 
     store = store_at("", context.settings, seconds=STORE_SECONDS)
     try:
         if not store.has_bucket():
             return problem(f"{store.url}: no such bucket", _remedy_of_store("not found", store))
-        store.names()
+        store.folders()
     except ArchiveError as error:
         return problem(str(error), _remedy_of_store(str(error), store))
     if store.folder is not None and (fault := _folder(context, store.folder)):
@@ -87,23 +87,23 @@ def archives(context: Context) -> Outcome:
         number = session.scalar(select(func.count()).select_from(Archive)) or 0
     if found.lost:
         return problem(
-            f"missing or cut off, and archived: {', '.join(found.lost)}",
-            "bring the files back from a backup, or set SHUFFLEBOARD_ARCHIVES to where they are",
+            f"missing or not whole, and archived: {', '.join(found.lost)}",
+            "bring the folders back from a backup, or set SHUFFLEBOARD_ARCHIVES to where they are",
         )
     if found.missing:
         return warning(
-            f"missing or cut off: {_some(found.missing)}",
+            f"missing or not whole: {_some(found.missing)}",
             "their predictions are in the database too, so `evaluations archive` and the SQL page write them again; if "
             "several hosts serve this registry, set SHUFFLEBOARD_ARCHIVES to a place that all of them reach",
         )
     if found.unknown:
         return warning(
-            f"files of no evaluation: {_some(found.unknown)}",
+            f"folders of no evaluation: {_some(found.unknown)}",
             "left by a process that was ended, or by another registry; remove them, unless a backup of the database "
             "needs them",
         )
     return ok(
-        f"{number} files of sealed evaluations, in {store.url} unless archived elsewhere" if number else "none yet"
+        f"{number} folders of sealed evaluations, in {store.url} unless archived elsewhere" if number else "none yet"
     )
 
 

@@ -1,0 +1,226 @@
+"""The folder of a sealed evaluation, which never changes: what its seal covers but the benchmark's texts, and metrics.
+
+    evaluation.json                 what was evaluated and how, and who scored it; the digests of the other files
+    evaluation_questions.parquet    what was asked, with the leaves that the seal covers
+    predictions.parquet             predictions and texts, with all columns
+    metrics.parquet                 metrics with their intervals
+
+The digest of `evaluation.json` stands for all of it. Rows are keyed by external question id; times are ISO 8601,
+digests hexadecimal, JSON documents text, but in `predictions.parquet` as `results/archive_files.py` says.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from sqlalchemy import and_, select
+from sqlalchemy.orm import Session
+
+from registry.db import JsonDocument
+from registry.digests import sha256_text
+from registry.errors import ArchiveError
+from registry.files.stores import Store
+from registry.predictions import archive_files
+from registry.predictions.archive_files import EVALUATION, PREDICTIONS, arrow_type
+from registry.scores.corrections import is_of_errata
+from registry.tables import (
+    BenchmarkVersion,
+    EngineFingerprint,
+    Evaluation,
+    EvaluationMetric,
+    EvaluationQuestion,
+    Model,
+    ModelRevision,
+    Question,
+    QuestionSeal,
+    Shard,
+    Variant,
+    VariantSet,
+    Worker,
+)
+from registry.untrusted import decode
+
+VERSION: Final = 1
+ASKED: Final = "evaluation_questions.parquet"
+METRICS: Final = "metrics.parquet"
+FILES: Final = (ASKED, METRICS, PREDICTIONS, EVALUATION)
+"""Files of a folder, in the order in which they get their place."""
+BATCH: Final = 20_000
+
+ASKED_SCHEMA: Final = pa.schema(
+    [
+        ("question", pa.string()),
+        ("few_shot", pa.bool_()),
+        ("leaf", pa.string()),
+        ("n_variants", pa.int64()),
+        ("shard", pa.int64()),
+    ]
+)
+
+
+def write(session: Session, evaluation: Evaluation, store: Store, name: str) -> tuple[str, int, int, int]:
+    """Writes an evaluation's folder; returns its digest, its bytes, and how many predictions and texts it holds.
+
+    Raises ArchiveError where the store cannot be written to.
+    """
+    with store.writing(f"{name}/{ASKED}") as stream:
+        write_table(stream, ASKED_SCHEMA, asked_rows(session, evaluation.id))
+    with store.writing(f"{name}/{METRICS}") as stream:
+        write_table(stream, schema_of(EvaluationMetric, METRIC_COLUMNS), _metrics(session, evaluation.id))
+    with store.writing(f"{name}/{PREDICTIONS}") as stream:
+        rows = archive_files.tables(session, evaluation.id)
+        counts = archive_files.write(stream, rows, archive_files.described(evaluation))
+    listed = {file: store.digest(f"{name}/{file}") for file in FILES[:-1]}
+    files = {file: {"sha256": digest, "bytes": size} for file, (digest, size) in listed.items()}
+    document = evaluation_document(session, evaluation) | {"files": files}
+    text = json.dumps(document, ensure_ascii=False, indent=2, sort_keys=True) + "\n"
+    with store.writing(f"{name}/{EVALUATION}") as stream:
+        stream.write(text.encode())
+    size = len(text.encode()) + sum(size for _, size in listed.values())
+    return sha256_text(text), size, *counts
+
+
+def changed(store: Store, name: str, digest: str) -> list[str]:
+    """The files of a folder that are missing or not as they were written; with the JSON no other can be told."""
+    try:
+        if store.digest(f"{name}/{EVALUATION}")[0] != digest:
+            return [EVALUATION]
+        with store.reading(f"{name}/{EVALUATION}") as stream:
+            files = decode(bytes(stream.read()))["files"]
+    except ArchiveError:
+        return [EVALUATION]
+    return [file for file, listed in files.items() if not _is_as_written(store, f"{name}/{file}", listed["sha256"])]
+
+
+def _is_as_written(store: Store, name: str, digest: str) -> bool:
+    return store.has(name) and store.digest(name)[0] == digest
+
+
+def asked_rows(session: Session, evaluation_id: int) -> Iterator[dict[str, Any]]:
+    """What was asked: each question, and each few-shot example, with the leaf that the seal covers of it."""
+    asked = and_(
+        EvaluationQuestion.evaluation_id == evaluation_id, EvaluationQuestion.question_id == QuestionSeal.question_id
+    )
+    query = (
+        select(
+            Question.external_id,
+            Question.few_shot,
+            QuestionSeal.leaf,
+            EvaluationQuestion.n_variants,
+            Shard.ordinal.label("shard"),
+        )
+        .join(Question, Question.id == QuestionSeal.question_id)
+        .outerjoin(EvaluationQuestion, asked)
+        .outerjoin(Shard, Shard.id == EvaluationQuestion.shard_id)
+        .where(QuestionSeal.evaluation_id == evaluation_id)
+        .order_by(Question.few_shot, Question.ordinal)
+    )
+    for row in session.execute(query):
+        yield {
+            "question": row.external_id,
+            "few_shot": row.few_shot,
+            "leaf": row.leaf,
+            "n_variants": row.n_variants,
+            "shard": row.shard,
+        }
+
+
+def _metrics(session: Session, evaluation_id: int) -> Iterator[dict[str, Any]]:
+    query = select(EvaluationMetric).filter_by(evaluation_id=evaluation_id)
+    ordered = query.order_by(EvaluationMetric.scope, EvaluationMetric.metric, EvaluationMetric.definition_version)
+    for row in session.scalars(ordered):
+        # Errata are the registry's, not the evaluation's.
+        if not is_of_errata(row.scope):
+            yield stored_values(EvaluationMetric, row, METRIC_COLUMNS)
+
+
+def evaluation_document(session: Session, evaluation: Evaluation) -> dict[str, Any]:
+    """All that is stored of an evaluation when it is sealed but its rows, without database ids."""
+    revision, version, variants = evaluation.model_revision, evaluation.benchmark_version, evaluation.variant_set
+    shards = session.execute(
+        select(Shard, Worker, EngineFingerprint)
+        .outerjoin(Worker, Worker.id == Shard.worker_id)
+        .outerjoin(EngineFingerprint, EngineFingerprint.id == Shard.engine_fingerprint_id)
+        .where(Shard.evaluation_id == evaluation.id)
+        .order_by(Shard.ordinal)
+    )
+    names = select(Variant.n_options, Variant.ordinal, Variant.name).filter_by(variant_set_id=variants.id)
+    return {
+        "version": VERSION,
+        "seal": evaluation.seal,
+        "specification": evaluation.specification,
+        "evaluation": row_document(evaluation, "id", "specification", "seal", "state"),
+        "model": row_document(revision.model, "id"),
+        "model_revision": row_document(revision, "id", "model_id", "state", "error"),
+        "benchmark_version": row_document(version, "id", "benchmark_id"),
+        "variant_set": {
+            **row_document(variants, "id", "digest"),
+            "variants": [
+                {"n_options": row.n_options, "ordinal": row.ordinal, "name": row.name}
+                for row in session.execute(names.order_by(Variant.n_options, Variant.ordinal))
+            ],
+        },
+        "shards": [
+            {
+                **row_document(shard, "id", "evaluation_id", "worker_id", "engine_fingerprint_id"),
+                "worker": None if worker is None else row_document(worker, "loaded_model_revision_id", "token_budgets"),
+                "engine_fingerprint": None if fingerprint is None else fingerprint.document,
+            }
+            for shard, worker, fingerprint in shards
+        ],
+    }
+
+
+def row_document(
+    row: Evaluation | Model | ModelRevision | BenchmarkVersion | VariantSet | Shard | Worker | Any, *without: str
+) -> dict[str, Any]:
+    """A row's columns as JSON has them, less these and pointers to other tables."""
+    left_out = {*without, "model_revision_id", "benchmark_version_id", "protocol_id", "variant_set_id", "asked_digest"}
+    values = {name: getattr(row, name) for name in row.__table__.columns.keys() if name not in left_out}  # noqa: SIM118
+    return {name: value.isoformat() if hasattr(value, "isoformat") else value for name, value in values.items()}
+
+
+# Tables as files
+
+
+def columns_of(table: Any, *without: str) -> tuple[str, ...]:
+    """Names of a table's columns, less these."""
+    return tuple(name for name in table.__table__.columns.keys() if name not in without)  # noqa: SIM118 - a collection
+
+
+METRIC_COLUMNS: Final = columns_of(EvaluationMetric, "evaluation_id", "computed_at", "code_version")
+
+
+def schema_of(table: Any, names: tuple[str, ...], **more: pa.DataType) -> pa.Schema:
+    """The Arrow schema of these columns, after `more`."""
+    columns = [table.__table__.columns[name] for name in names]
+    fields = [pa.field(column.name, arrow_type(column), bool(column.nullable)) for column in columns]
+    return pa.schema([*(pa.field(name, kind, nullable=False) for name, kind in more.items()), *fields])
+
+
+def _to_file(table: Any, name: str, value: Any) -> Any:
+    """A column's value as it stands in a file."""
+    if value is None:
+        return None
+    if isinstance(table.__table__.columns[name].type, JsonDocument):
+        return json.dumps(value, ensure_ascii=False, sort_keys=True)
+    return value
+
+
+def stored_values(table: Any, row: Any, names: Iterable[str]) -> dict[str, Any]:
+    """Columns of a row as they stand in a file."""
+    return {name: _to_file(table, name, getattr(row, name)) for name in names}
+
+
+def write_table(where: Any, schema: pa.Schema, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Writes rows as a Parquet file. where: a path, or a stream."""
+    with pq.ParquetWriter(where, schema, compression="zstd") as writer:
+        batch: list[Mapping[str, Any]] = []
+        for row in rows:
+            batch.append(row)
+            if len(batch) == BATCH:
+                writer.write_table(pa.Table.from_pylist(batch, schema))
+                batch = []
+        writer.write_table(pa.Table.from_pylist(batch, schema))
