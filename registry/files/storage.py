@@ -33,13 +33,17 @@ _REMEDIES: Final = {
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Raises StorageError naming `path` where what is written under it does not fit onto its disk."""
+    """Raises StorageError naming `path` where what is written under it does not fit onto its disk.
+
+    Of one within another the outer one's path is named, which is what was asked for.
+    """
     try:
         yield
-    except OSError as error:
-        if error.errno not in _FULL:
+    except (OSError, StorageError) as error:
+        full = error.__cause__ if isinstance(error, StorageError) else error
+        if not isinstance(full, OSError) or full.errno not in _FULL:
             raise
-        raise StorageError(f"{path}: {_no_room(error, path)}") from error
+        raise StorageError(f"{path}: {_no_room(full, path)}") from full
 
 
 def explained(error: BaseException) -> ShuffleboardError | None:

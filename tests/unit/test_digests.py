@@ -158,7 +158,7 @@ def test_every_column_of_a_prediction_is_sealed_except_database_ids() -> None:
     from registry.tables import Prediction
 
     columns = {column.name for column in Prediction.__table__.columns}
-    pointers = {"reused_from_evaluation_id"}
+    pointers = {"reused_from_evaluation_id", "prompt_key"}
     assert set(LEAF_COLUMNS) == columns - {"evaluation_id", "question_id"} - pointers
 
 
