@@ -115,7 +115,7 @@ class Markers:
             if family.header_end
             for role in roles
             for text in getattr(family, role)
-            if (word := _SPECIAL.sub("", text).strip())
+            if (word := _SPECIAL.sub("", text).strip()) and word != text
         }
 
     @cached_property
