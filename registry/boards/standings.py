@@ -771,6 +771,12 @@ def flagged(session: Session, question_ids: Sequence[int]) -> NDArray[np.bool_]:
     return np.array([question_id in found for question_id in question_ids], dtype=np.bool_)
 
 
+def pooled_questions(session: Session, entries: Sequence[BoardEntry], column: Column) -> list[int]:
+    """The questions that a column is over on one task, whose entries these are, in their order."""
+    of_column = column_entries("", column, entries)[entries[0].task]
+    return [question for entry in of_column for question in _question_ids(session, entry)]
+
+
 def _question_ids(session: Session, entry: BoardEntry) -> list[int]:
     asked = entry.question_filter
     found = select_questions(

@@ -37,6 +37,10 @@ LARGEST_UNDEFINED_SHARE: Final = 0.01
 
 DIGITS: Final = 12
 """Resampled values that agree to this many decimals are equal: matrix products differ in the last bits."""
+LEVEL_DIGITS: Final = 7
+"""Percentiles are taken at levels with so many decimals: libraries' normal distributions differ in the last bits."""
+WHOLE: Final = 2.0**26
+"""Multiples of 1/WHOLE add up exactly in any order, as do the rests to all but 2⁻⁸⁰: all machines find one sum."""
 DRAWS_AT_ONCE: Final = 2_000_000
 """Questions drawn before they are counted, over all resamples of a chunk: about 60 MB. It never changes a result."""
 
@@ -111,8 +115,12 @@ def resampled_means(
     distinct, place_of = _distinct_columns(values)
     defined = ~np.isnan(distinct)
     patterns, pattern_of = _distinct_columns(defined)
-    factors = np.concatenate([np.where(defined, distinct, 0.0), patterns], axis=1)
-    known = distinct.shape[1]
+    factors = np.where(defined, distinct, 0.0)
+    coarse = np.rint(factors * WHOLE) / WHOLE
+    rest = factors - coarse
+    split = np.flatnonzero(rest.any(axis=0))
+    factors = np.concatenate([coarse, patterns, rest[:, split]], axis=1)
+    known, counted = distinct.shape[1], distinct.shape[1] + patterns.shape[1]
     if clusters is not None:
         factors = _summed(factors, clusters)
     chunks = []
@@ -121,6 +129,7 @@ def resampled_means(
         for row, of_row in zip(counts, drawn, strict=True):
             row[:] = np.bincount(of_row, minlength=len(factors))
         sums = counts @ factors
+        sums[:, split] += sums[:, counted:]
         with np.errstate(invalid="ignore"):  # 0/0: no defined question was drawn
             chunks.append(sums[:, :known] / sums[:, known + pattern_of])
     return np.concatenate(chunks)[:, place_of]
@@ -220,13 +229,14 @@ def percentile_interval(samples: Floats, questions: int | None = None) -> Interv
     shift = 2 * ndtri(np.interp(known.mean(), values, below))
     tail = (1 - CONFIDENCE) / 2
     z = ndtri(tail) if questions is None else np.sqrt(questions / (questions - 1)) * stdtrit(questions - 1, tail)
-    low, high = np.interp(ndtr([shift + z, shift - z]), below, values)
+    low, high = np.interp(np.round(ndtr([shift + z, shift - z]), LEVEL_DIGITS), below, values)
     return Interval(float(low), float(high))
 
 
 def _skewness(samples: Floats) -> float:
     deviations = samples - samples.mean()
-    return float((deviations**3).mean() / (deviations**2).mean() ** 1.5)
+    squares = deviations * deviations
+    return float((squares * deviations).mean() / squares.mean() ** 1.5)
 
 
 def mean_intervals(values: Floats, *, resamples: int = RESAMPLES, seed: int = SEED) -> list[Interval | None]:

@@ -106,13 +106,17 @@ def paired(tasks: Sequence[Sequence[Floats]], *, zero_or_one: bool, weights: Seq
     if not zero_or_one:
         counts = np.sum([_differing(base, DIFFERING) for base in tasks], axis=0)
         return Paired(np.asarray(counts >= DIFFERING))
-    parts = [_of_task(base[0]) for base in tasks]
-    times = [1] * len(parts) if weights is None else list(weights)
+    times = [1] * len(tasks) if weights is None else list(weights)
     number = sum(times)
-    difference = np.asarray(np.sum([of * part[0] for of, part in zip(times, parts, strict=True)], axis=0) / number)
-    error = np.sqrt(np.sum([(of * part[1]) ** 2 for of, part in zip(times, parts, strict=True)], axis=0)) / number
-    slack = np.max([of * part[2] for of, part in zip(times, parts, strict=True)], axis=0) / number
-    return Paired(np.ones(difference.shape, dtype=np.bool_), difference, error, slack)
+    models = tasks[0][0].shape[1]
+    difference, variance, slack = np.zeros((3, models, models))
+    for of, base in zip(times, tasks, strict=True):
+        off, error, own = _of_task(base[0])
+        difference += of * off
+        variance += (of * error) ** 2
+        np.maximum(slack, of * own, out=slack)
+    enough = np.ones(difference.shape, dtype=np.bool_)
+    return Paired(enough, difference / number, np.sqrt(variance) / number, slack / number)
 
 
 def adjusted(only_first: Floats, only_second: Floats, questions: Floats) -> tuple[Floats, Floats, Floats]:
@@ -134,7 +138,15 @@ def _of_task(values: Floats) -> tuple[Floats, Floats, Floats]:
     known = ~np.isnan(values)
     right = np.where(known, values, 0.0)
     only_first = right.T @ (known - right)
-    return adjusted(only_first, only_first.T, known.astype(np.float64).T @ known)
+    questions = len(values)
+    if questions >= values.shape[1] or not known.all():
+        return adjusted(only_first, only_first.T, known.astype(np.float64).T @ known)
+    # Fewer counts than pairs: each count is looked up.
+    counts = np.arange(questions + 1.0)
+    of_counts = adjusted(counts[:, np.newaxis], counts, np.full((questions + 1, questions + 1), float(questions)))
+    place = only_first.astype(np.intp) * (questions + 1) + only_first.T.astype(np.intp)
+    one, other, last = (part.ravel()[place] for part in of_counts)
+    return one, other, last
 
 
 def _differing(base: Sequence[Floats], enough: int) -> NDArray[np.int64]:

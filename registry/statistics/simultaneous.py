@@ -208,15 +208,16 @@ def _family(
     place = np.flatnonzero(usable)
     differences = sign * np.subtract.outer(point[place], point[place])
     deviations = _deviations(sign * samples[:, place])
-    spread, compared = _spread(deviations)
+    of_pairs = None if pairs is None else pairs.of(place.tolist())
+    of_each = None if of_pairs is None else of_pairs.ratios()
+    spread, compared = _spread(deviations, skewed=of_each is not None)
     constant = (spread == 0) & (np.abs(differences) > RANK_TOLERANCE)
     weights = np.divide(1, spread, out=np.zeros_like(spread), where=spread > 0)
     ratios, errors = differences * weights, spread
-    of_pairs = None if pairs is None else pairs.of(place.tolist())
     adjusted = False
     if of_pairs is not None:
         compared &= of_pairs.enough
-        if (of_each := of_pairs.ratios()) is not None and of_pairs.error is not None:
+        if of_each is not None and of_pairs.error is not None:
             # Adjusted for few questions that differ, so that a skew difference is compared, too.
             ratios, errors, adjusted = sign * of_each, of_pairs.error, True
             compared = of_pairs.enough & ~np.eye(len(place), dtype=np.bool_)
@@ -231,21 +232,24 @@ def _deviations(samples: Floats) -> Floats:
     return np.where(np.isnan(centred), 0.0, centred)
 
 
-def _spread(deviations: Floats) -> tuple[Floats, Pairs]:
-    """Standard deviation of each pair's difference, 0 where there is none; and which pairs can be compared."""
+def _spread(deviations: Floats, *, skewed: bool) -> tuple[Floats, Pairs]:
+    """Standard deviation of each pair's difference, 0 where there is none; and which pairs can be compared.
+
+    skewed: whether skew differences can be, too.
+    """
     resamples = max(1, len(deviations))
-    squares = deviations**2
     products = deviations.T @ deviations / resamples
     variances = np.diag(products)
     both = np.add.outer(variances, variances)
     variance = both - 2 * products
     variance[variance <= NO_SPREAD * both] = 0
-    # E(x − y)³ = E x³ − 3 E x²y + 3 E xy² − E y³
-    mixed = squares.T @ deviations / resamples
-    third = np.subtract.outer(np.diag(mixed), np.diag(mixed)) - 3 * mixed + 3 * mixed.T
     spread = np.sqrt(variance)
-    compared = np.abs(third) <= LARGEST_SKEWNESS * spread**3
-    compared |= spread == 0
+    compared = np.ones(spread.shape, dtype=np.bool_)
+    if not skewed:
+        # E(x − y)³ = E x³ − 3 E x²y + 3 E xy² − E y³
+        mixed = (deviations**2).T @ deviations / resamples
+        third = np.subtract.outer(np.diag(mixed), np.diag(mixed)) - 3 * mixed + 3 * mixed.T
+        compared = (np.abs(third) <= LARGEST_SKEWNESS * spread**3) | (spread == 0)
     np.fill_diagonal(compared, val=False)
     return spread, compared
 

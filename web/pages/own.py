@@ -1,13 +1,14 @@
 """A visitor's own board: tasks, weights, columns and models chosen from a board, computed anew."""
 
+from dataclasses import replace
 from typing import Annotated, Any, Final
 
-from flask import Blueprint, redirect, render_template, request, url_for
+from flask import Blueprint, current_app, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 from pydantic import Field
 from sqlalchemy import func, select
 
-from registry.boards.definition import BoardDefinition
+from registry.boards.definition import BoardDefinition, Column, parse_column
 from registry.boards.reading import rows_in_order, snapshot_as_of
 from registry.boards.store import board_definition, import_board
 from registry.boards.ways import facts_behind, way_of, ways_of
@@ -115,7 +116,7 @@ def selected(board: Board, chosen: Chosen) -> tuple[Row, BoardSnapshot, BoardDef
     definition = computed.narrowed(board_definition(snapshot.board), chosen.choice, "own")
     audience = f"{viewer().audience}:{snapshot.digest}"
     with limited(SELECTIONS, "selections"):
-        models = _models.get(f"{audience}:{kept.database_state()}", lambda: computed.models_of(found, snapshot))
+        models = _models_of(snapshot)
     document = computed.selected_document(
         found,
         snapshot,
@@ -128,6 +129,16 @@ def selected(board: Board, chosen: Chosen) -> tuple[Row, BoardSnapshot, BoardDef
     permanent = chosen.model_copy(update={"snapshot": snapshot.digest}).arguments
     url = url_for("own.own", name=board.name, **permanent)
     return document | {"rows": rows_in_order(document), "url": url}, snapshot, definition
+
+
+def _models_of(snapshot: BoardSnapshot) -> Any:
+    """What is known of the models of a snapshot, which may be described otherwise later."""
+    from registry.boards.selected import models_of
+
+    key = None
+    if "shuffleboard_state" in current_app.extensions:  # a site that is published keeps no pages
+        key = f"{viewer().audience}:{snapshot.digest}:{kept.database_state()}"
+    return _models.get(key, lambda: models_of(session(), snapshot))
 
 
 def _asked() -> Chosen:
@@ -148,8 +159,7 @@ def own(name: str) -> ResponseReturnValue:
     document, snapshot, definition = selected(board, chosen)
     facts = _facts.get(f"{viewer().audience}:{snapshot.digest}", lambda: facts_behind(session(), snapshot.document))
     way = way_of(ways_of(document, facts), document, document["sort"])
-    models = _models.get(f"{viewer().audience}:{snapshot.digest}:{kept.database_state()}", list)
-    known = getattr(models, "facts", [])
+    known = _models_of(snapshot).facts
     return render_template(
         "own_board.html",
         board=board,
@@ -157,6 +167,7 @@ def own(name: str) -> ResponseReturnValue:
         document=document,
         chosen=chosen,
         columns=_columns(snapshot),
+        choosable=choosable(snapshot),
         tasks={
             task: definition.weights.get(task, 1)
             for task in dict.fromkeys(entry["task"] for entry in snapshot.document["entries"])
@@ -176,6 +187,13 @@ def own(name: str) -> ResponseReturnValue:
         reasons={(item["model"], item["revision"], item["column"]): item["reason"] for item in document["unranked"]},
         may_save=viewer().may("submit") or viewer().may("maintain"),
     )
+
+
+def choosable(snapshot: BoardSnapshot) -> list[Column]:
+    """The columns that a published site lets visitors choose, by every key that the board shows them by."""
+    treatments = board_definition(snapshot.board).errata
+    listed = [parse_column(item["name"]) for item in _columns(snapshot)]
+    return [replace(column, errata=errata) for column in listed for errata in treatments]
 
 
 def _columns(snapshot: BoardSnapshot) -> list[Row]:

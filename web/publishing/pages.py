@@ -4,10 +4,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from flask import Blueprint, Flask, current_app, render_template, request, send_from_directory
+from flask import Blueprint, Flask, current_app, jsonify, render_template, request, send_from_directory
 from flask.typing import ResponseReturnValue
 
+from registry.boards.reading import snapshot_as_of
+from web.pages.own import choosable
 from web.publishing import queries
+from web.serving.responses import session
 
 blueprint = Blueprint(
     "site", __name__, static_folder="static", static_url_path="/site", template_folder="templates", url_prefix="/"
@@ -33,7 +36,10 @@ class Frame:
         WebAssembly runs on the SQL page alone.
         """
         scripts = "'self' 'wasm-unsafe-eval'" if request.endpoint == "site.query" else "'self'"
-        connects = "connect-src 'self' blob:; worker-src 'self'; " if request.endpoint == "site.query" else ""
+        connects = {
+            "site.query": "connect-src 'self' blob:; worker-src 'self'; ",
+            "own.own": "connect-src 'self'; ",
+        }.get(request.endpoint or "", "")
         return (
             f"default-src 'none'; script-src {scripts}; style-src 'self'; img-src 'self' data:; {connects}"
             "base-uri 'none'; form-action 'none'"
@@ -63,3 +69,21 @@ def data(name: str) -> ResponseReturnValue:
     return send_from_directory(
         current_app.config["SITE_DATA"], f"{name}.parquet", mimetype="application/vnd.apache.parquet"
     )
+
+
+@blueprint.get("/boards/<name>/choices")
+def choices(name: str) -> ResponseReturnValue:
+    """What the browser needs to rank a visitor's selection, but for the values of columns."""
+    from registry.boards.portable import portable_board
+
+    snapshot = snapshot_as_of(session(), name)
+    return jsonify(portable_board(session(), snapshot, choosable(snapshot)))
+
+
+@blueprint.get("/boards/<name>/choices/<int:place>")
+def choices_of_column(name: str, place: int) -> ResponseReturnValue:
+    """The values of the questions in one of these columns."""
+    from registry.boards.portable import portable_column
+
+    snapshot = snapshot_as_of(session(), name)
+    return jsonify(portable_column(session(), snapshot, choosable(snapshot)[place]))
