@@ -443,6 +443,8 @@ def test_lists_are_sorted_by_any_column_without_regard_to_case_and_narrowed_by_p
     assert listed("/models?sort=parameters&order=asc")[0] == "ALPHA-small"
     assert listed("/models?q=BETA") == ["beta", "Beta-2"]
     assert listed("/models?q=toy") == names  # the family of all
+    assert listed("/models?family=toy") == names
+    assert listed("/models?family=unheard-of") == []
     assert listed("/models?q=nothing") == []
     assert "Show all 8 models" in own.client.get("/models?q=nothing").text
     assert 'href="/models?q=beta&amp;sort=family&amp;order=asc"' in own.client.get("/models?q=beta").text

@@ -1,5 +1,6 @@
 """What is registered: models, and benchmarks with their parts of the leaderboard."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Final
@@ -28,6 +29,8 @@ MODELS: Final[Mapping[str, Order]] = {
     **dict.fromkeys(("revisions", "evaluations"), "desc"),
 }
 """The columns of the list of models, and the direction in which each is sorted first."""
+FACETS: Final = ("family", "developer", "licence")
+"""Columns of which the list of models may be narrowed to one value."""
 ITEMS_PER_PAGE: Final = 40
 BENCHMARKS: Final[Mapping[str, Order]] = {
     **dict.fromkeys(("benchmark", "version", "language", "split", "licence"), "asc"),
@@ -43,10 +46,26 @@ def _matching(rows: Sequence[Row], q: str | None, columns: Sequence[str]) -> lis
 
 @blueprint.get("/models")
 def models() -> ResponseReturnValue:
-    """Every model, or those whose name, family, developer or licence contains `q`."""
+    """Every model, or those whose name, family, developer or licence contains `q`, of one of each if it is given."""
     known, q, sorting = listings.models(session()), parameters.text(request.args, "q"), read_sorting(MODELS, "model")
-    shown = in_order(_matching(known, q, ("model", "family", "developer", "licence")), sorting)
-    return render_template("models.html", models=shown, known=len(known), q=q, sorting=sorting)
+    chosen = {facet: parameters.text(request.args, facet) for facet in FACETS}
+    found = [
+        row
+        for row in _matching(known, q, ("model", *FACETS))
+        if all(wanted in (None, row[facet]) for facet, wanted in chosen.items())
+    ]
+    counted = {facet: Counter(row[facet] for row in known if row[facet]) for facet in FACETS}
+    return render_template(
+        "models.html",
+        models=in_order(found, sorting),
+        known=len(known),
+        q=q,
+        sorting=sorting,
+        chosen=chosen,
+        facets={
+            facet: sorted(values.items(), key=lambda item: item[0].casefold()) for facet, values in counted.items()
+        },
+    )
 
 
 @blueprint.get("/benchmarks")
