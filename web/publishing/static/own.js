@@ -14,6 +14,7 @@ const json = async (address) => {
 const known = new Map([...table.tBodies[0].rows].map((row) => [row.dataset.row, row]));
 const heads = [...table.tHead.rows[0].cells];
 const drawing = heads.length && table.querySelector(".drawn") ? heads[2] : null;
+const ALONE = "No rank: one model was chosen";
 let rankings;
 let last = 0; // of the choices, which only the newest is shown of
 
@@ -98,6 +99,7 @@ function show(found, board, asBefore) {
     head.append(made);
   }
   head.append(heads.at(-1));
+  const alone = found.rows.length === 1;
   table.caption.textContent = `Ranked by ${label[found.sort]}`;
   table.tBodies[0].replaceChildren(
     ...found.rows.map((row) => {
@@ -105,9 +107,10 @@ function show(found, board, asBefore) {
       const made = document.createElement("tr");
       made.setAttribute("role", "row");
       if (!row.complete) made.className = "apart";
-      const rank = cell("td", "cell", "rank", by.rank === null ? nothing(why(row, by)) : String(by.rank));
-      const ends = by.all_rank_interval;
-      if (ends && ends[0] !== ends[1]) {
+      const ends = alone ? null : (by.all_rank_interval ?? by.rank_interval);
+      const of = by.rank ?? (ends && [...new Set(ends)].join("–"));
+      const rank = cell("td", "cell", "rank", alone || !of ? nothing(alone ? ALONE : why(row, by)) : String(of));
+      if (by.rank && ends && ends[0] !== ends[1]) {
         const note = document.createElement("small");
         note.className = "note";
         note.textContent = ends.join("–");
@@ -122,7 +125,7 @@ function show(found, board, asBefore) {
         if (value.interval) of.title = `95 % interval ${value.interval.map((end) => shown(column, end)).join(" – ")}`;
         made.append(of);
       }
-      const tier = cell("td", "cell", "number", by.all_tier ? String(by.all_tier) : nothing("No tier"));
+      const tier = cell("td", "cell", "number", by.all_tier && !alone ? String(by.all_tier) : nothing("No tier"));
       tier.dataset.label = "Tier";
       made.append(tier);
       return made;
@@ -147,6 +150,7 @@ async function opened() {
 
 async function rankThese(query) {
   const text = query.toString(), mine = ++last;
+  document.getElementById("of-all").hidden = Boolean(text); // it is said of all models
   state.textContent = "Computing …";
   await new Promise(requestAnimationFrame);
   try {
@@ -154,7 +158,6 @@ async function rankThese(query) {
     const found = await rankings.select(query);
     if (mine !== last) return;
     show(found, rankings.board, !query.has("weight"));
-    document.getElementById("of-all").hidden = Boolean(text); // it is said of all models
     for (const legend of document.querySelectorAll(".legend")) legend.hidden = query.has("weight");
     document.getElementById("selection").textContent = found.selection;
     document.getElementById("digest").textContent = await digest(found.selection);
@@ -176,5 +179,8 @@ const given = new URLSearchParams(location.search);
 given.delete("snapshot");
 if (given.size) {
   restore(given);
-  rankThese(given);
+  // What follows the form would move once the choice is ranked: it is shown then.
+  const rest = document.querySelectorAll("#choose ~ *, body > footer");
+  for (const part of rest) part.style.visibility = "hidden";
+  rankThese(given).finally(() => rest.forEach((part) => (part.style.visibility = "")));
 }
