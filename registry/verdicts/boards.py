@@ -162,6 +162,13 @@ def _cost(one: OnBoard) -> str:
     return f"{points(cost.value)}{between}"
 
 
+def _costly(of: BoardFacts) -> str:
+    named = of.costly[0].model
+    if len(of.models) == 1:
+        return f"{named} "
+    return f"{_models(of, of.costly)}, {named}, " if len(of.costly) == 1 else f"{_models(of, of.costly)} up to "
+
+
 def _dethroned(of: BoardFacts) -> tuple[str, str]:
     one, several = of.thrones or ([], [])
     return _named(one), _named(several)
@@ -196,8 +203,8 @@ BOARD: Final[tuple[Case[BoardFacts], ...]] = (
         "prompts were repeated, and an order loss is above 0, by an interval that is widened for the number of models",
         lambda of: bool(of.costly),
         lambda of: (
-            f"With chance removed, the order of the options costs {_models(of, of.costly)} some accuracy: up to "
-            f"{points(of.costly[0].cost.value if of.costly[0].cost else 0.0)}."
+            f"With chance removed, the order of the options costs {_costly(of)}"
+            f"{points(of.costly[0].cost.value if of.costly[0].cost else 0.0)} of accuracy."
         ),
     ),
     Case(

@@ -88,7 +88,7 @@ def test_the_picture_has_its_words_as_text_and_marks_that_the_legend_names() -> 
     assert said == [
         "accuracy as printed",
         "lost to the order",
-        "lost to chance",
+        "lost by asking again",
         "right in every order … in some order",
         "guessing",
     ]
@@ -204,7 +204,7 @@ def test_a_board_blames_the_order_for_nothing_that_may_be_chance() -> None:
 def test_a_board_with_repeats_says_what_the_order_costs_and_a_board_of_one_order_that_nothing_is_known() -> None:
     found = said(("a", facts(samples=True, **REPEATED)), ("b", facts(samples=True, **(REPEATED | {"order_loss": 0.2}))))
     assert found[:3] == [
-        "With chance removed, the order of the options costs 2 models some accuracy: up to 20.0 points.",
+        "With chance removed, the order of the options costs 2 models up to 20.0 points of accuracy.",
         "The order costs least: a: 5.0 points (4.0 to 6.0)",
         "The order costs most: b: 20.0 points (19.0 to 21.0)",
     ]

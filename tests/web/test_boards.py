@@ -249,6 +249,20 @@ def test_a_board_of_models_without_a_seal_is_empty(own, tmp_path):
     assert "shuffleboard evaluations submit" not in page  # a visitor cannot run that
 
 
+def test_a_board_is_sorted_by_a_column_with_values_and_leaves_empty_ones_out(own):
+    load(own)
+    with write_session(own.engine) as session:
+        columns = ("order_loss@cyclic", "accuracy@cyclic")  # by which it would be sorted: order loss
+        import_board(
+            session, BoardDefinition(name="repeats", suite="orders", benchmarks=("capitals",), columns=columns)
+        )
+    refresh_boards(own.engine)
+    page = body(own.client, "/boards/repeats")
+    assert "Ranked by Accuracy" in page
+    assert "No model has a value in: order loss." in page
+    assert cells(page, "repeats")[0][0].split()[0] == "1"
+
+
 def test_links_to_evaluations_name_the_protocol_where_there_are_several(own):
     tasks = [{"benchmark": "capitals"}]
     for protocols in (["symbols"], ["symbols", "hybrid"]):

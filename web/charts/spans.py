@@ -47,7 +47,7 @@ def _alone(**given: Any) -> Span:
 _LEGEND: Final[dict[str, tuple[str, Span]]] = {
     "dot": ("accuracy as printed", _alone(dot=0.5)),
     "order": ("lost to the {}", _alone(parts=(Part("order", 0, 1),))),
-    "chance": ("lost to chance", _alone(parts=(Part("chance", 0, 1),))),
+    "chance": ("lost by asking again", _alone(parts=(Part("chance", 0, 1),))),
     "either": ("perhaps lost to the {}", _alone(parts=(Part("either", 0, 1),))),
     "range": ("right in every {0} … in some {0}", _alone(parts=(Part("range", 0, 1),))),
     "interval": ("95 % interval, no other {} asked", _alone(dot=0.5, interval=(0, 1))),

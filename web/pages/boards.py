@@ -74,11 +74,24 @@ def _sorted(rows: list[Row], document: Row) -> tuple[list[Row], Sorting]:
     natural: dict[str, Order] = {
         column["name"]: "asc" if column["better"] == "lower" else "desc" for column in document["columns"]
     }
-    sorting = read_sorting(natural, document["sort"])
+    columns = _with_values(document)
+    usual = document["sort"] if any(column["name"] == document["sort"] for column in columns) else columns[0]["name"]
+    sorting = read_sorting(natural, usual)
     known = [row for row in rows if row["values"][sorting.sort]["value"] is not None]
     known.sort(key=lambda row: row["values"][sorting.sort]["value"], reverse=sorting.order == "desc")
     unknown = [row for row in rows if row["values"][sorting.sort]["value"] is None]
     return sorted(known + unknown, key=lambda row: not row["complete"]), sorting
+
+
+def _with_values(document: Row) -> list[Row]:
+    """The columns in which some model has a value; all if there is none."""
+    columns: list[Row] = document["columns"]
+    found = [
+        column
+        for column in columns
+        if any(row["values"][column["name"]]["value"] is not None for row in document["rows"])
+    ]
+    return found or columns
 
 
 def paging_of_models(total: int) -> Paging:
@@ -106,7 +119,7 @@ def announced(response: Response, name: str) -> Response:
 def _page(snapshot: BoardSnapshot, *, current: bool) -> ResponseReturnValue:
     document = snapshot_document(snapshot)
     rows, sorting = _sorted(document["rows"], document)
-    sort = sorting.sort
+    sort, valued = sorting.sort, _with_values(document)
     way = shown_way(document, sort)
     paging = paging_of_models(len(rows))
     shown = rows[paging.offset : paging.offset + paging.per_page]
@@ -115,6 +128,7 @@ def _page(snapshot: BoardSnapshot, *, current: bool) -> ResponseReturnValue:
     body = render_template(
         "board.html",
         document=document,
+        columns=[column for column in document["columns"] if column in valued or column["name"] == sort],
         rows=shown,
         paging=paging,
         most_on_a_page=MAX_PER_PAGE,
