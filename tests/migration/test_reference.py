@@ -7,7 +7,6 @@ import gzip
 import json
 import math
 import tarfile
-from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -142,34 +141,3 @@ def test_the_board_has_the_same_rows(compared: Compared) -> None:
     # A snapshot says more in each version, and what it said before in the same way.
     before, now = ({**board, "snapshot_version": None} for board in (compared.before["board"], compared.now["board"]))
     assert differences(before, now) == []
-
-
-@pytest.mark.long
-def test_every_page_says_the_same_numbers(compared: Compared) -> None:
-    before, now = compared.before["evaluations"], compared.now["evaluations"]
-    untested = {seal for seal, document in now.items() if document["distinct_prompts"]["max"] < 2}
-    gone = {number for seal in untested for number in _numbers(before[seal]["metrics"])}
-    missing = {
-        page: lost
-        for page, rows in compared.before["pages"].items()
-        # A question's page has its probabilities in whole percent now, by order; tests/web/test_charts.py holds them.
-        if not page.startswith("first question of")
-        and page.removeprefix("evaluation ") not in untested
-        and (lost := lost_rows(rows, compared.now["pages"][page], gone))
-    }
-    assert missing == {}
-    assert len(untested) == 9
-
-
-def _numbers(metrics: dict[str, float | None]) -> set[str]:
-    """What a page said of the redefined metrics."""
-    return {f"{100 * value:.1f}" for name, value in metrics.items() if name in REDEFINED and value is not None}
-
-
-def lost_rows(before: list[list[str]], now: list[list[str]], gone: set[str]) -> list[list[str]]:
-    """Rows of numbers that no row of today's page has all of; rows may come in, move and grow.
-
-    gone: what may be gone from a row; so may numbers that it still has once.
-    """
-    rows = [Counter(row) for row in now]
-    return [row for row in before if not any(set(Counter(row) - found) <= gone | found.keys() for found in rows)]
