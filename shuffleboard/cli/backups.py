@@ -5,12 +5,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import click
+from sqlalchemy import func, select
 
 from registry.db import get_engine, read_session
 from registry.errors import UsageError
 from registry.names import plural
 from registry.queue.claims import live_workers
 from registry.schema.history import head
+from registry.tables import Archive
 from shuffleboard.cli.common import json_option, note, print_json, settings_of
 from shuffleboard.cli.files import require_kind
 from shuffleboard.cli.groups import Where
@@ -24,10 +26,17 @@ def backup_command(file: Path, as_json: bool) -> None:
 
     SQLite: a database file, copied by SQLite itself. PostgreSQL: pg_dump's custom format, by the client programs that
     are installed here, which must not be older than the server. The file holds secrets; only its owner may read it.
+    Folders of archived evaluations are not in it, and `db restore` says which are missing or do not fit.
     """
     from registry.operations.backup import backup
 
     made = backup(settings_of().resolved_direct_url(), file)
+    with read_session(get_engine(settings_of().resolved_database_url())) as session:
+        query = select(Archive.location, func.count()).filter_by(state="archived").group_by(Archive.location)
+        for place, count in session.execute(query.order_by(Archive.location)):
+            note(
+                f"the answers of {plural(count, 'evaluation')} are archived in {place} and not in the file: copy it too"
+            )
     if as_json:
         print_json({"file": str(made.path), "bytes": made.size, "engine": made.engine, "revision": made.revision})
     else:

@@ -121,6 +121,12 @@ def drawn(engine: Engine) -> tuple[str, str]:
     return found.generation, found.reason
 
 
+@pytest.mark.one_engine
+def test_a_backup_names_the_folders_that_are_not_in_it(filled: Engine, tmp_path: Path) -> None:
+    said = shuffleboard("db", "backup", tmp_path / "file", database_url=url_of(filled)).stderr
+    assert "the answers of 1 evaluation are archived in file:///" in said
+
+
 def test_a_generation_lasts_until_the_database_is_restored_moved_or_put_elsewhere(
     filled: Engine, empty: str, other_engine: str, tmp_path: Path
 ) -> None:
