@@ -7,6 +7,8 @@ import pytest
 from playwright.sync_api import expect
 from werkzeug.serving import make_server
 
+from tests.commands import PATIENCE_S
+
 
 @contextmanager
 def running(server):
@@ -43,6 +45,7 @@ def address(sqlite_site):
 def page(chromium, *, errors=False, **options):
     """A page of its own, which must not complain; errors: pages that answer with an error are expected."""
     with closing(chromium.new_page(**options)) as opened:
+        opened.set_default_navigation_timeout(1000 * PATIENCE_S)  # a machine may be busy
         complaints = []
         opened.on("console", lambda message: complaints.append(message.text))
         opened.on("pageerror", lambda error: complaints.append(str(error)))
