@@ -312,13 +312,13 @@ def _rows(g: Gathered, question: int) -> str:
     return " and ".join(g.place(int(row)) for row in firsts[:2])
 
 
-SIMILAR: Final = 0.85
+SIMILAR: Final = 0.75
 
 
 def near_pairs(questions: Questions, numbers: Column) -> list[tuple[int, int]]:
     """Pairs of questions, by number, whose words are nearly the same.
 
-    Similar: at least 85 % of the smallest digests of their words, three in a row, are common to both (bottom-k sketch;
+    Similar: three quarters of the smallest digests of their words, three in a row, are common to both (bottom-k sketch;
     Broder, *On the resemblance and containment of documents*, 1997), and what tells near texts apart, numbers and
     negations, is equal.
     """
@@ -329,14 +329,14 @@ def near_pairs(questions: Questions, numbers: Column) -> list[tuple[int, int]]:
         if sketch is None:
             continue
         seen: set[int] = set()
-        for smallest in sketch[1:4].tolist():
-            bucket = buckets.setdefault((int(sketch[0]), smallest), [])
+        for smallest in sketch[1][:3].tolist():
+            bucket = buckets.setdefault((sketch[0], smallest), [])
             for other in bucket:
                 if other not in seen:
                     seen.add(other)
                     theirs = questions.sketches[other]
                     assert theirs is not None
-                    if _similar(sketch[1:], theirs[1:]):
+                    if _similar(sketch[1], theirs[1]) and _similar(sketch[2], theirs[2]):
                         found.append((other, number))
             if len(bucket) < 50:
                 bucket.append(number)

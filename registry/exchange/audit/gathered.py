@@ -3,7 +3,7 @@
 import re
 from array import array
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final
@@ -21,6 +21,9 @@ from registry.exchange.audit.seen import Seen, Source, Unusable, digest, normal
 from registry.files.documents import as_written
 
 Column = NDArray[Any]
+Sketch = tuple[int, NDArray[np.uint32], NDArray[np.uint32]]
+"""Of a question: a digest of what makes near texts differ, and the smallest digests of three words in a row, of all its
+words and of its last line, with its options. Questions about one passage are alike but for the last line."""
 
 SKETCHED: Final = 100_000
 """Questions that are compared for near duplicates."""
@@ -60,7 +63,7 @@ class Questions:
     index: dict[tuple[int, int], int] = field(default_factory=dict)
     text: "array[int]" = field(default_factory=lambda: array("q"))
     known: "array[int]" = field(default_factory=lambda: array("Q"))
-    sketches: list[NDArray[np.uint32] | None] = field(default_factory=list)
+    sketches: list[Sketch | None] = field(default_factory=list)
 
     told: set[tuple[str, int]] = field(default_factory=set)
 
@@ -87,8 +90,6 @@ class Questions:
         return found
 
 
-_LAST: Final = 60
-"""Words of a question that are compared for near duplicates."""
 _WORD: Final = re.compile(r"[^\W_]+")
 
 
@@ -96,17 +97,19 @@ def _words(text: str) -> list[str]:
     return _WORD.findall(text.casefold())
 
 
-def _sketch(text: str, options: tuple[str, ...]) -> NDArray[np.uint32] | None:
-    """The smallest digests of three words in a row, behind one digest of what makes near texts differ."""
+def _sketch(text: str, options: tuple[str, ...]) -> Sketch | None:
     words = _words(text)
     if len(words) < 8:
         return None
     telling = [word for word in words if any(map(str.isdigit, word)) or word in _NEGATIONS]
-    # Questions about one passage end differently.
-    every = words[-_LAST:] + _words(" ".join(sorted(options)))
-    threes = {crc32(" ".join(every[at : at + 3]).encode()) for at in range(len(every) - 2)}
-    telling_digest = crc32(" ".join(telling).encode())
-    return np.array([telling_digest, *sorted(threes)[:SKETCH]], dtype=np.uint32)
+    among = _words(" ".join(sorted(options)))
+    asked = _words(text.rpartition("\n")[2]) if "\n" in text else words
+    return crc32(" ".join(telling).encode()), _smallest(words + among), _smallest(asked + among)
+
+
+def _smallest(words: Sequence[str]) -> NDArray[np.uint32]:
+    threes = {crc32(" ".join(words[at : at + 3]).encode()) for at in range(len(words) - 2)}
+    return np.array(sorted(threes)[:SKETCH], dtype=np.uint32)
 
 
 _NEGATIONS: Final = frozenset(
