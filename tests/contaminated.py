@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from registry.scores.contamination import LEAST_PROBABILITY, standardised
 from registry.statistics.original_order import LEVEL, Asked, compare_with_other_orders
 
 LIKES_FIRST = (2.0, 0.0, 0.0, -1.0)
@@ -35,6 +36,47 @@ def made_up(
     odds[np.arange(questions), keys, other] += np.where(generator.random(questions) < seen, 5.0, 0.0)
     values = np.stack([odds > 0, odds], axis=1).astype(np.float64)
     return [Asked(*item) for item in zip(values, keys.tolist(), other.tolist(), strict=True)]
+
+
+def on_options(
+    generator: np.random.Generator,
+    options: Sequence[Sequence[str]],
+    keys: Sequence[int],
+    *,
+    first: float,
+    long: float,
+    seen: float = 0.0,
+    letters: bool = False,
+) -> list[Asked]:
+    """Answers to real options, equally many in each question, in all rotations, of a model that chooses the likeliest.
+
+    first, long: by how many nats an option is more probable at the first position, with a strength that varies from
+    question to question, and for each standard deviation of length. The key has one nat more, an option a standard
+    normal part of its own, and one in each order. seen: the share of questions of whose key the model is five nats
+    surer in the published order. letters: nothing but the answers is known.
+    """
+    lengths = np.stack([standardised(list(map(len, texts))) for texts in options])
+    questions, size = lengths.shape
+    key = np.array(keys)
+    rotations = (np.arange(size)[:, None] + np.arange(size)) % size
+    own = generator.standard_normal((questions, size)) + long * lengths
+    own[np.arange(questions), key] += 1 + generator.standard_normal(questions)
+    score = own[:, rotations] + generator.standard_normal((questions, size, size))
+    score[:, :, 0] += first * 2 * generator.random((questions, 1))
+    known = generator.random(questions) < seen
+    score[known, 0, key[known]] += 5
+    places = (key[:, None] - np.arange(size)) % size
+    of_key = np.take_along_axis(score, places[:, :, None], 2)[:, :, 0]
+    right = (of_key >= score.max(axis=2)).astype(np.float64)
+    probable = 1 / np.exp(score - of_key[:, :, None]).sum(axis=2)
+    bounded = np.clip(probable, LEAST_PROBABILITY, 1 - LEAST_PROBABILITY)
+    by_place = np.argsort(places, axis=1)
+    measures = [right] if letters else [right, np.log(bounded / (1 - bounded))]
+    values = np.stack([np.take_along_axis(measure, by_place, 1) for measure in measures], axis=1)
+    at = np.take_along_axis(lengths[:, rotations], by_place[:, :, None], 1)
+    return [
+        Asked(one[:, :, None], int(place), 0, of[:, None, :]) for one, place, of in zip(values, key, at, strict=True)
+    ]
 
 
 def is_outlier(benchmark: Sequence[Asked]) -> bool:

@@ -10,36 +10,39 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 import numpy as np
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from registry.lookups import find_sealed
 from registry.predictions.stored import read
 from registry.scores.asked import first_answers
 from registry.statistics.bootstrap import SEED
-from registry.statistics.original_order import LEVEL, Asked, compare_with_other_orders
+from registry.statistics.original_order import LEVEL, Asked, Floats, compare_with_other_orders
 from registry.statistics.published_order import Regularity, key_places, regularity
-from registry.tables import Prediction, Question, QuestionOption
+from registry.tables import Evaluation, Prediction, Question, QuestionOption
 
 Order = tuple[int, ...]
 Answer = tuple[float, float | None]
 
-MEASURES: Final = {"accuracy": "Accuracy", "key_logprob": "Log-probability of the key (nats)"}
-"""The share of right answers, and how probable the key is among the options, with their labels."""
-LEAST_PROBABILITY: Final = 1e-12
-"""Below it one probability is as low as another: a single question must not outweigh all others."""
+MEASURES: Final = {"accuracy": "Accuracy", "key_log_odds": "Log-odds of the key (nats)"}
+"""The share of right answers, and how probable the key is among the options, with their labels.
+
+Log-odds rather than log-probabilities: memory shows in them even of a key that is probable anyway.
+"""
+LEAST_PROBABILITY: Final = 1e-6
+"""So near to 0 or 1 one probability is as good as another: a single question must not outweigh all others."""
 
 
 @dataclass(frozen=True)
 class AllOrders:
     """The questions that were asked in all orders, or in all rotations, and how many others there are.
 
-    with_logprobs: whether they have the second measure. flagged: asked so, but with options that refer to each other or
+    with_odds: whether they have the second measure. flagged: asked so, but with options that refer to each other or
     are sorted numbers, whose published order is special to any model. other: not asked so.
     """
 
     questions: list[Asked]
-    with_logprobs: bool
+    with_odds: bool
     flagged: int
     other: int
 
@@ -47,13 +50,13 @@ class AllOrders:
 def contamination_document(session: Session, evaluation_id: int) -> dict[str, Any]:
     """Whether the published order is an outlier in an evaluation's answers, as JSON.
 
-    `p_value` is exact for all measures together; `outlier` whether it is at most `level`. Both are None, and `why` says
+    `p_value` holds for all measures together; `outlier` whether it is at most `level`. Both are None, and `why` says
     why, where the orders that were asked cannot tell, or where the published order of the benchmark is regular itself:
     any model that likes a position and, say, long options would be an outlier. `regularities`: what was tested of that
     order. Raises NotFoundError, and QueueError where it is not sealed.
     """
     evaluation = find_sealed(session, evaluation_id)
-    asked = all_orders(session, evaluation.id)
+    asked = all_orders(session, evaluation)
     regularities = published_order(session, evaluation.benchmark_version_id)
     regular = {name: of for name, of in regularities.items() if of is not None and of.p_value <= REGULAR}
     if not asked.questions:
@@ -118,12 +121,18 @@ def published_order(session: Session, benchmark_version_id: int) -> dict[str, Re
     for question_id, text, subject, key in session.execute(query):
         texts.setdefault(question_id, []).append(text)
         keys[question_id] = subject, key
-    numbers = [[_NUMBER.match(text.replace(",", "")) for text in options] for options in texts.values()]
+    return regularities([(subject, texts[number], key) for number, (subject, key) in keys.items()])
+
+
+def regularities(questions: Sequence[tuple[str | None, Sequence[str], int]]) -> dict[str, Regularity | None]:
+    """What was tested, by name of REGULARITIES. questions: in the file's order, of each subject, options and key."""
+    texts = [options for _, options, _ in questions]
+    numbers = [[_NUMBER.match(text.replace(",", "")) for text in options] for options in texts]
     return {
-        "length": regularity([[len(text) for text in options] for options in texts.values()]),
-        "alphabet": regularity([[text.casefold() for text in options] for options in texts.values()]),
+        "length": regularity([[len(text) for text in options] for options in texts]),
+        "alphabet": regularity([[text.casefold() for text in options] for options in texts]),
         "number": regularity([[float(one[1]) for one in found if one] for found in numbers if all(found)]),
-        "keys": key_places([(subject, len(texts[number]), key) for number, (subject, key) in keys.items()]),
+        "keys": key_places([(subject, len(options), key) for subject, options, key in questions]),
     }
 
 
@@ -148,7 +157,7 @@ def _why(asked: AllOrders, *, drawn: bool) -> str:
     return "no question was asked in all rotations or all orders of its options: use the variants cyclic or full"
 
 
-def all_orders(session: Session, evaluation_id: int) -> AllOrders:
+def all_orders(session: Session, evaluation: Evaluation) -> AllOrders:
     """The answers of an evaluation by question and order."""
     query = (
         select(
@@ -162,25 +171,25 @@ def all_orders(session: Session, evaluation_id: int) -> AllOrders:
             Prediction.answer_probability,
         )
         .join(Question, Question.id == Prediction.question_id)
-        .where(Prediction.evaluation_id == evaluation_id, Prediction.own_options, Prediction.question_shown)
-        .where(first_answers(session, evaluation_id))
+        .where(Prediction.evaluation_id == evaluation.id, Prediction.own_options, Prediction.question_shown)
+        .where(first_answers(session, evaluation.id))
         .order_by(Prediction.question_id, Prediction.variant)
     )
     answers: dict[int, dict[Order, list[Answer]]] = {}
     of_question: dict[int, tuple[str, int, int, bool]] = {}
-    for question_id, name, key, options, flagged, shown, correct, probability in read(session, [evaluation_id], query):
+    for question_id, name, key, options, flagged, shown, correct, probability in read(session, [evaluation.id], query):
         of_question[question_id] = (name, key, options, bool(flagged))
-        logprob = None if probability is None else math.log(max(probability, LEAST_PROBABILITY))
-        answers.setdefault(question_id, {}).setdefault(tuple(shown), []).append((float(correct), logprob))
+        answers.setdefault(question_id, {}).setdefault(tuple(shown), []).append((float(correct), _odds(probability)))
     # By name, so that the same draws are made in every registry.
     ordered = sorted(of_question.items(), key=lambda item: item[1])
     complete = {number: of for number, of in ordered if _all_asked(answers[number], of[2])}
     kept = {number: key for number, (_, key, _, flagged) in complete.items() if not flagged}
-    known = [logprob for number in kept for given in answers[number].values() for _, logprob in given]
-    with_logprobs = bool(known) and None not in known
+    known = [odds for number in kept for given in answers[number].values() for _, odds in given]
+    with_odds = bool(known) and None not in known
+    lengths = _lengths(session, evaluation.benchmark_version_id)
     return AllOrders(
-        [_asked(answers[number], key, with_logprobs=with_logprobs) for number, key in kept.items()],
-        with_logprobs,
+        [_asked(answers[number], key, lengths[number], with_odds=with_odds) for number, key in kept.items()],
+        with_odds,
         len(complete) - len(kept),
         len(of_question) - len(complete),
     )
@@ -192,15 +201,43 @@ def _all_asked(orders: Mapping[Order, object], options: int) -> bool:
     return options > 1 and (len(orders) == math.factorial(options) or orders.keys() == rotations)
 
 
-def _asked(answers: Mapping[Order, Sequence[Answer]], key: int, *, with_logprobs: bool) -> Asked:
+def _odds(probability: float | None) -> float | None:
+    if probability is None:
+        return None
+    bounded = min(max(probability, LEAST_PROBABILITY), 1 - LEAST_PROBABILITY)
+    return math.log(bounded / (1 - bounded))
+
+
+def _lengths(session: Session, benchmark_version_id: int) -> dict[int, Floats]:
+    """Of each question how long its options are beside each other."""
+    query = (
+        select(QuestionOption.question_id, func.length(QuestionOption.text))
+        .join(Question, Question.id == QuestionOption.question_id)
+        .where(Question.benchmark_version_id == benchmark_version_id)
+        .order_by(QuestionOption.question_id, QuestionOption.ordinal)
+    )
+    found: dict[int, list[int]] = {}
+    for question_id, length in session.execute(query):
+        found.setdefault(question_id, []).append(length)
+    return {number: standardised(of) for number, of in found.items()}
+
+
+def standardised(lengths: Sequence[int]) -> Floats:
+    """In standard deviations from their mean; 0 where all are equal."""
+    found = np.array(lengths, dtype=np.float64)
+    return np.asarray((found - found.mean()) / (found.std() or 1.0))
+
+
+def _asked(answers: Mapping[Order, Sequence[Answer]], key: int, lengths: Floats, *, with_odds: bool) -> Asked:
     """Orders with the key at one position stand in the order of their options, so that every question's are alike."""
     orders = sorted(answers, key=lambda order: (order.index(key), order))
     size = len(next(iter(answers)))
-    measures = 2 if with_logprobs else 1
+    measures = 2 if with_odds else 1
     means = np.array([[_mean([answer[m] for answer in answers[order]]) for order in orders] for m in range(measures)])
     place = orders.index(tuple(range(size)))
     others = len(orders) // size
-    return Asked(means.reshape(measures, size, others), *divmod(place, others))
+    of_places = lengths[np.array(orders)].reshape(size, others, size)
+    return Asked(means.reshape(measures, size, others), *divmod(place, others), of_places)
 
 
 def _mean(values: Sequence[float | None]) -> float:

@@ -4,13 +4,14 @@ A model that was trained on a benchmark's questions as they were published may d
 So may one that merely prefers the positions where the benchmark has its keys. The test therefore draws other benchmarks
 that might have been published, with as many keys at each position: the positions of the keys are exchanged between
 questions, and the other options of each question stand in any order.
+A liking for long options at some position is taken out first: by accident, the published order may have more there.
 What that assumes, and what it finds: docs/decisions/0067-signs-of-contamination.md.
 Sources: Oren et al., *Proving Test Set Contamination in Black Box Language Models* (2023), who permute the questions of
 a benchmark; Ni et al., *Training on the Benchmark Is Not All You Need* (2024), who permute the options of a question.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -27,6 +28,8 @@ CLEAR: Final = 0.1
 """Where the first draws give a higher p-value than this, no more are made: it could no longer become small."""
 LEVEL: Final = 0.01
 """How often a model that never saw the published order is an outlier, at most."""
+QUESTIONS_PER_LENGTH: Final = 10
+"""Questions for each coefficient of a liking for long options: it is not estimated from fewer."""
 AT_ONCE: Final = 500_000
 """Values gathered with one statement. It never changes a result."""
 _TOLERANCE: Final = 1e-9
@@ -37,19 +40,23 @@ _TOLERANCE: Final = 1e-9
 class Asked:
     """One question in all orders. values: (measures, positions of the key, orders of the others), higher is better.
 
-    key, others: the place of the published order in the last two.
+    key, others: the place of the published order in the last two. lengths: of each order how long the option at each
+    position is, in standard deviations of the question's options, shape (positions of the key, orders of the others,
+    options); None: not known.
     """
 
     values: Floats
     key: int
     others: int
+    lengths: Floats | None = None
 
 
 @dataclass(frozen=True)
 class Measure:
     """A mean over questions in their published order, what it would be of any other, and the one-sided p-value.
 
-    p_value: None where the measure is the same in every order.
+    Any other has options of the published lengths at the published positions. p_value: None where the measure is the
+    same in every order.
     """
 
     observed: float
@@ -59,7 +66,7 @@ class Measure:
 
 @dataclass(frozen=True)
 class Outlier:
-    """All measures at once. p_value: of the most extreme of them, exact for all together; None as for a measure."""
+    """All measures at once. p_value: the least of them times their number, at most 1; None as for a measure."""
 
     measures: tuple[Measure, ...]
     p_value: float | None
@@ -89,41 +96,73 @@ def compare_with_other_orders(questions: Sequence[Asked], *, draws: int = DRAWS,
         found = _outlier(means, expected)
         if found.p_value is None or found.p_value > CLEAR:
             break
-    return found
+    lengths = np.asarray(sum(group.owed_to_lengths for group in groups)) / size
+    shown = zip(found.measures, lengths.tolist(), strict=True)
+    return replace(
+        found,
+        measures=tuple(replace(one, observed=one.observed + of, expected=one.expected + of) for one, of in shown),
+    )
 
 
 def _outlier(means: Floats, expected: Floats) -> Outlier:
     """means: of the published order and of every draw, shape (1 + draws, measures)."""
     spread = means.std(axis=0)
     varies = spread > _TOLERANCE * np.maximum(1.0, np.abs(expected))
-    scores = np.where(varies, means - expected, 0.0) / np.where(varies, spread, 1.0)
+    # The published order is one of those that are at least as high as it is.
+    shares = np.mean(means >= means[0] - _TOLERANCE * spread, axis=0)
     measures = tuple(
-        Measure(float(means[0, place]), float(expected[place]), _p_value(scores[:, place]) if varies[place] else None)
-        for place in range(expected.size)
+        Measure(observed, mean, share if known else None)
+        for observed, mean, share, known in zip(
+            means[0].tolist(), expected.tolist(), shares.tolist(), varies, strict=True
+        )
     )
-    return Outlier(measures, _p_value(scores[:, varies].max(axis=1)) if varies.any() else None)
+    known = shares[varies]
+    return Outlier(measures, min(1.0, float(known.size * known.min())) if known.size else None)
 
 
-def _p_value(scores: Floats) -> float:
-    """The share of rows that are at least as high as the first, which is one of them."""
-    return float(np.mean(scores >= scores[0] - _TOLERANCE))
+def _owed_to_lengths(values: Floats, lengths: Floats) -> Floats:
+    """What the lengths of the options at each position predict of the values, by least squares; of their shape.
+
+    values: (questions, positions, orders, measures). lengths: (questions, positions, orders, options). For each
+    position of the key there are coefficients of their own. All orders of a question count alike, whichever of them was
+    published, so that a p-value of what is left is as exact as one of the values.
+    """
+    questions, positions, orders, measures = values.shape
+    options = lengths.shape[-1]
+    owed = np.zeros_like(values)
+    if questions < QUESTIONS_PER_LENGTH * (options - 1):
+        return owed
+    within = values - values.mean(axis=(1, 2), keepdims=True)
+    for place in range(positions):
+        known = lengths[:, place].reshape(-1, options)
+        known = known - known.mean(axis=0)
+        coefficients = np.linalg.lstsq(known, within[:, place].reshape(-1, measures), rcond=None)[0]
+        owed[:, place] = (known @ coefficients).reshape(questions, orders, measures)
+    return owed
 
 
 @dataclass(frozen=True)
 class _Group:
-    """Questions that exchange keys. values: (questions, positions, orders, measures); keys, others: (questions,)."""
+    """Questions that exchange keys. values: (questions, positions, orders, measures); keys, others: (questions,).
+
+    owed_to_lengths: the sum over questions, as they were published, of what was taken out of `values`: (measures,).
+    """
 
     values: Floats
     keys: Integers
     others: Integers
+    owed_to_lengths: Floats
 
     @classmethod
     def of(cls, questions: Sequence[Asked]) -> "_Group":
-        return cls(
-            np.moveaxis(np.stack([question.values for question in questions]), 1, -1),
-            np.array([question.key for question in questions], dtype=np.intp),
-            np.array([question.others for question in questions], dtype=np.intp),
-        )
+        values = np.moveaxis(np.stack([question.values for question in questions]), 1, -1)
+        keys = np.array([question.key for question in questions], dtype=np.intp)
+        others = np.array([question.others for question in questions], dtype=np.intp)
+        lengths = [question.lengths for question in questions if question.lengths is not None]
+        owed = np.zeros_like(values)
+        if len(lengths) == len(questions):
+            owed = _owed_to_lengths(values, np.stack(lengths))
+        return cls(values - owed, keys, others, owed[np.arange(keys.size), keys, others].sum(axis=0))
 
     @property
     def can_be_drawn(self) -> bool:

@@ -3,12 +3,14 @@
 SmolLM2-135M answers the hundred shortest questions of MMLU's sample in all 24 orders, before and after it was fine-tuned
 for minutes on these questions as they were published. Of the untouched model's answers 200 benchmarks are then made that
 might have been published, twice: with any order of every question, and with six of ten keys first. FOLDER keeps models
-and answers, so that a second run only counts. Without FOLDER, the tables of made-up models, of `--benchmarks` each.
+and answers, so that a second run only counts. Without FOLDER, the tables of made-up models, of `--benchmarks` each; with
+`--options FILE …`, of models that never saw these benchmark files, and of others that know a fifth of 100 questions.
 """
 
 import argparse
 import json
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -24,11 +26,11 @@ from registry.operations.migrate import upgrade
 from registry.predictions.prompts import prompts_of
 from registry.queue.evaluations import EvaluationRequest, select_questions, submit
 from registry.revisions.store import RevisionRequest, add_revision
-from registry.scores.contamination import all_orders, contamination_document
+from registry.scores.contamination import REGULAR, all_orders, contamination_document, regularities
 from registry.settings import Settings
 from registry.statistics.original_order import Asked
 from tests.bench.prompts import smollm2
-from tests.contaminated import EVEN, MOSTLY_FIRST, is_outlier, is_outlier_of_any_order, made_up
+from tests.contaminated import EVEN, MOSTLY_FIRST, is_outlier, is_outlier_of_any_order, made_up, on_options
 from tests.population import MMLU, write_lines
 from workers.artifacts import inspect_files
 from workers.loop import WorkerLoop
@@ -142,6 +144,36 @@ def simulated(benchmarks: int) -> None:
                 print(f"| {orders} | {keys} | {seen:.0%} | {found:.1f} | {any_order:.1f} |", flush=True)
 
 
+def simulated_on(files: Sequence[Path], models: int) -> None:
+    """Prints of each file whether its published order is regular, and else in how many made-up models it is an outlier.
+
+    In percent: of models that never saw it and like the first position and long options, on up to a thousand questions;
+    then of those that remember a fifth of its first hundred, by probabilities and by the answers alone.
+    """
+    print(
+        "| benchmark | questions | like | like more | remember | remember, answers alone |\n|---|---|---|---|---|---|"
+    )
+    for file in files:
+        free = [one for one in read_benchmark(file).questions if not one.refers_to_options and not one.sorted_numeric]
+        found = regularities([(one.subject, one.options, one.answer) for one in free])
+        if regular := [name for name, of in found.items() if of is not None and of.p_value <= REGULAR]:
+            print(f"| {file.name} | {len(free):,} | cannot be said: {', '.join(regular)} | | | |", flush=True)
+            continue
+        size = Counter(len(one.options) for one in free).most_common(1)[0][0]
+        kept = [one for one in free if len(one.options) == size][:1000]
+        options, keys = [one.options for one in kept], [one.answer for one in kept]
+
+        def outliers(most: int, options: Any = options, keys: Any = keys, **model: Any) -> str:
+            generator = np.random.default_rng(0)
+            made = (on_options(generator, options[:most], keys[:most], **model) for _ in range(models))
+            return f"{100 * np.mean([is_outlier(one) for one in made]):.1f}"
+
+        likes: dict[str, float] = {"first": 1.0, "long": 0.5}
+        cells = [outliers(1000, **likes), outliers(1000, first=3.0, long=1.0)]
+        cells += [outliers(QUESTIONS, **likes, seen=0.2, letters=letters) for letters in (False, True)]
+        print(f"| {file.name} | {len(kept):,} | {' | '.join(cells)} |", flush=True)
+
+
 def real(folder: Path) -> None:
     """Prints what is found of SmolLM2."""
     lines, model = shortest_questions(QUESTIONS), smollm2(folder / "smollm2")
@@ -155,7 +187,7 @@ def real(folder: Path) -> None:
         with read_session(get_engine(where)) as session:
             print(name, json.dumps(contamination_document(session, number)), flush=True)
     with read_session(get_engine(url)) as session:
-        asked = all_orders(session, evaluation_id)
+        asked = all_orders(session, find_evaluation(session, evaluation_id))
     for name, shares in (("any order", None), ("six of ten keys first", MOSTLY_FIRST)):
         found = [is_outlier(drawn) for drawn in otherwise_published(asked.questions, range(BENCHMARKS), shares)]
         print(f"untouched, published in {name}: {sum(found)} of {len(found)} benchmarks are outliers")
@@ -165,8 +197,11 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, nargs="?")
     parser.add_argument("--benchmarks", type=int, default=2000)
+    parser.add_argument("--options", type=Path, nargs="+", default=[])
     arguments = parser.parse_args()
-    if arguments.folder is None:
+    if arguments.options:
+        simulated_on(arguments.options, arguments.benchmarks)
+    elif arguments.folder is None:
         simulated(arguments.benchmarks)
     else:
         real(arguments.folder)

@@ -67,7 +67,7 @@ def test_who_saw_the_published_order_is_an_outlier_and_who_likes_a_position_is_n
         assert found == shuffleboard_json("statistics", "contamination", number, database_url=registry.url)
         assert found["outlier"] is outlier, found
         assert (found["questions"], found["flagged"], found["other"]) == (39, 1, 0)
-        assert set(found["measures"]) == {"accuracy", "key_logprob"}
+        assert set(found["measures"]) == {"accuracy", "key_log_odds"}
         page = text_of(client.get(f"/evaluations/{number}/contamination"))
         assert ("It is an outlier" in page) is outlier
         assert "evidence, not a verdict" in page

@@ -723,7 +723,7 @@ left out because of their options, `other` ones because of the orders they were 
         str | None: "why",
     },
     regularities=dict[str, Regularity | None],
-    measures=said(dict[str, OrderMeasure], "`accuracy` and, where known, `key_logprob`."),
+    measures=said(dict[str, OrderMeasure], "`accuracy` and, where known, `key_log_odds`."),
 )
 BoardContamination = shape(
     "BoardContamination",
