@@ -412,7 +412,7 @@ def read_session(engine: Engine) -> Iterator[Session]:
         yield session
 
 
-def among(column: ColumnElement[int] | InstrumentedAttribute[int], ids: Collection[int]) -> ColumnElement[bool]:
+def is_in(column: ColumnElement[int] | InstrumentedAttribute[int], ids: Collection[int]) -> ColumnElement[bool]:
     """`column IN (ids)` with the numbers written out: of thousands of parameters, binding takes longer than the query.
 
     It also keeps them out of what a database allows of parameters (32,766 on SQLite as it comes).

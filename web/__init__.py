@@ -20,6 +20,7 @@ from web.pages import (
     assessment,
     boards,
     comparing,
+    entries,
     errata,
     evaluations,
     feed,
@@ -32,7 +33,6 @@ from web.pages import (
     proof,
     questions,
     queue,
-    registered,
     scrutiny,
     sharing,
     sign_on,
@@ -42,7 +42,7 @@ from web.pages import (
     tradeoffs,
     wishes,
 )
-from web.serving import kept, prometheus, reading, responses
+from web.serving import page_cache, prometheus, reading, responses
 from web.urls import links
 from web.who import identity
 
@@ -63,7 +63,7 @@ _PAGES: Final = (
     proof,
     questions,
     queue,
-    registered,
+    entries,
     scrutiny,
     sharing,
     signing,
@@ -128,7 +128,7 @@ def create_app(settings: Settings | None = None, *, database_url: str | None = N
     reading.install(app, settings)
     frame.install(app, settings)
     if keep_pages:
-        kept.install(app)
+        page_cache.install(app)
     apart = (api.blueprint, frame.blueprint, prometheus.blueprint, reference.blueprint)
     # Without a provider its addresses do not exist.
     for_provider = () if app.extensions["shuffleboard_provider"] is None else (sign_on.blueprint,)

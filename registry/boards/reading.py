@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session, defer
 from registry.boards.rules import rules_document
 from registry.boards.store import board_definition
 from registry.boards.unranked import column_chances, unranked
-from registry.db import among
+from registry.db import is_in
 from registry.errors import NotFoundError
 from registry.leaderboard.costs import costs_of
 from registry.lookups import find_board
@@ -106,7 +106,7 @@ def shown_document(session: Session, snapshot: BoardSnapshot) -> dict[str, Any]:
 
 def _statements(session: Session, ids: Sequence[int]) -> dict[int, str | None]:
     """Evaluation to the conflict of interest that was stated for it."""
-    query = select(Evaluation.id, Evaluation.conflict_of_interest).where(among(Evaluation.id, ids))
+    query = select(Evaluation.id, Evaluation.conflict_of_interest).where(is_in(Evaluation.id, ids))
     return {row.id: row.conflict_of_interest for row in session.execute(query)}
 
 

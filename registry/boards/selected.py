@@ -25,7 +25,7 @@ from registry.boards.standings import (
 )
 from registry.boards.store import column_entries
 from registry.boards.unranked import column_chances, lacking
-from registry.db import among
+from registry.db import is_in
 from registry.digests import canonical_json, sha256_text
 from registry.errors import UsageError
 from registry.statistics.bootstrap import SEED
@@ -80,7 +80,7 @@ def _rows(session: Session, snapshot: BoardSnapshot, *columns: InstrumentedAttri
     )
     revisions = {(one.model.name, one.number): one for one in session.scalars(query)}
     ids = [item["evaluation"] for row in rows for item in row["evaluations"] if item]
-    behind = select(Evaluation).where(among(Evaluation.id, ids))
+    behind = select(Evaluation).where(is_in(Evaluation.id, ids))
     if columns:
         behind = behind.options(load_only(*columns, raiseload=True))
     known = {one.id: one for one in session.scalars(behind)}

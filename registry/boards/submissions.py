@@ -290,13 +290,13 @@ def submission_estimate(session: Session, submission: Submission, settings: Sett
     try:
         request = revision_request(submission.model, settings)
         service = service_of(request.kind, request.location, request.revision, settings)
-        revision = _registered(session, submission, request)
+        revision = _known_revision(session, submission, request)
         return suite_estimate(session, submission.suite, revision, service=service) | {"problem": None}
     except ShuffleboardError as error:
         return {"estimates": [], "problem": str(error)}
 
 
-def _registered(session: Session, submission: Submission, request: RevisionRequest) -> ModelRevision | None:
+def _known_revision(session: Session, submission: Submission, request: RevisionRequest) -> ModelRevision | None:
     """The revision that the request means, if it is already registered."""
     query = select(ModelRevision).join(Model).where(Model.name == submission.model["name"])
     return next((row for row in session.scalars(query) if request_of(row) == request), None)

@@ -148,7 +148,7 @@ _KEPT: Final = 8
 
 
 @lru_cache(maxsize=_KEPT)
-def _kept(_key: tuple[Any, ...]) -> list[Drawn]:
+def _drawn(_key: tuple[Any, ...]) -> list[Drawn]:
     return []
 
 
@@ -162,7 +162,7 @@ def sample_of(session: Session, evaluation: Evaluation) -> Drawn | None:
     if asked is None:
         return None
     database = str(session.get_bind().engine.url)
-    kept = _kept((database, evaluation.id, evaluation.specification_digest, evaluation.created_at))
+    kept = _drawn((database, evaluation.id, evaluation.specification_digest, evaluation.created_at))
     if not kept:
         kept.append(_drawn_again(session, evaluation, asked))
     return kept[0]

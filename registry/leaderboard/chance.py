@@ -7,7 +7,7 @@ from sqlalchemy import column as column_of
 from sqlalchemy import func, select, table
 from sqlalchemy.orm import Session
 
-from registry.db import among
+from registry.db import is_in
 from registry.errata.versions import left_out
 from registry.scores.corrections import RESCORED
 from registry.statistics.guessing import corrected
@@ -31,7 +31,7 @@ def chances(session: Session, evaluation_ids: Iterable[int], scope: str = "all")
     found = (
         select(score.evaluation_id, func.avg(1.0 / Question.n_options))
         .join(Question, Question.id == score.question_id)
-        .where(among(score.evaluation_id, list(evaluation_ids)), score.original_correct.is_not(None))
+        .where(is_in(score.evaluation_id, list(evaluation_ids)), score.original_correct.is_not(None))
         .group_by(score.evaluation_id)
     )
     if scope in RESCORED:

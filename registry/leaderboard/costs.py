@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from registry.db import among
+from registry.db import is_in
 from registry.providers.prices import load_prices
 from registry.schema.selectables import Row, evaluation_costs, rows_of
 from registry.settings import Settings
@@ -30,7 +30,7 @@ def cost_document(session: Session, evaluation_id: int, settings: Settings) -> d
 def costs_of(session: Session, evaluation_ids: Iterable[int]) -> dict[int, float]:
     """Evaluation to what its answers cost, for those whose cost is known."""
     c = evaluation_costs.c
-    query = select(c.evaluation_id, c.cost).where(among(c.evaluation_id, list(evaluation_ids)), c.cost.is_not(None))
+    query = select(c.evaluation_id, c.cost).where(is_in(c.evaluation_id, list(evaluation_ids)), c.cost.is_not(None))
     return {row["evaluation_id"]: row["cost"] for row in rows_of(session, query)}
 
 

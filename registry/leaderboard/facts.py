@@ -6,7 +6,7 @@ from typing import Any, Final
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from registry.db import among
+from registry.db import is_in
 from registry.errata.versions import scope_condition, scopes_in_force
 from registry.errors import ArchiveError
 from registry.lookups import with_names
@@ -70,7 +70,7 @@ def facts_of(session: Session, evaluation_ids: Iterable[int], scope: str = "all"
             VariantSet.name.label("variants"),
             VariantSet.kind.label("variant_kind"),
         )
-    ).where(among(Evaluation.id, ids), Evaluation.seal.is_not(None))
+    ).where(is_in(Evaluation.id, ids), Evaluation.seal.is_not(None))
     rows = {row["id"]: dict(row) for row in session.execute(query).mappings()}
     counts = _counts(session, {row["seal"]: number for number, row in rows.items()})
     numbers = _numbers(session, list(rows), scope)
@@ -148,10 +148,10 @@ def _counts(session: Session, by_seal: Mapping[str, int]) -> dict[str, tuple[int
                 func.sum(score.valid),
                 func.max(score.probability_variants),
             )
-            .where(among(score.evaluation_id, list(unknown)))
+            .where(is_in(score.evaluation_id, list(unknown)))
             .group_by(score.evaluation_id)
         )
-        again = select(Evaluation.id).where(among(Evaluation.id, list(unknown)), Evaluation.repeats > 1)
+        again = select(Evaluation.id).where(is_in(Evaluation.id, list(unknown)), Evaluation.repeats > 1)
         repeated = {number: counts for number in session.scalars(again) if (counts := _answers(session, number))}
         for number, asked_for, valid, probable in session.execute(query):
             counts = repeated.get(number, (int(asked_for or 0), int(valid or 0)))
@@ -179,7 +179,7 @@ def missing_shares(session: Session, evaluation_ids: Iterable[int]) -> dict[int,
     Missing are those unread, unfinished, empty or refused. Only sealed evaluations are told.
     """
     ids = list(dict.fromkeys(evaluation_ids))
-    query = select(Evaluation.seal, Evaluation.id).where(among(Evaluation.id, ids), Evaluation.seal.is_not(None))
+    query = select(Evaluation.seal, Evaluation.id).where(is_in(Evaluation.id, ids), Evaluation.seal.is_not(None))
     by_seal = {str(row[0]): row[1] for row in session.execute(query)}
     counts = _counts(session, by_seal)
     return {
@@ -197,7 +197,7 @@ def _numbers(session: Session, ids: Sequence[int], scope: str) -> dict[int, dict
     )
     query = (
         select(of.evaluation_id, of.metric, of.value, of.n, of.interval_low, of.interval_high)
-        .where(among(of.evaluation_id, list(ids)), condition, of.metric.in_(NUMBERS), of.value.is_not(None))
+        .where(is_in(of.evaluation_id, list(ids)), condition, of.metric.in_(NUMBERS), of.value.is_not(None))
         .order_by(of.definition_version)
     )
     found: dict[int, dict[str, Number]] = {}

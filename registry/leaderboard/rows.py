@@ -30,7 +30,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Session, aliased
 
-from registry.db import among
+from registry.db import is_in
 from registry.errata.versions import scope_condition, scopes_in_force
 from registry.leaderboard.chance import CORRECTED, above_chance, chances
 from registry.leaderboard.costs import costs_of
@@ -501,7 +501,7 @@ def _ranks(session: Session, rows: Iterable[Row], metric: str, scope: str) -> di
         .subquery()
         .c
     )
-    query = select(every.id, every.rank).where(among(every.id, list(ranked)), every.first_model != every.last_model)
+    query = select(every.id, every.rank).where(is_in(every.id, list(ranked)), every.first_model != every.last_model)
     return {row[0]: row[1] for row in session.execute(query)}
 
 
@@ -566,7 +566,7 @@ def _rows(session: Session, ids: Sequence[int], scope: str, metrics: Sequence[st
             _FILTER.label("question_filter"),
             _PART.label("part"),
         ).select_from(Evaluation)
-    ).where(among(Evaluation.id, ids))
+    ).where(is_in(Evaluation.id, ids))
     flags = doubts(session, ids)
     rows = {
         row["evaluation_id"]: _of_part(row) | dict.fromkeys(metrics) | {"counts": {}} | flags[row["evaluation_id"]]
@@ -577,7 +577,7 @@ def _rows(session: Session, ids: Sequence[int], scope: str, metrics: Sequence[st
     of = EvaluationMetric
     measured = (
         select(of.evaluation_id, of.metric, of.value, of.n, of.interval_low, of.interval_high)
-        .where(among(of.evaluation_id, ids), _scope(session, of, scope), of.metric.in_(metrics))
+        .where(is_in(of.evaluation_id, ids), _scope(session, of, scope), of.metric.in_(metrics))
         .order_by(of.definition_version)
     )
     for evaluation_id, metric, value, n, low, high in session.execute(measured):
@@ -594,12 +594,12 @@ def doubts(session: Session, ids: Collection[int]) -> dict[int, Row]:
     """What a reader should know of an evaluation: scored by several engines; copies of what was withdrawn since."""
     mixed = (
         select(Shard.evaluation_id)
-        .where(among(Shard.evaluation_id, ids))
+        .where(is_in(Shard.evaluation_id, ids))
         .group_by(Shard.evaluation_id)
         .having(func.count(Shard.engine_fingerprint_id.distinct()) > 1)
     )
     c = evaluation_sources.c
-    copied = select(c.evaluation_id).where(among(c.evaluation_id, ids), c.withdrawn)
+    copied = select(c.evaluation_id).where(is_in(c.evaluation_id, ids), c.withdrawn)
     several, doubtful = set(session.scalars(mixed)), set(session.scalars(copied))
     return {item: {"mixed_engines": item in several, "copies_withdrawn": item in doubtful} for item in ids}
 
@@ -627,7 +627,7 @@ def _scored(session: Session, ids: Iterable[int]) -> dict[int, int]:
     query = (
         select(EvaluationQuestion.evaluation_id, func.count())
         .join(Shard, Shard.id == EvaluationQuestion.shard_id)
-        .where(Shard.state == "done", among(EvaluationQuestion.evaluation_id, list(ids)))
+        .where(Shard.state == "done", is_in(EvaluationQuestion.evaluation_id, list(ids)))
         .group_by(EvaluationQuestion.evaluation_id)
     )
     return {row[0]: row[1] for row in session.execute(query)}

@@ -14,7 +14,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Session
 
-from registry.db import among
+from registry.db import is_in
 from registry.errors import UsageError
 from registry.scores.corrections import RESCORED
 from registry.tables import (
@@ -83,7 +83,7 @@ def evaluation_conditions(session: Session, asked: Selection) -> list[ColumnElem
     found: list[ColumnElement[bool]] = []
     revisions = _revisions(session, asked)
     if revisions is not None:
-        found.append(among(Evaluation.model_revision_id, revisions))
+        found.append(is_in(Evaluation.model_revision_id, revisions))
     if of_protocol:
         found.append(Evaluation.protocol_id.in_(select(Protocol.id).where(*of_protocol)))
     if asked.variants is not None:

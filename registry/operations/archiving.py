@@ -18,7 +18,7 @@ from sqlalchemy import Engine, delete, func, select, update
 from sqlalchemy.orm import Session
 
 from registry.boards.store import evaluations_of_entry
-from registry.db import among, database_now, read_session, write_session
+from registry.db import database_now, is_in, read_session, write_session
 from registry.errors import ArchiveError, SealError, UsageError
 from registry.files.stores import Store, store_at
 from registry.lookups import find_board, find_sealed
@@ -76,11 +76,11 @@ def chosen(session: Session, policy: Policy) -> list[int]:
     if policy.ids:
         for evaluation_id in policy.ids:
             find_sealed(session, evaluation_id)
-        query = query.where(among(Evaluation.id, policy.ids))
+        query = query.where(is_in(Evaluation.id, policy.ids))
     if policy.board is not None:
         entries = find_board(session, policy.board).entries
         answering = [evaluations_of_entry(session, entry, in_part=True).values() for entry in entries]
-        query = query.where(among(Evaluation.id, {evaluation.id for found in answering for evaluation in found}))
+        query = query.where(is_in(Evaluation.id, {evaluation.id for found in answering for evaluation in found}))
     if days is not None:
         query = query.where(Evaluation.sealed_at < database_now(-days * _SECONDS_A_DAY))
     if least is not None:

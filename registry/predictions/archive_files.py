@@ -23,7 +23,7 @@ from sqlalchemy import BigInteger, Boolean, Column, Double, Integer, LargeBinary
 from sqlalchemy.orm import Session
 from sqlalchemy.types import TypeEngine
 
-from registry.db import Digest, DoubleArray, JsonDocument, SmallIntArray, among, utc_text
+from registry.db import Digest, DoubleArray, JsonDocument, SmallIntArray, is_in, utc_text
 from registry.errors import ArchiveError
 from registry.files.stores import AT_ONCE, Store, store_at
 from registry.schema.documented import columns_of
@@ -338,7 +338,7 @@ def rows_of(session: Session, evaluation_id: int, ids: Sequence[int]) -> Iterato
             & (text.question_id == of.question_id)
             & (text.variant == of.variant),
         )
-        .where(of.evaluation_id == evaluation_id, among(of.question_id, ids))
+        .where(of.evaluation_id == evaluation_id, is_in(of.question_id, ids))
     )
     connection = session.connection()
     if connection.dialect.name == "postgresql":

@@ -18,7 +18,7 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.orm import Session
 from sqlalchemy.sql import visitors
 
-from registry.db import among
+from registry.db import is_in
 from registry.errors import ArchiveError
 from registry.files.stores import Store, store_at
 from registry.predictions import archive_files
@@ -175,9 +175,9 @@ def _rows(archive: Archive, seal: str, columns: Sequence[str], question_ids: Col
 
 def _asked(ids: Collection[int], question_ids: Collection[int] | None) -> ColumnElement[bool]:
     """Which questions evaluations ask, of these."""
-    of = select(EvaluationQuestion.question_id).where(among(EvaluationQuestion.evaluation_id, ids))
+    of = select(EvaluationQuestion.question_id).where(is_in(EvaluationQuestion.evaluation_id, ids))
     asked = Question.id.in_(of)
-    return asked if question_ids is None else and_(asked, among(Question.id, question_ids))
+    return asked if question_ids is None else and_(asked, is_in(Question.id, question_ids))
 
 
 def _table(session: Session, name: str, ids: Collection[int], question_ids: Collection[int] | None) -> pa.Table:
@@ -185,15 +185,15 @@ def _table(session: Session, name: str, ids: Collection[int], question_ids: Coll
     columns = _OTHERS[name]
     query = select(*columns)
     if name == "evaluation":
-        query = query.where(among(Evaluation.id, ids))
+        query = query.where(is_in(Evaluation.id, ids))
     elif name == "question":
         query = query.where(_asked(ids, question_ids))
     elif name in ("evaluation_question", "question_score"):
-        query = query.where(among(columns[0], ids))
-        query = query if question_ids is None else query.where(among(columns[1], question_ids))
+        query = query.where(is_in(columns[0], ids))
+        query = query if question_ids is None else query.where(is_in(columns[1], question_ids))
     elif name == "variant":
         query = query.where(
-            Variant.variant_set_id.in_(select(Evaluation.variant_set_id).where(among(Evaluation.id, ids)))
+            Variant.variant_set_id.in_(select(Evaluation.variant_set_id).where(is_in(Evaluation.id, ids)))
         )
     schema = pa.schema([pa.field(column.name, archive_files.arrow_type(column)) for column in columns])
     return archive_files.table_of(session.execute(query).all(), schema)

@@ -8,7 +8,7 @@ from sqlalchemy import Result, Select, select
 from sqlalchemy.engine.result import IteratorResult, SimpleResultMetaData
 from sqlalchemy.orm import Session
 
-from registry.db import among
+from registry.db import is_in
 from registry.schema.selectables import prediction_detail, rows_of
 from registry.tables import Archive, Evaluation
 
@@ -82,4 +82,4 @@ def unwritten(session: Session) -> list[int]:
 
 def _archives(ids: Collection[int]) -> Any:
     query = select(Archive, Evaluation.seal).join(Evaluation, Evaluation.id == Archive.evaluation_id)
-    return query.where(among(Archive.evaluation_id, ids), Archive.state == "archived").order_by(Evaluation.id)
+    return query.where(is_in(Archive.evaluation_id, ids), Archive.state == "archived").order_by(Evaluation.id)

@@ -624,7 +624,7 @@ def _below(shown: Shown, text: _Text, number: int, start: int, *, header: bool) 
         if not header:
             yield Claim("answer-line", start, number, None, "", explicit=True)
         return
-    named = _alone(shown, text, following)
+    named = _lone_answer(shown, text, following)
     if _begins_options(shown, text, following, text.of(following)):
         return
     if named is not None:
@@ -721,7 +721,7 @@ def _stated(rule: str, shown: Shown, text: _Text, start: int, inner: str) -> Cla
     return found.claim(rule, start, text.line_at(start))
 
 
-def _alone(shown: Shown, text: _Text, number: int) -> _Said | None:
+def _lone_answer(shown: Shown, text: _Text, number: int) -> _Said | None:
     """What a line says that is nothing but a label, a label with its own option, or an option."""
     start, end = text.lines[number]
     line = text.text[start:end]
@@ -789,7 +789,7 @@ def _label_alone(shown: Shown, text: _Text) -> Iterator[Claim]:
     if last is None:
         return
     number, _ = last
-    named = _alone(shown, text, number)
+    named = _lone_answer(shown, text, number)
     if named is not None and shown.position_of_label(named.text) is not None:
         yield named.claim("label-alone", text.lines[number][0], number)
 

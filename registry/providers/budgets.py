@@ -107,7 +107,7 @@ def subjects_of(session: Session, evaluation_id: int) -> tuple[Subject, ...]:
     return tuple(sorted(subjects))
 
 
-def _among(subjects: Sequence[Subject]) -> ColumnElement[bool]:
+def _is_one_of(subjects: Sequence[Subject]) -> ColumnElement[bool]:
     return or_(*(and_(Budget.kind == kind, Budget.subject == subject) for kind, subject in subjects))
 
 
@@ -120,7 +120,7 @@ def hold(session: Session, subjects: Sequence[Subject], limits: Sequence[float |
     """
     # In one order, so that two workers never wait for each other.
     rows = session.scalars(
-        select(Budget).where(_among(subjects)).order_by(Budget.kind, Budget.subject).with_for_update()
+        select(Budget).where(_is_one_of(subjects)).order_by(Budget.kind, Budget.subject).with_for_update()
     ).all()
     if not rows:
         return len(limits)
@@ -148,7 +148,7 @@ def replace_hold(session: Session, subjects: Sequence[Subject], was_held: float,
     # A budget that was set while the call was under way began with what was set aside for it.
     session.execute(
         update(Budget)
-        .where(_among(subjects))
+        .where(_is_one_of(subjects))
         .values(held=Budget.held - was_held, spent=Budget.spent + spent)
         .execution_options(synchronize_session=False)
     )
@@ -170,7 +170,7 @@ def full_budget(session: Session, evaluation_id: int) -> Full | None:
     dearest = session.scalar(
         select(func.max(ProviderCall.cost_limit)).where(ProviderCall.evaluation_id == evaluation_id)
     )
-    rows = session.scalars(select(Budget).where(_among(subjects_of(session, evaluation_id))).order_by(Budget.kind))
+    rows = session.scalars(select(Budget).where(_is_one_of(subjects_of(session, evaluation_id))).order_by(Budget.kind))
     return next((Full(row, dearest or 0.0) for row in rows if row.spent + (dearest or 0.0) > row.amount), None)
 
 

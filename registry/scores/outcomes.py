@@ -6,7 +6,7 @@ from typing import NamedTuple
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from registry.db import among
+from registry.db import is_in
 from registry.metrics.averaging import Runs
 from registry.metrics.outcome import VariantOutcome, as_asked
 from registry.predictions.stored import read
@@ -34,7 +34,7 @@ def stored_outcomes(
     inserted = {int(option): len(text.encode()) for option, text in evaluation.variant_set.inserted.items()}
     lengths: dict[int, dict[int, int]] = {}
     option, of = QuestionOption, Prediction
-    texts = select(option.question_id, option.ordinal, option.text).where(among(option.question_id, ids))
+    texts = select(option.question_id, option.ordinal, option.text).where(is_in(option.question_id, ids))
     for question_id, ordinal, text in session.execute(texts):
         lengths.setdefault(question_id, dict(inserted))[ordinal] = len(text.encode())
     query = (
@@ -42,7 +42,7 @@ def stored_outcomes(
             *(of.question_id, of.variant, of.prompt_key, of.shown, of.question_shown, of.own_options, of.unchanged),
             *(of.chosen_option, of.label_logprobs, of.label_probabilities, of.logprobs_without_question),
         )
-        .where(of.evaluation_id == evaluation.id, among(of.question_id, ids))
+        .where(of.evaluation_id == evaluation.id, is_in(of.question_id, ids))
         .order_by(of.question_id, of.variant)
         .execution_options(yield_per=5000)
     )

@@ -8,7 +8,7 @@ from typing import Any, Final
 from sqlalchemy import Double, and_, case, cast, func, select, type_coerce
 from sqlalchemy.orm import Session
 
-from registry.db import among
+from registry.db import is_in
 from registry.lookups import with_names
 from registry.predictions.stored import read
 from registry.scores.asked import asking
@@ -88,7 +88,7 @@ def lost_answers(session: Session, evaluation_ids: Iterable[int]) -> list[Lost]:
             VariantSet.name.label("variants"),
         )
     ).where(
-        among(Evaluation.id, list(evaluation_ids)),
+        is_in(Evaluation.id, list(evaluation_ids)),
         Evaluation.unread + Evaluation.unfinished > SAID * Evaluation.prompts,
     )
     found = []
@@ -126,5 +126,5 @@ def _lost(session: Session, row: Any, unread: float, unfinished: float) -> Lost:
 def tokens_over(session: Session, evaluation_ids: Iterable[int]) -> dict[int, tuple[float, int]]:
     """Evaluation to its tokens per answer and its number of prompts; those without counted tokens are absent."""
     of = Evaluation
-    query = select(of.id, of.tokens_per_answer, of.prompts).where(among(of.id, list(evaluation_ids)))
+    query = select(of.id, of.tokens_per_answer, of.prompts).where(is_in(of.id, list(evaluation_ids)))
     return {row[0]: (row[1], row[2]) for row in session.execute(query) if row[1] is not None}

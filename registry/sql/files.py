@@ -183,7 +183,7 @@ class Files:
     def write(self, audience: Audience) -> Listed:
         """Writes what is missing, and lists it; one process at a time. Raises StorageError, ArchiveError."""
         asked = time.time()
-        with self._alone():
+        with self._locked():
             listed = self.listed(audience)
             if listed is not None and not listed.waiting and listed.as_of.timestamp() > asked:
                 return listed  # another process has written them meanwhile
@@ -205,7 +205,7 @@ class Files:
                 shutil.rmtree(folder, ignore_errors=True)
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _locked(self) -> Iterator[None]:
         self.folder.mkdir(parents=True, exist_ok=True)
         with (self.folder / "lock").open("ab") as file:
             fcntl.flock(file, fcntl.LOCK_EX)

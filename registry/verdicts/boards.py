@@ -53,7 +53,7 @@ class OnBoard:
         return all(facts.tested and facts.asked.axes in ((), ("order",)) for facts in self.parts)
 
     @property
-    def kept(self) -> float:
+    def share_kept(self) -> float:
         """The share of its accuracy that is right in every order."""
         return self.worst.value / self.accuracy.value if self.accuracy and self.worst and self.accuracy.value else 0.0
 
@@ -73,7 +73,7 @@ class BoardFacts:
             if one.readable and one.tested and one.reason is None and one.accuracy and one.worst and one.accuracy.value
             if all(facts.reading.share <= SAID_FIRST for facts in one.parts)
         ]
-        return sorted(found, key=lambda one: -one.kept)
+        return sorted(found, key=lambda one: -one.share_kept)
 
     @property
     def repeated(self) -> list[OnBoard]:
@@ -175,11 +175,11 @@ def _dethroned(of: BoardFacts) -> tuple[str, str]:
 
 
 def _apart(of: BoardFacts) -> bool:
-    return len(of.counted) > 1 and of.counted[0].kept - of.counted[-1].kept > _SAME
+    return len(of.counted) > 1 and of.counted[0].share_kept - of.counted[-1].share_kept > _SAME
 
 
 def _alike(of: BoardFacts, one: OnBoard) -> list[OnBoard]:
-    return [other for other in of.counted if abs(other.kept - one.kept) <= _SAME]
+    return [other for other in of.counted if abs(other.share_kept - one.share_kept) <= _SAME]
 
 
 def _models(of: BoardFacts, found: Sequence[OnBoard]) -> str:
@@ -243,7 +243,8 @@ FACTS: Final[tuple[Case[BoardFacts], ...]] = (
         "the losses of two models or more are due to the order alone, and they keep different shares of accuracy",
         _apart,
         lambda of: (
-            f"{_named(_alike(of, of.counted[0]))}: {share(of.counted[0].kept)} of its accuracy ({_fall(of.counted[0])})"
+            f"{_named(_alike(of, of.counted[0]))}: {share(of.counted[0].share_kept)} of its accuracy "
+            f"({_fall(of.counted[0])})"
         ),
     ),
     Case(
@@ -251,7 +252,7 @@ FACTS: Final[tuple[Case[BoardFacts], ...]] = (
         "the same",
         _apart,
         lambda of: (
-            f"{_named(_alike(of, of.counted[-1]))}: keeps {share(of.counted[-1].kept)} ({_fall(of.counted[-1])})"
+            f"{_named(_alike(of, of.counted[-1]))}: keeps {share(of.counted[-1].share_kept)} ({_fall(of.counted[-1])})"
         ),
     ),
     Case(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
 
 from registry.names import plural
-from registry.verdicts.facts import SAID_FIRST, Facts, Noise, Number, kept
+from registry.verdicts.facts import SAID_FIRST, Facts, Noise, Number, share_kept
 from registry.verdicts.wording import (
     between,
     every_level,
@@ -105,12 +105,12 @@ def _net_effect(facts: Facts) -> str:
 
 def _mostly_lost(facts: Facts) -> bool:
     """Whether less than half is kept, even if all missing answers had been right."""
-    found = kept(facts, missing=facts.reading.lost)
+    found = share_kept(facts, missing=facts.reading.lost)
     return found is not None and found[2] < 0.5
 
 
-def _kept(facts: Facts) -> str:
-    found, most = kept(facts), kept(facts, missing=facts.reading.lost)
+def _share_kept(facts: Facts) -> str:
+    found, most = share_kept(facts), share_kept(facts, missing=facts.reading.lost)
     if found is None or most is None:
         return ""
     if most[0] > found[0]:
@@ -259,8 +259,8 @@ CONCLUSIONS: Final[tuple[Case[Facts], ...]] = (
     Case(
         "share-kept",
         "the number of right answers is known, in the benchmark's order and in every prompt",
-        lambda facts: kept(facts) is not None,
-        lambda facts: f"{_kept(facts)} holds in every {one_level(facts.asked)} tried.",
+        lambda facts: share_kept(facts) is not None,
+        lambda facts: f"{_share_kept(facts)} holds in every {one_level(facts.asked)} tried.",
     ),
     Case(
         "estimated",

@@ -247,16 +247,16 @@ def widened(number: Number, among: int) -> tuple[float, float] | None:
     )
 
 
-def kept(facts: Facts, among: int = 1, missing: int = 0) -> tuple[float, float, float] | None:
+def share_kept(facts: Facts, statements: int = 1, missing: int = 0) -> tuple[float, float, float] | None:
     """The share of right answers in the benchmark's order that are right in every order, with its exact interval.
 
-    among: the number of statements made together, by which the level is divided (Bonferroni). missing: so many
+    statements: made together, by whose number the level is divided (Bonferroni). missing: so many
     questions, if that many were lost, are taken to be lost to missing answers alone. None if a count is not known.
     """
     one, other = facts.number("accuracy"), facts.number("worst_accuracy")
     if one is None or other is None or one.n != other.n or not one.hits or other.hits is None:
         return None
-    tail, right = TAIL / among, min(one.hits, other.hits + missing)
+    tail, right = TAIL / statements, min(one.hits, other.hits + missing)
     return right / one.hits, exact_low(right, one.hits, tail), exact_high(right, one.hits, tail)
 
 

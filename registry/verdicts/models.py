@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from registry.verdicts.cases import CONCLUSIONS, Case, Said, first
-from registry.verdicts.facts import Facts, Number, kept, names, widened
+from registry.verdicts.facts import Facts, Number, names, share_kept, widened
 from registry.verdicts.wording import every_level, points, points_between, share, varied
 
 
@@ -33,7 +33,7 @@ class ModelFacts:
     def counted(self) -> list[Facts]:
         """Those of which the share of accuracy that holds is known, and owed to no chance; the least share first."""
         found = self.of("all-kept", "mostly-lost", "share-kept", "same-answers")
-        found = [facts for facts in found if facts.samples is False and kept(facts) is not None]
+        found = [facts for facts in found if facts.samples is False and share_kept(facts) is not None]
         return sorted(found, key=_share_kept)
 
 
@@ -42,7 +42,7 @@ def _on(facts: Facts) -> str:
 
 
 def _share_kept(facts: Facts) -> float:
-    found = kept(facts)
+    found = share_kept(facts)
     return 0.0 if found is None else found[0]
 
 
@@ -50,7 +50,7 @@ def _fall(facts: Facts) -> str:
     accuracy, worst = facts.numbers["accuracy"].value, facts.numbers["worst_accuracy"].value
     if _share_kept(facts) == 1:
         return f"On {_on(facts)} all of its accuracy holds: {share(accuracy)}."
-    most = kept(facts, missing=facts.reading.lost)
+    most = share_kept(facts, missing=facts.reading.lost)
     unless = "" if most is None or not facts.reading.lost else f", or up to {share(most[0])} but for missing answers,"
     return (
         f"On {_on(facts)} {share(_share_kept(facts))} of its accuracy{unless} holds in all of them: {share(accuracy)} "
@@ -222,7 +222,7 @@ def _listed_loss(one: Listed) -> bool:
         return False
     if one.facts.noise is not None and one.facts.noise.effect is not None:
         return False
-    found = kept(one.facts, one.among, one.facts.reading.lost)
+    found = share_kept(one.facts, one.among, one.facts.reading.lost)
     return found is not None and found[2] < 0.5
 
 

@@ -3,7 +3,7 @@
 from sqlalchemy import null, or_, select
 from sqlalchemy.orm import Session
 
-from registry.db import among
+from registry.db import is_in
 from registry.digests import specification_digest
 from registry.errors import ArchiveError
 from registry.predictions.archive_files import PREDICTIONS, salvaged
@@ -122,7 +122,7 @@ def check_copies(session: Session, evaluation: Evaluation, found: Findings) -> N
     )
     copies = read(session, [evaluation.id], pairs).all()
     numbers = {row.reused_from_evaluation_id for row in copies} - {None}
-    seals = select(Evaluation.id, Evaluation.seal).where(among(Evaluation.id, numbers))
+    seals = select(Evaluation.id, Evaluation.seal).where(is_in(Evaluation.id, numbers))
     by_number: dict[int, str | None] = dict(session.execute(seals).all())
     wrong = {
         row.question_id

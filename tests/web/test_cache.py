@@ -16,7 +16,7 @@ from tests.web.accounts import add_one_of_each_role, signed_in, token_of
 from tests.web.conftest import Site
 from tests.web.seed import add_model
 from web.serving.cache import OfSealed
-from web.serving.kept import ENTRY, Kept, Pages, State, Turns
+from web.serving.page_cache import ENTRY, Kept, Pages, State, Turns
 from web.shown import listings
 
 PAGES = ("/models/alpha", "/models", "/benchmarks", "/compare?a=alpha&b=beta", "/api/v1/models", "/metrics-guide")
@@ -141,7 +141,7 @@ def test_many_who_ask_at_once_have_a_page_made_once(own: Site, monkeypatch: pyte
         eventually(lambda: len(asked) == 6, "all have asked")
         return listed(session)
 
-    monkeypatch.setattr("web.serving.kept.PATIENCE_SECONDS", PATIENCE_S)
+    monkeypatch.setattr("web.serving.page_cache.PATIENCE_SECONDS", PATIENCE_S)
     monkeypatch.setattr(Turns, "take", noted)
     monkeypatch.setattr(listings, "models", slowly)
     with ThreadPoolExecutor(6) as threads:

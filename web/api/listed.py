@@ -19,8 +19,8 @@ from web.api.paths import BenchmarkName, ModelName
 from web.api.results import rows_of_board
 from web.serving.responses import session
 from web.shown import listings, queries
+from web.shown.errata import errata_of
 from web.shown.items import item_analysis, version_of
-from web.shown.reviewed import errata_of
 from web.urls.parameters import Id, Paged, Query, Text
 
 

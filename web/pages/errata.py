@@ -13,8 +13,8 @@ from web.pages.blueprint import blueprint
 from web.pages.questions import question_page
 from web.serving.responses import session
 from web.shown import queries
+from web.shown.errata import STATUSES, errata_of
 from web.shown.items import version_of
-from web.shown.reviewed import STATUSES, errata_of
 from web.urls import parameters
 from web.who.identity import engine, viewer
 

@@ -59,9 +59,9 @@ def evaluation(evaluation_id: str) -> ResponseReturnValue:
     place = parameters.choice(request.args, "place", PLACES, "")
     facets = listings.Facets.asked_for(request.args)
     version = find_evaluation(session(), row["evaluation_id"]).benchmark_version_id
-    found = among = facets.among(version)
+    found = among = facets.within(version)
     if place:
-        among = facets.among(version, chart_data.fails_at(session(), row["evaluation_id"], PLACES.index(place)))
+        among = facets.within(version, chart_data.fails_at(session(), row["evaluation_id"], PLACES.index(place)))
     scopes = queries.scopes(session(), row["evaluation_id"], sealed=row["complete"])
     counts = queries.question_counts(session(), row["evaluation_id"], found)
     kept = counts if among is found else queries.question_counts(session(), row["evaluation_id"], among)

@@ -88,7 +88,7 @@ def leaderboard() -> ResponseReturnValue:
         density=density,
         pinned=pinned,
         columns=_columns(metrics, pinned, asked.sort),
-        kept=_kept(selection),
+        kept=_in_force(selection),
         drawn=drawn,
         scatter=beside_leaderboard(PLOTS[drawn], [row | {"cost": costs.get(row["evaluation_id"])} for row in shown])
         if shown and drawn in PLOTS
@@ -149,7 +149,7 @@ ASKED_LABELS: Final = {
 }
 
 
-def _kept(selection: Selection) -> list[tuple[str, str, str]]:
+def _in_force(selection: Selection) -> list[tuple[str, str, str]]:
     """The filters in force: label, value, and the URL without this one."""
     found = []
     for key, value in asdict(selection).items():

@@ -9,7 +9,7 @@ from flask.typing import ResponseReturnValue
 from registry.schema.selectables import Row
 from registry.scores.asked import one_order
 from registry.studies.peers import FEWEST_PEERS, METRICS_COMPARED, sizes_alike, standings
-from registry.verdicts.facts import kept
+from registry.verdicts.facts import share_kept
 from registry.verdicts.models import of_model
 from registry.verdicts.sections import no_point
 from web import charts
@@ -57,12 +57,12 @@ def model(model: str) -> ResponseReturnValue:
 def _robust(row: Row) -> bool:
     """Whether what it loses between accuracy and worst accuracy is owed to the order."""
     facts = row["facts"]
-    return not one_order(row) and not facts.guesses and kept(facts) is not None and no_point(facts) is None
+    return not one_order(row) and not facts.guesses and share_kept(facts) is not None and no_point(facts) is None
 
 
 def _kept_share(row: Row) -> float:
     """The share of a row's accuracy that holds in every order."""
-    found = kept(row["facts"])
+    found = share_kept(row["facts"])
     return 0.0 if found is None else found[0]
 
 

@@ -24,7 +24,7 @@ from registry.tables.accounts import AuditEvent
 from registry.verdicts.boards import top_of
 from registry.verdicts.facts import Facts
 from web.pages.boards import shown_board, shown_snapshot
-from web.serving import kept
+from web.serving import page_cache
 from web.serving.cache import OfSealed
 from web.serving.responses import session
 from web.urls import parameters
@@ -137,7 +137,7 @@ def _models_of(snapshot: BoardSnapshot) -> Any:
 
     key = None
     if "shuffleboard_state" in current_app.extensions:  # a site that is published keeps no pages
-        key = f"{viewer().audience}:{snapshot.digest}:{kept.database_state()}"
+        key = f"{viewer().audience}:{snapshot.digest}:{page_cache.database_state()}"
     return _models.get(key, lambda: models_of(session(), snapshot))
 
 

@@ -14,7 +14,7 @@ from registry.schema.selectables import Row
 from web.pages.blueprint import blueprint
 from web.serving.responses import session
 from web.shown import queries
-from web.shown.reviewed import STATUSES, said_of
+from web.shown.errata import STATUSES, said_of
 from web.urls import parameters
 from web.urls.paging import MAX_PER_PAGE, paged
 from web.who.identity import viewer

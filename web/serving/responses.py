@@ -66,7 +66,7 @@ def _once_more(error: OperationalError | InterfaceError) -> ResponseReturnValue:
         return database_error(error)
     with suppress(SQLAlchemyError):
         _close_session(None)
-    g.keep_not = True  # web/serving/kept.py would keep the page with the replica's state
+    g.keep_not = True  # web/serving/page_cache.py would keep the page with the replica's state
     try:
         return current_app.dispatch_request()
     except Exception as other:  # noqa: BLE001 - what is no answer is raised again

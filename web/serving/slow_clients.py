@@ -177,11 +177,11 @@ class Worker(ThreadWorker):  # type: ignore[misc]
     def _take(self, one: _Arriving, data: bytes) -> None:
         one.received += data
         self.held += len(data)
-        self._go_on(one)
+        self._hand_over(one)
         while self.held > MOST_BYTES:
             self._drop_oldest()
 
-    def _go_on(self, one: _Arriving) -> None:
+    def _hand_over(self, one: _Arriving) -> None:
         """Hands a request to the threads when it is whole."""
         if one.whole is None:
             end = one.received.find(_END)

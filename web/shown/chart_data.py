@@ -10,7 +10,7 @@ from typing import Any, Final
 from sqlalchemy import Double, Integer, Select, Subquery, and_, case, cast, func, select, type_coerce
 from sqlalchemy.orm import Session, aliased
 
-from registry.db import among
+from registry.db import is_in
 from registry.predictions.stored import read
 from registry.schema.selectables import (
     Row,
@@ -154,7 +154,7 @@ def fails_at(session: Session, evaluation_id: int, position: int) -> Select[*tup
     """Selects the questions that fail only, and always, when the right option is at `position`."""
     found = _by_position(evaluation_id)
     failing = select(found.c.question_id).where(found.c.position == position, found.c.only_here)
-    return select(Question.id).where(among(Question.id, read(session, [evaluation_id], failing).scalars().all()))
+    return select(Question.id).where(is_in(Question.id, read(session, [evaluation_id], failing).scalars().all()))
 
 
 def positions(session: Session, evaluation_id: int) -> tuple[list[Row], Row]:

@@ -97,7 +97,7 @@ class Facets:
         )
         return cls(parameters.text(arguments, "q"), parameters.text(arguments, "subject"), flagged, disputed)
 
-    def among(
+    def within(
         self, benchmark_version_id: int, also: Select[*tuple[Any, ...]] | None = None
     ) -> Select[*tuple[Any, ...]] | None:
         """The ids of the questions, of those that `also` selects; None for all questions."""

@@ -61,7 +61,7 @@ from registry.tables import (
     QuestionScore,
     VariantSet,
 )
-from web.serving.kept import changes_with_time
+from web.serving.page_cache import changes_with_time
 
 
 def progress(session: Session, evaluation_ids: Iterable[int]) -> dict[int, Row]:

@@ -190,13 +190,13 @@ def markers_of(definition: Mapping[str, Any]) -> Markers:
     known = known_markers()
     if "markers" not in definition:
         return known
-    return _own(specification_digest({"markers": definition["markers"]}), known, definition["markers"])
+    return _with_families(specification_digest({"markers": definition["markers"]}), known, definition["markers"])
 
 
 _OWN: Final[dict[tuple[str, Markers], Markers]] = {}
 
 
-def _own(digest: str, known: Markers, document: Any) -> Markers:
+def _with_families(digest: str, known: Markers, document: Any) -> Markers:
     if (digest, known) not in _OWN:
         if len(_OWN) > MAX_FAMILIES:
             _OWN.clear()

@@ -14,8 +14,8 @@ from web.pages.blueprint import blueprint
 from web.pages.leaderboard import metrics_with_values, part_of_leaderboard, table_context
 from web.serving.responses import session
 from web.shown import chart_data, listings
+from web.shown.errata import said_of
 from web.shown.items import item_analysis, version_of
-from web.shown.reviewed import said_of
 from web.urls import parameters
 from web.urls.paging import QUESTIONS_PER_PAGE, paged
 from web.urls.sorting import Order, in_order, read_sorting
