@@ -104,7 +104,7 @@ def items(definition: dict[str, Any], chosen: slice, variants: str = "original")
         shape = QuestionShape(question.external_id, len(question.options), question.answer)
         for variant in parse_variants(variants).variants(shape):
             prompt = build_prompt(definition, question, variant)
-            found.append(ShardPrompt(1, number, question, variant, prompt, {}))
+            found.append(ShardPrompt(1, number, question, variant, prompt, len(found), {}))
     return found
 
 

@@ -42,7 +42,7 @@ def model() -> LocalModel:
 def item(definition: dict[str, Any]) -> ShardPrompt:
     question = QuestionText("q", None, None, "Which?", ("one", "two"), 0)
     (variant,) = parse_variants("original").variants(QuestionShape("q", 2, 0))
-    return ShardPrompt(1, 1, question, variant, build_prompt(definition, question, variant), {})
+    return ShardPrompt(1, 1, question, variant, build_prompt(definition, question, variant), 1, {})
 
 
 @pytest.mark.parametrize(("thinking", "opened"), [("on", True), ("off", False), ("default", False)])
