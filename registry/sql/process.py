@@ -172,6 +172,34 @@ class Noting:
 NOTING: Final = Noting()
 
 
+class Positioned(FileIO):
+    """A file with a position for each thread: DuckDB seeks and reads one handle from several, whatever `threads` says."""
+
+    def __init__(self, path: str) -> None:
+        """Opens it at its beginning."""
+        super().__init__(path)
+        self._of_thread = threading.local()
+
+    def tell(self) -> int:
+        """Where this thread reads next."""
+        return int(getattr(self._of_thread, "offset", 0))
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
+        """Where this thread reads next; only from the beginning."""
+        if whence != os.SEEK_SET:
+            raise ValueError(f"whence is {whence}; positions are counted from the beginning")
+        self._of_thread.offset = offset
+        return offset
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """The next bytes of this thread, all of them up to the end of the file."""
+        start = self.tell()
+        left = os.fstat(self.fileno()).st_size - start if size is None or size < 0 else size
+        data = os.pread(self.fileno(), max(0, left), start)
+        self._of_thread.offset = start + len(data)
+        return data
+
+
 def opened(opening: Opening) -> Any:
     """A connection that can read these files and reach nothing else."""
     import duckdb
@@ -182,11 +210,11 @@ def opened(opening: Opening) -> Any:
 
         protocol, cachable = SCHEME, False
 
-        def open(self, path: str, mode: str = "rb", **_: Any) -> FileIO:
+        def open(self, path: str, mode: str = "rb", **_: Any) -> Positioned:
             if mode != "rb":
                 raise PermissionError("files are only read here")
             with NOTING:
-                return FileIO(path.removeprefix(f"{SCHEME}://"))
+                return Positioned(path.removeprefix(f"{SCHEME}://"))
 
         @cache  # noqa: B019 - there is one for the life of the process
         def size(self, path: str) -> int:

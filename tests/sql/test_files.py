@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
@@ -15,6 +16,7 @@ from registry.operations.archiving import archive
 from registry.settings import Settings, get_settings
 from registry.sql import NotReadyError
 from registry.sql.files import Files
+from registry.sql.process import Positioned
 from registry.tables import Evaluation, Model, Prediction
 from tests.commands import eventually
 from tests.population import write_lines
@@ -50,6 +52,17 @@ def test_one_more_sealed_evaluation_is_there_once_the_answers_are_old_enough(own
     assert run_query(own.settings, "public", COUNT).rows == ((16,),)
     current = own.settings.model_copy(update={"sql_refresh_seconds": 0})
     assert run_query(current, "public", COUNT).rows == ((20,),)
+
+
+def test_a_thread_that_seeks_moves_no_other_thread(tmp_path: Path) -> None:
+    """DuckDB reads pages of one handle in several threads; a query over many files had read one at another's place."""
+    path = tmp_path / "pages"
+    path.write_bytes(b"0123456789")
+    with Positioned(str(path)) as file, ThreadPoolExecutor(1) as other:
+        file.seek(2)
+        other.submit(file.seek, 7).result()
+        assert (file.read(3), other.submit(file.read, 2).result()) == (b"234", b"78")
+        assert (file.read(), file.tell()) == (b"56789", 10)
 
 
 def test_an_evaluation_that_is_not_sealed_is_counted_and_left_out(own: Asked) -> None:
