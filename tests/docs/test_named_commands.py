@@ -33,7 +33,7 @@ OF_OTHERS = {
     ),
     *("--enable-prompt-tokens-details", "--no-enable-prefix-caching"),
     *("--save-details", "--dump-eval-details", "--reasoning-parser"),
-    *("--concurrency", "--pool", "--prompts"),
+    *("--concurrency", "--pool", "--prompts", "--benchmarks", "--only", "--options"),
 }
 """Options of click, pip, lm-evaluation-harness, vLLM, lighteval, OpenCompass, Celery, `migrations.draft` and programs of the tests."""
 

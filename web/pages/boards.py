@@ -119,7 +119,10 @@ def announced(response: Response, name: str) -> Response:
 def _page(snapshot: BoardSnapshot, *, current: bool) -> ResponseReturnValue:
     document = snapshot_document(snapshot)
     rows, sorting = _sorted(document["rows"], document)
-    sort, valued = sorting.sort, _with_values(document)
+    sort = sorting.sort
+    names = {sort} | {column["name"] for column in _with_values(document)}
+    # The column that would rank the board is left out where no model has a value: why is said of it, then.
+    explained = sort if document["sort"] in names else document["sort"]
     way = shown_way(document, sort)
     paging = paging_of_models(len(rows))
     shown = rows[paging.offset : paging.offset + paging.per_page]
@@ -128,7 +131,7 @@ def _page(snapshot: BoardSnapshot, *, current: bool) -> ResponseReturnValue:
     body = render_template(
         "board.html",
         document=document,
-        columns=[column for column in document["columns"] if column in valued or column["name"] == sort],
+        columns=[column for column in document["columns"] if column["name"] in names],
         rows=shown,
         paging=paging,
         most_on_a_page=MAX_PER_PAGE,
@@ -150,7 +153,8 @@ def _page(snapshot: BoardSnapshot, *, current: bool) -> ResponseReturnValue:
         top=top_of(way.models),
         links={one.model: url_for("pages.model", model=one.model) for one in way.models},
         spans=way.spans,
-        unranked=_unranked(document, sort),
+        explained=explained,
+        unranked=_unranked(document, explained),
         tokens=any(row["tokens_per_answer"] is not None for row in shown),
         lost_answers=lost_answers(
             session(), [item["evaluation"] for row in shown for item in row["evaluations"] if item is not None]
