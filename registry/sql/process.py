@@ -173,7 +173,7 @@ NOTING: Final = Noting()
 
 
 class Positioned(FileIO):
-    """A file with a position for each thread: DuckDB seeks and reads one handle from several, whatever `threads` says."""
+    """A file with a position for each thread: DuckDB seeks and reads one handle from several, whatever its settings."""
 
     def __init__(self, path: str) -> None:
         """Opens it at its beginning."""

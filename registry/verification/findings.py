@@ -12,6 +12,8 @@ from registry.tables import Question
 
 TOLERANCE: Final = 1e-9
 """Stored numbers against computed ones: PostgreSQL's parallel sums differ in the last bits from run to run."""
+OF_INTERVALS: Final = 1e-6
+"""Ends lie between resampled values: a last digit of a percentile's level moves them by more than itself."""
 
 _CHUNK: Final = 500
 
@@ -81,14 +83,17 @@ def names_of(session: Session, ids: Iterable[int]) -> list[str]:
     return names
 
 
-def alike(one: Any, other: Any) -> bool:
-    """Equal, numbers within TOLERANCE; SQLite has no booleans, so 1 is True."""
+def alike(one: Any, other: Any, tolerance: float = TOLERANCE) -> bool:
+    """Equal, numbers within the tolerance, those of intervals within theirs; SQLite has no booleans, so 1 is True."""
     if isinstance(one, Mapping) and isinstance(other, Mapping):
-        return one.keys() == other.keys() and all(alike(value, other[key]) for key, value in one.items())
+        return one.keys() == other.keys() and all(
+            alike(value, other[key], OF_INTERVALS if "interval" in str(key) else tolerance)
+            for key, value in one.items()
+        )
     if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
-        return len(one) == len(other) and all(map(alike, one, other))
+        return len(one) == len(other) and all(alike(*pair, tolerance) for pair in zip(one, other, strict=True))
     if one is None or other is None or isinstance(one, (str, Mapping)) or isinstance(other, (str, Mapping)):
         return bool(one == other)
     if isinstance(one, (list, tuple)) or isinstance(other, (list, tuple)):
         return False
-    return bool(one == other) or math.isclose(float(one), float(other), rel_tol=0, abs_tol=TOLERANCE)
+    return bool(one == other) or math.isclose(float(one), float(other), rel_tol=0, abs_tol=tolerance)
