@@ -180,7 +180,7 @@ def opened(
 
 def _seal_in(file: pq.ParquetFile) -> str:
     """The seal that a file says is its evaluation's; empty where it says none."""
-    said = (file.schema_arrow.metadata or {}).get(METADATA.encode(), b"{}")
+    said = (file.metadata.metadata or {}).get(METADATA.encode(), b"{}")
     with suppress(ValueError):
         found = decode(said)
         return str(found.get("seal", "")) if isinstance(found, dict) else ""

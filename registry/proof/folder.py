@@ -6,7 +6,7 @@
     metrics.parquet                 metrics with their intervals
 
 The digest of `evaluation.json` stands for all of it. Rows are keyed by external question id; times are ISO 8601,
-digests hexadecimal, JSON documents text, but in `predictions.parquet` as `results/archive_files.py` says.
+digests hexadecimal, JSON documents text, but in `predictions.parquet` as `predictions/archive_files.py` says.
 """
 
 import json

@@ -42,8 +42,10 @@ from sqlalchemy.orm import Session
 
 from registry.boards.snapshots import refresh_boards
 from registry.db import get_engine, read_session, write_session
+from registry.digests import sha256_file, sha256_text
 from registry.operations.archiving import Shared, archive
 from registry.operations.migrate import upgrade
+from registry.predictions.archive_files import EVALUATION, PREDICTIONS
 from registry.predictions.archived import folder_name
 from registry.predictions.bulk import renew_statistics
 from registry.proof.seal import seal
@@ -247,6 +249,20 @@ def stand_in(session: Session, like: int, new: int) -> None:
         session.execute(text(statement), {"new": new, "like": like})
 
 
+def copy_folder(archives: Path, name: str, old: str, new: str) -> str:
+    """Copies a folder for another seal of as many characters; returns its digest."""
+    part = archives / f"{new}.part"
+    shutil.copytree(archives / name, part)
+    predictions, document = part / PREDICTIONS, part / EVALUATION
+    written = sha256_file(predictions)
+    predictions.write_bytes(predictions.read_bytes().replace(old.encode(), new.encode()))
+    text = document.read_text().replace(written, sha256_file(predictions))
+    document.write_text(text)
+    digest = sha256_text(text)
+    part.rename(archives / folder_name(new, digest))
+    return digest
+
+
 def copy_one(engine: Engine, source: Source, state: State, number: int, kind: Kind, like: int) -> None:
     """Adds an evaluation with the rows of an archived one that has the same answers, and a copy of its folder."""
     assert state.archives is not None
@@ -256,13 +272,12 @@ def copy_one(engine: Engine, source: Source, state: State, number: int, kind: Ki
         stand_in(session, like, evaluation_id)
         session.expire_all()
         archived, evaluations = session.get_one(Archive, like), (like, evaluation_id)
-        old, new = (session.get_one(Evaluation, one).seal for one in evaluations)
-        shutil.copytree(*(state.archives / folder_name(seal or "", archived.digest) for seal in (old, new)))
-        same = ("location", "digest", "size", "predictions", "texts")
-        values = {name: getattr(archived, name) for name in same}
+        old, new = (session.get_one(Evaluation, one).seal or "" for one in evaluations)
+        digest = copy_folder(state.archives, folder_name(old, archived.digest), old, new)
+        values = {name: getattr(archived, name) for name in ("location", "size", "predictions", "texts")}
         # A trigger refuses an archive of predictions that were never in their table, as it should.
         session.execute(text("SET LOCAL session_replication_role = replica"))
-        session.add(Archive(evaluation_id=evaluation_id, state="archived", **values))
+        session.add(Archive(evaluation_id=evaluation_id, state="archived", digest=digest, **values))
     state.archived += kind.predictions
 
 
