@@ -50,7 +50,10 @@ AGAIN: Final[tuple[Case[Again], ...]] = (
         "again-order-costs",
         "the 95 % interval of the order loss lies above 0",
         lambda of: of.cost.low is not None and of.cost.low > 0,
-        lambda of: f"{_told(of)} So over {of.times} answers the order costs it {_cost(of)}, and chance the rest.",
+        lambda of: (
+            f"{_told(of)} So over {of.times} answers the order costs it {_cost(of)}, and chance the rest. (Order loss, "
+            f"as boards state it, compares two answers, not {of.times}.)"
+        ),
     ),
     Case(
         "again-no-cost-seen",
