@@ -279,6 +279,13 @@ def _make_postgresql_engine(url: URL, search_path: str) -> Engine:
         connect_args={"prepare_threshold": None} | ({} if "connect_timeout" in url.query else {"connect_timeout": 10}),
     )
     event.listen(engine, "handle_error", _forget_values)
+
+    @event.listens_for(engine, "checkin")
+    def _as_the_server_says(connection: Any, _record: ConnectionPoolEntry) -> None:
+        # SQLAlchemy follows a read-only transaction by READ WRITE ones, past the server's default_transaction_read_only.
+        if connection is not None and not connection.closed:
+            connection.read_only = None
+
     if search_path != "public":
 
         @event.listens_for(engine, "begin")

@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from redis import Redis
 from sqlalchemy import Engine, update
 
-from registry.db import database_now, get_engine, make_engine, write_session
+from registry.db import database_now, get_engine, make_engine, read_session, write_session
 from registry.operations.doctor import CHECKS, Context, Finding, Limits, database, examine, host, services
 from registry.queue import stalls
 from registry.queue.claims import Claim, claim
@@ -393,6 +393,16 @@ def test_a_planted_fault_is_named_with_its_remedy(name: str, request: pytest.Fix
         # The dead hold leases where nobody is alive, which is named too.
         also = {"workers", "queues"} if name == "a_dead_worker_that_holds_a_lease" else set()
         assert named(findings) - also == {check} | EXPECTED.get(engine_name, set())
+
+
+def test_a_connection_that_has_only_read_keeps_to_the_server_s_settings(
+    postgresql: Deployment, request: pytest.FixtureRequest
+) -> None:
+    a_database_that_only_reads(postgresql, request)
+    with read_session(postgresql.engine):
+        pass
+    with postgresql.engine.connect() as connection:
+        assert connection.exec_driver_sql("SHOW transaction_read_only").scalar() == "on"
 
 
 def test_a_disk_that_is_nearly_full_is_named(sqlite: Deployment) -> None:
