@@ -282,7 +282,7 @@ def _make_postgresql_engine(url: URL, search_path: str) -> Engine:
 
     @event.listens_for(engine, "checkin")
     def _as_the_server_says(connection: Any, _record: ConnectionPoolEntry) -> None:
-        # SQLAlchemy follows a read-only transaction by READ WRITE ones, past the server's default_transaction_read_only.
+        # SQLAlchemy follows a read-only transaction by READ WRITE ones, past what the server defaults to.
         if connection is not None and not connection.closed:
             connection.read_only = None
 
