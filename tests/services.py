@@ -726,8 +726,8 @@ class S3Server(_Server):
     def _command(self, folder: Path) -> Command:
         keys = f"{self.ACCESS_KEY},{self.SECRET_KEY}"
         options = ["--addr", f"127.0.0.1:{self.port}", "--auth-key", keys, "--config", str(folder / "none.conf")]
-        # What is removed in the folder is gone at once.
-        return [self.program, "serve", "s3", str(folder / "buckets"), *options, "--dir-cache-time", "0s"]
+        # What is removed in the folder is gone at once. At 0s rclone lists folders anew for ever, the deeper the longer.
+        return [self.program, "serve", "s3", str(folder / "buckets"), *options, "--dir-cache-time", "1ms"]
 
     def _answers(self) -> bool:
         try:
