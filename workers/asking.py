@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from registry.predictions.prompts import ShardPrompt
 from registry.prompting.prompts import Prompt
-from registry.prompting.thoughts import Markers, Output, Thinking, divide, markers_of, thinking_of
+from registry.prompting.thoughts import Markers, Output, Thinking, divide, markers_of, opens_thought, thinking_of
 from registry.queue.claims import Claim
 from workers.errors import EngineError
 from workers.thoughts import (
     closing_of,
     family_opened,
     marks_thoughts,
-    opens_thought,
     template_arguments,
     tokens_of_thought,
 )

@@ -3,27 +3,11 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from registry.prompting.thoughts import Divided, Family, Markers, Output, Thinking, divide
+from registry.prompting.thoughts import TAIL, Divided, Family, Markers, Output, Thinking, divide, opens_thought
 
-TAIL: Final = 300
-"""Characters at the end of a rendered conversation in which a template may have opened a thought."""
 _TURN_END: Final = "<|end|>"
 _NEXT_TURN: Final = "<|end|><|start|>assistant"
 """What stands between two of GPT-OSS's channels."""
-
-
-def opens_thought(rendered: str, markers: Markers) -> bool:
-    """Whether a conversation, as a template has written it, ends within a thought that has just begun."""
-    tail = rendered[-TAIL:]
-    last = None
-    for last in markers.find(tail):  # noqa: B007 - the last one is wanted
-        pass
-    return (
-        last is not None
-        and last.role == "begin"
-        and markers.families[last.family].thinks
-        and not tail[last.end :].strip()
-    )
 
 
 def closing_of(text: str, *, opened: bool, markers: Markers, family: Family | None = None) -> str | None:

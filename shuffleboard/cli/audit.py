@@ -42,7 +42,7 @@ def audit(paths: tuple[Path, ...], page: Path | None, fail_on: str, places: int,
 
     PATH is a file or a folder, of any format that `evaluations import` reads. No registry is needed and nothing is
     registered. A file of questions (JSON Lines with id, question, options, answer) lends its texts and keys to
-    logs that have none. Each finding has a number; docs/findings.md explains all of them.
+    logs that have none. Each finding has a number, a name, places and a remedy.
     """
     from registry.exchange.audit.report import WIDTH
     from registry.exchange.audit.report import audit as read

@@ -7,11 +7,13 @@ import re
 import shlex
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 import yaml
 
-from tests.audit.logs import FAULTS, WRITERS, clean, write_every_eval_ever, write_harness, write_inspect
+from registry.prompting.labels import LETTERS
+from tests.audit.logs import FAULTS, WRITERS, clean, write_every_eval_ever, write_harness, write_helm, write_inspect
 from tests.commands import shuffleboard, shuffleboard_json
 from tests.docs.pages import DOCS
 from tests.outputs.logs import INSPECT
@@ -102,6 +104,38 @@ def test_what_cannot_be_read_is_named_and_the_rest_is_audited(tmp_path):
     assert unread[0] == (log["log"], ["line 41", samples.name])
     named = {"samples_b.jsonl", "cut.parquet", "loop.jsonl", "nowhere.json", "pipe.jsonl"}
     assert {name for name, _ in unread[1:]} == named
+
+
+def test_one_damaged_sample_of_a_document_is_named_and_the_others_are_read(tmp_path):
+    document = json.loads((INSPECT / "permuted.json").read_text(encoding="utf-8"))
+    whole = len(document["samples"])
+    document["samples"][1], document["samples"][2]["choices"] = None, 7
+    (tmp_path / "inspect.json").write_text(json.dumps(document), encoding="utf-8")
+    helm = write_helm(clean(1), tmp_path) / "scenario_state.json"
+    document = json.loads(helm.read_text(encoding="utf-8"))
+    requests = document["request_states"]
+    requests[1], requests[2]["instance"], requests[3]["result"]["completions"] = None, 7, [[]]
+    helm.write_text(json.dumps(document), encoding="utf-8")
+    report = shuffleboard_json("audit", tmp_path, "--fail-on", "never")
+    assert {log["format"]: log["answers"] for log in report["logs"]} == {"inspect": whole - 2, "helm": 117}
+    named = {
+        place for finding in report["findings"] if finding["id"] in ("SB101", "SB102") for place in finding["places"]
+    }
+    assert named == {"sample 2", "sample 3", "request 1", "request 2", "request 3"}
+
+
+@pytest.mark.parametrize("shown", [True, False])
+def test_a_text_without_an_end_is_a_thought_where_the_template_opened_it(tmp_path, shown):
+    """The prompt shows it; where none does, most texts close a thought that they did not begin."""
+    log = clean(1)
+    begun = "<|im_start|>assistant\n<think>\n" if shown else ""
+    log.items = [
+        replace(item, prompt=item.prompt + begun, said=f"Hmm, B?\n</think>\nAnswer: {LETTERS[item.recorded]}")
+        for item in log.items
+    ]
+    log.items[7] = replace(log.items[7], said="First, A? The answer is A. But", recorded=None, score=0.0)
+    (found,) = shuffleboard_json("audit", write_harness(log, tmp_path), "--fail-on", "never")["logs"]
+    assert (found["states"]["answered"], found["states"]["unfinished"]) == (119, 1)
 
 
 def test_logs_of_one_name_are_told_apart_by_where_they_lie(tmp_path):

@@ -19,13 +19,14 @@ from registry.prompting.thoughts import (
     closes_only,
     divide,
     markers_of,
+    opens_thought,
     thinking_of,
 )
 from workers.endpoint.client import RefusedError
 from workers.endpoint.outputs import Answered, Choice
 from workers.errors import EngineError
 from workers.seeds import seed_number
-from workers.thoughts import closing_of, family_opened, opens_thought, template_arguments
+from workers.thoughts import closing_of, family_opened, template_arguments
 from workers.written import Written
 
 VLLM: Final = "vllm"

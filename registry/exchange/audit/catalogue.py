@@ -35,7 +35,7 @@ _TABLE: Final[tuple[tuple[str, tuple[Kind, ...]], ...]] = (
                 "error",
                 "A file that you named, or that looks like a log, cannot be read, or one of its lines or parts cannot.",
                 "`samples.jsonl line 7: not JSON`",
-                "Fetch the file again, or give it in a format that docs/importing-outputs.md lists.",
+                "Fetch the file again, or give it in a format that `shuffleboard evaluations import --help` lists.",
             ),
             Kind(
                 "SB102",
@@ -302,7 +302,7 @@ _TABLE: Final[tuple[tuple[str, tuple[Kind, ...]], ...]] = (
                 "warning",
                 "The instruction names more labels than options are shown.",
                 "`one of A to J` above four options",
-                "Make the instruction from the number of options.",
+                "Make the instruction from the number of options; if few prompts differ, their ends may be cut off.",
             ),
             Kind(
                 "SB603",

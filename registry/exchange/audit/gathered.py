@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import chain, islice
 from typing import Any, Final
 from zlib import crc32
 
@@ -15,10 +16,11 @@ from numpy.typing import NDArray
 from registry.errors import IngestError
 from registry.exchange.audit.known import known_digest
 from registry.exchange.audit.prompts import Edges, beginning, ending, problems
-from registry.exchange.audit.readers import QUESTIONS, reading
+from registry.exchange.audit.readers import DAMAGED, QUESTIONS, reading
 from registry.exchange.audit.rereading import RULES, reread
 from registry.exchange.audit.seen import Seen, Source, Unusable, digest, normal
 from registry.files.documents import as_written
+from registry.prompting.thoughts import OPENED_SHARE, closes_only, known_markers, opens_thought
 
 Column = NDArray[Any]
 Sketch = tuple[int, NDArray[np.uint32], NDArray[np.uint32]]
@@ -30,6 +32,8 @@ SKETCHED: Final = 100_000
 SKETCH: Final = 24
 REREAD: Final = 4_000
 """Texts of a log that are read again before every second is passed over, then three of four, and so on."""
+BEGINNING: Final = 200
+"""Records by which it is told whether a template opened the thoughts, where no prompt shows it."""
 STATES: Final = ("answered", "unread", "unfinished", "empty", "refused")
 PLACES: Final = 3
 """Of a finding, unless more are asked for."""
@@ -171,6 +175,7 @@ class Gathered:
         self.rules: dict[str, list[int]] = {name: [0, 0, 0] for name in RULES}
         """By rule: texts in which it reads an answer, of these other than recorded, and right ones."""
         self._every = 1
+        self._opened = False
         self.apart = ""
         """What tells it from other logs of the same model and task: where it lies."""
 
@@ -185,26 +190,32 @@ class Gathered:
 
     def read(self) -> "Gathered":
         """Reads the log to its end."""
-        try:
-            for record in self._records():
-                if isinstance(record, Unusable):
-                    self.note(record.name, record.place, record.detail)
-                else:
-                    self._add(record)
-        except IngestError as error:
-            self.note("unreadable-file", self.source.path.name, str(error))
+        records = self._records()
+        first = list(islice(records, BEGINNING))
+        texts = [record.output for record in first if isinstance(record, Seen) and record.output]
+        closing = sum(closes_only(text, known_markers()) for text in texts)
+        self._opened = closing >= max(1.0, OPENED_SHARE * len(texts))
+        for record in chain(first, records):
+            if isinstance(record, Unusable):
+                self.note(record.name, record.place, record.detail)
+            else:
+                self._add(record)
         for remark in self.source.remarks:
-            self.note("unreadable-file", self.source.path.name, remark)
+            self.note(DAMAGED, self.source.path.name, remark)
         return self
 
     def _records(self) -> Iterator[Seen | Unusable]:
         """The records, whose readers may stumble over what no program writes."""
+        name = self.source.path.name
         while True:
-            with as_written(self.source.path.name, "fetch the log again"), reading(self.source.path):
-                try:
-                    record = next(self.source.records)
-                except StopIteration:
-                    return
+            try:
+                with as_written(name, "fetch the log again"), reading(self.source.path):
+                    record = next(self.source.records, None)
+            except IngestError as error:
+                record = Unusable(name, str(error), DAMAGED)
+                self.source.records = iter(())
+            if record is None:
+                return
             yield record
 
     def note(self, name: str, place: str, detail: str) -> None:
@@ -270,7 +281,15 @@ class Gathered:
         answered = seen.position is not None
         if answered and self.texts % self._every:
             return STATES.index("answered")
-        read = reread(seen.output, seen.options, reasoning=seen.reasoning, cut_off=seen.cut_off, refused=seen.refused)
+        opened = self._opened or (seen.prompt is not None and opens_thought(seen.prompt, known_markers()))
+        read = reread(
+            seen.output,
+            seen.options,
+            reasoning=seen.reasoning,
+            cut_off=seen.cut_off,
+            refused=seen.refused,
+            opened=opened,
+        )
         if not seen.texts and read.positions[0] is None:
             return STATES.index("answered" if answered else read.state if read.state != "answered" else "unread")
         self.read_again += 1

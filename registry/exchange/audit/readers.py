@@ -434,13 +434,13 @@ def _inspect(path: Path, header: Mapping[str, Any], samples: Any) -> Source:
         "inspect",
         str(about.get("model") or "model"),
         str(about.get("task") or path.stem),
-        _inspect_records(samples),
+        _inspect_records(path.name, samples),
         inspect_overall(header),
         declared,
     )
 
 
-def _inspect_records(samples: Any) -> Iterator[Seen | Unusable]:
+def _inspect_records(file: str, samples: Any) -> Iterator[Seen | Unusable]:
     each = iter(samples)
     while True:
         try:
@@ -448,7 +448,8 @@ def _inspect_records(samples: Any) -> Iterator[Seen | Unusable]:
         except StopIteration:
             return
         except IngestError as error:
-            yield Unusable("samples", str(error), DAMAGED)
+            place, _, reason = str(error).removeprefix(f"{file} ").partition(": ")
+            yield Unusable(place, reason, DAMAGED)
             continue
         yield from record_of(str(place.name), partial(_inspect_record, str(place.name), place, sample))
 
@@ -728,7 +729,10 @@ def _opencompass_record(name: str, value: Any, details: Mapping[str, Any]) -> It
     names = list(labels)
     key = _opencompass_label(prediction.get("gold"), options, names)
     if key is None:
-        yield Unusable(place, f"its gold {shorten(prediction.get('gold'), 40)} names none of {len(options)} options")
+        gold = prediction.get("gold")
+        beyond = shown is not None and isinstance(gold, str) and len(gold) == 1 and gold in LETTERS[len(options) :]
+        found = f"its gold {shorten(gold, 40)} names none of the {len(options)} options that its prompt shows"
+        yield Unusable(place, found, "truncated-prompt" if beyond else "unusable-answer")
         return
     written = written_of(prediction)
     output = None if labels else _text(written.get("prediction"))
@@ -974,3 +978,25 @@ _LINES: Final[tuple[tuple[frozenset[str], _Lines], ...]] = (
     (CONTRACT_KEYS, _contract),
     (QUESTION_KEYS, _questions),
 )
+
+
+def _keys(program: str, keys: frozenset[str]) -> str:
+    return f"{', '.join(sorted(keys))} ({program})"
+
+
+FORMATS: Final = (
+    "give JSON Lines with the keys "
+    + ", or ".join(
+        (
+            _keys("lm-evaluation-harness", HARNESS_KEYS),
+            _keys("Every Eval Ever", EVERY_EVAL_EVER_KEYS),
+            _keys("IBM/cat", CAT_KEYS),
+            _keys("your own answers", CONTRACT_KEYS),
+            _keys("questions", QUESTION_KEYS),
+        )
+    )
+    + f"; JSON with {_keys('HELM', HELM_KEYS)}, {_keys('Inspect', INSPECT_KEYS)} or predictions numbered from 0 "
+    "(OpenCompass); an archive .eval (Inspect); Parquet with the columns "
+    f"{_keys('lighteval', LIGHTEVAL_COLUMNS)}; or CSV whose first column is question_id"
+)
+"""What tells each format, for whoever gave another."""

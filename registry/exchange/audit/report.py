@@ -13,6 +13,7 @@ from registry.exchange.audit.checks import Checked, check
 from registry.exchange.audit.gathered import PLACES, Gathered, Questions
 from registry.exchange.audit.readers import (
     CONTRACT_KEYS,
+    FORMATS,
     QUESTION_KEYS,
     QUESTIONS,
     Known,
@@ -222,7 +223,7 @@ def audit(paths: Sequence[Path | str], tell: Callable[[str], None] = lambda _: N
             unread.append((file, str(error)))
             continue
         if not sources and named:
-            message = f"{file}: is in no format that is read; docs/importing-outputs.md lists them"
+            message = f"{file}: is in no format that is read; {FORMATS}"
             raise IngestError(message)
         for source in sources:
             gathered = Gathered(source, questions, places).read()
@@ -230,7 +231,7 @@ def audit(paths: Sequence[Path | str], tell: Callable[[str], None] = lambda _: N
                 read.append(gathered)
     if not read and not unread:
         listed = ", ".join(map(str, paths))
-        message = f"{listed}: holds no log; docs/importing-outputs.md lists the formats"
+        message = f"{listed}: holds no log; {FORMATS}"
         raise IngestError(message)
     _tell_apart(read)
     found = [check(gathered) for gathered in read]

@@ -38,10 +38,19 @@ def _read(name: str, output: Output, options: Sequence[str]) -> Reading:
 
 
 def reread(
-    text: str, options: Sequence[str], *, reasoning: str | None = None, cut_off: bool = False, refused: bool = False
+    text: str,
+    options: Sequence[str],
+    *,
+    reasoning: str | None = None,
+    cut_off: bool = False,
+    refused: bool = False,
+    opened: bool = False,
 ) -> Reread:
-    """What the rules read in an output whose options were shown behind letters."""
-    output = Output(text, reasoning, "refused" if refused else "length" if cut_off else "stop")
+    """What the rules read in an output whose options were shown behind letters.
+
+    opened: the template had opened the thought.
+    """
+    output = Output(text, reasoning, "refused" if refused else "length" if cut_off else "stop", opened)
     final = _read(FINAL, output, options)
     positions = (final.position, *(_read(name, output, options).position for name in RULES[1:]))
     thought = None

@@ -32,6 +32,7 @@ from registry.exchange.outputs.record import (
     optional_text,
     with_answer_at,
 )
+from registry.files.documents import as_written
 
 FORMAT: Final = "helm"
 KEYS: Final = frozenset({"adapter_spec", "request_states"})
@@ -122,8 +123,10 @@ def helm_as_logged(
     method = specification.get("method")
     if method not in METHODS:
         Item(path, "adapter_spec").reject(f"method {shown(method)} cannot be read; multiple choice is {METHODS}")
+    damaged: list[tuple[Place, IngestError]] = []
     # Of a joint run each request is an answer by itself, should one stand there twice.
-    trials = list(_trials(path, document))
+    trials = list(_trials(path, document, damaged))
+    yield from damaged
     if method == JOINT:
         trials = [[request] for requests in trials for request in requests]
     for requests in trials:
@@ -132,30 +135,29 @@ def helm_as_logged(
         if instance.get("perturbation") is not None:
             continue
         try:
-            texts, correct = references(place, instance)
-            name = instance_id(place, instance)
-            question = KnownQuestion(0, name, 0, _text(place, instance), tuple(texts), correct)
-            order = tuple(range(len(texts)))
-            # Where the answers contradict their scores, it is the audit that says so.
-            stated = {key: value for key, value in stats.get((name, _trial(place, first)), {}).items() if key == METRIC}
-            if method == JOINT:
-                recorded = _joint(place, first, specification, question, order, texts, stated)
-            else:
-                recorded = _separate(place, requests, method, question, order, texts, stated)
+            with as_written("instance", "repair or remove it"):
+                texts, correct = references(place, instance)
+                name = instance_id(place, instance)
+                question = KnownQuestion(0, name, 0, _text(place, instance), tuple(texts), correct)
+                order = tuple(range(len(texts)))
+                # Where the answers contradict their scores, it is the audit that says so.
+                stated = {
+                    key: value for key, value in stats.get((name, _trial(place, first)), {}).items() if key == METRIC
+                }
+                if method == JOINT:
+                    recorded = _joint(place, first, specification, question, order, texts, stated)
+                else:
+                    recorded = _separate(place, requests, method, question, order, texts, stated)
+                request = first.get("request")
+                prompt = request.get("prompt") if isinstance(request, dict) else None
+                finish = (_completion(place, first) or {}).get("finish_reason")
+                reason = finish.get("reason") if isinstance(finish, dict) else None
+                cut_off = reason == "length" and specification.get("max_tokens", 0) > _ONE_ANSWER
         except IngestError as error:
             yield place, error
             continue
-        request = first.get("request")
-        prompt = request.get("prompt") if isinstance(request, dict) else None
-        finish = (_completion(place, first) or {}).get("finish_reason")
-        reason = finish.get("reason") if isinstance(finish, dict) else None
-        yield Logged(
-            place,
-            recorded,
-            prompt if isinstance(prompt, str) else None,
-            first.get("prompt_truncated") is True,
-            reason == "length" and specification.get("max_tokens", 0) > _ONE_ANSWER,
-        )
+        shown_prompt = prompt if isinstance(prompt, str) else None
+        yield Logged(place, recorded, shown_prompt, first.get("prompt_truncated") is True, cut_off)
 
 
 def helm_overall(path: Path, splits: Mapping[str, int]) -> float | None:
@@ -188,13 +190,26 @@ def helm_questions(path: Path, document: Mapping[str, Any]) -> Iterator[tuple[Pl
         )
 
 
-def _trials(path: Path, document: Mapping[str, Any]) -> Iterator[list[tuple[Place, dict[str, Any]]]]:
-    """The requests of each instance in each training trial and perturbation, in file order."""
+def _trials(
+    path: Path, document: Mapping[str, Any], damaged: list[tuple[Place, IngestError]] | None = None
+) -> Iterator[list[tuple[Place, dict[str, Any]]]]:
+    """The requests of each instance in each training trial and perturbation, in file order.
+
+    damaged: takes those that cannot be read, in place of an error for the first.
+    """
     groups: dict[tuple[str, int, str], list[tuple[Place, dict[str, Any]]]] = {}
-    for number, request in enumerate(objects(Item(path, "document"), document, "request_states")):
+    for number, request in enumerate(members(Item(path, "document"), document, "request_states", list)):
         place = Item(path, f"request {number}")
-        instance = members(place, request, "instance", dict)
-        key = (instance_id(place, instance), _trial(place, request), str(instance.get("perturbation")))
+        try:
+            if not isinstance(request, dict):
+                place.reject(f"{shown(request)} is not an object; the log is damaged, or of another version")
+            instance = members(place, request, "instance", dict)
+            key = (instance_id(place, instance), _trial(place, request), str(instance.get("perturbation")))
+        except IngestError as error:
+            if damaged is None:
+                raise
+            damaged.append((place, error))
+            continue
         groups.setdefault(key, []).append((place, request))
     yield from groups.values()
 

@@ -50,9 +50,16 @@ Samples = Iterable[tuple[Place, dict[str, Any]]]
 
 
 def inspect_document(path: Path, document: dict[str, Any]) -> tuple[dict[str, Any], Samples]:
-    """(header, samples) of a log in one JSON document."""
-    samples = objects(Item(path, "document"), document, "samples")
-    return document, ((Item(path, f"sample {number}"), sample) for number, sample in enumerate(samples, start=1))
+    """(header, samples) of a log in one JSON document; samples behind a damaged one can be read, too."""
+    samples = members(Item(path, "document"), document, "samples", list)
+    return document, map(partial(_sample, path), range(1, len(samples) + 1), samples)
+
+
+def _sample(path: Path, number: int, sample: Any) -> tuple[Place, dict[str, Any]]:
+    place = Item(path, f"sample {number}")
+    if not isinstance(sample, dict):
+        place.reject(f"{shown(sample)} is not an object; fetch the log again")
+    return place, sample
 
 
 def inspect_archive(path: Path, *, storable: bool = True) -> tuple[dict[str, Any], Samples]:

@@ -107,6 +107,6 @@ def _document(path: Path) -> dict[str, Any]:
         raise IngestError(
             f"{path.name}: is neither a scenario state of HELM, a log of Inspect AI nor predictions of OpenCompass; "
             "give JSON Lines (.jsonl, for Every Eval Ever NAME_samples.jsonl), or a file of a program that "
-            "docs/importing-outputs.md lists"
+            "`shuffleboard evaluations import --help` lists"
         )
     return document

@@ -5,7 +5,16 @@ last end marker counts; the template opened the thought and no end marker came, 
 Otherwise all of it is the answer.
 """
 
-from registry.prompting.thoughts.division import OPENED_SHARE, Divided, Finish, Output, closes_only, divide
+from registry.prompting.thoughts.division import (
+    OPENED_SHARE,
+    TAIL,
+    Divided,
+    Finish,
+    Output,
+    closes_only,
+    divide,
+    opens_thought,
+)
 from registry.prompting.thoughts.markers import Family, Markers, families_of, known_markers, markers_of
 from registry.prompting.thoughts.settings import (
     AT_LIMIT,
@@ -22,6 +31,7 @@ __all__ = [
     "EFFORTS",
     "OPENED_SHARE",
     "READINGS",
+    "TAIL",
     "THINKING",
     "Divided",
     "Family",
@@ -34,6 +44,7 @@ __all__ = [
     "families_of",
     "known_markers",
     "markers_of",
+    "opens_thought",
     "reads_apart",
     "thinking_of",
 ]

@@ -77,6 +77,24 @@ OPENED_SHARE: Final = 0.5
 begin, then it did."""
 
 
+TAIL: Final = 300
+"""Characters at the end of a rendered conversation in which a template may have opened a thought."""
+
+
+def opens_thought(rendered: str, markers: Markers) -> bool:
+    """Whether a conversation, as a template has written it, ends within a thought that has just begun."""
+    tail = rendered[-TAIL:]
+    last = None
+    for last in markers.find(tail):  # noqa: B007 - the last one is wanted
+        pass
+    return (
+        last is not None
+        and last.role == "begin"
+        and markers.families[last.family].thinks
+        and not tail[last.end :].strip()
+    )
+
+
 def closes_only(text: str, markers: Markers) -> bool:
     """Whether a text closes a thought that it did not begin."""
     roles = [one.role for one in markers.find(text)]
