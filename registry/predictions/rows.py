@@ -67,7 +67,7 @@ def prediction_row(
         "correct": chosen == answer,
         "tied": tied,
         "extraction_rule": extraction_rule,
-        "state": stored_state(state),
+        "state": state if state in UNANSWERED_STATES else None,  # what follows from the answer is left out
         "label_logprobs": None if logprobs is None else list(logprobs),
         "label_probabilities": probabilities,
         "label_mass": mass_of(weights, logprobs),
@@ -84,11 +84,6 @@ def prediction_row(
         if logprobs_without_question is not None:
             row |= _with_counterpart(logprobs, logprobs_without_question, lengths, right)
     return row
-
-
-def stored_state(state: str | None) -> str | None:
-    """A state as the table has it: what follows from whether there is an answer is left out."""
-    return state if state in UNANSWERED_STATES else None
 
 
 def _with_counterpart(

@@ -24,7 +24,6 @@ from registry.errors import ArchiveError, QueueError, UsageError
 from registry.exchange.crates import export_crate
 from registry.exchange.exports.relations import RELATIONS, batches
 from registry.exchange.exports.selection import ExportRequest, select_rows
-from registry.exchange.proofs.writing import proof_files
 from registry.files.stores import Store, store_at
 from registry.operations import archiving
 from registry.operations.archiving import Shared, archive, restore, strays, write
@@ -46,7 +45,7 @@ from registry.studies.drift import drift_document
 from registry.studies.noise import repeat_noise
 from registry.studies.schedules import compared
 from registry.studies.wordings import consistency_document
-from registry.tables import Archive, BoardSnapshot, Evaluation, Generation, Prediction, Question, QuestionSeal
+from registry.tables import Archive, Evaluation, Generation, Prediction, Question, QuestionSeal
 from registry.verification import verify_all, verify_evaluation
 from tests.commands import shuffleboard
 from tests.proof.population import Population
@@ -130,9 +129,6 @@ def documents(engine: Engine, found: Population, folder: Path) -> dict[str, Any]
                 scope: rounded(found) for scope, found in computed_metrics(session, other).items()
             },
             "asked again": lambda session: compared(session, one, other),
-            "proof of a board": lambda session: list(
-                proof_files(session, session.scalars(select(BoardSnapshot)).one(), [one, other], folder)
-            ),
         }
         result = {}
         for name, reader in readers.items():

@@ -95,8 +95,11 @@ def rewrite_rows(site: Path, name: str, change: Callable[[list[dict[str, Any]]],
     put(site, name, sink.getvalue().to_pybytes())
 
 
-CHAIN, BOARD, LEAVES = "proof/chain.json", "proof/board.json", "proof/leaves.parquet"
-PREDICTIONS, QUESTIONS = "data/predictions.parquet", "data/questions.parquet"
+CHAIN, BOARD, QUESTIONS = "proof/chain.json", "proof/board.json", "data/questions.parquet"
+FOLDER = "data/evaluation_id=2"
+PREDICTIONS, ASKED, METRICS = (
+    f"{FOLDER}/{name}.parquet" for name in ("predictions", "evaluation_questions", "metrics")
+)
 
 
 def test_a_published_board_is_checked_down_to_every_answer(published: Published, site: Path) -> None:
@@ -136,20 +139,19 @@ def a_row_less(_: Published, site: Path) -> None:
 
 
 def answers_of_another_evaluation(_: Published, site: Path) -> None:
-    rewrite_rows(site, PREDICTIONS, lambda rows: [row.update(evaluation_id=99) for row in rows] and None)
+    rewrite_rows(site, PREDICTIONS, lambda rows: [row.update(question="q9") for row in rows] and None)
+
+
+def a_metric(_: Published, site: Path) -> None:
+    rewrite_rows(site, METRICS, lambda rows: rows[0].update(value=1.0))
 
 
 def one_leaf(_: Published, site: Path) -> None:
-    rewrite_rows(site, LEAVES, lambda rows: next(row for row in rows if row["question"] == "q1").update(leaf="0" * 64))
+    rewrite_rows(site, ASKED, lambda rows: next(row for row in rows if row["question"] == "q1").update(leaf="0" * 64))
 
 
 def the_specification(_: Published, site: Path) -> None:
-    rewrite_json(site, evaluation_of(site), lambda document: document["shards"][0].update(fence=7))
-
-
-def evaluation_of(site: Path) -> str:
-    (path,) = (site / "proof/evaluations").iterdir()
-    return path.relative_to(site).as_posix()
+    rewrite_json(site, f"{FOLDER}/evaluation.json", lambda document: document["shards"][0].update(fence=7))
 
 
 def a_chain_cut_short(_: Published, site: Path) -> None:
@@ -232,11 +234,10 @@ def a_better_value_on_the_page(_: Published, site: Path) -> None:
 
 
 def an_evaluation_that_is_gone(_: Published, site: Path) -> None:
-    name = evaluation_of(site)
-    (site / name).unlink()
+    shutil.rmtree(site / FOLDER)
     sums = (site / SUMS).read_text()
     (site / SUMS).unlink()
-    (site / SUMS).write_text("".join(line for line in sums.splitlines(keepends=True) if name not in line))
+    (site / SUMS).write_text("".join(line for line in sums.splitlines(keepends=True) if FOLDER not in line))
 
 
 def a_page(_: Published, site: Path) -> None:
@@ -284,7 +285,8 @@ def a_file_that_is_no_parquet(_: Published, site: Path) -> None:
         (one_example, "question example q10 is not as it was sealed", ["example q10"]),
         (a_repeated_text, "question q1 is not as it was sealed", ["q1"]),
         (a_row_less, "question q0 is not as it was sealed", ["q0"]),
-        (answers_of_another_evaluation, "has answers of evaluation 99, which the board does not rest on", []),
+        (answers_of_another_evaluation, "is not as it was sealed", ["q0", "q1", "q2", "q3", "q9"]),
+        (a_metric, f"bench): {METRICS} is not the file that its evaluation.json lists", []),
         (one_leaf, "the list of leaves says otherwise than the seal of question q1", []),
         (the_specification, "its specification, its shards or its seal are not as they were sealed", []),
         (a_chain_cut_short, "the chain is cut short: the signed head is link 3, and the folder has 2", []),
@@ -300,7 +302,7 @@ def a_file_that_is_no_parquet(_: Published, site: Path) -> None:
         (an_evaluation_that_is_gone, "not in the folder", []),
         (a_page, "index.html: is not the file that SHA256SUMS lists", []),
         (a_way_out, "the file '../../../etc/passwd' is outside the folder; it is refused", []),
-        (a_link, "data/predictions.parquet: is a link", []),
+        (a_link, f"{PREDICTIONS}: is a link", []),
         (a_folder_that_is_a_link, "is a link", []),
         (a_link_that_nothing_lists, "data/more: is a link", []),
         (json_that_is_none, "proof/chain.json: cannot be read as JSON", []),
@@ -327,8 +329,8 @@ def test_a_byte_of_the_answers_is_named_by_question(published: Published, site: 
     (site / PREDICTIONS).write_bytes(content)
     found = checked(published, site)
     assert found.problems[0] == f"{PREDICTIONS}: is not the file that SHA256SUMS lists"
-    around = f"{PREDICTIONS}: its rows are as they were sealed; what changed is around them"
-    assert found.questions or around in found.problems, found.problems
+    listed = f"{PREDICTIONS} is not the file that its evaluation.json lists"
+    assert any(problem.startswith("evaluation 2 (") and listed in problem for problem in found.problems)
 
 
 def test_an_old_signature_is_called_old_and_a_newer_head_is_missed(published: Published, site: Path) -> None:

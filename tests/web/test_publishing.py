@@ -89,7 +89,7 @@ def test_the_site_has_all_that_the_board_rests_on(site, sqlite_drawn):
         "benchmarks/mixed/index.html",
         f"questions/{question}/index.html",
         "metrics-guide/index.html",
-        "data/predictions.parquet",
+        f"data/evaluation_id={evaluation}/predictions.parquet",
         f"api/v1/boards/{BOARD}.json",
     ):
         assert (folder / name).is_file(), name

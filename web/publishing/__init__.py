@@ -5,7 +5,7 @@ files, and links to what is not published become text.
 """
 
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from pathlib import Path
@@ -18,8 +18,10 @@ from registry.boards.reading import find_snapshot
 from registry.db import get_engine, read_session, write_session
 from registry.errors import NotFoundError, ShuffleboardError, UsageError
 from registry.exchange.exports import ExportRequest, export
-from registry.exchange.proofs import PROOF, proof_files
+from registry.exchange.proofs import DATA, OF_EVALUATION, PROOF, proof_files
+from registry.lookups import find_sealed
 from registry.names import suggestion
+from registry.operations.archiving import copy
 from registry.proof.signing import sign_if_possible
 from registry.settings import Settings
 from web import create_app
@@ -67,18 +69,20 @@ def publish(settings: Settings, board: str, to: Path, report: Report | None = No
     if not scope.evaluations:
         raise UsageError(f"the board {board!r} has no complete evaluation yet, so there is nothing to publish")
     folder = Folder(to)
-    request = ExportRequest("parquet", evaluations=tuple(sorted(map(int, scope.evaluations))))
+    ids = tuple(sorted(map(int, scope.evaluations)))
     engine = get_engine(settings.resolved_database_url())
     key = _sign(engine, settings)
     with tempfile.TemporaryDirectory(prefix="shuffleboard-publish-") as scratch:
-        data = Path(scratch) / "data"
-        export(engine, request, data)
-        tables = tuple(sorted(file.stem for file in data.glob("*.parquet") if file.stem not in LEFT_OUT))
+        data = Path(scratch) / DATA
+        export(engine, ExportRequest("parquet", evaluations=ids, without=LEFT_OUT), data)
+        tables = tuple(sorted(file.stem for file in data.glob("*.parquet")))
         title = document.get("title") or scope.board
         app = create_app(settings, keep_pages=False)
-        install(app, Frame(scope.board, title, document.get("text") or "", tables), data)
+        install(app, Frame(scope.board, title, document.get("text") or "", tables, ids), data)
         with read_session(engine) as session:
-            proof = proof_files(session, find_snapshot(session, document["digest"]), request.evaluations, Path(scratch))
+            for evaluation_id in ids:
+                copy(session, find_sealed(session, evaluation_id), data / f"{OF_EVALUATION}{evaluation_id}")
+            proof = proof_files(session, find_snapshot(session, document["digest"]))
             done = _Site(app, scope, folder, report or (lambda _: None)).write(proof)
     return replace(done, key=key)
 
@@ -104,7 +108,7 @@ class _Site:
         self._waiting: list[tuple[str, str, bytes]] = []
         """File, media type and body of what was asked for and is not written yet."""
 
-    def write(self, proof: Iterable[tuple[str, bytes]]) -> Published:
+    def write(self, proof: Mapping[str, bytes]) -> Published:
         """Writes every file. proof: of `proof_files`."""
         start = f"/boards/{self._scope.board}"
         self._file(start)
@@ -120,7 +124,7 @@ class _Site:
                 self._folder.write(file, body)
             written += 1
             self._report(written)
-        for name, content in proof:
+        for name, content in proof.items():
             self._folder.write(f"{PROOF}/{name}", content)
             written += 1
         removed = self._folder.finish()

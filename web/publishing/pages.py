@@ -8,6 +8,9 @@ from flask import Blueprint, Flask, current_app, jsonify, render_template, reque
 from flask.typing import ResponseReturnValue
 
 from registry.boards.reading import snapshot_as_of
+from registry.exchange.proofs import OF_EVALUATION
+from registry.predictions.archive_files import EVALUATION
+from registry.proof.folder import FILES
 from web.pages.own import choosable
 from web.publishing import queries
 from web.serving.responses import session
@@ -16,18 +19,19 @@ blueprint = Blueprint(
     "site", __name__, static_folder="static", static_url_path="/site", template_folder="templates", url_prefix="/"
 )
 
-LEFT_OUT: Final = frozenset({"option_probability"})
-"""Relations that repeat another: `predictions` has each option's probability as a list."""
+LEFT_OUT: Final = frozenset({"option_probability", "predictions"})
+"""Relations that repeat the predictions in the folders of evaluations."""
 
 
 @dataclass(frozen=True)
 class Frame:
-    """What surrounds every page. tables: relations of the SQL page."""
+    """What surrounds every page. tables: relations of the SQL page; evaluations: those with a folder."""
 
     board: str
     title: str
     text: str
     tables: tuple[str, ...]
+    evaluations: tuple[int, ...]
 
     @property
     def policy(self) -> str:
@@ -58,9 +62,10 @@ def query() -> ResponseReturnValue:
     """Asks for a query, which the browser answers."""
     frame = current_app.jinja_env.globals["site"]
     assert isinstance(frame, Frame)
-    tables = frame.tables
-    made = queries.views(tables)
-    return render_template("site_query.html", views=made, examples=queries.examples(tables, made))
+    made = queries.views(frame.tables, frame.evaluations)
+    return render_template(
+        "site_query.html", views=made, examples=queries.examples(frame.tables, made), files=FILES, of=queries.answers_of
+    )
 
 
 @blueprint.get("/data/<name>.parquet")
@@ -69,6 +74,14 @@ def data(name: str) -> ResponseReturnValue:
     return send_from_directory(
         current_app.config["SITE_DATA"], f"{name}.parquet", mimetype="application/vnd.apache.parquet"
     )
+
+
+@blueprint.get("/data/evaluation_id=<int:evaluation_id>/<file>")
+def sealed(evaluation_id: int, file: str) -> ResponseReturnValue:
+    """A file of a sealed evaluation's folder."""
+    kind = "application/json" if file == EVALUATION else "application/vnd.apache.parquet"
+    folder = Path(current_app.config["SITE_DATA"]) / f"{OF_EVALUATION}{evaluation_id}"
+    return send_from_directory(folder, file, mimetype=kind)
 
 
 @blueprint.get("/boards/<name>/choices")

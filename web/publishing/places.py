@@ -38,6 +38,7 @@ _BY_EVALUATION: Final = frozenset(
         "proof.provenance",
         "sharing.evaluation_badge",
         "sharing.evaluation_bibtex",
+        "site.sealed",
     }
 )
 _BY_BENCHMARK: Final = frozenset({"api.benchmark", "api.benchmark_items", "pages.benchmark", "pages.items"})
@@ -127,7 +128,7 @@ def file_of(address: str, media_type: str) -> str:
     if media_type == "text/html":
         return posixpath.join(path, f"{parts.query.replace('=', '-')}.html" if parts.query else "index.html")
     if media_type == "application/json":
-        return f"{path}.json"
+        return f"{path.removesuffix('.json')}.json"
     return path
 
 

@@ -1,9 +1,10 @@
 """The documented views on a published site's SQL page, made of its tables, and the worked queries that they answer."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from registry.predictions.archive_files import relation
 from registry.schema.views import view_sql
 from registry.sql.examples import EXAMPLES
 
@@ -38,12 +39,22 @@ _STATED_ONCE: Final = (
 """Documented views whose text is read as it is."""
 
 
-def views(tables: Iterable[str]) -> dict[str, dict[str, Any]]:
+def answers_of(evaluation_id: int) -> str:
+    """The table of an evaluation's file of predictions."""
+    return f"answers_{evaluation_id}"
+
+
+def views(tables: Iterable[str], evaluations: Sequence[int]) -> dict[str, dict[str, Any]]:
     """View → its SELECT, and the tables and views that this names; only views whose tables are all there."""
+    answers = list(map(answers_of, evaluations))
+    files = [f"SELECT {number} AS evaluation_id, * FROM {of}" for number, of in zip(evaluations, answers, strict=True)]  # noqa: S608
+    # Columns of it are named like views, so what it needs is not told from its text.
+    predictions = {"sql": relation("prediction_detail", f"({' UNION ALL '.join(files)})"), "needs": answers}
     texts = _OF_TABLES | {name: view_sql(name, "postgresql") for name in _STATED_ONCE}
-    known = {*tables, *texts}
+    there = {*tables, *answers}
+    known = {*there, "predictions", *texts}
     made = {name: {"sql": text, "needs": _named(text, known - {name})} for name, text in texts.items()}
-    there = set(tables)
+    made["predictions"] = predictions
     while more := {name for name, view in made.items() if name not in there and set(view["needs"]) <= there}:
         there |= more
     return {name: view for name, view in made.items() if name in there}

@@ -174,7 +174,8 @@ RELATIONS: Final[Mapping[str, Relation]] = {
 
 def chosen_relations(selection: Selection) -> list[Relation]:
     """The relations that go into an export: numbers of papers belong to no evaluation, and so to no filter."""
-    return [relation for relation in RELATIONS.values() if selection.whole or not relation.whole_only]
+    wanted = [one for one in RELATIONS.values() if one.name not in selection.request.without]
+    return [one for one in wanted if selection.whole or not one.whole_only]
 
 
 def columns_of(session: Session, relation: Relation) -> list[str]:

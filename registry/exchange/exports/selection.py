@@ -22,7 +22,7 @@ class ExportRequest:
 
     benchmarks: NAME (all its versions) or NAME@VERSION. models: NAME (all its revisions) or NAME@REVISION.
     organisation: who publishes the results; tasks: BENCHMARK=TASK, the task of a benchmark on Hugging Face's hub; both
-    for formats that ask for it.
+    for formats that ask for it. without: relations that are left out.
     """
 
     format: str
@@ -33,6 +33,7 @@ class ExportRequest:
     organisation: str | None = None
     code_version: str = ""
     tasks: tuple[str, ...] = ()
+    without: frozenset[str] = frozenset()
 
     def filters(self) -> dict[str, Any]:
         """For the manifest."""

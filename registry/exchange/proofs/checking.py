@@ -21,16 +21,16 @@ from registry.digests import sha256_file, specification_digest
 from registry.errors import IngestError, ShuffleboardError, UsageError
 from registry.exchange.crates import layout
 from registry.exchange.proofs.numbers import Values, check_numbers, functions_of, outcomes_of
-from registry.exchange.proofs.writing import BOARD, CHAIN, COPIES, EVALUATIONS, LEAVES
+from registry.exchange.proofs.writing import BOARD, CHAIN, DATA, OF_EVALUATION, PROOF
 from registry.files.documents import read_document
 from registry.files.parquet import damaged_values, parquet_rows
+from registry.metrics.outcome import VariantOutcome
 from registry.names import plural
 from registry.predictions.archive_files import EVALUATION, PREDICTIONS, TEXT, plain
-from registry.predictions.rows import stored_state
 from registry.prompting.prompts import PromptKeys, QuestionText
 from registry.prompting.protocols.answering import lists_options
 from registry.prompting.variants import VariantSetDefinition
-from registry.proof.folder import ASKED
+from registry.proof.folder import ASKED, FILES
 from registry.proof.manifest import (
     GENERATION_COLUMNS,
     LEAF_COLUMNS,
@@ -44,24 +44,12 @@ from registry.proof.manifest import (
 from registry.proof.statements import Signed, is_digest, read_signed
 from registry.untrusted import decode
 
-PROOF: Final = "proof"
-"""Folder of a site with the proof."""
 SUMS: Final = "SHA256SUMS"
 _MAX_JSON: Final = 64 << 20
 _MAX_SUMS: Final = 32 << 20
 _LISTED: Final = 10
 _MOST_VARIANTS: Final = 400_000
 """Rows of a question: more than all orders of nine options."""
-_GENERATION: Final = {
-    **{name: name for name in GENERATION_COLUMNS},
-    "finished": "generation_finished",
-    "text": "generation",
-    "tokens": "generation_tokens",
-    "seconds": "generation_seconds",
-    "forced": "generation_forced",
-}
-"""Column of what a model wrote to its name in a site's table of predictions."""
-_COPIED: Final = ("reused_from_seal", "reused_from_variant")
 
 
 @dataclass
@@ -419,26 +407,24 @@ def _check_site(root: Path, trust: Trust, found: Checked, now: datetime) -> None
     links, covered = _check_chain(_json(root, f"{PROOF}/{CHAIN}"), trust, found, now)
     board = _json(root, f"{PROOF}/{BOARD}")
     seals = _check_snapshot(board, links, covered, trust, found)
-    evaluations = _evaluations(root)
-    questions = _site_questions(root, found)
-    _read_leaves(root, evaluations, found)
-    _read_predictions(root, evaluations, questions, functions_of(board["snapshot"]), found)
-    held = [_check_seal(one, questions, links, covered, found) for one in evaluations.values()]
-    present = {one.seal for one in evaluations.values()}
+    questions = _questions(root, f"{DATA}/questions.parquet", None, found)
+    functions = functions_of(board["snapshot"])
+    evaluations = []
+    for number in _numbers(root):
+        at = f"{DATA}/{OF_EVALUATION}{number}/"
+        evaluations.append(_read(root, at, _evaluation(root, at, number), questions, functions, found))
+    held = [_check_seal(one, questions, links, covered, found) for one in evaluations]
+    present = {one.seal for one in evaluations}
     for seal in sorted(seals - present):
         found.problems.append(f"the board rests on an evaluation that is not in the folder: its seal is {seal}")
     for seal in sorted(present - seals):
         found.problems.append(f"an evaluation is in the folder that the board does not rest on: its seal is {seal}")
-    if all(held) and not found.questions:
-        for name in ("data/predictions.parquet", "data/questions.parquet"):
-            if any(problem.startswith(f"{name}: is not the file") for problem in found.problems):
-                found.problems.append(f"{name}: its rows are as they were sealed; what changed is around them")
     if all(held) and found.ok:
-        rows = sum(len(one.leaves) for one in evaluations.values())
+        rows = sum(len(one.leaves) for one in evaluations)
         found.facts.append(f"{len(held)} evaluations and their {rows} questions are as they were sealed")
     _check_shown(root, board, found)
     if found.ok:
-        _check_numbers(board["snapshot"], evaluations.values(), found)
+        _check_numbers(board["snapshot"], evaluations, found)
     else:
         found.unchecked.append("the board's numbers: they depend on what is wrong")
     found.unchecked.append(
@@ -446,9 +432,8 @@ def _check_site(root: Path, trust: Trust, found: Checked, now: datetime) -> None
     )
 
 
-def _check_numbers(snapshot: Any, evaluations: Iterable[_Evaluation], found: Checked) -> None:
-    listed = list(evaluations)
-    values, documents = {one.seal: one.values for one in listed}, {one.seal: one.document for one in listed}
+def _check_numbers(snapshot: Any, evaluations: Sequence[_Evaluation], found: Checked) -> None:
+    values, documents = {one.seal: one.values for one in evaluations}, {one.seal: one.document for one in evaluations}
     problems, unchecked, checked = check_numbers(snapshot, values, documents)
     found.problems += problems
     found.unchecked += unchecked
@@ -482,90 +467,76 @@ def _check_snapshot(board: Any, links: Sequence[Any], covered: int, trust: Trust
     return {item["seal"] for row in snapshot["rows"] for item in row["evaluations"] if item is not None}
 
 
-def _evaluations(root: Path) -> dict[int, _Evaluation]:
-    folder = root / PROOF / EVALUATIONS
-    if (root / PROOF).is_symlink() or folder.is_symlink() or not folder.is_dir():
-        raise IngestError(f"{PROOF}/{EVALUATIONS}: is missing, or a link")
-    numbers = sorted(int(path.stem) for path in folder.iterdir() if path.suffix == ".json" and path.stem.isdigit())
-    size = sum(_inside(root, f"{PROOF}/{EVALUATIONS}/{number}.json").stat().st_size for number in numbers)
-    if size > _MAX_JSON:
-        raise IngestError(f"{PROOF}/{EVALUATIONS}: its documents have more than {_MAX_JSON} bytes")
-    found = {}
-    for number in numbers:
-        document = _json(root, f"{PROOF}/{EVALUATIONS}/{number}.json")
-        model = document["specification"]["model"]["name"]
-        name = f"evaluation {number} ({model} on {document['specification']['benchmark']['name']})"
-        found[number] = _Evaluation(name, document)
-    return found
+def _numbers(root: Path) -> list[int]:
+    """The evaluations of a site: each has a folder."""
+    folders = [path for path in (root / DATA).iterdir() if path.name.startswith(OF_EVALUATION)]
+    return sorted(int(path.name.removeprefix(OF_EVALUATION)) for path in folders)
 
 
-def _site_questions(root: Path, found: Checked) -> _Questions:
-    rows = _rows(_inside(root, "data/questions.parquet"), "external_id", found)
+# The folder of an evaluation
+
+
+def _questions(root: Path, name: str, version: tuple[str, str] | None, found: Checked) -> _Questions:
+    """Questions by what they are of. version: name and version of the benchmark, where the rows do not say them."""
     return {
-        (row["benchmark"], row["benchmark_version"], row["few_shot"], row["external_id"]): _question(row)
-        for row in rows
+        (*(version or (row["benchmark"], row["benchmark_version"])), row["few_shot"], row["external_id"]): _question(
+            row
+        )
+        for row in _rows(_inside(root, name), "external_id", found)
     }
 
 
-def _read_leaves(root: Path, evaluations: Mapping[int, _Evaluation], found: Checked) -> None:
-    for row in _rows(_inside(root, f"{PROOF}/{LEAVES}"), "question", found):
-        one = evaluations.get(row["evaluation_id"])
-        if one is None:
-            raise IngestError(f"{PROOF}/{LEAVES}: has an evaluation {row['evaluation_id']} that is not in the folder")
-        _read_asked(one, row)
+def _evaluation(root: Path, at: str, number: int | None = None) -> _Evaluation:
+    """An evaluation by its folder. at: before the names of its files; number: in the registry that published it."""
+    document = _json(root, f"{at}{EVALUATION}")
+    name = f"{document['specification']['model']['name']} on {document['specification']['benchmark']['name']}"
+    return _Evaluation(name if number is None else f"evaluation {number} ({name})", document)
 
 
-def _read_asked(one: _Evaluation, row: Mapping[str, Any]) -> None:
-    if row["few_shot"]:
-        one.few_shot[row["question"]] = row["leaf"]
-        return
-    one.stated[row["question"]] = row["leaf"]
-    one.asked[row["question"]] = (row["n_variants"], row["shard"])
+def _read(
+    root: Path, at: str, one: _Evaluation, questions: _Questions, functions: Mapping[str, Any], found: Checked
+) -> _Evaluation:
+    """Reads the files of an evaluation's folder, which are those that its document lists. functions: of its values."""
+    listed = one.document["files"]
+    for file in sorted({*listed, *FILES} - {EVALUATION}):
+        if sha256_file(_inside(root, f"{at}{file}")) != listed[file]["sha256"]:
+            found.problems.append(f"{one.name}: {at}{file} is not the file that its {EVALUATION} lists")
+    try:
+        for row in _rows(_inside(root, f"{at}{ASKED}"), "question", found):
+            if row["few_shot"]:
+                one.few_shot[row["question"]] = row["leaf"]
+                continue
+            one.stated[row["question"]] = row["leaf"]
+            one.asked[row["question"]] = (row["n_variants"], row["shard"])
+        rows = _rows(_inside(root, f"{at}{PREDICTIONS}"), "question", found, kept=False)
+        for question, several in groupby(rows, key=lambda row: row["question"]):
+            answers = _answers(one, question, map(plain, several))
+            sealed = (row | {f"generation.{key}": row[f"{TEXT}{key}"] for key in GENERATION_COLUMNS} for row in answers)
+            leaf = _leaf(questions, one, question, sealed)
+            known = questions.get((*one.benchmark, False, question))
+            if known is not None:
+                if not _is_described(answers, one, known):
+                    leaf = None
+                if functions:
+                    outcomes = _outcomes(answers, one, question, known)
+                    one.values.append({key: function(outcomes) for key, function in functions.items()})
+            # Rows of a question that stand apart from one another are not as they were written.
+            one.leaves[question] = "" if leaf is None or question in one.leaves else leaf
+    except IngestError as error:
+        raise IngestError(f"{one.name}: {error}") from None
+    return one
 
 
-def _read_predictions(
-    root: Path,
-    evaluations: Mapping[int, _Evaluation],
-    questions: _Questions,
-    functions: Mapping[str, Any],
-    found: Checked,
-) -> None:
-    name = "data/predictions.parquet"
-    copies: dict[tuple[int, str, int], tuple[Any, Any]] = {}
-    for row in _rows(_inside(root, f"{PROOF}/{COPIES}"), "question", found):
-        copies[row["evaluation_id"], row["question"], row["variant"]] = tuple(row[key] for key in _COPIED)
-
-    def sealed(row: Mapping[str, Any]) -> dict[str, Any]:
-        place = (row["evaluation_id"], row["external_id"], row["variant"])
-        values = {key: row[key] for key in LEAF_COLUMNS if key not in _COPIED}
-        values |= dict(zip(_COPIED, copies.get(place, (None, None)), strict=True))
-        values["state"] = stored_state(row["state"])
-        return values | {f"generation.{key}": row[column] for key, column in _GENERATION.items()}
-
-    rows = _rows(_inside(root, name), "external_id", found, kept=False)
-    for (number, question), several in groupby(rows, key=lambda row: (row["evaluation_id"], row["external_id"])):
-        one = evaluations.get(number)
-        if one is None:
-            raise IngestError(f"{name}: has answers of evaluation {number}, which the board does not rest on")
-        answers = _answers(one, question, several)
-        leaf = _leaf(questions, one, question, map(sealed, answers))
-        known = questions.get((*one.benchmark, False, question))
-        if known is not None:
-            if not _is_described(answers, one, known):
-                leaf = None
-            variant_set = one.document["variant_set"]
-            lengths = {int(key): len(text.encode()) for key, text in (variant_set.get("inserted") or {}).items()}
-            repeats = one.document["evaluation"].get("repeats")
-            listed = lists_options(one.document["specification"]["protocol"])
-            definition = VariantSetDefinition(
-                variant_set["kind"], variant_set["parameters"], variant_set.get("content")
-            )
-            text = QuestionText(question, known.subject, None, known.text, known.options, known.answer)
-            keys = PromptKeys(definition, text, lists_options=listed)
-            outcomes = outcomes_of(answers, keys, known.answer, {**lengths, **known.lengths}, repeats)
-            one.values.append({key: function(outcomes) for key, function in functions.items()})
-        # Rows of a question that stand apart from one another are not as they were written.
-        one.leaves[question] = "" if leaf is None or question in one.leaves else leaf
+def _outcomes(
+    rows: Sequence[Mapping[str, Any]], one: _Evaluation, name: str, question: _Question
+) -> list[VariantOutcome]:
+    variant_set = one.document["variant_set"]
+    inserted = {int(key): len(text.encode()) for key, text in (variant_set.get("inserted") or {}).items()}
+    definition = VariantSetDefinition(variant_set["kind"], variant_set["parameters"], variant_set.get("content"))
+    text = QuestionText(name, question.subject, None, question.text, question.options, question.answer)
+    keys = PromptKeys(definition, text, lists_options=lists_options(one.document["specification"]["protocol"]))
+    repeats = one.document["evaluation"].get("repeats")
+    return outcomes_of(rows, keys, question.answer, {**inserted, **question.lengths}, repeats)
 
 
 def _answers(one: _Evaluation, question: str, rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -630,23 +601,9 @@ def _check_crate(root: Path, trust: Trust, found: Checked, now: datetime) -> Non
         covered = 0
     else:
         links, covered = _check_chain(_json(root, layout.PROOF), trust, found, now)
-    document = _json(root, EVALUATION)
-    specification = document["specification"]
-    one = _Evaluation(f"{specification['model']['name']} on {specification['benchmark']['name']}", document)
-    questions: _Questions = {}
-    for row in _rows(_inside(root, layout.QUESTIONS), "external_id", found):
-        questions[(*one.benchmark, row["few_shot"], row["external_id"])] = _question(row)
-    for row in _rows(_inside(root, ASKED), "question", found):
-        _read_asked(one, row)
-    rows = _rows(_inside(root, PREDICTIONS), "question", found, kept=False)
-    for question, several in groupby(rows, key=lambda row: row["question"]):
-        answers = _answers(one, question, map(plain, several))
-        sealed = (row | {f"generation.{key}": row[f"{TEXT}{key}"] for key in GENERATION_COLUMNS} for row in answers)
-        leaf = _leaf(questions, one, question, sealed)
-        known = questions.get((*one.benchmark, False, question))
-        if known is not None and not _is_described(answers, one, known):
-            leaf = None
-        one.leaves[question] = "" if leaf is None or question in one.leaves else leaf
+    one = _evaluation(root, "")
+    questions = _questions(root, layout.QUESTIONS, one.benchmark, found)
+    _read(root, "", one, questions, {}, found)
     if _check_seal(one, questions, links, covered, found) and found.ok:
         found.facts.append(f"{one.name}: its {len(one.leaves)} questions are as they were sealed ({one.seal})")
     found.unchecked.append("metrics: `shuffleboard evaluations import` recomputes them from the rows")
