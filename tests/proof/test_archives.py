@@ -2,11 +2,13 @@
 
 import hashlib
 import json
+import multiprocessing
 import os
 import random
 import shutil
 import signal
 from collections.abc import Callable, Mapping
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -54,6 +56,7 @@ from web.shown import chart_data, queries
 pytestmark = pytest.mark.long_on("postgresql")
 
 Proof = tuple[Engine, Population]
+Move = Callable[[Engine, int], Any]
 
 
 def rows(engine: Engine) -> dict[str, list[Any]]:
@@ -420,30 +423,32 @@ class Killed:
         return stepping
 
 
-def killed_at(url: str, at: int, move: Callable[[Engine, int], Any], evaluation_id: int) -> int:
+def moved(taken: Connection, environment: Mapping[str, str], at: int, url: str, move: Move, evaluation_id: int) -> None:
+    """Moves, and is killed at a step; sends how many steps it took."""
+    os.environ.update(environment)
+    here, engine = Killed(at), make_engine(url)
+    for name in ("before_cursor_execute", "after_cursor_execute", "commit"):
+        event.listen(engine, name, here.step)
+    for name in ("writing", "move", "remove", "digest", "_place"):
+        setattr(Store, name, here.around(getattr(Store, name)))
+    os.fsync = here.around(os.fsync)
+    move(engine, evaluation_id)
+    taken.send(here.done)
+
+
+def killed_at(url: str, at: int, move: Move, evaluation_id: int) -> int:
     """Runs a move in a process of its own that is killed at a step; returns how many steps it took, 0 if killed."""
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            here = Killed(at)
-            engine = make_engine(url)
-            for name in ("before_cursor_execute", "after_cursor_execute", "commit"):
-                event.listen(engine, name, here.step)
-            for name in ("writing", "move", "remove", "digest"):
-                setattr(Store, name, here.around(getattr(Store, name)))
-            move(engine, evaluation_id)
-            os.write(writing, str(here.done).encode())
-            status = 0
-        finally:
-            os._exit(status)
-    os.close(writing)
-    _, status = os.waitpid(child, 0)
-    with os.fdopen(reading) as stream:
-        taken = stream.read()
-    assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0
-    return int(taken or 0)
+    # Where S3 was used there are threads, so that processes are made of one that did not use it.
+    context = multiprocessing.get_context("fork" if store_at().folder else "forkserver")
+    context.set_forkserver_preload([__name__])
+    receiving, sending = context.Pipe(duplex=False)
+    child = context.Process(target=moved, args=(sending, dict(os.environ), at, url, move, evaluation_id))
+    child.start()
+    sending.close()
+    child.join()
+    assert child.exitcode in (0, -signal.SIGKILL)
+    with receiving:
+        return 0 if child.exitcode else receiving.recv()
 
 
 def anew(engine: Engine) -> None:
@@ -471,15 +476,14 @@ def kill_at_seeded_points(engine: Engine, evaluation_id: int, points: int) -> No
         with read_session(engine) as session:
             row = session.get(Archive, evaluation_id)
             left = session.scalar(select(func.count()).select_from(Prediction).filter_by(evaluation_id=evaluation_id))
-            known = set() if row is None else {file_of(engine, evaluation_id).parent.name}
+            seal = session.get_one(Evaluation, evaluation_id).seal
+            known = set() if row is None else {folder_name(seal or "", row.digest)}
             report = verify_evaluation(session, evaluation_id)
             assert report["ok"], report["problems"]
             found = strays(session, store_at(), older_than_s=0)
         assert bool(left) is (row is None or row.state == "written"), "neither lost nor double"
         assert not found.lost + found.missing
-        folder = store_at().folder
-        assert folder is not None
-        unknown = {store_at().url_of(path.name) for path in folder.iterdir() if path.name not in known}
+        unknown = {store_at().url_of(name) for name in store_at().folders() if name not in known}
         assert unknown <= set(found.unknown), "the doctor names what nobody is archived in"
         restore(engine, evaluation_id)
         assert rows(engine) == before

@@ -17,7 +17,7 @@ from registry.settings import get_settings
 from registry.tables import Archive, Evaluation
 from registry.verification import verify_all
 from tests.proof.population import Population
-from tests.proof.test_archives import archived, documents, rows
+from tests.proof.test_archives import archived, documents, kill_at_seeded_points, rows
 from tests.services import S3Server
 from tests.sql.conftest import run_query
 
@@ -139,3 +139,8 @@ def test_what_a_store_refuses_is_said_and_nothing_is_lost(
     monkeypatch.setenv("SHUFFLEBOARD_ARCHIVES_ENDPOINT", "http://127.0.0.1:9")
     with pytest.raises(ArchiveError, match="cannot be read or written"):
         restore(engine, found.evaluation)
+
+
+@pytest.mark.usefixtures("in_s3")
+def test_forty_kills_lose_nothing_in_a_store_either(proof: tuple[Engine, Population]) -> None:
+    kill_at_seeded_points(proof[0], proof[1].evaluation, 40)
