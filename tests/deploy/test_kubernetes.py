@@ -233,7 +233,7 @@ def tools() -> Path:
 
 @pytest.fixture(scope="module")
 def rendered(tools: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, manifests.Manifest]]:
-    """Both overlays as Kustomize makes them, with secrets as the guide makes them."""
+    """Both overlays as Kustomize makes them, with secrets as the guide makes them, and workers on slices of GPUs."""
     folder = tmp_path_factory.mktemp("kubernetes") / "kubernetes"
     shutil.copytree(KUBERNETES, folder, ignore=shutil.ignore_patterns("*secrets"))
     for overlay in OVERLAYS:
@@ -241,7 +241,9 @@ def rendered(tools: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
         subprocess.run([ROOT / "docker/make-secrets", secrets], check=True, capture_output=True)
         for name in ("secret_key", "scaler_url"):
             (secrets / name).write_text("0" * 64)
-    return {overlay: manifests.render(tools / "kubectl", folder / overlay) for overlay in OVERLAYS}
+    (folder / "slices").mkdir()
+    (folder / "slices" / "kustomization.yaml").write_text("resources: [../gpu]\ncomponents: [../mig]\n")
+    return {overlay: manifests.render(tools / "kubectl", folder / overlay) for overlay in (*OVERLAYS, "slices")}
 
 
 @pytest.mark.long
@@ -270,7 +272,12 @@ def test_workers_on_gpus_differ_in_what_a_gpu_needs(rendered: dict[str, dict[str
     sets = [made["StatefulSet/worker"]["spec"], made["StatefulSet/worker-gpu"]["spec"]]
     cpu, gpu = ({**one["template"]["spec"]["containers"][0]} for one in sets)
     assert gpu.pop("args") == ["worker", "--device", "cuda:0", "--queues", "gpu"]
-    assert gpu.pop("resources")["limits"]["nvidia.com/gpu"] == 1
+    whole = gpu.pop("resources")
+    assert whole["limits"]["nvidia.com/gpu"] == 1
+    [sliced] = rendered["slices"]["StatefulSet/worker-gpu"]["spec"]["template"]["spec"]["containers"]
+    for asked in whole.values():
+        asked["nvidia.com/mig-3g.40gb"] = asked.pop("nvidia.com/gpu")
+    assert sliced["resources"] == whole
     for name in ("args", "resources", "image", "env"):
         cpu.pop(name)
         gpu.pop(name, None)

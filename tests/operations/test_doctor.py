@@ -546,8 +546,17 @@ def test_it_says_which_engine_scores_on_the_gpus_of_a_host(
         return vllm
 
     monkeypatch.setattr(host.shutil, "which", lambda _name: "/usr/bin/nvidia-smi")
-    monkeypatch.setattr(host, "_said", lambda command: "1 2.13.0" if "-c" in command else "Tesla T4, 580, 16 GB, 0 GB")
+    slices = (
+        "GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-5d5b)\n"
+        "  MIG 3g.20gb     Device  0: (UUID: MIG-0f3a)\n"
+        "  MIG 1g.5gb+me   Device  1: (UUID: MIG-GPU-5d5b/7/0)"
+    )
+    answers = {"-c": "1 2.13.0", "-L": slices}
+    monkeypatch.setattr(
+        host, "_said", lambda command: answers.get(command[1], "NVIDIA A100-SXM4-40GB, 580, 40960 MiB, 0 MiB")
+    )
     monkeypatch.setattr(host, "installed", installed)
     outcome = host.accelerator(Context(Settings(), make_engine("sqlite://"), CODE))
     assert outcome.status == "ok"
     assert said in outcome.found
+    assert "3g.20gb MIG-0f3a, 1g.5gb+me MIG-GPU-5d5b/7/0" in outcome.found

@@ -1,6 +1,7 @@
 """Checks of this host: its data directory, the key that signs cookies, models' files, and its accelerator."""
 
 import os
+import re
 import shutil
 import socket
 import stat
@@ -124,6 +125,10 @@ def accelerator(_context: Context) -> Outcome:
     if not listed:
         return warning("nvidia-smi is installed but lists no GPU", "check the driver: run nvidia-smi")
     found = "; ".join(listed.splitlines())
+    slices = re.findall(r"MIG (\S+) .*(MIG-[^)\s]+)", _said([program, "-L"]))
+    if slices:
+        named = ", ".join(f"{size} {name}" for size, name in slices)
+        found += f"; MIG slices, a worker for each, which CUDA_VISIBLE_DEVICES names: {named}"
     if find_spec("torch") is None:
         return ok(f"{found}; torch is not installed here")
     # In a process of its own: torch takes seconds and memory, and a broken driver may end whoever asks.
