@@ -268,14 +268,16 @@ def _items(asked: _Answers, duplicates: Mapping[int, tuple[str, bool]]) -> list[
         asked.votes, asked.scores, [row["answer"] for row in asked.questions], options
     )
     strong = statistics.strongest(asked.scores).tolist()
+    missed = ~asked.scores[strong].any(axis=0)
     difficulties = statistics.difficulties(asked.scores)
     discriminations = statistics.discriminations(asked.scores)
     found = []
     for place, row in enumerate(asked.questions):
         discrimination, lead = discriminations[place], float(leads[place])
         odds, latent = float(log_odds[place]), int(likeliest[place])
+        several, rival = asked.several_orders, int(rivals[place])
         evidence = _Evidence(
-            row, asked.votes[:, place], strong, int(rivals[place]), lead, latent, odds, asked.several_orders
+            row, asked.votes[:, place], strong, rival, lead, latent, odds, several, bool(missed[place])
         )
         reasons = evidence.reasons(discrimination, duplicates.get(row["id"]))
         found.append(
@@ -286,7 +288,7 @@ def _items(asked: _Answers, duplicates: Mapping[int, tuple[str, bool]]) -> list[
                 "difficulty": _estimate(difficulties[place]),
                 "discrimination": _estimate(discrimination),
                 "answer": row["answer"],
-                "rival": int(rivals[place]),
+                "rival": rival,
                 "lead": lead,
                 "latent_key": latent,
                 "log_odds": odds,
@@ -311,7 +313,10 @@ def _estimate(found: "Estimate | None") -> Row | None:
 
 @dataclass(frozen=True)
 class _Evidence:
-    """A question, its votes of shape (models, options), the rows of the strongest, and the other keys it may have."""
+    """A question, its votes of shape (models, options), the rows of the strongest, and the other keys it may have.
+
+    missed: whether none of the strongest is ever right.
+    """
 
     question: Row
     votes: "Floats"
@@ -321,6 +326,7 @@ class _Evidence:
     latent: int
     log_odds: float
     several_orders: bool
+    missed: bool
 
     def reasons(self, discrimination: "Estimate | None", duplicate: tuple[str, bool] | None) -> dict[str, str]:
         """Names of REASONS to what was found."""
@@ -328,27 +334,26 @@ class _Evidence:
         if duplicate is not None:
             twin, contradicts = duplicate
             found["contradicting_duplicate" if contradicts else "duplicate"] = f"The same as {twin}."
-        key, strong = self.question["answer"], self.votes[self.strong]
         if self.lead > 0:
-            of_all, of_strong = (self._choosing(votes) for votes in (self.votes, strong))
+            of_all, of_strong = (self._choosing(votes) for votes in (self.votes, self.votes[self.strong]))
             found["other_option"] = (
-                f"{letter(self.rival)} by {of_all[0]} of {len(self.votes)} models, the key {letter(key)} by "
-                f"{of_all[1]}; by {of_strong[0]} and {of_strong[1]} of the {len(strong)} strongest."
-                + ("" if self.log_odds >= _TENFOLD else WEAK)
+                f"{letter(self.rival)} by {of_all[0]} of {len(self.votes)} models, the key "
+                f"{letter(self.question['answer'])} by {of_all[1]}; by {of_strong[0]} and {of_strong[1]} of the "
+                f"{len(self.strong)} strongest." + ("" if self.log_odds >= _TENFOLD else WEAK)
             )
         if self.log_odds >= _TENFOLD:
             found["latent_key"] = (
                 f"The answers are {_about(self.log_odds)} times likelier with another key, above all "
                 f"{letter(self.latent)}."
             )
-        if not strong[:, key].any():
-            found["missed_by_strong"] = f"None of the {len(strong)} strongest is ever right."
+        if self.missed:
+            found["missed_by_strong"] = f"None of the {len(self.strong)} strongest is ever right."
         if discrimination is not None and discrimination.interval.high < 0:
             found["negative_discrimination"] = "All of the interval of its discrimination lies below zero."
-        if self.several_orders and (wavering := self._wavering(strong)):
+        if self.several_orders and (wavering := self._wavering(self.votes[self.strong])):
             (one, other), models = wavering
             found["split"] = (
-                f"{models} of the {len(strong)} strongest models answer {letter(one)} in some orders and "
+                f"{models} of the {len(self.strong)} strongest models answer {letter(one)} in some orders and "
                 f"{letter(other)} in others."
             )
         for flag in ("refers_to_options", "sorted_numeric"):

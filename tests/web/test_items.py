@@ -155,7 +155,7 @@ def test_an_option_that_leads_is_weak_evidence_unless_another_key_fits_better():
     question = {"answer": 0, "refers_to_options": False, "sorted_numeric": False}
 
     def said(log_odds: float) -> str:
-        evidence = _Evidence(question, votes, [6, 7], 1, 0.2, 1, log_odds, several_orders=False)
+        evidence = _Evidence(question, votes, [6, 7], 1, 0.2, 1, log_odds, several_orders=False, missed=False)
         return evidence.reasons(None, None)["other_option"]
 
     assert said(1.0).endswith(WEAK)
