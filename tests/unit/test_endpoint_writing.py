@@ -153,17 +153,17 @@ def test_what_is_no_answer_has_the_same_state_in_whatever_form_it_comes(
 def test_a_stream_may_take_far_longer_than_a_server_may_be_silent(opened: Callable[..., EndpointEngine]) -> None:
     def slowly() -> Iterator[bytes]:
         for event in deltas(*pieces(THOUGHT, "reasoning"), *pieces(SAID)):
-            time.sleep(0.1)
+            time.sleep(0.13)
             yield event
 
     with scripted_server(serving(lambda _: streamed(slowly()))) as server:
         began = time.monotonic()
-        written = one(opened(server, endpoint_read_seconds=0.7))
-        assert time.monotonic() - began > 2 * 0.7
+        written = one(opened(server, endpoint_read_seconds=1.5))
+        assert time.monotonic() - began > 2 * 1.5
         assert len([asked for asked in server.asked if "completions" in asked.path]) == 1
     assert (written.output.text, written.output.reasoning, written.tokens) == (SAID, THOUGHT, 40)
     assert written.seconds is not None
-    assert written.seconds > 2 * 0.7
+    assert written.seconds > 2 * 1.5
 
 
 @pytest.mark.parametrize("how", ["silent", "cut", "unfinished", "broken off", "error", "only alive"])
@@ -175,14 +175,14 @@ def test_a_stream_that_is_cut_or_falls_silent_is_asked_for_again_and_nothing_of_
     def broken() -> Iterator[bytes]:
         yield from events({"choices": [{"index": 0, "delta": {"content": "The answer is A"}}]}, end=False)
         if how == "silent":
-            time.sleep(1.5)
+            time.sleep(3)
         if how == "cut":
             raise CutOffError
         if how == "broken off":
             yield from events({"choices": [{"index": 0, "delta": {}, "finish_reason": "abort"}]})
         if how == "error":
             yield from events({"error": {"message": "out of memory", "code": 500}})
-        for _ in range(60 if how == "only alive" else 0):
+        for _ in range(30 if how == "only alive" else 0):
             time.sleep(0.1)
             yield b": still there\n\n"
 
@@ -192,7 +192,7 @@ def test_a_stream_that_is_cut_or_falls_silent_is_asked_for_again_and_nothing_of_
         return streamed(broken() if tries == 1 else deltas(*pieces(SAID)))
 
     with scripted_server(serving(answer)) as server:
-        written = one(opened(server, endpoint_read_seconds=1))
+        written = one(opened(server, endpoint_read_seconds=2))
     assert (tries, written.output.text) == (2, SAID)
 
 
