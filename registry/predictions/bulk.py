@@ -95,12 +95,7 @@ ORDER BY relname
 """The tables in which PostgreSQL expects no rows of an evaluation that it has not seen, or far too few predictions."""
 
 
-_GIVEN: Final = text("""
-SELECT max(pronargs)
-FROM pg_proc
-WHERE pronamespace = 'public'::regnamespace AND proname = 'shuffleboard_renew_statistics'
-""")
-"""How many arguments the function takes that renews statistics; NULL where there is none."""
+_GIVEN: Final = text("SELECT to_regprocedure('public.shuffleboard_renew_statistics(text[])') IS NOT NULL")
 
 
 def renew_statistics(session: Session, rows: int) -> None:
@@ -116,13 +111,9 @@ def renew_statistics(session: Session, rows: int) -> None:
     tables = session.scalars(_UNKNOWN, {"tables": list(BY_EVALUATION), "rows": rows}).all()
     if not tables:
         return
-    # ANALYZE passes by the tables of others; who works without owning them is given a function by `db roles`. That of
-    # an earlier version takes no names, and counts everything.
-    statement = {
-        None: analyze(tables),
-        0: "SELECT public.shuffleboard_renew_statistics()",
-        1: "SELECT public.shuffleboard_renew_statistics(:tables)",
-    }[session.scalar(_GIVEN)]
+    # ANALYZE passes by the tables of others; who works without owning them is given a function by `db roles`.
+    given = session.scalar(_GIVEN)
+    statement = "SELECT public.shuffleboard_renew_statistics(:tables)" if given else analyze(tables)
     session.execute(text(statement), {"tables": tables})
 
 

@@ -239,7 +239,6 @@ def _grant_app(names: RoleNames) -> Iterator[str]:
         f"    IF '{table}' = ANY (tables) THEN ANALYZE public.{table}{columns}; END IF;"
         for table, columns in BY_EVALUATION.items()
     )
-    yield "DROP FUNCTION IF EXISTS public.shuffleboard_renew_statistics()"
     yield f"""\
 CREATE OR REPLACE FUNCTION public.shuffleboard_renew_statistics(tables text[]) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$

@@ -4,7 +4,6 @@ relations.py   which relations lie in files, and the statements that make the do
 files.py       writes the files for each audience, and lists what it may read
 asking.py      asks a query in a process that can read these files and nothing else
 process.py     that process
-turns.py       whose query runs next on this host
 results.py     the result, and its forms to download
 """
 

@@ -16,7 +16,6 @@ from registry.errors import DatabaseError, UsageError
 from registry.lookups import find_evaluation
 from registry.operations.migrate import upgrade
 from registry.predictions.bulk import MANY_ROWS, renew_statistics
-from registry.schema.planner import BY_EVALUATION, analyze
 from registry.schema.roles import RoleNames, apply_roles, script
 from registry.settings import Settings
 from registry.tables import Evaluation, ModelRevision, Shard
@@ -154,19 +153,9 @@ def test_what_scales_the_workers_adds_up_what_they_could_score_and_sees_nothing_
     assert counted == {"worker": (3 * 4 * 2 + 600,), "worker-gpu": (1,)}
 
 
-@pytest.mark.parametrize("roles_are", ["of today", "of a version whose function takes no names"])
 def test_the_application_renews_statistics_of_tables_that_it_does_not_own(
-    postgresql_database: str, roles: RoleNames, tmp_path: Path, roles_are: str
+    postgresql_database: str, roles: RoleNames, tmp_path: Path
 ) -> None:
-    if roles_are != "of today":
-        with get_engine(role_url(postgresql_database, roles.owner)).begin() as connection:
-            connection.execute(text("DROP FUNCTION public.shuffleboard_renew_statistics(text[])"))
-            connection.execute(
-                text(
-                    "CREATE FUNCTION public.shuffleboard_renew_statistics() RETURNS void LANGUAGE sql SECURITY DEFINER "
-                    f"AS $$ {analyze(BY_EVALUATION)} $$"
-                )
-            )
     engine = get_engine(role_url(postgresql_database, roles.app))
     queue_evaluation(engine, tmp_path, shards=3)
     with write_session(engine) as session:

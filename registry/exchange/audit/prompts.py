@@ -113,8 +113,8 @@ def _labels(seen: Seen, prompt: str, own: list[str]) -> Iterator[tuple[str, str]
     for part in sorted(own, key=len, reverse=True):
         around = around.replace(part, " ")
     # The instruction stands before the options of the first example, or after the last option.
-    before, *_, after = re.split(r"(?m)^[ \t]*[(\[]?[A-Z][.):\]][^\n]*$", f"{around}\n")
-    named = named_labels(f"{before[:600]}\n\n{after[-600:]}")
+    parts = re.split(r"(?m)^[ \t>*-]*[(\[]?[A-Z][.):\]*][^\n]*$", f"{around}\n")
+    named = named_labels(f"{parts[0][:600]}\n\n{parts[-1][-600:]}")
     if named and named < len(seen.options):
         yield (
             "labels-missing-in-instruction",
