@@ -22,6 +22,7 @@ from sqlalchemy import Engine
 
 from registry.errors import DatabaseError, QueryRefusedError
 from registry.logs import log
+from registry.names import plural
 from registry.schema.audiences import Audience
 from registry.settings import Settings
 from registry.sql.files import Files, Listed
@@ -202,7 +203,7 @@ class Queries:
             rows=tuple(tuple(row) for row in answer["rows"]),
             truncated=bool(answer["truncated"]),
             elapsed_s=answer["elapsed_s"],
-            notes=tuple(self._notes(answer)),
+            notes=tuple(self._notes(answer, listed)),
         )
         return Answered(result, listed)
 
@@ -282,8 +283,11 @@ class Queries:
         first, newline, rest = reason.partition("\n")
         return QueryRefusedError(f"{first}; {_REMEDIES[kind]}{newline}{rest}")
 
-    def _notes(self, answer: dict[str, Any]) -> list[str]:
+    def _notes(self, answer: dict[str, Any], listed: Listed) -> list[str]:
         settings, notes = self._settings, []
+        if listed.waiting:
+            more = plural(listed.waiting, "sealed evaluation")
+            notes.append(f"The views over questions and prompts lack {more}, whose files are being written.")
         if answer["truncated"] == "rows":
             notes.append(f"These are the first {settings.sql_rows:,} rows; there are more.")
         if answer["truncated"] == "size":

@@ -4,6 +4,7 @@ import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from registry.db import get_engine, read_session, utc_text, write_session
 from registry.exchange.outputs import ImportRequest, import_outputs
 from registry.operations.archiving import archive
 from registry.settings import Settings, get_settings
-from registry.sql import NotReadyError
+from registry.sql import NotReadyError, Queries
 from registry.sql.files import Files
 from registry.sql.process import Positioned
 from registry.tables import Evaluation, Model, Prediction
@@ -81,6 +82,9 @@ def test_an_evaluation_that_is_not_sealed_is_counted_and_left_out(own: Asked) ->
     assert run_query(own.settings, "public", COUNT).rows == ((16,),)
     states = "SELECT state FROM evaluation_progress ORDER BY state"
     assert run_query(own.settings, "public", states).rows == (("complete",), ("running",))
+    answer = {"truncated": "", "cut_cells": 0, "columns": [], "rows": []}
+    (note,) = Queries(engine, own.settings)._notes(answer, replace(listed, waiting=2))
+    assert note == "The views over questions and prompts lack 2 sealed evaluations, whose files are being written."
 
 
 def test_files_are_written_once_and_again_where_they_are_gone(own: Asked) -> None:
