@@ -177,7 +177,7 @@ def shape() -> str:
         SCHEME,
         *(f"{name} {schema_of(name, of_evaluation=True)}" for name in (*OF_EVALUATION, QUESTIONS, PREDICTIONS)),
         *(f"{name} {schema_of(name, of_evaluation=False)}" for name in (*small_views(), *TABLES)),
-        *(view_sql(name, "postgresql") for name in COMPUTED),
+        *(_computed(name) for name in COMPUTED),
     ]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
 
@@ -204,8 +204,20 @@ def statements(of_evaluations: Mapping[str, Sequence[str]], others: Mapping[str,
             f"CREATE VIEW {name} AS {selected(name, PREDICTIONS)}"
             for name in ("prediction", "generation", "prediction_detail")
         ),
-        *(f"CREATE VIEW {name} AS {view_sql(name, 'postgresql')}" for name in VIEWS if name in COMPUTED),
+        *(f"CREATE VIEW {name} AS {_computed(name)}" for name in VIEWS if name in COMPUTED),
     ]
+
+
+def _computed(name: str) -> str:
+    """The text of a view as DuckDB computes it: what its file has in one row is not joined again."""
+    text = view_sql(name, "postgresql")
+    if name != "question_metrics":
+        return text
+    rows, _, _ = text.partition("left join question_score")
+    rows = rows.replace("from evaluation_question\n", f"from {_FILED} as evaluation_question\n")
+    return rows.replace("question_score.", "evaluation_question.").replace(
+        "question_pride.", "evaluation_question.pride_"
+    )
 
 
 _FILED: Final = "question_file"

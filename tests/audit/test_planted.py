@@ -181,3 +181,14 @@ def test_questions_about_one_passage_and_variants_with_other_options_are_no_faul
     ]
     (tmp_path / "questions.jsonl").write_text("\n".join(json.dumps({**line, "raw": "A"}) for line in variants))
     assert names(audit([tmp_path])) == {"few-questions"}
+
+
+def test_an_example_that_is_the_question_under_its_first_label(tmp_path):
+    """Options may stand behind hyphens; where the example begins, the prompt does not end."""
+    asked = "What is the capital of France, a country?\n- A. Paris\n- B. Rome\nAnswer:"
+    prediction = {
+        f"label: {name}": {"testing input": f"{asked} {name}", "prompt": f"Choose.\n\n{asked} A\n\n{asked} {name}"}
+        for name in "AB"
+    }
+    (tmp_path / "capitals.json").write_text(json.dumps({"0": {**prediction, "prediction": "A", "gold": "A"}}))
+    assert names(audit([tmp_path]), "error") == {"question-among-examples"}

@@ -725,7 +725,8 @@ def _opencompass_record(name: str, value: Any, details: Mapping[str, Any]) -> It
         yield Unusable(place, "its prompt lists no options behind labels", NOT_MULTIPLE_CHOICE)
         return
     whole = said(next(iter(labels.values())).get("prompt")) if labels else prompt
-    sent = whole[: whole.find(prompts[0])] + prompt if prompts and prompts[0] in whole else whole
+    # The last place: an example may be the question itself, with its first label.
+    sent = whole[: whole.rfind(prompts[0])] + prompt if prompts and prompts[0] in whole else whole
     names = list(labels)
     key = _opencompass_label(prediction.get("gold"), options, names)
     if key is None:
