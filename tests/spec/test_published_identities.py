@@ -9,9 +9,6 @@ import math
 from fractions import Fraction
 from functools import cache
 from itertools import pairwise
-from statistics import geometric_mean
-
-import pytest
 
 from registry.metrics.averaging import Runs
 from registry.metrics.cora import consistency_index, cora
@@ -122,33 +119,6 @@ def test_cavalin_differences_are_from_table_1():
             assert difference == Fraction(values[f"{name} minus Table 1"])
             count += 1
     assert count == 24
-
-
-def tail(p: int, rate: Fraction, M: int = 10) -> Fraction:
-    """P(at least p of M right) for answers that are right at `rate`."""
-    return sum(math.comb(M, j) * rate**j * (1 - rate) ** (M - j) for j in range(p, M + 1))
-
-
-def test_a_guess_is_right_on_two_of_three_with_one_half():
-    assert tail(2, Fraction(1, 2), 3) == Fraction(1, 2)
-
-
-@pytest.mark.parametrize("row", rows("cavalin_table_7"), ids=lambda row: row["p"])
-def test_cavalin_guessing_table_is_the_tail_of_one_in_five(row):
-    assert exact(tail(int(row["p"]), Fraction(1, 5))).meets(printed(row["prob_at_least_p_random"]))
-
-
-def rounded_up(p: int) -> Fraction:
-    """The smallest rate in hundredths, from 1/5 on, whose tail reaches .9995: MSGR as we define it."""
-    rates = (Fraction(hundredths, 100) for hundredths in range(20, 101))
-    return next(rate for rate in rates if tail(p, rate) >= Fraction(9995, 10000))
-
-
-def test_cavalin_smallest_rate_that_guarantees_p_fits_one_threshold_up_to_seven_only():
-    rates = {int(row["p"]): Fraction(row["msgr"]) for row in rows("cavalin_table_7")}
-    assert [p for p, rate in rates.items() if rounded_up(p) == rate] == [0, 1, 2, 3, 4, 5, 6, 7]
-    # 8 and 9 are printed one hundredth lower than the threshold asks for, 10 with four digits.
-    assert {p: f"{float(tail(p, rates[p])):.4f}" for p in (8, 9, 10)} == {8: "0.9991", 9: "0.9957", 10: "0.9990"}
 
 
 def test_cavalin_text_counts_variants_that_the_formula_does_not_give():
@@ -291,14 +261,6 @@ def test_nowak_variance_is_at_most_a_quarter_of_the_squared_range():
         assert printed(values["variance"]).low <= (printed(values["range"]) * printed(values["range"])).high / 4
 
 
-def test_nowak_variance_ratio_is_matched_and_dashed_over_selected_and_lettered():
-    compared = [(key, values) for key, values in nowak().items() if "variance_ratio" in values]
-    assert len(compared) == 91
-    for (table, model, _), values in compared:
-        matched, lettered = (nowak()[table, model, protocol]["variance"] for protocol in ("M&D", "S&L"))
-        assert (printed(matched) / printed(lettered)).meets(printed(values["variance_ratio"]))
-
-
 def test_nowak_score_difference_is_lettered_minus_matched():
     compared = [(key, values) for key, values in nowak().items() if "SCORE_difference" in values]
     assert len(compared) == 91
@@ -314,38 +276,6 @@ def test_nowak_accuracies_are_shares_of_the_number_of_questions():
         for name in ("original_accuracy", "min_accuracy", "max_accuracy") if table in SIZES else ():
             right = round(Fraction(values[name]) * SIZES[table] / 100)
             assert exact(Fraction(100 * right, SIZES[table])).meets(printed(values[name]))
-
-
-def test_nowak_table_1_repeats_the_ratios_of_the_others():
-    cells = [row for row in rows("nowak_table_1") if row["benchmark"] in TABLES and "mean" not in row["model"]]
-    assert len(cells) == 65
-    for row in cells:
-        ratio = nowak()[TABLES[row["benchmark"]], row["model"], "M&D / S&L"]["variance_ratio"]
-        assert printed(row["value"]).meets(printed(ratio))
-
-
-def _geometric_mean(cells: list[str]) -> Interval:
-    """Of printed values: it grows with each of them."""
-    return Interval(
-        *(
-            Fraction(geometric_mean([float(getattr(printed(cell), end)) for cell in cells]))
-            if all(getattr(printed(cell), end) > 0 for cell in cells)
-            else Fraction(0)
-            for end in ("low", "high")
-        )
-    )
-
-
-def test_nowak_means_over_benchmarks_and_over_models_are_geometric():
-    table = {(row["model"], row["benchmark"]): row["value"] for row in rows("nowak_table_1")}
-    models = list(dict.fromkeys(model for model, _ in table if "mean" not in model))
-    columns = [*TABLES, "geometric mean over benchmarks"]
-    assert len(models) == 13
-    for model in models:
-        assert _geometric_mean([table[model, name] for name in TABLES]).meets(printed(table[model, columns[-1]]))
-    for name in columns:
-        mean = table["geometric mean over models", name]
-        assert _geometric_mean([table[model, name] for model in models]).meets(printed(mean))
 
 
 def test_nowak_extraction_frequencies_add_up():

@@ -55,6 +55,9 @@ def hashed(items: tuple[int, ...], prefix: str, names: dict[int, str] | None = N
         ("randomL", 3, ["120", "210", "012"]),  # ranks 3, 5, 0
         ("random2", 4, ["2013", "2031"]),  # ranks 12 = 2·3! + 0, 13 = 2·3! + 1
         ("randomL", 4, ["2013", "2031", "0132", "1203"]),  # and 1, 8 = 1·3! + 1·2! + 0
+        ("original-inverse", 5, ["01234", "43210"]),
+        ("cyclic", 5, ["01234", "12340", "23401", "34012", "40123"]),
+        ("randomL", 5, ["42013", "20143", "40132", "42310", "20431"]),
     ],
 )
 def test_permutation_sets(kind: str, n_options: int, expected: list[str]):

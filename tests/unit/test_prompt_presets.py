@@ -199,12 +199,6 @@ def test_a_text_that_goes_on_with_an_option_has_no_fixed_words() -> None:
     assert found.continuations == (" sings.", " falls.")
 
 
-def test_texts_with_braces_are_shown_as_they_are() -> None:
-    braces = QuestionText("q3", None, None, "{question} {x}?", ("{label}", "{option}"), 0)
-    found = build_prompt(protocol_definition("match-letter"), braces, VariantShown(0, "original", (0, 1)))
-    assert found.text.endswith("Question: {question} {x}?\nOptions:\nA. {label}\nB. {option}\nAnswer:")
-
-
 # Labels in place of the protocol's
 
 

@@ -22,42 +22,6 @@ def text(question: QuestionText = QUESTION, variant: VariantShown = IDENTITY, sh
     return build_prompt(SYMBOLS, question, variant, EXAMPLES[:shots]).text
 
 
-def test_without_examples() -> None:
-    assert text() == (
-        "The following are multiple choice questions (with answers) about high school physics.\n"
-        "\n"
-        "What falls?\n"
-        "A. a stone\n"
-        "B. a cloud\n"
-        "C. light\n"
-        "Answer:"
-    )
-
-
-def test_with_two_examples() -> None:
-    assert text(shots=2) == (
-        "The following are multiple choice questions (with answers) about high school physics.\n"
-        "\n"
-        "What floats?\n"
-        "A. wood\n"
-        "B. iron\n"
-        "Answer: A\n"
-        "\n"
-        "Ice is lighter than water.\n"
-        "What sinks?\n"
-        "A. ice\n"
-        "B. iron\n"
-        "C. oil\n"
-        "Answer: B\n"
-        "\n"
-        "What falls?\n"
-        "A. a stone\n"
-        "B. a cloud\n"
-        "C. light\n"
-        "Answer:"
-    )
-
-
 def test_examples_keep_their_order_while_the_question_s_options_move() -> None:
     moved = VariantShown(1, "rotation 1", (1, 2, 0))
     assert text(variant=moved, shots=1) == (
@@ -90,14 +54,6 @@ def test_with_a_passage_and_without_a_subject() -> None:
     )
 
 
-def test_without_the_question_header_examples_and_options_stay() -> None:
-    question = QuestionText("q1", None, "A stone is heavy.", "What falls?", ("a stone", "a cloud", "light"), 0)
-    hidden = VariantShown(1, "without the question", (0, 1, 2), question_shown=False)
-    assert text(question, hidden) == (
-        "The following are multiple choice questions (with answers).\n\n\nA. a stone\nB. a cloud\nC. light\nAnswer:"
-    )
-
-
 def test_texts_with_braces_and_line_breaks_are_shown_as_they_are() -> None:
     question = QuestionText("q1", "set_{theory}", None, "{x | x > {label}}\n?", ("{option}", "{0}", "%s"), 0)
     assert text(question) == (
@@ -112,26 +68,10 @@ def test_texts_with_braces_and_line_breaks_are_shown_as_they_are() -> None:
     )
 
 
-def test_an_inserted_option_is_shown_by_its_text() -> None:
-    variant = VariantShown(1, "nota", (0, -1, 2))
-    prompt = build_prompt(SYMBOLS, QUESTION, variant, inserted={-1: "None of the above"})
-    assert "A. a stone\nB. None of the above\nC. light\nAnswer:" in prompt.text
-
-
-def test_each_position_has_its_label_with_a_blank_before_it() -> None:
-    assert build_prompt(SYMBOLS, QUESTION, IDENTITY).continuations == (" A", " B", " C")
-
-
 def test_the_digest_covers_text_and_continuations() -> None:
     prompt = Prompt("Why? Answer:", (" A", " B"))
     assert prompt.digest == hashlib.sha256(b"Why? Answer:\0 A\0 B").hexdigest()
     assert Prompt("Why? Answer:", (" A",)).digest != prompt.digest
-
-
-def test_more_options_than_labels_are_refused() -> None:
-    many = QuestionText("q1", None, None, "Which?", tuple(str(number) for number in range(27)), 0)
-    with pytest.raises(ProtocolError, match="question q1 has 27 options"):
-        build_prompt(SYMBOLS, many, VariantShown(0, "original", tuple(range(27))))
 
 
 # Few-shot examples
