@@ -1,7 +1,7 @@
 """Rows by what people call them: `NAME` is the newest of that name, `NAME@VERSION` exactly that one."""
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from sqlalchemy import ColumnElement, Integer, Select, func, select, text
 from sqlalchemy.orm import Session
@@ -9,7 +9,18 @@ from sqlalchemy.orm import Session
 from registry.db import MAX_ROW_ID
 from registry.errors import NotFoundError, QueueError
 from registry.names import known_names, split_reference
-from registry.tables import Benchmark, BenchmarkVersion, Board, Evaluation, Model, ModelRevision, Suite, Withdrawal
+from registry.tables import (
+    Benchmark,
+    BenchmarkVersion,
+    Board,
+    Evaluation,
+    Model,
+    ModelRevision,
+    Protocol,
+    Suite,
+    VariantSet,
+    Withdrawal,
+)
 from registry.tables.embargoed import embargoed_evaluations
 
 Row = TypeVar("Row")
@@ -33,6 +44,18 @@ def find_sealed(session: Session, evaluation_id: int) -> Evaluation:
     return evaluation
 
 
+NAMES: Final = (
+    Model.name.label("model"),
+    ModelRevision.number.label("revision"),
+    Benchmark.name.label("benchmark"),
+    BenchmarkVersion.version.label("benchmark_version"),
+    Protocol.name.label("protocol"),
+    Protocol.shots,
+    VariantSet.name.label("variants"),
+)
+"""How users know an evaluation: columns of a query `with_names`."""
+
+
 def with_names(query: S) -> S:
     """A query of evaluations, joined with the rows that name them: model, benchmark, protocol and variants."""
     for relation in (
@@ -46,6 +69,31 @@ def with_names(query: S) -> S:
 def not_withdrawn(evaluation: type[Evaluation] = Evaluation) -> ColumnElement[bool]:
     """Whether an evaluation was neither withdrawn nor superseded: only then does it count."""
     return evaluation.id.not_in(select(Withdrawal.evaluation_id))
+
+
+def others_sealed(
+    session: Session,
+    model_id: int,
+    benchmark_version_id: int,
+    variant_set_id: int | None,
+    *conditions: ColumnElement[bool],
+) -> dict[int, tuple[int, str]]:
+    """Each other model to id and seal of its newest sealed evaluation under these variants, the oldest first."""
+    query = (
+        select(ModelRevision.model_id, Evaluation.id, Evaluation.seal)
+        .join(ModelRevision, ModelRevision.id == Evaluation.model_revision_id)
+        .where(
+            Evaluation.benchmark_version_id == benchmark_version_id,
+            Evaluation.variant_set_id == variant_set_id,
+            Evaluation.seal.is_not(None),
+            ModelRevision.model_id != model_id,
+            not_withdrawn(),
+            published(session),
+            *conditions,
+        )
+        .order_by(Evaluation.id)
+    )
+    return {row.model_id: (row.id, row.seal) for row in session.execute(query)}
 
 
 def replicates_of(session: Session, evaluation_id: int) -> list[int]:

@@ -24,6 +24,16 @@ Text = Annotated[str, Field(max_length=20_000)]
 Reference = Annotated[str, Field(min_length=1, max_length=400)]
 
 
+def _known(value: tuple[str, ...]) -> tuple[str, ...]:
+    """The spellings as they are, each a variant set's."""
+    for text in value:
+        canonical_variants(text)
+    return value
+
+
+Variants = Annotated[tuple[Reference, ...], AfterValidator(_known)]
+
+
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -42,7 +52,7 @@ class Task(_Strict):
     limit: int | None = Field(default=None, ge=1, le=MAX_INTEGER)
     protocols: tuple[Reference, ...] = ()
     shots: int | None = Field(default=None, ge=0, le=100)
-    variants: tuple[Reference, ...] = ()
+    variants: Variants = ()
 
     @model_validator(mode="before")
     @classmethod
@@ -56,11 +66,6 @@ class Task(_Strict):
             return rest | {"benchmarks": [data["benchmark"]]}
         return data
 
-    @field_validator("variants")
-    @classmethod
-    def _known_variants(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        return _known(value)
-
     @model_validator(mode="after")
     def _joined_needs_a_name(self) -> "Task":
         if len(self.benchmarks) > 1 and self.name is None:
@@ -70,13 +75,6 @@ class Task(_Strict):
             message = f'benchmark "{EVERY_BENCHMARK}" stands for several tasks: give it on its own, without a name'
             raise ValueError(message)
         return self
-
-
-def _known(value: tuple[str, ...]) -> tuple[str, ...]:
-    """The spellings as they are, each a variant set's."""
-    for text in value:
-        canonical_variants(text)
-    return value
 
 
 def canonical_variants(text: str) -> str:
@@ -106,18 +104,13 @@ class SuiteDefinition(_Strict):
     text: Text = ""
     protocols: tuple[Reference, ...] = ("symbols",)
     shots: int = Field(default=0, ge=0, le=100)
-    variants: tuple[Reference, ...] = ()
+    variants: Variants = ()
     tasks: tuple[Task, ...] = Field(min_length=1, max_length=1000)
 
     @field_validator("name")
     @classmethod
     def _name(cls, value: str) -> str:
         return _named("suite", value)
-
-    @field_validator("variants")
-    @classmethod
-    def _known_variants(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        return _known(value)
 
     @model_validator(mode="after")
     def _complete(self) -> "SuiteDefinition":

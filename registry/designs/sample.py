@@ -18,10 +18,10 @@ from sqlalchemy.orm import Session
 from registry.designs import METHOD, SAMPLED_METRICS, VERSION, Sample, design_of
 from registry.digests import sha256_text
 from registry.errors import NotFoundError
-from registry.lookups import not_withdrawn, published
+from registry.lookups import others_sealed
 from registry.statistics import survey
 from registry.statistics.sequential import Look, RepeatedInterval
-from registry.tables import Evaluation, EvaluationQuestion, ModelRevision, Question
+from registry.tables import Evaluation, EvaluationQuestion, Question
 
 
 @dataclass(frozen=True)
@@ -84,22 +84,9 @@ def history(
     """
     if variant_set_id is None:
         return {}
-    query = (
-        select(Evaluation.id, Evaluation.seal, ModelRevision.model_id)
-        .join(ModelRevision, ModelRevision.id == Evaluation.model_revision_id)
-        .where(
-            Evaluation.benchmark_version_id == benchmark_version_id,
-            Evaluation.variant_set_id == variant_set_id,
-            Evaluation.questions >= len(ids),
-            Evaluation.seal.is_not(None),
-            ModelRevision.model_id != model_id,
-            not_withdrawn(),
-            published(session),
-        )
-        .order_by(Evaluation.id)
-    )
-    newest = {row.model_id: (row.seal, row.id) for row in session.execute(query)}
-    values = {seal: metric_values(session, number, [metric], ids)[:, 0] for seal, number in newest.values()}
+    whole = Evaluation.questions >= len(ids)
+    others = others_sealed(session, model_id, benchmark_version_id, variant_set_id, whole).values()
+    values = {seal: metric_values(session, number, [metric], ids)[:, 0] for number, seal in others}
     return survey.history_of(values)
 
 

@@ -13,12 +13,12 @@ from sqlalchemy import and_, func, or_, select, text
 from sqlalchemy.orm import Session
 
 from registry.designs import UntilDecided, design_of
-from registry.lookups import not_withdrawn, published
+from registry.lookups import others_sealed
 from registry.metrics import METRICS
 from registry.metrics.averaging import MeanOverQuestions
 from registry.prompting.prompts import PromptKeys, question_text
 from registry.prompting.variants import VariantSetDefinition
-from registry.tables import Evaluation, EvaluationQuestion, ModelRevision, Prediction, Question, QuestionScore
+from registry.tables import Evaluation, EvaluationQuestion, Prediction, Question, QuestionScore
 
 if TYPE_CHECKING:
     import numpy as np
@@ -116,13 +116,7 @@ def open_questions(session: Session, evaluation_id: int, stopping: Stopping) -> 
         )
         .select_from(EvaluationQuestion)
         .join(Question, Question.id == EvaluationQuestion.question_id)
-        .outerjoin(
-            QuestionScore,
-            and_(
-                QuestionScore.evaluation_id == EvaluationQuestion.evaluation_id,
-                QuestionScore.question_id == EvaluationQuestion.question_id,
-            ),
-        )
+        .outerjoin(EvaluationQuestion.score)
         .where(
             EvaluationQuestion.evaluation_id == evaluation_id,
             or_(QuestionScore.stored.is_(None), and_(QuestionScore.stored < EvaluationQuestion.n_variants, going_on)),
@@ -171,7 +165,9 @@ def design_stopping(
         ordinals.setdefault(question.n_options, tuple(variant.ordinal for variant in keys.variants))
         if keys.distinct < 2:
             whole.append(question.external_id)
-    known = _others(session, model_id, questions[0].benchmark_version_id, variant_set_id)
+    whole_too = Evaluation.stopped_for.is_(None)
+    others = others_sealed(session, model_id, questions[0].benchmark_version_id, variant_set_id, whole_too)
+    known = dict(sorted(others.values())[-LEARNT_FROM:])
     used = set[str]()
     orders = {}
     for options, order in sorted(ordinals.items()):
@@ -185,26 +181,6 @@ def design_stopping(
         "whole": sorted(whole),
         "history": sorted(used),
     }
-
-
-def _others(session: Session, model_id: int, benchmark_version_id: int, variant_set_id: int | None) -> dict[int, str]:
-    """Newest evaluation of each other model under these variants to its seal, of the newest LEARNT_FROM models."""
-    query = (
-        select(Evaluation.id, Evaluation.seal, ModelRevision.model_id)
-        .join(ModelRevision, ModelRevision.id == Evaluation.model_revision_id)
-        .where(
-            Evaluation.benchmark_version_id == benchmark_version_id,
-            Evaluation.variant_set_id == variant_set_id,
-            Evaluation.seal.is_not(None),
-            Evaluation.stopped_for.is_(None),
-            ModelRevision.model_id != model_id,
-            not_withdrawn(),
-            published(session),
-        )
-        .order_by(Evaluation.id)
-    )
-    newest = {row.model_id: (row.id, row.seal) for row in session.execute(query)}
-    return dict(sorted(newest.values())[-LEARNT_FROM:])
 
 
 def _learnt(

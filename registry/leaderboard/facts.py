@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 from registry.db import is_in
 from registry.errata.versions import scope_condition, scopes_in_force
 from registry.errors import ArchiveError
-from registry.lookups import with_names
+from registry.lookups import NAMES, with_names
 from registry.predictions.stored import read
 from registry.prompting.products import TIMES
 from registry.prompting.protocols.answering import drawn, lists_options, samples
@@ -18,10 +18,8 @@ from registry.schema.selectables import Row
 from registry.scores.asked import ASKED, asking
 from registry.scores.corrections import RESCORED
 from registry.tables import (
-    Benchmark,
     Evaluation,
     EvaluationMetric,
-    Model,
     ModelRevision,
     Prediction,
     Protocol,
@@ -60,14 +58,9 @@ def facts_of(session: Session, evaluation_ids: Iterable[int], scope: str = "all"
             Evaluation.questions,
             Evaluation.specification,
             *(getattr(Evaluation, name) for name in ASKED),
-            Model.name.label("model"),
-            ModelRevision.number.label("revision"),
+            *NAMES,
             ModelRevision.kind,
-            Benchmark.name.label("benchmark"),
-            Protocol.name.label("protocol"),
-            Protocol.shots,
             Protocol.definition,
-            VariantSet.name.label("variants"),
             VariantSet.kind.label("variant_kind"),
         )
     ).where(is_in(Evaluation.id, ids), Evaluation.seal.is_not(None))

@@ -4,7 +4,7 @@ Options are named a, b, c, … here: ordinals 0, 1, 2, … in the benchmark's ow
 probabilities are given.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -49,21 +49,23 @@ def _two_orders(
     ]
 
 
+def _in_turn(marks: Iterable[str], *, again: bool = False) -> Outcomes:
+    """A question of two options in both orders in turn, by its hits (1) and misses (0); again: the original is, too."""
+    return [
+        VariantOutcome(
+            variant,
+            int(mark == "0"),
+            answer=0,
+            order=(0, 1) if variant % 2 == 0 else (1, 0),
+            original=variant == 0 or (again and variant % 2 == 0),
+        )
+        for variant, mark in enumerate(marks)
+    ]
+
+
 def _marks(*variants: str) -> tuple[Outcomes, ...]:
     """Questions of two options from hits (1) and misses (0): a text per variant, a character per question."""
-    return tuple(
-        [
-            VariantOutcome(
-                variant,
-                0 if mark == "1" else 1,
-                answer=0,
-                order=(0, 1) if variant % 2 == 0 else (1, 0),
-                original=variant == 0,
-            )
-            for variant, mark in enumerate(marks)
-        ]
-        for marks in zip(*variants, strict=True)
-    )
+    return tuple(map(_in_turn, zip(*variants, strict=True)))
 
 
 def _by_axes(first: str, second: str) -> tuple[Outcomes, ...]:
@@ -86,19 +88,7 @@ def _by_axes(first: str, second: str) -> tuple[Outcomes, ...]:
 
 def _asked_again(*marks: str) -> tuple[Outcomes, ...]:
     """Questions of two options, each asked in both orders in turn and then again, by their hits (1) and misses (0)."""
-    return tuple(
-        [
-            VariantOutcome(
-                variant,
-                0 if mark == "1" else 1,
-                answer=0,
-                order=(0, 1) if variant % 2 == 0 else (1, 0),
-                original=variant % 2 == 0,
-            )
-            for variant, mark in enumerate(of_question)
-        ]
-        for of_question in marks
-    )
+    return tuple(_in_turn(of_question, again=True) for of_question in marks)
 
 
 FOUR_ORDERS: Final = Dataset(

@@ -253,14 +253,7 @@ def _predictions(evaluation_id: int) -> Select[Any]:
             *(getattr(Generation, name) for name in GENERATION_COLUMNS),
         )
         .join(Question, Question.id == Prediction.question_id)
-        .outerjoin(
-            Generation,
-            and_(
-                Generation.evaluation_id == Prediction.evaluation_id,
-                Generation.question_id == Prediction.question_id,
-                Generation.variant == Prediction.variant,
-            ),
-        )
+        .outerjoin(Prediction.generation)
         .where(Prediction.evaluation_id == evaluation_id)
         .order_by(Prediction.question_id, Prediction.variant)
     )

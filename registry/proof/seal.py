@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import and_, func, insert, or_, select
+from sqlalchemy import func, insert, or_, select
 from sqlalchemy.orm import Session
 
 from registry import chain, notices
@@ -94,13 +94,7 @@ def _first_incomplete(session: Session, evaluation_id: int) -> str | None:
     return session.scalars(
         select(Question.external_id)
         .join(EvaluationQuestion, EvaluationQuestion.question_id == Question.id)
-        .outerjoin(
-            QuestionScore,
-            and_(
-                QuestionScore.evaluation_id == EvaluationQuestion.evaluation_id,
-                QuestionScore.question_id == EvaluationQuestion.question_id,
-            ),
-        )
+        .outerjoin(EvaluationQuestion.score)
         .where(
             EvaluationQuestion.evaluation_id == evaluation_id,
             or_(QuestionScore.stored.is_(None), QuestionScore.stored != EvaluationQuestion.n_variants),

@@ -9,18 +9,15 @@ from sqlalchemy import Double, and_, case, cast, func, select, type_coerce
 from sqlalchemy.orm import Session
 
 from registry.db import is_in
-from registry.lookups import with_names
+from registry.lookups import NAMES, with_names
 from registry.predictions.stored import read
 from registry.scores.asked import asking
 from registry.tables import (
-    Benchmark,
     Evaluation,
     Generation,
-    Model,
     ModelRevision,
     Prediction,
     Protocol,
-    VariantSet,
 )
 
 WRITTEN: Final = ("unread", "unfinished", "tokens_per_answer", "thought_tokens_per_answer")
@@ -78,14 +75,9 @@ def lost_answers(session: Session, evaluation_ids: Iterable[int]) -> list[Lost]:
             Evaluation.unread,
             Evaluation.unfinished,
             Evaluation.specification,
-            Model.name.label("model"),
-            ModelRevision.number.label("revision"),
+            *NAMES,
             ModelRevision.kind,
-            Benchmark.name.label("benchmark"),
-            Protocol.name.label("protocol"),
-            Protocol.shots,
             Protocol.definition,
-            VariantSet.name.label("variants"),
         )
     ).where(
         is_in(Evaluation.id, list(evaluation_ids)),

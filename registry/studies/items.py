@@ -13,7 +13,7 @@ from sqlalchemy import JSON, BigInteger, case, cast, func, null, select, type_co
 from sqlalchemy.orm import Session
 
 from registry.errors import UsageError
-from registry.lookups import not_withdrawn, with_names
+from registry.lookups import NAMES, not_withdrawn, with_names
 from registry.predictions.stored import read
 from registry.prompting.labels import letter
 from registry.schema.selectables import Row, rows_of
@@ -21,13 +21,10 @@ from registry.studies.choosing import part_label
 from registry.tables import (
     BenchmarkVersion,
     Evaluation,
-    Model,
     ModelRevision,
     Prediction,
-    Protocol,
     Question,
     QuestionOption,
-    VariantSet,
 )
 
 if TYPE_CHECKING:
@@ -134,10 +131,7 @@ def _ways(session: Session, version_id: int) -> list[Row]:
                 Evaluation.prompts,
                 Evaluation.asked_digest,
                 case((Evaluation.questions < BenchmarkVersion.questions, specified), else_=null()).label("part"),
-                Model.name.label("model"),
-                Protocol.name.label("protocol"),
-                Protocol.shots,
-                VariantSet.name.label("variants"),
+                *NAMES,
             )
         )
         .where(Evaluation.benchmark_version_id == version_id, Evaluation.seal.is_not(None), not_withdrawn())

@@ -14,16 +14,12 @@ from sqlalchemy.orm import Session
 
 from registry.digests import specification_digest
 from registry.errors import NotFoundError, UsageError
-from registry.lookups import not_withdrawn, with_names
+from registry.lookups import NAMES, not_withdrawn, with_names
 from registry.prompting.variants import parse_variants
 from registry.statistics.comparison import cohens_d, geometric_mean, kendall, spearman, variance_ratio, wilcoxon
 from registry.studies.choosing import chosen, part_label
 from registry.tables import (
-    Benchmark,
-    BenchmarkVersion,
     Evaluation,
-    Model,
-    ModelRevision,
     Protocol,
     VariantSet,
 )
@@ -215,10 +211,7 @@ def _evaluations(session: Session, variant_set_digest: str, protocol_ids: Sequen
                 Evaluation.id,
                 Evaluation.protocol_id,
                 Evaluation.specification,
-                Model.name.label("model"),
-                ModelRevision.number,
-                Benchmark.name.label("benchmark"),
-                BenchmarkVersion.version,
+                *NAMES,
             )
         )
         .where(
@@ -232,7 +225,7 @@ def _evaluations(session: Session, variant_set_digest: str, protocol_ids: Sequen
     newest: dict[tuple[str, str], dict[int, int]] = {}
     for row in session.execute(query):
         questions = row.specification["questions"]
-        key = (f"{row.model}@{row.number}", f"{row.benchmark}@{row.version}{part_label(questions)}")
+        key = (f"{row.model}@{row.revision}", f"{row.benchmark}@{row.benchmark_version}{part_label(questions)}")
         newest.setdefault(key, {})[row.protocol_id] = row.id
     first, second = protocol_ids
     return {

@@ -151,12 +151,7 @@ def _answers(session: Session, evaluation_id: int) -> dict[int, list[Any]]:
             Generation.text,
         )
         .join(Question, Question.id == Prediction.question_id)
-        .outerjoin(
-            Generation,
-            (Generation.evaluation_id == Prediction.evaluation_id)
-            & (Generation.question_id == Prediction.question_id)
-            & (Generation.variant == Prediction.variant),
-        )
+        .outerjoin(Prediction.generation)
         .where(Prediction.evaluation_id == evaluation_id, Prediction.question_shown, Prediction.own_options)
         .where(first_answers(session, evaluation_id))
         .order_by(Prediction.question_id, Prediction.variant)

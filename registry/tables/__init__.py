@@ -531,6 +531,8 @@ class EvaluationQuestion(Base):
     """How many predictions are expected."""
     shard_id: Mapped[int] = mapped_column(ForeignKey("shard.id"))
 
+    score: Mapped["QuestionScore | None"] = relationship(viewonly=True)
+
 
 class Prediction(Base):
     """One prompt's result. The order that was shown is stored, so that no later code is needed to read it."""
@@ -613,6 +615,8 @@ class Prediction(Base):
     reused_from_evaluation_id: Mapped[int | None] = mapped_column(RowId)
     reused_from_variant: Mapped[int | None] = mapped_column(SmallInteger)
     reused_from_seal: Mapped[str | None] = mapped_column(Digest)
+
+    generation: Mapped["Generation | None"] = relationship(viewonly=True)
 
 
 class Generation(Base):

@@ -103,12 +103,7 @@ def _stored(session: Session, evaluation_id: int, sample: Sequence[Key]) -> dict
             *(Question.external_id, Generation.text, Generation.thought_digest),
         )
         .join(Question, Question.id == Prediction.question_id)
-        .outerjoin(
-            Generation,
-            (Generation.evaluation_id == Prediction.evaluation_id)
-            & (Generation.question_id == Prediction.question_id)
-            & (Generation.variant == Prediction.variant),
-        )
+        .outerjoin(Prediction.generation)
         .where(
             Prediction.evaluation_id == evaluation_id,
             Prediction.question_id.in_(ids),

@@ -21,7 +21,6 @@ from workers.engine import (
     InterruptedScoringError,
     LoadedModel,
     effective_parameters,
-    generate,
 )
 from workers.engine.generation import SeededDraw, ThoughtLimit, generate_counted, gumbel_noise, split_mix_64
 
@@ -63,6 +62,10 @@ def some_prompts(count: int = 9, seed: int = 0) -> list[GenerationPrompt]:
     rng = Random(seed)
     texts = ["".join(rng.choices("abcdexyz ", k=rng.randint(1, 40))) for _ in range(count)]
     return [GenerationPrompt(text, f"prompt {place}") for place, text in enumerate(texts)]
+
+
+def generate(*given: Any, **named: Any) -> list[Generated]:
+    return generate_counted(*given, **named)[0]
 
 
 def written(

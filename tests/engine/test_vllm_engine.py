@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.commands import ROOT, eventually
-from tests.engine.test_generation import GREEDY, some_prompts, tiny
+from tests.engine.test_generation import GREEDY, generate, some_prompts, tiny
 from tests.engine.tiny import largest_difference
 from workers.engine import (
     EngineError,
@@ -21,7 +21,6 @@ from workers.engine import (
     LoadedModel,
     ScoringPrompt,
     ThoughtLimit,
-    generate,
     open_engine,
     vllm_engine,
 )

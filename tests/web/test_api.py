@@ -86,13 +86,6 @@ def test_the_page_shows_the_numbers_of_the_json(client, seeded):
             assert f">{100 * row['average_accuracy']:.1f} %</a>" in page
 
 
-def test_leaderboard_pages_are_cut_only_when_asked_for(client, seeded):
-    whole = client.get("/api/v1/leaderboard").json
-    assert len(whole["rows"]) == whole["total"] == 7
-    second = client.get("/api/v1/leaderboard?per_page=3&page=2").json
-    assert second["rows"] == whole["rows"][3:6]
-
-
 def test_an_evaluation_has_every_metric_name_and_the_scopes_of_the_view(engine, client, seeded):
     evaluation = seeded.evaluations["beta"]
     document = client.get(f"/api/v1/evaluations/{evaluation}").json

@@ -601,10 +601,6 @@ def test_a_benchmark_without_moved_answers_says_how_to_get_them(client):
     assert "answer-moving" not in client.get("/benchmarks/capitals").text
 
 
-def test_hidden_benchmarks_have_no_page_of_moved_answers(drawn):
-    assert drawn.client.get("/benchmarks/veiled/answer-moving").status_code == 404
-
-
 @pytest.mark.one_engine
 @pytest.mark.parametrize("path", PAGES)
 def test_pages_with_charts_are_well_formed_and_keep_to_the_policy(drawn, path, leads_to, chosen):

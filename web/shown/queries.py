@@ -25,7 +25,7 @@ from sqlalchemy.orm import Session
 
 from registry.db import database_now
 from registry.errors import ArchiveError, NotFoundError
-from registry.lookups import find_evaluation, with_names
+from registry.lookups import NAMES, find_evaluation, with_names
 from registry.metrics import METRICS
 from registry.predictions.prompts import prompts_of
 from registry.predictions.stored import details, read
@@ -84,13 +84,7 @@ def progress_of(session: Session, evaluation_id: int) -> Row:
 EVALUATIONS: Final[Select[*tuple[Any, ...]]] = with_names(
     select(
         Evaluation.id.label("evaluation_id"),
-        Model.name.label("model"),
-        ModelRevision.number.label("revision"),
-        Benchmark.name.label("benchmark"),
-        BenchmarkVersion.version.label("benchmark_version"),
-        Protocol.name.label("protocol"),
-        Protocol.shots,
-        VariantSet.name.label("variants"),
+        *NAMES,
         Evaluation.replicate,
         Evaluation.state,
         Evaluation.seal.is_not(None).label("complete"),

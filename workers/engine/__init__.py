@@ -13,7 +13,6 @@ from workers.engine.generation import (
     ThoughtLimit,
     cache_tokens,
     effective_parameters,
-    generate,
     generate_counted,
 )
 from workers.engine.loading import LoadedModel, load_model
@@ -40,7 +39,6 @@ __all__ = [
     "continuations_reference",
     "effective_parameters",
     "encode_rendered",
-    "generate",
     "generate_counted",
     "load_model",
     "open_engine",

@@ -153,28 +153,6 @@ def _end_tokens(loaded: LoadedModel) -> list[int]:
     return sorted(token for token in ends if token is not None)
 
 
-def generate(
-    loaded: LoadedModel,
-    prompts: Sequence[GenerationPrompt],
-    generation: Mapping[str, Any],
-    *,
-    budget_tokens: int,
-    should_stop: Callable[[], bool] | None = None,
-    kept_special: Callable[[str], bool] = lambda _: False,
-    done: Callable[[int, Generated], None] = lambda _index, _generated: None,
-) -> list[Generated]:
-    """As `generate_counted`, without the counts."""
-    return generate_counted(
-        loaded,
-        prompts,
-        generation,
-        budget_tokens=budget_tokens,
-        should_stop=should_stop,
-        kept_special=kept_special,
-        done=done,
-    )[0]
-
-
 def generate_counted(
     loaded: LoadedModel,
     prompts: Sequence[GenerationPrompt],

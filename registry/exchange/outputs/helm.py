@@ -16,6 +16,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -386,6 +387,8 @@ def _separate(
                     f"no {mode} request for reference {index} of question {question.external_id}; import a whole run"
                 )
     predicted = stated.get("predicted_index")
+    trial = _trial(place, requests[0][1])
+    recorded = partial(Recorded, place, question, trial, order, True, stated=stated.get(METRIC))
     found = [spans[index, "original"] for index in range(len(texts))]
     calibration = [spans.get((index, "calibration")) for index in range(len(texts))]
     known = [span for span in found if span is not None]
@@ -395,16 +398,7 @@ def _separate(
                 "its tokens do not spell the reference, so that its log-likelihood cannot be told from the prompt's, "
                 "and no per_instance_stats.json says which one was predicted; import the whole run folder"
             )
-        return Recorded(
-            place,
-            question,
-            _trial(place, requests[0][1]),
-            order,
-            True,
-            int(predicted),
-            stated=stated.get(METRIC),
-            excuse=TIE,
-        )
+        return recorded(int(predicted), excuse=TIE)
     if method == CALIBRATED:
         scores = [span[0] - base[0] for span, base in zip(known, calibration, strict=True) if base is not None]
     else:
@@ -415,17 +409,8 @@ def _separate(
             f"per_instance_stats.json says that reference {int(predicted)} was predicted, its log-likelihoods say "
             f"{position}; the files in the folder are from different runs"
         )
-    return Recorded(
-        place,
-        question,
-        _trial(place, requests[0][1]),
-        order,
-        True,
-        position,
-        logprobs=tuple(total for total, _ in known),
-        stated=stated.get(METRIC),
-        excuse=TIE if scores.count(max(scores)) > 1 else None,
-    )
+    tied = TIE if scores.count(max(scores)) > 1 else None
+    return recorded(position, logprobs=tuple(total for total, _ in known), excuse=tied)
 
 
 def _span(place: Place, request: Mapping[str, Any], reference: str) -> tuple[float, int] | None:

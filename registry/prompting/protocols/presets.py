@@ -36,6 +36,17 @@ CLOZE: Final[Mapping[str, Any]] = {
     "chat_template": False,
 }
 
+_GENERATION: Final[dict[str, Any]] = {
+    "sampling": "model",  # its own generation configuration, and these values where it has none
+    "temperature": "0.6",
+    "top_k": 20,
+    "top_p": "0.95",
+    "min_p": "0",
+    "seed": 0,
+    "max_tokens": 512,
+    "stop": [],
+}
+
 FIRST_LETTER: Final[Mapping[str, Any]] = {
     "format": "first-letter",
     "version": 1,
@@ -49,16 +60,7 @@ FIRST_LETTER: Final[Mapping[str, Any]] = {
     "continuation": " {label}",
     "answer": "label",
     # Only the first character is read, so little needs to be written. Greedy: repeats of a prompt give one answer.
-    "generation": {
-        "sampling": "greedy",
-        "temperature": "0.6",
-        "top_k": 20,
-        "top_p": "0.95",
-        "min_p": "0",
-        "seed": 0,
-        "max_tokens": 16,
-        "stop": [],
-    },
+    "generation": _GENERATION | {"sampling": "greedy", "max_tokens": 16},
     "extraction": {"rules": ["first-alphanumeric"], "match": "first"},
     "chat_template": False,
 }
@@ -74,17 +76,7 @@ _SELECT: Final[Mapping[str, Any]] = {
     "cue": "Answer:",
     "continuation": " The answer is {label}",
     "answer": "label",
-    # sampling "model": the model's own generation configuration, and these values where it has none.
-    "generation": {
-        "sampling": "model",
-        "temperature": "0.6",
-        "top_k": 20,
-        "top_p": "0.95",
-        "min_p": "0",
-        "seed": 0,
-        "max_tokens": 512,
-        "stop": ["\nQuestion:"],
-    },
+    "generation": _GENERATION | {"stop": ["\nQuestion:"]},
     "extraction": {"rules": ["answer-is", "answer-colon", "letter"], "match": "last"},
     "chat_template": False,
 }
@@ -107,16 +99,7 @@ _FINAL: Final[Mapping[str, Any]] = {
     "labels": LETTERS,
     "cue": "",
     # Room for a thought; a model that does not think ends long before.
-    "generation": {
-        "sampling": "model",
-        "temperature": "0.6",
-        "top_k": 20,
-        "top_p": "0.95",
-        "min_p": "0",
-        "seed": 0,
-        "max_tokens": 16384,
-        "stop": [],
-    },
+    "generation": _GENERATION | {"max_tokens": 16384},
     "chat_template": True,
 }
 

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from registry.digests import specification_digest
 from registry.errors import NotFoundError, UsageError
-from registry.lookups import not_withdrawn, with_names
+from registry.lookups import NAMES, not_withdrawn, with_names
 from registry.metrics import METRICS, VariantOutcome
 from registry.metrics.pride import estimation_set
 from registry.predictions.stored import read
@@ -37,12 +37,8 @@ from registry.studies.assessment.tables import (
 )
 from registry.studies.choosing import chosen, part_label
 from registry.tables import (
-    Benchmark,
-    BenchmarkVersion,
     Evaluation,
     EvaluationQuestion,
-    Model,
-    ModelRevision,
     Prediction,
     Protocol,
     Question,
@@ -146,13 +142,8 @@ def assessable(session: Session) -> list[Source]:
                 Evaluation.specification,
                 Evaluation.prompts,
                 Evaluation.seal,
-                Model.name.label("model"),
-                ModelRevision.number,
-                Benchmark.name.label("benchmark"),
-                BenchmarkVersion.version,
                 Protocol.digest,
-                Protocol.name.label("protocol"),
-                Protocol.shots,
+                *NAMES,
             )
         )
         .where(
@@ -168,7 +159,7 @@ def assessable(session: Session) -> list[Source]:
     newest: dict[tuple[str, ...], Source] = {}
     for row in session.execute(query):
         questions = row.specification["questions"]
-        model, benchmark = f"{row.model}@{row.number}", f"{row.benchmark}@{row.version}"
+        model, benchmark = f"{row.model}@{row.revision}", f"{row.benchmark}@{row.benchmark_version}"
         # A protocol's digest, not its name: one name may have had several definitions.
         key = (model, benchmark, row.digest, specification_digest(questions))
         newest[key] = Source(
