@@ -142,32 +142,32 @@ def _parsed(document: Any, version: BenchmarkVersion, source: str) -> list[Mark]
         )
     if document.get("digest") not in (None, _digest_of(document)):
         raise refuse('what it says does not match its digest: it was changed; remove "digest" if you meant to')
-    found = []
-    for number, item in enumerate(document["errata"], start=1):
-        if not isinstance(item, dict) or not {"question", "status", "note"} <= item.keys() <= _KEYS:
-            raise refuse(f"erratum {number}: give question, status and note, and answer for a corrected key")
-        if not all(isinstance(item[key], str) for key in ("question", "status", "note")):
-            raise refuse(f"erratum {number}: question, status and note are texts")
-        answer, at = item.get("answer"), item.get("at")
-        if not (answer is None or (isinstance(answer, int) and not isinstance(answer, bool))):
-            raise refuse(f"erratum {number}: answer {str(answer)[:40]}: give the number of the right option, from 0")
-        try:
-            moment = None if at is None else datetime.fromisoformat(at)
-        except (TypeError, ValueError):
-            raise refuse(
-                f"erratum {number}: at {str(at)[:40]!r} is no time such as 2026-11-21T13:00:00+00:00"
-            ) from None
-        if moment is not None and moment.tzinfo is None:
-            raise refuse(f"erratum {number}: at {at!r} has no time zone; add one, such as +00:00")
-        actor = item.get("actor", COMMAND_LINE)
-        if not isinstance(actor, str) or not actor or len(actor) > 200:
-            raise refuse(f"erratum {number}: actor {str(actor)[:40]!r}: give a name")
-        found.append(Mark(item["question"], item["status"], item["note"], answer, actor, moment))
+    found = [_mark(item, f"{source}: erratum {number}") for number, item in enumerate(document["errata"], start=1)]
     names = [one.question for one in found]
     if len(set(names)) < len(names):
         twice = Counter(names).most_common(1)[0][0]
         raise refuse(f"question {twice[:100]!r} is listed twice; keep one")
     return found
+
+
+def _mark(item: Any, place: str) -> Mark:
+    if not isinstance(item, dict) or not {"question", "status", "note"} <= item.keys() <= _KEYS:
+        raise IngestError(f"{place}: give question, status and note, and answer for a corrected key")
+    if not all(isinstance(item[key], str) for key in ("question", "status", "note")):
+        raise IngestError(f"{place}: question, status and note are texts")
+    answer, at = item.get("answer"), item.get("at")
+    if not (answer is None or (isinstance(answer, int) and not isinstance(answer, bool))):
+        raise IngestError(f"{place}: answer {str(answer)[:40]}: give the number of the right option, from 0")
+    try:
+        moment = None if at is None else datetime.fromisoformat(at)
+    except (TypeError, ValueError):
+        raise IngestError(f"{place}: at {str(at)[:40]!r} is no time such as 2026-11-21T13:00:00+00:00") from None
+    if moment is not None and moment.tzinfo is None:
+        raise IngestError(f"{place}: at {at!r} has no time zone; add one, such as +00:00")
+    actor = item.get("actor", COMMAND_LINE)
+    if not isinstance(actor, str) or not actor or len(actor) > 200:
+        raise IngestError(f"{place}: actor {str(actor)[:40]!r}: give a name")
+    return Mark(item["question"], item["status"], item["note"], answer, actor, moment)
 
 
 def _digest_of(document: Mapping[str, Any]) -> str | None:

@@ -291,29 +291,29 @@ def _another_named(shown: Shown, text: str, position: int, after: int, end: int)
     if own == "" and _OPEN_ENDED.search(rest):
         return True
     word = re.compile(rf"(?<![{_WORD}'’&-]){shown.label.pattern}(?![{_WORD}&+#°%]|['’][A-Za-z]|-[A-Za-z])")
-    for match in word.finditer(text, start, end):
-        other = shown.position_of_label(match[0])
-        if other is None or other == position:
-            continue
-        before = text[max(start, match.start() - 40) : match.start()]
-        if _NEGATED.search(before):
-            continue
-        if not text[start : match.start()].strip(_AROUND) and _own_text(shown, match[0], text, match.end(), end):
-            return True  # the list of options
-        if _ALSO.match(text, match.end(), end):
-            return True
-        listed = _LISTED.search(before)
-        if listed is None or (_IN_PASSING.match(listed[0]) and _NEW_SENTENCE.search(text, start, match.start())):
-            continue
-        if _ASIDE.search(before, 0, listed.start()):
-            continue
-        stated = _STATED_OF.match(text, match.end(), end)
-        if stated is not None and (
-            before[listed.start() : listed.start() + 1] in ",;" or _DENIED.match(text, stated.end(), end)
-        ):
-            continue
+    return any(
+        shown.position_of_label(match[0]) not in (None, position) and _is_named(shown, text, match, start, end)
+        for match in word.finditer(text, start, end)
+    )
+
+
+def _is_named(shown: Shown, text: str, match: re.Match[str], start: int, end: int) -> bool:
+    """Whether a label in text[start:end] is given as an answer: not denied, nor mentioned in passing or in a reason."""
+    before = text[max(start, match.start() - 40) : match.start()]
+    if _NEGATED.search(before):
+        return False
+    if not text[start : match.start()].strip(_AROUND) and _own_text(shown, match[0], text, match.end(), end):
+        return True  # the list of options
+    if _ALSO.match(text, match.end(), end):
         return True
-    return False
+    listed = _LISTED.search(before)
+    if listed is None or (_IN_PASSING.match(listed[0]) and _NEW_SENTENCE.search(text, start, match.start())):
+        return False
+    if _ASIDE.search(before, 0, listed.start()):
+        return False
+    stated = _STATED_OF.match(text, match.end(), end)
+    apart = before[listed.start() : listed.start() + 1] in ",;"
+    return stated is None or not (apart or _DENIED.match(text, stated.end(), end))
 
 
 _UNKNOWN: Final = re.compile(

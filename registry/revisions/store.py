@@ -179,30 +179,39 @@ def check_location(kind: str, location: str) -> str:
     if not path.exists():
         raise ModelError(f"{location}: no such file or folder; check the path")
     if kind == "gguf":
-        if not path.is_file():
-            raise ModelError(f"{location}: is a folder; give the .gguf file in it")
-        with path.open("rb") as stream:
-            magic = stream.read(4)
-        if magic != b"GGUF":
-            raise ModelError(f"{location}: not a GGUF file (it begins with {magic!r}); check the path")
-        return str(path)
+        _check_gguf(location, path)
+    else:
+        _check_folder(location, path)
+    return str(path)
+
+
+def _check_gguf(location: str, path: Path) -> None:
+    if not path.is_file():
+        raise ModelError(f"{location}: is a folder; give the .gguf file in it")
+    with path.open("rb") as stream:
+        magic = stream.read(4)
+    if magic != b"GGUF":
+        raise ModelError(f"{location}: not a GGUF file (it begins with {magic!r}); check the path")
+
+
+def _check_folder(location: str, path: Path) -> None:
     if not path.is_dir():
         raise ModelError(
             f"{location}: is a file; give the folder that contains the model (for a .gguf file: --kind gguf)"
         )
     if not any(path.glob("*.safetensors")):
-        pickles = sorted(file.name for pattern in PICKLES for file in path.glob(pattern))
-        if pickles:
-            raise ModelError(
-                f"{location}: weights are a pickle ({pickles[0]}), which can run code when loaded; convert them to "
-                "safetensors"
-            )
+        _refuse_pickles(location, path, "convert them to safetensors")
         raise ModelError(f"{location}: contains no weights (*.safetensors); check the folder")
     if not (path / "config.json").is_file():
         raise ModelError(f"{location}: contains no config.json; give the folder of a transformers model")
     if not any((path / name).is_file() for name in ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt")):
         raise ModelError(f"{location}: contains no tokenizer (tokenizer.json); save it next to the weights")
-    return str(path)
+
+
+def _refuse_pickles(location: str, path: Path, remedy: str) -> None:
+    pickles = sorted(file.name for pattern in PICKLES for file in path.glob(pattern))
+    if pickles:
+        raise ModelError(f"{location}: weights are a pickle ({pickles[0]}), which can run code when loaded; {remedy}")
 
 
 def check_adapter(adapter: str) -> str:
@@ -226,12 +235,7 @@ def check_adapter(adapter: str) -> str:
             raise ModelError(f"adapter {adapter}: holds several ({', '.join(inner[:5])}); name the folder of one")
         raise ModelError(f"adapter {adapter}: contains no adapter_config.json; give a folder that PEFT saved")
     if not (path / "adapter_model.safetensors").is_file():
-        pickles = sorted(file.name for pattern in PICKLES for file in path.glob(pattern))
-        if pickles:
-            raise ModelError(
-                f"adapter {adapter}: weights are a pickle ({pickles[0]}), which can run code when loaded; save it with "
-                "PEFT as safetensors"
-            )
+        _refuse_pickles(f"adapter {adapter}", path, "save it with PEFT as safetensors")
         raise ModelError(f"adapter {adapter}: contains no adapter_model.safetensors; save it with PEFT again")
     return str(path)
 

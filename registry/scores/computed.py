@@ -39,18 +39,7 @@ def computed_metrics(session: Session, evaluation_id: int, scope: str | None = N
     for row in read(session, [evaluation_id], accuracy).mappings():
         accuracies[row["scope"]][row["variant"]] = (float(row["accuracy"]), bool(row["unchanged"]))
     for name, values in found.items():
-        originals = [variant for variant, (_, unchanged) in accuracies[name].items() if unchanged]
-        runs = Runs(
-            {v: accuracy for v, (accuracy, _) in sorted(accuracies[name].items())}, min(originals, default=None)
-        )
-        tested = int(values["average_accuracy_n"])  # over the questions that runs are over
-        for metric in METRICS.values():
-            if metric.over_runs is not None:
-                values[metric.name], values[f"{metric.name}_n"] = metric.over_runs(runs), tested
-            elif metric.over_cells is not None:
-                values[metric.name], values[f"{metric.name}_n"] = None, 0
-            elif values[metric.name] is not None:
-                values[metric.name] = float(values[metric.name])
+        _add_runs(values, accuracies[name])
     evaluation = session.get_one(Evaluation, evaluation_id)
     if varied_axes(evaluation) and found.get("all", {}).get("scored") == evaluation.questions:
         from registry.scores.cells import stored_axes  # and numpy
@@ -64,3 +53,17 @@ def computed_metrics(session: Session, evaluation_id: int, scope: str | None = N
                 estimate = estimated.get(of) if name == "all" else None
                 values[of], values[f"{of}_n"] = (None, 0) if estimate is None else estimate[:2]
     return found
+
+
+def _add_runs(values: dict[str, Any], accuracies: dict[int, tuple[float, bool]]) -> None:
+    """Adds what is computed of runs. accuracies: variant to accuracy, and whether it is the original order."""
+    originals = [variant for variant, (_, unchanged) in accuracies.items() if unchanged]
+    runs = Runs({v: accuracy for v, (accuracy, _) in sorted(accuracies.items())}, min(originals, default=None))
+    tested = int(values["average_accuracy_n"])  # over the questions that runs are over
+    for metric in METRICS.values():
+        if metric.over_runs is not None:
+            values[metric.name], values[f"{metric.name}_n"] = metric.over_runs(runs), tested
+        elif metric.over_cells is not None:
+            values[metric.name], values[f"{metric.name}_n"] = None, 0
+        elif values[metric.name] is not None:
+            values[metric.name] = float(values[metric.name])

@@ -1,7 +1,7 @@
 """Whether what follows from the predictions is what is stored."""
 
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final
 
@@ -58,46 +58,42 @@ def check_prompts(session: Session, evaluation: Evaluation, found: Findings) -> 
     ids = session.scalars(wanted.order_by(EvaluationQuestion.question_id)).all()
     wrong: dict[str, set[str]] = {}
     for start in range(0, len(ids), _CHUNK):
-        part = ids[start : start + _CHUNK]
-        stored: dict[int, dict[int, tuple[str, list[int]]]] = {}
-        numbered: dict[int, list[tuple[int, int, list[int]]]] = {}
-        of = Prediction
-        prompts = select(of.question_id, of.variant, of.prompt_digest, of.shown, of.prompt_key).where(
-            of.evaluation_id == evaluation.id, of.question_id.in_(part)
-        )
-        for row in read(session, [evaluation.id], prompts, part):
-            numbered.setdefault(row.question_id, []).append((row.prompt_key, row.variant, row.shown))
-            if row.prompt_digest is not None:
-                stored.setdefault(row.question_id, {})[row.variant] = (row.prompt_digest, row.shown)
-        questions = session.scalars(
-            select(Question).where(Question.id.in_(numbered)).options(selectinload(Question.options))
-        ).all()
-        for question in questions:
-            if not _told_apart(definition, question, evaluation, numbered[question.id]):
-                wrong.setdefault(_NUMBERED, set()).add(question.external_id)
-        asked = [question for question in questions if question.id in stored]
-        try:
-            built = _built(session, evaluation, asked)
-        except (ShuffleboardError, LookupError):
-            built = {}
-            for question in asked:
-                try:
-                    built |= _built(session, evaluation, [question])
-                except (ShuffleboardError, LookupError) as error:
-                    problem = f"its prompts cannot be rebuilt ({error})"
-                    wrong.setdefault(problem, set()).add(question.external_id)
-        for question in questions:
-            if question.id in built and any(
-                built[question.id].get(variant) != shown for variant, shown in stored[question.id].items()
-            ):
-                problem = "its rebuilt prompts are not what was asked"
-                wrong.setdefault(problem, set()).add(question.external_id)
-            # Ten thousand questions with their options are much to keep.
-            for option in question.options:
-                session.expunge(option)
-            session.expunge(question)
+        for problem, name in _wrong_prompts(session, evaluation, definition, ids[start : start + _CHUNK]):
+            wrong.setdefault(problem, set()).add(name)
     for problem, names in wrong.items():
         found.of_questions(names, problem)
+
+
+def _wrong_prompts(
+    session: Session, evaluation: Evaluation, definition: VariantSetDefinition, ids: Sequence[int]
+) -> Iterator[tuple[str, str]]:
+    """(problem, external id) of these questions."""
+    stored: dict[int, dict[int, tuple[str, list[int]]]] = {}
+    numbered: dict[int, list[tuple[int, int, list[int]]]] = {}
+    of = Prediction
+    prompts = select(of.question_id, of.variant, of.prompt_digest, of.shown, of.prompt_key).where(
+        of.evaluation_id == evaluation.id, of.question_id.in_(ids)
+    )
+    for row in read(session, [evaluation.id], prompts, ids):
+        numbered.setdefault(row.question_id, []).append((row.prompt_key, row.variant, row.shown))
+        if row.prompt_digest is not None:
+            stored.setdefault(row.question_id, {})[row.variant] = (row.prompt_digest, row.shown)
+    questions = session.scalars(
+        select(Question).where(Question.id.in_(numbered)).options(selectinload(Question.options))
+    ).all()
+    for question in questions:
+        if not _told_apart(definition, question, evaluation, numbered[question.id]):
+            yield _NUMBERED, question.external_id
+    built, problems = _rebuilt(session, evaluation, [question for question in questions if question.id in stored])
+    yield from problems
+    for question in questions:
+        made = built.get(question.id)
+        if made is not None and any(made.get(variant) != shown for variant, shown in stored[question.id].items()):
+            yield "its rebuilt prompts are not what was asked", question.external_id
+        # Ten thousand questions with their options are much to keep.
+        for option in question.options:
+            session.expunge(option)
+        session.expunge(question)
 
 
 _NUMBERED: Final = "which of its answers are to the same prompt is not what the orders and texts that were shown say"
@@ -119,9 +115,28 @@ def _told_apart(
     return one_to_one and all(stored == made for stored, made in pairs if made < keys.first_recorded)
 
 
-def _built(
+_Built = dict[int, dict[int, tuple[str, list[int]]]]
+
+
+def _rebuilt(
     session: Session, evaluation: Evaluation, questions: Sequence[Question]
-) -> dict[int, dict[int, tuple[str, list[int]]]]:
+) -> tuple[_Built, list[tuple[str, str]]]:
+    """What `_built` gives of those of which prompts can be built, and (problem, external id) of the others."""
+    try:
+        return _built(session, evaluation, questions), []
+    except (ShuffleboardError, LookupError) as error:
+        if len(questions) == 1:
+            return {}, [(f"its prompts cannot be rebuilt ({error})", questions[0].external_id)]
+    built: _Built = {}
+    problems: list[tuple[str, str]] = []
+    for question in questions:
+        made, problem = _rebuilt(session, evaluation, [question])
+        built |= made
+        problems += problem
+    return built, problems
+
+
+def _built(session: Session, evaluation: Evaluation, questions: Sequence[Question]) -> _Built:
     """Question id to variant to the digest of its prompt and the order it shows."""
     found: dict[int, dict[int, tuple[str, list[int]]]] = {}
     for item in prompts_of(session, evaluation, list(questions)):

@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from contextlib import suppress
+from importlib import import_module
 from typing import Final
 
 import click
@@ -71,64 +72,22 @@ HIDDEN: Final = {
 """Names that answer at the top, too, and the place where help shows them."""
 
 
+_ELSEWHERE: Final = {
+    "db": "database:db",
+    "leaderboard": "reports:leaderboard",
+    "verify": "proof:verify",
+    "chain": "proof:chain",
+    "suites": "boards:suites",
+    "apply": "apply:apply_command",
+    "export": "exports:export_command",
+}
+"""Module and name of a command that is not of its own name in a module of that name."""
+
+
 def load(name: str) -> click.Command:
     """Imports one command of COMMANDS. `worker` imports its packages, `serve` the website's, the others neither."""
-    command: click.Command
-    match name:
-        case "db":
-            from shuffleboard.cli.database import db as command
-        case "benchmarks":
-            from shuffleboard.cli.benchmarks import benchmarks as command
-        case "models":
-            from shuffleboard.cli.models import models as command
-        case "protocols":
-            from shuffleboard.cli.protocols import protocols as command
-        case "evaluations":
-            from shuffleboard.cli.evaluations import evaluations as command
-        case "budgets":
-            from shuffleboard.cli.budgets import budgets as command
-        case "apply":
-            from shuffleboard.cli.apply import apply_command as command
-        case "suites":
-            from shuffleboard.cli.boards import suites as command
-        case "boards":
-            from shuffleboard.cli.boards import boards as command
-        case "audit":
-            from shuffleboard.cli.audit import audit as command
-        case "leaderboard":
-            from shuffleboard.cli.reports import leaderboard as command
-        case "statistics":
-            from shuffleboard.cli.statistics import statistics as command
-        case "export":
-            from shuffleboard.cli.exports import export_command as command
-        case "publish":
-            from shuffleboard.cli.publish import publish as command
-        case "submissions":
-            from shuffleboard.cli.submissions import submissions as command
-        case "embargoes":
-            from shuffleboard.cli.embargoes import embargoes as command
-        case "webhooks":
-            from shuffleboard.cli.webhooks import webhooks as command
-        case "verify":
-            from shuffleboard.cli.proof import verify as command
-        case "chain":
-            from shuffleboard.cli.proof import chain as command
-        case "schedules":
-            from shuffleboard.cli.schedules import schedules as command
-        case "accounts":
-            from shuffleboard.cli.accounts import accounts as command
-        case "doctor":
-            from shuffleboard.cli.doctor import doctor as command
-        case "worker":
-            from shuffleboard.cli.worker import worker as command
-        case "serve":
-            from shuffleboard.cli.serve import serve as command
-        case "demo":
-            from shuffleboard.cli.demo import demo as command
-        case "completion":
-            from shuffleboard.cli.completion import completion as command
-        case _:
-            raise LookupError(name)
+    module, _, attribute = _ELSEWHERE.get(name, f"{name}:{name}").partition(":")
+    command: click.Command = getattr(import_module(f"shuffleboard.cli.{module}"), attribute)
     return with_examples(command, name)
 
 

@@ -30,38 +30,43 @@ def print_estimate(document: dict[str, Any]) -> None:
     if currency is not None:
         note(f"costs are in {currency}, as earlier answers came out and at most")
     for row in document["estimates"]:
-        if row["evaluation"] is not None:
-            note(f"evaluation {row['evaluation']} already exists, with {row['prompts_left']} prompts left")
-        if (sample := row.get("sample")) is not None:
-            known = sample["prompts_expected"]
-            expected = "" if known is None else f"; models of this registry would have needed {known}"
-            note(f"at most {row['prompts']} of {sample['prompts_complete']} prompts for this precision{expected}")
+        _note_evaluation(row)
     if "ways" in document:
         _print_ways(document["ways"], currency)
     for reason in dict.fromkeys(row["reason"] for row in document["estimates"] if row["reason"]):
         note(f"unknown: {reason}")
     for row in document.get("engines", ()):
-        name = f"{row['model']}@{row['revision']}"
-        if row["engine"] is not None:
-            because = "" if row["because"] is None else f", since {row['because']}"
-            note(f"{name} is scored on the queue {document['queue']} by {row['engine']}{because}")
-        if document["queue"] == "cpu":
-            continue
-        if row["weights_gib"] is not None:
-            fits = f"; --queue {row['smallest']} leaves it to GPUs that hold it" if row["smallest"] else ""
-            note(f"{name} needs {row['weights_gib']:.1f} GiB for its weights in {row['dtype']}{fits}")
-        if row["dtype"] == "float32":
-            note(f"{name} is in float32: in bfloat16 a GPU needs half the memory and is several times as fast")
+        _note_engine(row, document["queue"])
     sampled = sum(row.get("prompts_sampled", 0) for row in document["estimates"])
     if 0 < sampled < document["prompts_left"]:
         note(f"tokens were counted on {sampled} of {document['prompts_left']} prompts")
     if document["seconds"]:
-        workers = document["workers"]
-        workers = min(workers, document.get("max_workers") or workers)
-        with_all = (
-            f"; with {workers} of the live workers {duration(document['seconds'] / workers)}" if workers > 1 else ""
-        )
-        note(f"the time is for one worker{with_all}")
+        workers = min(document["workers"], document.get("max_workers") or document["workers"])
+        together = duration(document["seconds"] / max(workers, 1))
+        note(f"the time is for one worker{f'; with {workers} of the live workers {together}' if workers > 1 else ''}")
+
+
+def _note_evaluation(row: dict[str, Any]) -> None:
+    if row["evaluation"] is not None:
+        note(f"evaluation {row['evaluation']} already exists, with {row['prompts_left']} prompts left")
+    if (sample := row.get("sample")) is not None:
+        known = sample["prompts_expected"]
+        expected = "" if known is None else f"; models of this registry would have needed {known}"
+        note(f"at most {row['prompts']} of {sample['prompts_complete']} prompts for this precision{expected}")
+
+
+def _note_engine(row: dict[str, Any], queue: str) -> None:
+    name = f"{row['model']}@{row['revision']}"
+    if row["engine"] is not None:
+        because = "" if row["because"] is None else f", since {row['because']}"
+        note(f"{name} is scored on the queue {queue} by {row['engine']}{because}")
+    if queue == "cpu":
+        return
+    if row["weights_gib"] is not None:
+        fits = f"; --queue {row['smallest']} leaves it to GPUs that hold it" if row["smallest"] else ""
+        note(f"{name} needs {row['weights_gib']:.1f} GiB for its weights in {row['dtype']}{fits}")
+    if row["dtype"] == "float32":
+        note(f"{name} is in float32: in bfloat16 a GPU needs half the memory and is several times as fast")
 
 
 def _print_ways(ways: list[dict[str, Any]], currency: str | None) -> None:

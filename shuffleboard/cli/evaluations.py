@@ -565,16 +565,18 @@ def show_command(evaluation_id: int, watch: bool, as_json: bool) -> None:
         until = "" if wait.until is None else f" at {show(wait.until)}"
         note(f"it {wait.what}{since}: {wait.reason}; {wait.ends}{until}")
     if cost is not None:
-        known = "–" if cost["cost"] is None else f"{cost['cost']:.4f} {cost['currency']}"
-        click.echo(f"{'cost':18} {known}")
-        for key in ("refused", "filtered", "cut_off"):
-            click.echo(f"{key.replace('_', ' '):18} {cost[key]}")
-        if len(cost["models"]) > 1:
-            note(
-                f"the model changed while it was asked: {', '.join(str(row['served_model']) for row in cost['models'])}"
-            )
+        _print_cost(cost)
     if progress.no_worker:
         note(NO_WORKER)
+
+
+def _print_cost(cost: Mapping[str, Any]) -> None:
+    known = "–" if cost["cost"] is None else f"{cost['cost']:.4f} {cost['currency']}"
+    click.echo(f"{'cost':18} {known}")
+    for key in ("refused", "filtered", "cut_off"):
+        click.echo(f"{key.replace('_', ' '):18} {cost[key]}")
+    if len(cost["models"]) > 1:
+        note(f"the model changed while it was asked: {', '.join(str(row['served_model']) for row in cost['models'])}")
 
 
 def _about(evaluation: Evaluation) -> dict[str, Any]:

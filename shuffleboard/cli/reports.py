@@ -70,6 +70,15 @@ def metrics(
         print_json(document)
         return
     click.echo(f"evaluation {evaluation_id}: {document['scored']} of {document['questions']} questions scored")
+    _print_asked(document, facts)
+    _print_values(document)
+    for external_id, values in document.get("per_question", {}).items():
+        shown = ", ".join(f"{name} {show(value)}" for name, value in values.items() if value is not None)
+        click.echo(f"{external_id}: {shown or 'not scored'}")
+
+
+def _print_asked(document: dict[str, Any], facts: Facts | None) -> None:
+    """How the questions were asked, what may be concluded, and by which keys."""
     if document["sample"] is not None:
         _print_sample(document["sample"])
     if document["stopping"] is not None:
@@ -79,32 +88,26 @@ def metrics(
     if facts is not None:
         for said in verdict(replace(facts, noise=noise_facts(document["noise"]))).sentences:
             click.echo(f"  {said}")
-    applied = document["errata"]
-    if applied is not None:
-        click.echo(
-            f"  {TREATMENTS[applied['treatment']]}, errata {applied['errata_version']}: digest {applied['digest']}"
-        )
+    if (errata := document["errata"]) is not None:
+        click.echo(f"  {TREATMENTS[errata['treatment']]}, errata {errata['errata_version']}: digest {errata['digest']}")
     if document["chance"] is not None:
         click.echo(f"  chance level {share(document['chance'])}")
     if document["noise"] is not None:
         print_noise(document["noise"])
-    clustered = document["clustered"]
-    if clustered is not None:
-        questions, count = clustered["questions"], clustered["clusters"]
-        click.echo(
-            f"  {plural(questions, 'question')} in {plural(count, 'cluster')}; in braces: intervals over clusters"
-        )
-    for name, value in document["metrics"].items():
-        if value is not None:
-            together = "" if clustered is None else _clustered(clustered["metrics"].get(name))
-            click.echo(f"  {name:32} {show(value)}{_bounds(document['intervals'][name])}{together}")
-    undefined = [name for name, value in document["metrics"].items() if value is None]
-    click.echo(f" undefined here: {', '.join(undefined)}")
-    for name, reason in ({} if applied is None else applied["unknown"]).items():
+
+
+def _print_values(document: dict[str, Any]) -> None:
+    """Every metric with its intervals, and the undefined ones by name."""
+    clustered, values = document["clustered"] or {"metrics": {}}, document["metrics"]
+    if document["clustered"] is not None:
+        questions, clusters = plural(clustered["questions"], "question"), plural(clustered["clusters"], "cluster")
+        click.echo(f"  {questions} in {clusters}; in braces: intervals over clusters")
+    for name in (name for name, value in values.items() if value is not None):
+        together = _clustered(clustered["metrics"].get(name))
+        click.echo(f"  {name:32} {show(values[name])}{_bounds(document['intervals'][name])}{together}")
+    click.echo(f" undefined here: {', '.join(name for name, value in values.items() if value is None)}")
+    for name, reason in (document["errata"] or {"unknown": {}})["unknown"].items():
         click.echo(f" {name}: not rescored, since {reason}")
-    for external_id, values in document.get("per_question", {}).items():
-        shown = ", ".join(f"{name} {show(value)}" for name, value in values.items() if value is not None)
-        click.echo(f"{external_id}: {shown or 'not scored'}")
 
 
 def _clustered(found: dict[str, Any] | None) -> str:

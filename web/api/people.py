@@ -24,14 +24,7 @@ from web.who.identity import engine
 # The SQL page
 
 
-@change(
-    "POST",
-    "/sql",
-    "QueryAnswer",
-    tag="sql",
-    scope="sql",
-    statuses={200: "The rows."},
-)
+@change("POST", "/sql", "QueryAnswer", tag="sql", scope="sql", statuses={200: "The rows."})
 def query(body: bodies.QueryBody) -> Response:
     """Runs one SELECT over the documented views, as the viewer's audience, within the limits of the SQL page."""
     # Through its own writer, which knows what JSON cannot hold.
@@ -54,14 +47,7 @@ def _saved(found: SavedQuery, owner: str) -> dict[str, Any]:
     return picked(found, SAVED) | {"query": found.sql, "owner": owner}
 
 
-@change(
-    "POST",
-    "/queries",
-    "SavedQuery",
-    tag="sql",
-    scope="sql",
-    statuses={201: "Kept."},
-)
+@change("POST", "/queries", "SavedQuery", tag="sql", scope="sql", statuses={201: "Kept."})
 def save_query(body: bodies.SavedQueryBody) -> Response:
     """Saves a query under a permanent URL, if the SQL page allows it."""
     slug = sql.save(body.name, body.query, public=body.public)
@@ -88,14 +74,7 @@ def list_accounts() -> Response:
     return answer({"items": items})
 
 
-@change(
-    "POST",
-    "/accounts",
-    "Account",
-    tag="accounts",
-    scope="admin",
-    statuses={201: "Made."},
-)
+@change("POST", "/accounts", "Account", tag="accounts", scope="admin", statuses={201: "Made."})
 def add_account(body: bodies.AccountBody) -> Response:
     """Creates an account."""
     with write_session(engine()) as database:
@@ -104,14 +83,7 @@ def add_account(body: bodies.AccountBody) -> Response:
         return answer(accounts.account_row(made), status=201)
 
 
-@change(
-    "PATCH",
-    "/accounts/<account>",
-    "Account",
-    tag="accounts",
-    scope="admin",
-    statuses={200: "Changed."},
-)
+@change("PATCH", "/accounts/<account>", "Account", tag="accounts", scope="admin", statuses={200: "Changed."})
 def alter_account(account: AccountName, body: bodies.AccountChangeBody) -> Response:
     """Changes an account's role or password, or whether it works. A new password signs its browsers out."""
     with write_session(engine()) as database:

@@ -209,14 +209,7 @@ def make_webhook(body: bodies.WebhookBody) -> Response:
     return answer(document, status=201)
 
 
-@change(
-    "DELETE",
-    "/webhooks/<webhook_id>",
-    None,
-    tag="webhooks",
-    scope="admin",
-    statuses={204: "Removed."},
-)
+@change("DELETE", "/webhooks/<webhook_id>", None, tag="webhooks", scope="admin", statuses={204: "Removed."})
 def delete_webhook(webhook_id: WebhookId) -> Response:
     """Removes a webhook; pending deliveries are dropped."""
     with write_session(engine()) as database:

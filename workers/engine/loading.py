@@ -51,12 +51,35 @@ def load_model(
     chat_template: used instead of the tokenizer's own.
     Raises EngineError when the folder cannot be loaded safely, or the adapter does not fit.
     """
-    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
-
     chosen = choose_device(device)
     stored = quantisation_of(folder)
     if stored is not None and quantisation is not None:
         raise EngineError(f"{folder}: its weights are quantised by {stored} already; load it without {quantisation}")
+    model, tokenizer = _read(folder, dtype, stored)
+    if chat_template is not None:
+        tokenizer.chat_template = chat_template
+    model.eval()
+    if adapter is not None:
+        model = AdapterFiles(adapter.folder).put_into(model, merged=adapter.merged)
+    if quantisation == "int8-weight-only":
+        _quantise_int8(model)
+    elif quantisation is not None:
+        raise EngineError(f"unknown quantisation {quantisation!r}")
+    model.to(chosen)
+    if chosen.type == "cuda":
+        # It makes a plan for each new shape, a tenth of a second, and hardly two batches have the same.
+        torch.backends.cuda.enable_cudnn_sdp(False)
+    limit = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+    applied = None if adapter is None else "merged" if adapter.merged else "unmerged"
+    if stored is not None:
+        quantisation = f"{stored}, dequantised"
+    return LoadedModel(model, tokenizer, chosen, dtype, quantisation, limit, applied)
+
+
+def _read(folder: Path, dtype: str, stored: str | None) -> tuple[Any, Any]:
+    """Model and tokenizer. stored: how its files quantise the weights, which are dequantised; None: they do not."""
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
     try:
         config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
         if stored is not None:
@@ -83,24 +106,7 @@ def load_model(
         raise EngineError(
             f"{folder}: its weights are not those of the model in its config.json, such as {min(unread)}; save it again"
         )
-    if chat_template is not None:
-        tokenizer.chat_template = chat_template
-    model.eval()
-    if adapter is not None:
-        model = AdapterFiles(adapter.folder).put_into(model, merged=adapter.merged)
-    if quantisation == "int8-weight-only":
-        _quantise_int8(model)
-    elif quantisation is not None:
-        raise EngineError(f"unknown quantisation {quantisation!r}")
-    model.to(chosen)
-    if chosen.type == "cuda":
-        # It makes a plan for each new shape, a tenth of a second, and hardly two batches have the same.
-        torch.backends.cuda.enable_cudnn_sdp(False)
-    limit = getattr(model.config.get_text_config(), "max_position_embeddings", None)
-    applied = None if adapter is None else "merged" if adapter.merged else "unmerged"
-    if stored is not None:
-        quantisation = f"{stored}, dequantised"
-    return LoadedModel(model, tokenizer, chosen, dtype, quantisation, limit, applied)
+    return model, tokenizer
 
 
 def _quantise_int8(model: Any) -> None:
