@@ -98,19 +98,6 @@ def test_workers_share_the_messages_of_redis(engine: Engine, tmp_path: Path, set
     assert len(set(shard_rows(engine, "worker_id"))) == 2
 
 
-def test_messages_that_redis_lost_are_sent_again(
-    engine: Engine, tmp_path: Path, settings: dict[str, Any], broker: Redis
-) -> None:
-    gate = tmp_path / "gate"
-    with fake_worker("--gate", gate, **settings):
-        evaluation_id = submit_by_command(engine, tmp_path, settings)
-        eventually(lambda: claimed(engine), "a worker begins")
-        broker.flushdb()
-        gate.touch()
-        eventually(lambda: complete(engine, evaluation_id), "the evaluation is sealed")
-    assert_whole(engine, evaluation_id)
-
-
 def test_work_that_was_never_hinted_at_is_found(engine: Engine, tmp_path: Path, settings: dict[str, Any]) -> None:
     with fake_worker(**settings):
         evaluation_id = queue_evaluation(engine, tmp_path, shards=SHARDS)
@@ -341,15 +328,6 @@ def test_a_shard_that_is_handed_back_is_hinted_at(
     assert queued_in(broker) == before + 1
 
 
-def test_a_commit_succeeds_while_redis_is_down(
-    engine: Engine, tmp_path: Path, in_this_process: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SHUFFLEBOARD_BROKER_URL", f"redis://127.0.0.1:{free_port()}/0")
-    evaluation_id = queue_evaluation(engine, tmp_path, shards=SHARDS)
-    with read_session(engine) as session:
-        assert len(hints_of(session, Shard.evaluation_id == evaluation_id)) == SHARDS
-
-
 @contextmanager
 def silent_broker() -> Iterator[str]:
     """URL of a server that takes connections and never answers."""
@@ -369,15 +347,6 @@ def test_submitting_succeeds_while_redis_does_not_answer(
 
 
 # Without Redis
-
-
-def test_work_is_done_while_redis_is_down(engine: Engine, tmp_path: Path, settings: dict[str, Any]) -> None:
-    evaluation_id = queue_evaluation(engine, tmp_path, shards=SHARDS)
-    settings["broker_url"] = f"redis://127.0.0.1:{free_port()}/0"
-    with fake_worker(**settings) as worker:
-        eventually(lambda: complete(engine, evaluation_id), "the evaluation is sealed")
-        assert terminate(worker) == 0
-    assert_whole(engine, evaluation_id)
 
 
 def test_work_is_taken_up_when_redis_comes_back(

@@ -358,22 +358,6 @@ def test_an_idle_worker_told_to_stop_ends_with_status_0(sqlite_database: str) ->
         assert terminate(worker) == 0
 
 
-@pytest.mark.long_on("sqlite")
-def test_two_worker_processes_share_the_work(database: str, tmp_path: Path) -> None:
-    engine = get_engine(database)
-    settings = {"database_url": database, "poll_seconds": 0.1}
-    gate = tmp_path / "gate"
-    with fake_worker("--gate", gate, **settings) as one, fake_worker("--gate", gate, **settings) as other:
-        evaluation_id = queue_evaluation(engine, tmp_path, shards=12)
-        eventually(lambda: shard_rows(engine, "state").count("leased") == 2, "both are at work")
-        gate.touch()
-        eventually(lambda: state(engine, evaluation_id) == "complete", "the evaluation is sealed")
-        assert [terminate(one), terminate(other)] == [0, 0]
-    assert set(shard_rows(engine, "state", "fence")) == {("done", 1)}
-    assert len(set(shard_rows(engine, "worker_id"))) == 2
-    assert predictions(engine, evaluation_id) == undisturbed(tmp_path, 12)
-
-
 def test_a_worker_lives_through_a_restart_of_postgresql(
     private_postgres_server: PostgresServer, tmp_path: Path
 ) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from redis import Redis
 from sqlalchemy import Engine, select, update
 from structlog.testing import capture_logs
 
@@ -118,20 +117,6 @@ def test_several_at_once_do_everything_once(engine: Engine, tmp_path: Path) -> N
         kinds = list(session.scalars(select(Notice.kind).where(Notice.evaluation_id == evaluation_id)))
         assert len(kinds) == len(set(kinds)) == 1
         assert verify_evaluation(session, evaluation_id)["problems"] == []
-
-
-def test_messages_that_were_lost_are_sent_again_and_no_others(
-    sqlite_database: str, redis_url: str, tmp_path: Path
-) -> None:
-    queue_evaluation(get_engine(sqlite_database), tmp_path, shards=3)
-    maintenance = Maintenance(get_engine(sqlite_database), Settings(broker_url=redis_url))
-    with Redis.from_url(redis_url) as broker:
-        for _ in range(2):
-            maintenance.maintain()
-            assert broker.llen("cpu") == 3
-        broker.lpop("cpu")
-        maintenance.maintain()
-        assert broker.llen("cpu") == 3
 
 
 def test_a_worker_is_alive_from_its_first_sign_until_it_signs_off(

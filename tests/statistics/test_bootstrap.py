@@ -60,45 +60,11 @@ def test_a_seed_is_repeatable_and_another_differs():
     assert not np.array_equal(resampled_means(values, resamples=20), resampled_means(values, resamples=20, seed=1))
 
 
-def test_every_column_sees_the_same_draws():
-    values = some_values(40, 1, undefined=0)
-    means = resampled_means(np.column_stack([values, 1 - values, values * 2]), resamples=200)
-    np.testing.assert_allclose(means[:, 0] + means[:, 1], 1)
-    np.testing.assert_allclose(2 * means[:, 0], means[:, 2])
-
-
-def test_a_column_is_resampled_alike_whatever_stands_beside_it():
-    values = some_values(40, 6)
-    alone = resampled_means(values[:, 2:3], resamples=100)
-    np.testing.assert_allclose(resampled_means(values, resamples=100)[:, 2:3], alone, atol=1e-15)
-
-
-def test_a_mean_is_over_the_drawn_questions_that_are_defined():
-    # One of three questions is defined: its value in every resample that drew it, undefined in the others.
-    means = resampled_means(np.array([[NAN], [0.25], [NAN]]), resamples=2000)[:, 0]
-    assert set(means[~np.isnan(means)]) == {0.25}
-    assert np.isnan(means).mean() == pytest.approx((2 / 3) ** 3, abs=0.03)
-
-
-def test_a_column_without_a_defined_question_is_undefined_in_every_resample():
-    means = resampled_means(np.array([[NAN, 1.0], [NAN, 0.0]]), resamples=10)
-    assert np.isnan(means[:, 0]).all()
-    assert not np.isnan(means[:, 1]).any()
-
-
 def test_no_questions_and_no_columns():
     assert np.isnan(resampled_means(np.empty((0, 2)), resamples=5)).all()
     assert resampled_means(np.empty((0, 2)), resamples=5).shape == (5, 2)
     assert resampled_means(np.empty((4, 0)), resamples=5).shape == (5, 0)
     assert np.isnan(resampled_means_reference(np.empty((0, 2)), resamples=5)).all()
-
-
-def test_questions_are_drawn_evenly():
-    # Of 5 questions, drawn 5 times each, the count of one question is binomial: mean 1, variance .8.
-    counts = 5 * resampled_means(np.eye(5), resamples=4000)
-    assert counts.sum(axis=1) == pytest.approx(5)
-    assert counts.mean(axis=0) == pytest.approx(1, abs=0.06)
-    assert counts.var(axis=0) == pytest.approx(0.8, abs=0.08)
 
 
 def test_infinite_values_and_wrong_shapes_are_refused():

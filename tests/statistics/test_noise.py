@@ -35,15 +35,6 @@ def test_shares_are_averaged_over_questions_that_have_such_pairs():
     assert (found.repeat_pairs, found.order_pairs, found.questions) == (2, 3, 1)
 
 
-def test_a_missing_answer_is_equal_to_nothing():
-    found = noise([[(FIRST, None), (FIRST, None), (SECOND, None)]])
-    assert (found.repeat_disagreement, found.order_disagreement) == (1, 1)
-
-
-def test_inserted_options_are_answers():
-    assert noise([[(FIRST, -1), (FIRST, -1)]]).repeat_disagreement == 0
-
-
 def test_without_pairs_everything_is_undefined():
     for questions in ([], [[]], [[(FIRST, 0)]]):
         found = noise(questions)
@@ -119,10 +110,3 @@ def test_an_order_effect_is_found_under_noise():
     assert found.order_disagreement == pytest.approx(0.75, abs=0.03)
     assert found.interval.low > 0.15
     assert found.interval.high < 0.35
-
-
-def test_the_interval_is_repeatable():
-    generator = np.random.default_rng(1)
-    questions = asked(None, lambda _question, _order: int(generator.integers(3)))
-    assert noise(questions, resamples=200, seed=4) == noise(questions, resamples=200, seed=4)
-    assert noise(questions, resamples=200, seed=4).interval != noise(questions, resamples=200, seed=5).interval

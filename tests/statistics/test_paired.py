@@ -1,7 +1,5 @@
 """When two models are told apart: one rule for comparisons, tiers and ranks."""
 
-import doctest
-
 import numpy as np
 import pytest
 from scipy.stats import binom
@@ -15,10 +13,6 @@ from registry.studies.comparing import metric_differences
 from tests.bench.bench_pairs import SHARES, told_apart
 
 QUESTIONS = 120
-
-
-def test_the_examples_are_right():
-    assert doctest.testmod(module).failed == 0
 
 
 @pytest.mark.parametrize("questions", [30, 50, 55, 100, 200, 400, 1000])

@@ -22,7 +22,6 @@ from registry.boards.submissions import (
     listed_submissions,
     problem_of,
     reject,
-    submission_document,
     submission_estimate,
     withdraw,
 )
@@ -277,23 +276,6 @@ def test_the_same_wish_waits_once_and_only_so_many_wait(lite: Engine, settings: 
         ask(lite, settings, revision=f"r{number}")
     with pytest.raises(QueueError, match="already awaiting a decision"):
         ask(lite, settings, revision="one-more")
-
-
-def test_a_rejection_needs_a_reason(lite: Engine, settings: Settings) -> None:
-    number = ask(lite, settings)
-    with pytest.raises(UsageError, match="give one"), write_session(lite) as session:
-        reject(session, viewer(lite, "maintainer"), number, settings, "  ")
-    with write_session(lite) as session:
-        reject(session, viewer(lite, "maintainer"), number, settings, "too large")
-    with read_session(lite) as session:
-        document = submission_document(session, session.get_one(Submission, number))
-    assert (document["state"], document["reason"], document["decided_by"]) == ("rejected", "too large", "maintainer")
-
-
-def test_unknown_suites_are_refused_and_versions_are_kept(lite: Engine, settings: Settings) -> None:
-    with pytest.raises(NotFoundError, match="no suite 'nothing'"):
-        ask(lite, settings, suite="nothing")
-    assert state_of(lite, ask(lite, settings)).suite == "core@1"
 
 
 def test_a_model_that_cannot_be_used_ends_its_submission(

@@ -220,14 +220,6 @@ def test_an_empty_registry_says_how_to_get_something_to_compare(empty_client):
     assert "--replicate" in empty_client.get("/drift").text
 
 
-def test_a_hidden_benchmark_is_compared_nowhere(drawn):
-    left, right_ = drawn.outputs.hidden.values()
-    assert drawn.client.get(f"/compare?left={left}&right={right_}").status_code == 404
-    assert drawn.client.get(f"/compare?left={left}").status_code == 404
-    response = drawn.client.get("/compare?left=leaning&right=steady&benchmark=veiled")
-    assert response.status_code == 404
-
-
 def test_what_cannot_be_compared_is_refused_by_name(site):
     client, evaluations = site.client, site.seeded.evaluations
     refused = {
