@@ -28,10 +28,6 @@ class Work:
         """Operations of the weights, and with them those of attention, of every token with all on its path."""
         return self._counted(len(trie), len(set(trie.last)), sum(depth + 1 for depth in trie.depth))
 
-    def of_prompts(self, lengths: Sequence[int]) -> tuple[float, float]:
-        """The same for prompts of so many tokens that are each computed in full."""
-        return self._counted(sum(lengths), len(lengths), sum(length * (length + 1) // 2 for length in lengths))
-
     def _counted(self, tokens: int, read: int, pairs: int) -> tuple[float, float]:
         weights = 2 * self.layer_weights * tokens + self._per_read * read
         return weights, weights + self._per_pair * pairs

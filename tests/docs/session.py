@@ -532,9 +532,3 @@ def matches(shown: list[str], printed: list[str]) -> bool:
 def make_lines(block: Block) -> list[str]:
     """The lines of a block that call make."""
     return [line.strip() for line in block.text.splitlines() if re.match(r"(\$ )?make ", line.strip())]
-
-
-def stated_reasons(page: Path) -> list[tuple[Block, str]]:
-    """The blocks of a page that are not run, each with the reason."""
-    found = [(block, said(block, "not run")) for block in blocks(page)]
-    return [(block, reason) for block, reason in found if reason is not None]

@@ -343,33 +343,3 @@ def test_a_prompt_that_is_too_long_fails_at_once_with_the_server_s_reason(opened
     with pytest.raises(EngineError, match=r"answers 400 .This model's maximum context length is 12 tokens"):
         engine.score([Prompt("one " * 20 + "\nAnswer:", LABELS)])
     assert len([path for path in server.paths() if path == "/v1/completions"]) <= 4
-
-
-@pytest.mark.parametrize(
-    "trouble",
-    [
-        pytest.param(later(503), id="it loads its model, behind a proxy"),
-        pytest.param(later(429, **{"Retry-After": "0"}), id="too much is asked"),
-        pytest.param(later(502), id="a proxy lost it"),
-    ],
-)
-def test_a_server_that_is_busy_is_asked_again(opened: Open, trouble: Answer) -> None:
-    vllm = VllmServer(troubles=[trouble])
-    engine, server = opened(vllm)
-    engine.score(prompts(1))
-    assert vllm.troubles == []
-    begun = len(completions(server))
-    vllm.troubles = [trouble, trouble]
-    assert engine.score(prompts(2)).logprobs == expected(prompts(2))
-    assert len(completions(server)) == begun + 1 + 2
-
-
-def test_a_server_with_a_key_is_asked_with_it_and_refuses_another(
-    opened: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("VLLM_KEY", KEY)
-    engine, server = opened(VllmServer(api_key=KEY), 'key_env = "VLLM_KEY"')
-    engine.score(prompts(1))
-    assert server.asked[-1].headers["authorization"] == f"Bearer {KEY}"
-    with pytest.raises(EngineError, match=r"answers 401 .Unauthorized.; check the key of endpoint vllm"):
-        opened(VllmServer(api_key="sk-another-of-the-tests-012345"), 'key_env = "VLLM_KEY"')
