@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final
@@ -414,7 +415,12 @@ class Deployment:
         try:
             if self.schedule.upgrade:
                 self._begin_at_first_schema()
-            ids = self.queue_work()
+            with ThreadPoolExecutor(1) as pool:
+                queued = pool.submit(self.queue_work)
+                while not queued.done():  # a worker that is frozen while it writes keeps SQLite's lock until it is woken
+                    self.tend()
+                    time.sleep(0.05)
+            ids = queued.result()
             while len(self._workers) < self.schedule.workers:
                 self.start_worker()
             self._carry_out(ids)
