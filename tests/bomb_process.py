@@ -4,9 +4,9 @@ import json
 import sys
 from pathlib import Path
 
-from registry.benchmarks import read_benchmark
+from registry.benchmarks.contract import read_benchmark
 from registry.errors import IngestError
-from registry.exchange.outputs import log_file, log_questions
+from registry.exchange.outputs.programs import log_file, log_questions
 
 
 def main() -> None:

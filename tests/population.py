@@ -8,7 +8,8 @@ from typing import Any
 from sqlalchemy import Engine, inspect, select, text
 from sqlalchemy.orm import Session
 
-from registry.benchmarks import import_benchmark, read_benchmark
+from registry.benchmarks.contract import read_benchmark
+from registry.benchmarks.store import import_benchmark
 from registry.db import read_session, write_session
 from registry.designs.requests import PrecisionRequest
 from registry.digests import sha256_text

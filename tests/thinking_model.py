@@ -10,11 +10,11 @@ from typing import Any, Final
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from registry.benchmarks import read_benchmark
+from registry.benchmarks.contract import read_benchmark
 from registry.predictions.prompts import ShardPrompt
 from registry.prompting.prompts import Prompt, QuestionText, build_prompt
-from registry.prompting.protocols import protocol_definition
 from registry.prompting.protocols.custom import custom_definition
+from registry.prompting.protocols.store import protocol_definition
 from registry.prompting.reading import Reading, read
 from registry.prompting.variants import QuestionShape, parse_variants
 from tests.adapters import peft_itself, save_adapter

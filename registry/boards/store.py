@@ -25,7 +25,7 @@ from registry.designs import in_full
 from registry.digests import specification_digest
 from registry.errors import UsageError
 from registry.lookups import find_board, find_revision, find_suite, find_version, not_withdrawn, published
-from registry.prompting.protocols import find_definition, store_protocol
+from registry.prompting.protocols.store import find_definition, store_protocol
 from registry.prompting.variants import parse_variants, stored_variants
 from registry.queue.evaluations import (
     EvaluationRequest,

@@ -16,7 +16,7 @@ from registry.digests import specification_digest
 from registry.errors import ProtocolError
 from registry.lookups import find_suite, find_version
 from registry.predictions.prompts import prompts_of_question
-from registry.prompting.protocols import find_definition
+from registry.prompting.protocols.store import find_definition
 from registry.prompting.variants import QuestionShape, VariantSetDefinition, parse_variants
 from registry.providers.prices import load_prices
 from registry.queue.claims import live_workers

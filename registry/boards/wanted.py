@@ -10,7 +10,7 @@ from registry.db import MAX_INTEGER
 from registry.designs import STOPPABLE
 from registry.designs.requests import PrecisionRequest
 from registry.fields import Between, OneOf, Remedy
-from registry.prompting.protocols import with_room
+from registry.prompting.protocols.store import with_room
 from registry.prompting.variants import VariantSetDefinition, parse_variants
 from registry.providers.budgets import MOST, set_budget
 from registry.queue.estimate import Plan

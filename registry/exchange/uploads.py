@@ -12,10 +12,12 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 import registry.files.parquet  # noqa: F401 - loaded before processes are forked
-from registry.benchmarks import import_benchmark, read_benchmark
+from registry.benchmarks.contract import read_benchmark
+from registry.benchmarks.store import import_benchmark
 from registry.db import forget_engine, get_engine, picked, write_session
 from registry.errors import DatabaseError
-from registry.exchange.outputs import Comparison, ImportRequest, import_outputs
+from registry.exchange.outputs.importer import ImportRequest, import_outputs
+from registry.exchange.outputs.stated import Comparison
 from registry.files.storage import explained
 from registry.people.accounts import Viewer, record
 from registry.settings import get_settings

@@ -17,7 +17,8 @@ from registry.errors import NotFoundError, ProtocolError, QueueError, UsageError
 from registry.lookups import find_evaluation, find_revision, find_version, not_withdrawn
 from registry.predictions.prompts import prompts_of
 from registry.predictions.stored import read
-from registry.prompting.protocols import RECORDED, find_definition, store_protocol
+from registry.prompting.protocols.presets import RECORDED
+from registry.prompting.protocols.store import find_definition, store_protocol
 from registry.prompting.variants import VariantSetDefinition, parse_variants, repeats, stored_variants
 from registry.queue import batches, exclusions
 from registry.queue.hints import hint_at

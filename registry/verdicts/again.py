@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from registry.verdicts.cases import Case, Said, first
+from registry.verdicts.cases import Case, Said, always
 from registry.verdicts.facts import Number
 from registry.verdicts.wording import count, points, points_between, share
 
@@ -67,7 +67,4 @@ AGAIN: Final[tuple[Case[Again], ...]] = (
 
 def of_again(again: Again) -> Said:
     """What is said of repeats beside orders."""
-    found = first(AGAIN, again)
-    if found is None:
-        raise AssertionError("the last case always holds")
-    return found
+    return always(AGAIN, again)

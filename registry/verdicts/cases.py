@@ -61,6 +61,11 @@ def first(cases: tuple[Case[F], ...], facts: F) -> Said | None:
     return next((case.said(facts) for case in cases if case.holds(facts)), None)
 
 
+def always(cases: tuple[Case[F], ...], facts: F) -> Said:
+    """The first case that holds, of those the last of which always does."""
+    return next(case.said(facts) for case in cases if case.holds(facts))
+
+
 def every(cases: tuple[Case[F], ...], facts: F) -> tuple[Said, ...]:
     """All cases that hold, in the table's order."""
     return tuple(case.said(facts) for case in cases if case.holds(facts))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from registry.names import plural
-from registry.verdicts.cases import Case, Said, every, first
+from registry.verdicts.cases import Case, Said, always, every, first
 from registry.verdicts.facts import NO_VERDICT, SAID_FIRST, Facts, names
 from registry.verdicts.wording import count, points, share
 
@@ -146,10 +146,7 @@ class PairVerdict:
 
 def of_pair(pair: Pair) -> PairVerdict:
     """The verdict on two evaluations."""
-    conclusion = first(PAIR, pair)
-    if conclusion is None:
-        raise AssertionError("the last case always holds")
-    return PairVerdict(first(PAIR_READ, pair), conclusion, every(PAIR_REMARKS, pair))
+    return PairVerdict(first(PAIR_READ, pair), always(PAIR, pair), every(PAIR_REMARKS, pair))
 
 
 @dataclass(frozen=True)
@@ -213,10 +210,7 @@ SEVERAL: Final[tuple[Case[Several], ...]] = (
 
 def of_several(several: Several) -> Said:
     """What is said above a comparison of several models."""
-    found = first(SEVERAL, several)
-    if found is None:
-        raise AssertionError("the last case always holds")
-    return found
+    return always(SEVERAL, several)
 
 
 @dataclass(frozen=True)
@@ -258,10 +252,7 @@ STANDING: Final[tuple[Case[Standing], ...]] = (
 
 def of_standing(standing: Standing) -> Said:
     """What is said of a model among its peers."""
-    found = first(STANDING, standing)
-    if found is None:
-        raise AssertionError("the last case always holds")
-    return found
+    return always(STANDING, standing)
 
 
 @dataclass(frozen=True)
@@ -297,10 +288,7 @@ FIRST: Final[tuple[Case[First], ...]] = (
 
 def of_first(found: First) -> Said:
     """What is said of a board's first model."""
-    said = first(FIRST, found)
-    if said is None:
-        raise AssertionError("the last case always holds")
-    return said
+    return always(FIRST, found)
 
 
 @dataclass(frozen=True)
@@ -344,7 +332,4 @@ NEIGHBOURS: Final[tuple[Case[Neighbours], ...]] = (
 def of_neighbours(together: Mapping[str, Any]) -> Said:
     """What is said of a board's neighbours. together: as a snapshot's document has it for a column."""
     names_of = ("neighbours", "neighbours_told_apart", "pairs", "pairs_told_apart")
-    found = first(NEIGHBOURS, Neighbours(*(together[name] for name in names_of)))
-    if found is None:
-        raise AssertionError("the last case always holds")
-    return found
+    return always(NEIGHBOURS, Neighbours(*(together[name] for name in names_of)))

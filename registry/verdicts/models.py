@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from registry.verdicts.cases import CONCLUSIONS, Case, Said, first
+from registry.verdicts.cases import CONCLUSIONS, Case, Said, always, first
 from registry.verdicts.facts import Facts, Number, names, share_kept, widened
 from registry.verdicts.wording import every_level, points, points_between, share, varied
 
@@ -176,10 +176,7 @@ MODEL: Final[tuple[Case[ModelFacts], ...]] = (
 
 def of_model(evaluations: Sequence[Facts]) -> Said:
     """The verdict on a model, from its complete evaluations."""
-    found = first(MODEL, ModelFacts(evaluations))
-    if found is None:
-        raise AssertionError("the last case always holds")
-    return found
+    return always(MODEL, ModelFacts(evaluations))
 
 
 def _widely(found: Sequence[Facts], among: int) -> list[Facts]:

@@ -208,7 +208,8 @@ def _fetched(engine: Engine, entry: BenchmarkEntry) -> Step:
 
 
 def _imported(engine: Engine, entry: BenchmarkEntry, folder: Path) -> Step:
-    from registry.benchmarks import import_benchmark, read_benchmark
+    from registry.benchmarks.contract import read_benchmark
+    from registry.benchmarks.store import import_benchmark
 
     assert entry.file is not None
     content = read_benchmark(folder / entry.file, few_shot=None if entry.few_shot is None else folder / entry.few_shot)

@@ -85,8 +85,9 @@ def import_command(
     form the pool of examples). The whole file is checked before anything is stored; identical content is stored only
     once. The questions of a run folder of HELM, or of a log of Inspect AI (.eval, .json), are read from it as well.
     """  # noqa: D301
-    from registry.benchmarks import import_benchmark, read_benchmark
-    from registry.exchange.outputs import log_file, log_questions
+    from registry.benchmarks.contract import read_benchmark
+    from registry.benchmarks.store import import_benchmark
+    from registry.exchange.outputs.programs import log_file, log_questions
 
     if (file is None) == (harness_task is None):
         raise UsageError("give a FILE of questions, or a task of lm-evaluation-harness with --harness-task")
@@ -161,7 +162,8 @@ def nonsenseqa_command(name: str, questions: int, seed: int, as_json: bool) -> N
     25 % is a shortcut through labels, positions or examples. The same seed gives the same questions on every machine,
     and a smaller benchmark is the start of a larger one.
     """
-    from registry.benchmarks import generate_nonsenseqa, import_benchmark, nonsenseqa_source
+    from registry.benchmarks.nonsenseqa import generate_nonsenseqa, nonsenseqa_source
+    from registry.benchmarks.store import import_benchmark
 
     content = generate_nonsenseqa(questions, seed)
     with write_session(engine_of(settings_of())) as session:
@@ -236,7 +238,7 @@ def visibility_command(name: str, visibility: str, as_json: bool) -> None:
     public: everyone; members: everyone with an account; hidden: only maintainers and the command line. Anything
     visible before may have been copied.
     """
-    from registry.benchmarks import set_visibility
+    from registry.benchmarks.store import set_visibility
     from registry.people.accounts import OPERATOR, record
 
     with write_session(engine_of(settings_of())) as session:

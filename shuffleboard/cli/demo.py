@@ -17,7 +17,8 @@ from urllib.parse import urlencode
 import click
 from sqlalchemy import Engine, text
 
-from registry.benchmarks import import_benchmark, read_benchmark
+from registry.benchmarks.contract import read_benchmark
+from registry.benchmarks.store import import_benchmark
 from registry.boards.reading import snapshot_as_of
 from registry.boards.snapshots import refresh_boards
 from registry.db import read_session, write_session

@@ -409,7 +409,9 @@ def import_command(
             raise UsageError("an RO-Crate describes its own contents; leave out all options")
         print_json({"evaluation": import_crate(engine_of(settings_of()), file)})
         return
-    from registry.exchange.outputs import Comparison, ImportRequest, import_columns, import_outputs, is_table_of_columns
+    from registry.exchange.outputs.columns import is_table_of_columns
+    from registry.exchange.outputs.importer import ImportRequest, import_columns, import_outputs
+    from registry.exchange.outputs.stated import Comparison
 
     settings = settings_of()
     engine = engine_of(settings)

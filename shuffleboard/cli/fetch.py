@@ -111,8 +111,8 @@ def fetch_command(
 
 def fetched_and_stored(recipe: Recipe, *, revision: str | None = None, folder: Path | None = None) -> dict[str, Any]:
     """Fetches a benchmark, stores it and returns its document. Remarks go to stderr."""
-    from registry.benchmarks import import_benchmark
     from registry.benchmarks.recipes import fetch
+    from registry.benchmarks.store import import_benchmark
 
     engine = engine_of(settings_of())
     found = fetch(recipe, revision=revision, folder=folder)
@@ -394,7 +394,8 @@ def fetch_suite_command(
 
 def _generated() -> dict[str, Any]:
     """NonsenseQA, which needs no hub."""
-    from registry.benchmarks import generate_nonsenseqa, import_benchmark, nonsenseqa_source
+    from registry.benchmarks.nonsenseqa import generate_nonsenseqa, nonsenseqa_source
+    from registry.benchmarks.store import import_benchmark
 
     with write_session(engine_of(settings_of())) as session:
         row, new = import_benchmark(

@@ -18,15 +18,9 @@ from registry.lookups import find_version
 from registry.operations.opening import engine_of
 from registry.predictions.prompts import prompts_of_question
 from registry.prompting.labels import letter
-from registry.prompting.protocols import (
-    PRESETS,
-    RECORDED,
-    find_definition,
-    import_protocol,
-    protocol_definition,
-    read_protocol_file,
-)
-from registry.prompting.protocols.store import known_definitions
+from registry.prompting.protocols.custom import read_protocol_file
+from registry.prompting.protocols.presets import PRESETS, RECORDED
+from registry.prompting.protocols.store import find_definition, import_protocol, known_definitions, protocol_definition
 from registry.prompting.reading import STATES
 from registry.prompting.variants import VARIANT_KINDS, VariantSetDefinition, parse_variants
 from registry.tables import Protocol, Question

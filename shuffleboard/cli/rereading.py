@@ -9,7 +9,7 @@ from registry.lookups import find_sealed
 from registry.metrics import METRICS
 from registry.names import plural
 from registry.operations.opening import engine_of
-from registry.prompting.protocols import find_definition
+from registry.prompting.protocols.store import find_definition
 from registry.prompting.reading import STATES
 from registry.prompting.thoughts import READINGS
 from shuffleboard.cli.common import json_option, note, print_json, settings_of

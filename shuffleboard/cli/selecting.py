@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from registry.errors import UsageError
 from registry.leaderboard.selection import Selection
 from registry.lookups import find_revision, find_version
-from registry.prompting.protocols import find_definition
+from registry.prompting.protocols.store import find_definition
 from registry.prompting.variants import parse_variants
 from registry.tables import Evaluation, VariantSet
 

@@ -9,13 +9,14 @@ from typing import Any, Final
 from sqlalchemy import Engine, func, select, text
 from sqlalchemy.orm import Session
 
-from registry.benchmarks import import_benchmark, read_benchmark
+from registry.benchmarks.contract import read_benchmark
+from registry.benchmarks.store import import_benchmark
 from registry.boards.definition import BoardDefinition, SuiteDefinition, parse_definition
 from registry.boards.snapshots import refresh_boards
 from registry.boards.store import import_board, import_suite
 from registry.db import read_session, write_session
 from registry.digests import sha256_file
-from registry.exchange.outputs import ImportRequest, import_columns, import_outputs
+from registry.exchange.outputs.importer import ImportRequest, import_columns, import_outputs
 from registry.lookups import not_withdrawn
 from registry.metrics.repeats import across_orders, same_order
 from registry.predictions.stored import read

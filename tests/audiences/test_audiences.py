@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, select, text, update
 
-from registry.benchmarks import import_benchmark, read_benchmark
+from registry.benchmarks.contract import read_benchmark
+from registry.benchmarks.store import import_benchmark
 from registry.boards.definition import BoardDefinition, SuiteDefinition
 from registry.boards.embargoes import lift_embargo, set_embargo
 from registry.boards.snapshots import refresh_boards

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from registry.benchmarks import read_benchmark
+from registry.benchmarks.contract import read_benchmark
 from registry.prompting.labels import LETTERS
 
 SAMPLES = Path(__file__).parents[2] / "registry" / "benchmarks" / "samples"

@@ -18,8 +18,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from registry.benchmarks import import_benchmark, read_benchmark
+from registry.benchmarks.contract import read_benchmark
 from registry.benchmarks.flags import refers_to_options, sorted_numeric
+from registry.benchmarks.store import import_benchmark
 from registry.db import get_engine, read_session, write_session
 from registry.lookups import find_evaluation
 from registry.operations.migrate import upgrade

@@ -26,7 +26,8 @@ from typing import Final
 
 from sqlalchemy import text
 
-from registry.benchmarks import import_benchmark, read_benchmark
+from registry.benchmarks.contract import read_benchmark
+from registry.benchmarks.store import import_benchmark
 from registry.db import get_engine, read_session, write_session
 from registry.exchange.outputs.importer import ImportRequest, import_columns, import_outputs
 from registry.operations.migrate import upgrade

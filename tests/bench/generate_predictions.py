@@ -23,7 +23,7 @@ from registry.boards.store import import_board, import_suite
 from registry.digests import sha256_text, specification_digest
 from registry.predictions.bulk import insert_predictions
 from registry.predictions.prompts import prompts_of
-from registry.prompting.protocols import protocol_definition, store_protocol
+from registry.prompting.protocols.store import protocol_definition, store_protocol
 from registry.prompting.variants import QuestionShape, parse_variants
 from registry.queue.claims import fingerprint_id
 from registry.queue.evaluations import build_specification, store_variant_set, store_variants

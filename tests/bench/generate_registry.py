@@ -23,7 +23,7 @@ from registry.digests import sha256_text, specification_digest
 from registry.metrics import METRICS
 from registry.predictions.bulk import insert_predictions
 from registry.predictions.rows import prediction_row
-from registry.prompting.protocols import protocol_definition, store_protocol
+from registry.prompting.protocols.store import protocol_definition, store_protocol
 from registry.prompting.variants import QuestionShape, VariantShown, parse_variants
 from registry.queue.evaluations import build_specification, store_variant_set, store_variants
 from registry.revisions.store import ModelFiles, RevisionRequest, add_revision

@@ -6,9 +6,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
-from registry.benchmarks import read_benchmark
+from registry.benchmarks.contract import read_benchmark
 from registry.prompting.prompts import QuestionText, build_prompt, few_shot_examples
-from registry.prompting.protocols import protocol_definition
+from registry.prompting.protocols.store import protocol_definition
 from registry.prompting.variants import QuestionShape, parse_variants
 
 ROOT: Final = Path(__file__).resolve().parents[2]

@@ -23,7 +23,8 @@ from redis.exceptions import RedisError
 from sqlalchemy import Engine, func, select, text, true
 from sqlalchemy.exc import DBAPIError
 
-from registry.benchmarks import import_benchmark, read_benchmark
+from registry.benchmarks.contract import read_benchmark
+from registry.benchmarks.store import import_benchmark
 from registry.db import read_session, write_session
 from registry.queue import claims
 from registry.queue.evaluations import EvaluationRequest, submit
@@ -417,7 +418,9 @@ class Deployment:
                 self._begin_at_first_schema()
             with ThreadPoolExecutor(1) as pool:
                 queued = pool.submit(self.queue_work)
-                while not queued.done():  # a worker that is frozen while it writes keeps SQLite's lock until it is woken
+                while (
+                    not queued.done()
+                ):  # a worker that is frozen while it writes keeps SQLite's lock until it is woken
                     self.tend()
                     time.sleep(0.05)
             ids = queued.result()

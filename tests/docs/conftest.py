@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 from hatchling.builders.wheel import WheelBuilder
 
-from registry.benchmarks import import_benchmark, read_benchmark
+from registry.benchmarks.contract import read_benchmark
+from registry.benchmarks.store import import_benchmark
 from registry.db import get_engine, write_session
 from registry.operations.migrate import upgrade
 from registry.queue.evaluations import EvaluationRequest, submit

@@ -11,15 +11,16 @@ from urllib.parse import urlsplit
 
 from sqlalchemy import Engine, select
 
-from registry.benchmarks import import_benchmark, read_benchmark
+from registry.benchmarks.contract import read_benchmark
 from registry.benchmarks.recipes import recipe_named
+from registry.benchmarks.store import import_benchmark
 from registry.boards.definition import BoardDefinition, SuiteDefinition
 from registry.boards.snapshots import refresh_boards
 from registry.boards.store import import_board, import_suite
 from registry.boards.submissions import ModelRequest, request_submission
 from registry.db import write_session
 from registry.digests import sha256_text
-from registry.exchange.outputs import ImportRequest, import_outputs
+from registry.exchange.outputs.importer import ImportRequest, import_outputs
 from registry.lookups import find_version
 from registry.people.accounts import SCOPES, create_account, issue_token, viewer_of_account
 from registry.prompting.variants import QuestionShape, parse_variants

@@ -16,7 +16,7 @@ from registry.benchmarks import recipes
 from registry.benchmarks.recipes import shipped_recipes
 from registry.exchange.exports.writing import FORMATS
 from registry.metrics import METRICS
-from registry.prompting.protocols import PRESETS
+from registry.prompting.protocols.presets import PRESETS
 from registry.prompting.variants import VARIANT_KINDS
 from registry.settings import Settings
 from registry.sql.examples import EXAMPLES

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from registry.prompting.prompts import QuestionText, build_prompt
-from registry.prompting.protocols import PRESETS, RECORDED, read_protocol_file
-from registry.prompting.protocols.presets import SAMPLINGS, SIMILARITIES
+from registry.prompting.protocols.custom import read_protocol_file
+from registry.prompting.protocols.presets import PRESETS, RECORDED, SAMPLINGS, SIMILARITIES
 from registry.prompting.protocols.store import known_definitions
 from registry.prompting.variants import QuestionShape, parse_variants
 from tests.docs.pages import DOCS, blocks, code, first_cells, read, sections

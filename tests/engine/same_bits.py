@@ -22,7 +22,7 @@ from typing import Any
 import torch
 
 from registry.prompting.prompts import build_prompt, few_shot_examples
-from registry.prompting.protocols import protocol_definition
+from registry.prompting.protocols.store import protocol_definition
 from registry.prompting.variants import QuestionShape, parse_variants
 from shuffleboard.packaged import GEMMA3, SAMPLES, SMOLLM2, PackagedModel
 from tests.bench.prompts import ROOT, read_questions

@@ -7,8 +7,8 @@ import pytest
 from registry.digests import specification_digest
 from registry.predictions.prompts import ShardPrompt
 from registry.prompting.prompts import QuestionText, build_prompt
-from registry.prompting.protocols import protocol_definition
 from registry.prompting.protocols.custom import custom_definition
+from registry.prompting.protocols.store import protocol_definition
 from registry.prompting.reading import read
 from registry.prompting.variants import QuestionShape, parse_variants
 from tests.engine.tiny import as_loaded, random_model

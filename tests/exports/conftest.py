@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, update
 
-from registry.benchmarks import import_benchmark, read_benchmark
+from registry.benchmarks.contract import read_benchmark
+from registry.benchmarks.store import import_benchmark
 from registry.db import get_engine, write_session
-from registry.exchange.outputs import ImportRequest, import_outputs
+from registry.exchange.outputs.importer import ImportRequest, import_outputs
 from registry.lookups import find_version
 from registry.revisions.store import RevisionRequest, add_revision
 from registry.tables import BenchmarkVersion

@@ -12,15 +12,16 @@ from typing import Any, Final
 
 from sqlalchemy import Engine
 
-from registry.benchmarks import import_benchmark, read_benchmark
-from registry.benchmarks.contract import content_digest
+from registry.benchmarks.contract import content_digest, read_benchmark
 from registry.benchmarks.recipes.recipe import read_recipe
 from registry.benchmarks.recipes.rows import read_rows
+from registry.benchmarks.store import import_benchmark
 from registry.boards.definition import read_board_file, read_suite_file
 from registry.db import write_session
 from registry.errata.marks import import_errata, read_errata
 from registry.errata.versions import FORMAT
-from registry.exchange.outputs import ImportRequest, import_outputs, log_file, log_questions
+from registry.exchange.outputs.importer import ImportRequest, import_outputs
+from registry.exchange.outputs.programs import log_file, log_questions
 from registry.prompting.paraphrases import read_paraphrases
 from registry.prompting.protocols.custom import read_protocol_file
 from registry.revisions.store import RevisionRequest, add_revision

@@ -10,13 +10,15 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from registry.benchmarks import import_benchmark, read_benchmark
+from registry.benchmarks.contract import read_benchmark
+from registry.benchmarks.store import import_benchmark
 from registry.db import get_engine, read_session, write_session
 from registry.lookups import find_evaluation
 from registry.operations.migrate import upgrade
 from registry.predictions.prompts import prompts_of
 from registry.prompting.prompts import Prompt
-from registry.prompting.protocols import PRESETS, with_room
+from registry.prompting.protocols.presets import PRESETS
+from registry.prompting.protocols.store import with_room
 from registry.queue.evaluations import EvaluationRequest, select_questions, submit
 from registry.revisions.store import RevisionRequest, add_revision
 from registry.settings import Settings

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import func, select
 
-from registry.benchmarks import read_benchmark
+from registry.benchmarks.contract import read_benchmark
 from registry.db import get_engine, read_session
 from registry.settings import Settings
 from registry.tables import ChainLink

@@ -11,11 +11,11 @@ import pytest
 import structlog
 from sqlalchemy import select, update
 
-from registry.benchmarks import read_benchmark
+from registry.benchmarks.contract import read_benchmark
 from registry.db import get_engine, read_session, write_session
 from registry.errors import ModelError, UsageError
 from registry.prompting.prompts import Prompt, QuestionText, build_prompt
-from registry.prompting.protocols import protocol_definition
+from registry.prompting.protocols.store import protocol_definition
 from registry.prompting.variants import QuestionShape, parse_variants
 from registry.revisions.store import RevisionRequest, add_revision, model_identity
 from registry.settings import Settings, get_settings

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from registry.benchmarks import generate_nonsenseqa
+from registry.benchmarks.nonsenseqa import generate_nonsenseqa
 from registry.db import get_engine, read_session
 from registry.lookups import find_version
 from registry.tables import Question

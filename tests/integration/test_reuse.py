@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, select
 
-from registry.benchmarks import import_benchmark, read_benchmark
+from registry.benchmarks.contract import read_benchmark
+from registry.benchmarks.store import import_benchmark
 from registry.db import get_engine, read_session, write_session
 from registry.leaderboard.reports import evaluation_metrics
 from registry.operations.archiving import archive

@@ -10,7 +10,8 @@ import pytest
 import torch
 from sqlalchemy import Engine, select
 
-from registry.benchmarks import import_benchmark, read_benchmark
+from registry.benchmarks.contract import read_benchmark
+from registry.benchmarks.store import import_benchmark
 from registry.db import get_engine, read_session, write_session
 from registry.operations.migrate import upgrade
 from registry.queue.evaluations import EvaluationRequest, submit

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, func, select, update
 
-from registry.benchmarks import import_benchmark, read_benchmark
+from registry.benchmarks.contract import read_benchmark
+from registry.benchmarks.store import import_benchmark
 from registry.db import database_now, get_engine, read_session, write_session
 from registry.errors import UsageError
 from registry.people.accounts import OPERATOR

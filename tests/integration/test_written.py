@@ -15,8 +15,8 @@ from sqlalchemy import text as sqlalchemy_text
 from registry.db import get_engine, read_session, write_session
 from registry.errors import ProtocolError, UsageError
 from registry.predictions.texts import stored_output, thought_of
-from registry.prompting.protocols import import_protocol, protocol_definition
 from registry.prompting.protocols.custom import custom_definition
+from registry.prompting.protocols.store import import_protocol, protocol_definition
 from registry.prompting.reading import read
 from registry.proof.manifest import GENERATION_COLUMNS
 from registry.proof.provenance import provenance_document

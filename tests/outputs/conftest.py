@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine
 
-from registry.benchmarks import import_benchmark, read_benchmark
+from registry.benchmarks.contract import read_benchmark
+from registry.benchmarks.store import import_benchmark
 from registry.db import get_engine, write_session
 from registry.revisions.store import RevisionRequest, add_revision
 

@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 
 from registry.db import read_session
 from registry.errors import NotFoundError, UsageError
-from registry.exchange.outputs import ImportRequest, import_outputs
+from registry.exchange.outputs.importer import ImportRequest, import_outputs
 from registry.metrics.adversarial import SCORINGS, AdversarialEffect
 from registry.operations.archiving import archive
 from registry.predictions.stored import read

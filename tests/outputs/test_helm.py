@@ -9,14 +9,15 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select
 
-from registry.benchmarks import read_benchmark
+from registry.benchmarks.contract import read_benchmark
 from registry.code_identity import code_identity, code_version
 from registry.db import read_session
 from registry.errors import ShuffleboardError
-from registry.exchange.outputs import Comparison, ImportRequest, import_outputs, log_file, log_questions
 from registry.exchange.outputs.helm import EQUAL_OPTIONS, TIE
+from registry.exchange.outputs.importer import ImportRequest, import_outputs
 from registry.exchange.outputs.logs import Log
-from registry.exchange.outputs.programs import read_log
+from registry.exchange.outputs.programs import log_file, log_questions, read_log
+from registry.exchange.outputs.stated import Comparison
 from registry.leaderboard.reports import evaluation_metrics
 from registry.proof.provenance import provenance_document
 from registry.tables import Evaluation, Generation, Prediction

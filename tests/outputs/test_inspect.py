@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select
 
-from registry.benchmarks import read_benchmark
+from registry.benchmarks.contract import read_benchmark
 from registry.db import read_session
 from registry.errors import ShuffleboardError
-from registry.exchange.outputs import Comparison, ImportRequest, import_outputs, log_file, log_questions
+from registry.exchange.outputs.importer import ImportRequest, import_outputs
 from registry.exchange.outputs.logs import Log
-from registry.exchange.outputs.programs import read_log
+from registry.exchange.outputs.programs import log_file, log_questions, read_log
+from registry.exchange.outputs.stated import Comparison
 from registry.leaderboard.reports import evaluation_metrics
 from registry.prompting.variants import QuestionShape, parse_variants
 from registry.tables import Evaluation, Generation, Prediction

@@ -6,7 +6,7 @@ from sqlalchemy import text
 
 from registry.db import read_session
 from registry.errors import IngestError
-from registry.exchange.outputs import ImportRequest, import_outputs
+from registry.exchange.outputs.importer import ImportRequest, import_outputs
 from registry.leaderboard.reports import evaluation_metrics
 from registry.lookups import find_evaluation
 from registry.metrics import METRICS

@@ -10,9 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from registry.errors import ShuffleboardError
-from registry.exchange.outputs import log_file
 from registry.exchange.outputs.logs import Log
-from registry.exchange.outputs.programs import read_log
+from registry.exchange.outputs.programs import log_file, read_log
 from tests.commands import shuffleboard, shuffleboard_json
 from tests.outputs.conftest import DATA
 from tests.outputs.logs import IDS, QUESTIONS, known

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from registry.errors import ShuffleboardError
-from registry.exchange.outputs import Comparison, ImportRequest, import_outputs, log_file
+from registry.exchange.outputs.importer import ImportRequest, import_outputs
 from registry.exchange.outputs.logs import Log
 from registry.exchange.outputs.opencompass import NO_PROBABILITIES
-from registry.exchange.outputs.programs import read_log
+from registry.exchange.outputs.programs import log_file, read_log
+from registry.exchange.outputs.stated import Comparison
 from tests.outputs.conftest import DATA, Registry
 from tests.outputs.logs import IDS, QUESTIONS, known
 

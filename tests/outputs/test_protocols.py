@@ -9,16 +9,11 @@ from sqlalchemy import func, select
 
 from registry.db import read_session, write_session
 from registry.errors import ProtocolError
-from registry.exchange.outputs import ImportRequest, import_outputs
+from registry.exchange.outputs.importer import ImportRequest, import_outputs
 from registry.lookups import find_evaluation
-from registry.prompting.protocols import (
-    PRESETS,
-    find_definition,
-    import_protocol,
-    protocol_definition,
-    store_protocol,
-)
 from registry.prompting.protocols.custom import custom_definition
+from registry.prompting.protocols.presets import PRESETS
+from registry.prompting.protocols.store import find_definition, import_protocol, protocol_definition, store_protocol
 from registry.queue.evaluations import EvaluationRequest, submit
 from registry.tables import Evaluation
 from shuffleboard.cli import main

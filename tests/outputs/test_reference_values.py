@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import Engine, text
 
 from registry.db import read_session
-from registry.exchange.outputs import ImportRequest, import_outputs
+from registry.exchange.outputs.importer import ImportRequest, import_outputs
 from registry.leaderboard.reports import evaluation_metrics
 from registry.leaderboard.rows import Ordering, leaderboard_page
 from registry.metrics import METRICS

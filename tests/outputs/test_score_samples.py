@@ -9,7 +9,7 @@ import pytest
 
 from registry.db import read_session
 from registry.errors import IngestError
-from registry.exchange.outputs import ImportRequest, import_outputs
+from registry.exchange.outputs.importer import ImportRequest, import_outputs
 from registry.prompting.labels import LETTERS
 from registry.studies.wordings import consistency_document
 from registry.tables import Prediction

@@ -7,7 +7,7 @@ from sqlalchemy import func, select
 
 from registry.db import read_session
 from registry.errors import ShuffleboardError
-from registry.exchange.outputs import ImportRequest, import_columns, import_outputs
+from registry.exchange.outputs.importer import ImportRequest, import_columns, import_outputs
 from registry.leaderboard.reports import evaluation_metrics
 from registry.tables import Evaluation, Model, ModelRevision
 from registry.verification import verify_evaluation

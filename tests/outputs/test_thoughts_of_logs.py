@@ -10,12 +10,12 @@ import pytest
 from sqlalchemy import select
 
 from registry.db import read_session
-from registry.exchange.outputs import ImportRequest, import_outputs, log_file
 from registry.exchange.outputs.every_eval_ever import read_every_eval_ever
-from registry.exchange.outputs.programs import read_log
+from registry.exchange.outputs.importer import ImportRequest, import_outputs
+from registry.exchange.outputs.programs import log_file, read_log
 from registry.exchange.outputs.record import Recorded
 from registry.predictions.texts import stored_output, thought_of
-from registry.prompting.protocols import protocol_definition
+from registry.prompting.protocols.store import protocol_definition
 from registry.prompting.reading import read
 from registry.tables import Generation, Prediction
 from tests.outputs.conftest import DATA, Registry, four_options, registry

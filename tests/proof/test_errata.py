@@ -16,7 +16,7 @@ from registry.errata.marks import Mark, import_errata, mark, take_back
 from registry.errata.rescoring import rescored
 from registry.errata.versions import FORMAT, correction, errata_document, newest_errata
 from registry.errors import IngestError, NotFoundError, UsageError
-from registry.exchange.outputs import ImportRequest, import_outputs
+from registry.exchange.outputs.importer import ImportRequest, import_outputs
 from registry.lookups import find_version
 from registry.metrics import METRICS
 from registry.schema.triggers import trigger_names

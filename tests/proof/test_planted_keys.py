@@ -15,7 +15,7 @@ from registry.boards.store import import_board, import_suite
 from registry.db import read_session, write_session
 from registry.errata.marks import import_errata
 from registry.errata.versions import FORMAT
-from registry.exchange.outputs import import_columns
+from registry.exchange.outputs.importer import import_columns
 from registry.lookups import find_version
 from registry.scores.corrections import WITH_CORRECTED_KEYS, scope_of
 from registry.studies.items import item_document, item_source

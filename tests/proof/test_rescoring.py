@@ -14,8 +14,8 @@ from registry.db import get_engine, read_session, write_session
 from registry.errors import ModelError, QueueError, UsageError
 from registry.operations.archiving import archive, restore
 from registry.operations.migrate import upgrade
-from registry.prompting.protocols import import_protocol
 from registry.prompting.protocols.custom import custom_definition
+from registry.prompting.protocols.store import import_protocol
 from registry.queue.evaluations import EvaluationRequest, submit
 from registry.revisions.store import RevisionRequest, add_revision
 from registry.schema.triggers import trigger_names

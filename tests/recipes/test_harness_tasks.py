@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from registry.benchmarks import import_benchmark
 from registry.benchmarks.contract import BenchmarkFile, QuestionRecord
+from registry.benchmarks.store import import_benchmark
 from registry.db import get_engine, read_session, write_session
 from registry.errors import IngestError
 from registry.exchange.harness_tasks import harness_task

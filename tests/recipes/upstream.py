@@ -5,8 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from registry.benchmarks import read_benchmark
-from registry.benchmarks.contract import QuestionRecord
+from registry.benchmarks.contract import QuestionRecord, read_benchmark
 from registry.benchmarks.recipes import Recipe
 from tests.population import CSQA, MMLU
 from tests.recipes.hub import arrow, json_lines, parquet

@@ -18,9 +18,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
-from registry.benchmarks import read_benchmark
+from registry.benchmarks.contract import read_benchmark
 from registry.prompting.prompts import Prompt, QuestionText, build_prompt, few_shot_examples
-from registry.prompting.protocols import protocol_definition
+from registry.prompting.protocols.store import protocol_definition
 from registry.prompting.variants import QuestionShape, parse_variants
 from tests.llama_server import MODEL, llama_server, write_dequantised
 from tests.servers.endpoints import endpoint

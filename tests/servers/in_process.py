@@ -16,9 +16,9 @@ from pathlib import Path
 
 import torch
 
-from registry.benchmarks import read_benchmark
+from registry.benchmarks.contract import read_benchmark
 from registry.prompting.prompts import QuestionText, build_prompt, few_shot_examples
-from registry.prompting.protocols import protocol_definition
+from registry.prompting.protocols.store import protocol_definition
 from registry.prompting.variants import QuestionShape, parse_variants
 from tests.servers.__main__ import SAMPLES, TOLERANCE, Answered, difference
 from workers.artifacts import convert_gguf

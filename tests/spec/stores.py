@@ -13,7 +13,7 @@ from registry.metrics.catalogue import QUESTION_METRICS
 from registry.predictions.bulk import insert_predictions
 from registry.predictions.rows import prediction_row
 from registry.prompting.prompts import PromptKeys, QuestionText
-from registry.prompting.protocols import protocol_definition, store_protocol
+from registry.prompting.protocols.store import protocol_definition, store_protocol
 from registry.prompting.variants import VariantSetDefinition, VariantShown, parse_variants
 from registry.queue.evaluations import store_variant_set
 from registry.scores.computed import computed_metrics

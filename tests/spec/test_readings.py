@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from registry.prompting.final_answer import RULES
-from registry.prompting.protocols import protocol_definition
+from registry.prompting.protocols.store import protocol_definition
 from registry.prompting.reading import Reading, read
 from registry.prompting.thoughts import Output, known_markers
 

@@ -15,7 +15,7 @@ from registry.boards.store import import_board, import_suite
 from registry.boards.unranked import unranked
 from registry.db import read_session, write_session
 from registry.errors import MetricInputError, UsageError
-from registry.exchange.outputs import ImportRequest, import_outputs
+from registry.exchange.outputs.importer import ImportRequest, import_outputs
 from registry.leaderboard.reports import evaluation_metrics
 from registry.metrics import METRICS, VariantOutcome
 from registry.prompting.variants import QuestionShape, parse_variants

@@ -9,7 +9,7 @@ from statsmodels.stats.contingency_tables import mcnemar
 
 from registry.db import read_session, write_session
 from registry.errors import NotFoundError, QueueError, UsageError
-from registry.exchange.outputs import ImportRequest, import_outputs
+from registry.exchange.outputs.importer import ImportRequest, import_outputs
 from registry.leaderboard.reports import evaluation_metrics
 from registry.metrics.pride import ALPHA
 from registry.scores.analyses import analyses_of

@@ -9,8 +9,8 @@ from sqlalchemy import select, text
 from registry.db import read_session, write_session
 from registry.errors import ProtocolError, UsageError
 from registry.exchange.crates import export_crate, import_crate
-from registry.exchange.outputs import ImportRequest, import_outputs
-from registry.prompting.protocols import protocol_definition
+from registry.exchange.outputs.importer import ImportRequest, import_outputs
+from registry.prompting.protocols.store import protocol_definition
 from registry.prompting.reading import read
 from registry.prompting.thoughts import Output
 from registry.scores.analyses import READING

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, select, update
 
-from registry.benchmarks import set_visibility
+from registry.benchmarks.store import set_visibility
 from registry.db import database_now, read_session, write_session
 from registry.errors import NotFoundError, UsageError
 from registry.notices import notify, webhooks

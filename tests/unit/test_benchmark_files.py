@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from registry.benchmarks import read_benchmark
+from registry.benchmarks.contract import read_benchmark
 from registry.errors import IngestError
 from registry.names import check_name, split_reference
 from tests.population import MMLU, question, write_lines

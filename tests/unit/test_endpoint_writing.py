@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from registry.prompting.protocols import protocol_definition
 from registry.prompting.protocols.custom import custom_definition
+from registry.prompting.protocols.store import protocol_definition
 from registry.prompting.reading import read
 from registry.settings import Settings
 from tests.scripted_server import Answer, Asked, CutOffError, ScriptedServer, events, scripted_server, streamed

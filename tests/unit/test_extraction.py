@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from registry.prompting.extraction import Extracted, extract
-from registry.prompting.protocols import protocol_definition
+from registry.prompting.protocols.store import protocol_definition
 
 DATA = Path(__file__).parent.parent / "data"
 MATCH = protocol_definition("match-dash")

@@ -4,8 +4,7 @@ from collections import Counter
 
 import pytest
 
-from registry.benchmarks import generate_nonsenseqa
-from registry.benchmarks.nonsenseqa import words
+from registry.benchmarks.nonsenseqa import generate_nonsenseqa, words
 from registry.errors import UsageError
 
 

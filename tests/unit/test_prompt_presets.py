@@ -4,7 +4,8 @@ import pytest
 
 from registry.errors import ProtocolError
 from registry.prompting.prompts import Prompt, QuestionText, build_prompt
-from registry.prompting.protocols import PRESETS, protocol_definition
+from registry.prompting.protocols.presets import PRESETS
+from registry.prompting.protocols.store import protocol_definition
 from registry.prompting.variants import QuestionShape, VariantShown, parse_variants
 
 QUESTION = QuestionText("q1", "high_school_physics", None, "What falls?", ("a stone", "a cloud", "light"), 0)

@@ -6,7 +6,7 @@ import pytest
 
 from registry.errors import ProtocolError
 from registry.prompting.prompts import Prompt, QuestionText, build_prompt, few_shot_examples
-from registry.prompting.protocols import protocol_definition
+from registry.prompting.protocols.store import protocol_definition
 from registry.prompting.variants import VariantShown
 
 SYMBOLS = protocol_definition("symbols")

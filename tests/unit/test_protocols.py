@@ -11,13 +11,9 @@ import pytest
 from registry.boards.definition import evaluations_asked, read_suite_file
 from registry.digests import specification_digest
 from registry.errors import IngestError
-from registry.prompting.protocols import (
-    PRESETS,
-    protocol_definition,
-    read_protocol_file,
-)
-from registry.prompting.protocols.custom import custom_definition, shipped_definitions
-from registry.prompting.protocols.store import known_definitions
+from registry.prompting.protocols.custom import custom_definition, read_protocol_file, shipped_definitions
+from registry.prompting.protocols.presets import PRESETS
+from registry.prompting.protocols.store import known_definitions, protocol_definition
 
 DIGESTS = {
     "symbols": "1db823e9a9449f569f8a0033e5812a47314a4cc9b7c56443454e8293fbffa904",

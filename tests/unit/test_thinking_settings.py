@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from registry.prompting.protocols import protocol_definition
 from registry.prompting.protocols.custom import custom_definition
+from registry.prompting.protocols.store import protocol_definition
 from registry.queue.thinking import Shown, shown_by_template, why_not_honoured
 from registry.revisions.endpoints import Endpoint, load_endpoints
 

@@ -7,8 +7,8 @@ import pytest
 
 from registry.digests import specification_digest
 from registry.errors import IngestError
-from registry.prompting.protocols import protocol_definition
 from registry.prompting.protocols.custom import custom_definition
+from registry.prompting.protocols.store import protocol_definition
 from registry.prompting.reading import read
 from registry.prompting.thoughts import (
     Divided,

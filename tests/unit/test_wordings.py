@@ -13,7 +13,8 @@ from registry.exchange.proofs.numbers import outcomes_of
 from registry.metrics import METRICS
 from registry.prompting.noise import TARGETS, TYPES, Noise, synonyms
 from registry.prompting.prompts import Prompt, PromptKeys, QuestionText, build_prompt
-from registry.prompting.protocols import PRESETS, protocol_definition
+from registry.prompting.protocols.presets import PRESETS
+from registry.prompting.protocols.store import protocol_definition
 from registry.prompting.variants import QuestionShape, VariantSetDefinition, VariantShown, parse_variants
 
 QUESTION = QuestionText("q1", "high_school_physics", None, "What usually falls?", ("a stone", "a cloud", "light"), 0)

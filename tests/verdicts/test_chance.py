@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from registry.db import read_session
-from registry.exchange.outputs import ImportRequest, import_outputs
+from registry.exchange.outputs.importer import ImportRequest, import_outputs
 from registry.leaderboard.facts import facts_of, noise_facts
 from registry.studies.noise import repeat_noise
 from tests.bench.bench_chance import ORDERS, RIGHT, blame

@@ -5,9 +5,10 @@ from pathlib import Path
 
 from sqlalchemy import Engine
 
-from registry.benchmarks import import_benchmark, read_benchmark
+from registry.benchmarks.contract import read_benchmark
+from registry.benchmarks.store import import_benchmark
 from registry.db import write_session
-from registry.exchange.outputs import import_columns
+from registry.exchange.outputs.importer import import_columns
 from tests.outputs.conftest import four_options
 from tests.population import write_lines
 

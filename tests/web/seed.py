@@ -24,7 +24,8 @@ from pathlib import Path
 from sqlalchemy import Engine, select, update
 from sqlalchemy.orm import Session
 
-from registry.benchmarks import import_benchmark, read_benchmark
+from registry.benchmarks.contract import read_benchmark
+from registry.benchmarks.store import import_benchmark
 from registry.db import write_session
 from registry.predictions.prompts import ShardPrompt
 from registry.proof.seal import seal

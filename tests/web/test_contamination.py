@@ -9,7 +9,7 @@ from registry.boards.definition import BoardDefinition, SuiteDefinition, as_docu
 from registry.boards.snapshots import refresh_boards
 from registry.boards.store import import_board, import_suite
 from registry.db import get_engine, write_session
-from registry.exchange.outputs import ImportRequest, import_outputs
+from registry.exchange.outputs.importer import ImportRequest, import_outputs
 from registry.prompting.variants import QuestionShape, parse_variants
 from tests.commands import shuffleboard, shuffleboard_json
 from tests.outputs.conftest import Registry, four_options

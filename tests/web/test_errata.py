@@ -5,7 +5,8 @@ import json
 import pytest
 from sqlalchemy import select
 
-from registry.benchmarks import import_benchmark, read_benchmark
+from registry.benchmarks.contract import read_benchmark
+from registry.benchmarks.store import import_benchmark
 from registry.boards.definition import BoardDefinition, SuiteDefinition, as_document
 from registry.boards.reading import snapshot_as_of
 from registry.boards.snapshots import refresh_boards

@@ -8,7 +8,7 @@ import pytest
 
 from registry.db import get_engine, read_session
 from registry.errors import UsageError
-from registry.exchange.outputs import ImportRequest, import_outputs
+from registry.exchange.outputs.importer import ImportRequest, import_outputs
 from registry.lookups import find_version
 from registry.prompting.variants import QuestionShape, parse_variants
 from registry.studies import items as studies

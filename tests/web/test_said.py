@@ -14,7 +14,7 @@ from registry.boards.definition import BoardDefinition, SuiteDefinition
 from registry.boards.snapshots import refresh_boards
 from registry.boards.store import import_board, import_suite
 from registry.db import read_session, write_session
-from registry.exchange.outputs import ImportRequest, import_outputs
+from registry.exchange.outputs.importer import ImportRequest, import_outputs
 from registry.leaderboard.facts import facts_of
 from registry.leaderboard.rows import Ordering, complete_rows
 from registry.leaderboard.selection import Selection

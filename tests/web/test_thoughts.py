@@ -14,7 +14,7 @@ from registry.boards.store import import_board, import_suite
 from registry.db import get_engine, read_session, write_session
 from registry.errors import ProtocolError
 from registry.predictions.texts import text_columns
-from registry.prompting.protocols import find_definition, with_room
+from registry.prompting.protocols.store import find_definition, with_room
 from registry.prompting.reading import read
 from registry.prompting.thoughts import Output
 from registry.queue.claims import Claim, ShardResult

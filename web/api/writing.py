@@ -7,7 +7,7 @@ from flask import Response, request, url_for
 from pydantic import Field
 from sqlalchemy.orm import Session
 
-from registry.benchmarks import set_visibility
+from registry.benchmarks.store import set_visibility
 from registry.boards.definition import BoardDefinition, SuiteDefinition
 from registry.boards.deprecation import deprecate, deprecation_document, reinstate
 from registry.boards.store import import_board, import_suite

@@ -27,7 +27,7 @@ from registry.names import check_name
 from registry.predictions.archive_files import EVALUATION, PREDICTIONS, TEXT, TEXT_COLUMNS, plain
 from registry.predictions.bulk import insert_predictions, renew_statistics
 from registry.prompting.prompts import PromptKeys, question_text
-from registry.prompting.protocols import store_protocol
+from registry.prompting.protocols.store import store_protocol
 from registry.prompting.variants import VariantSetDefinition, stored_variants
 from registry.proof.folder import ASKED, METRIC_COLUMNS, METRICS, VERSION
 from registry.proof.manifest import LEAF_COLUMNS, SEAL_VERSION, Leaf, manifest, question_leaves

@@ -42,8 +42,8 @@ from registry.predictions.bulk import insert_predictions, insert_rows, renew_sta
 from registry.predictions.rows import prediction_row
 from registry.predictions.texts import imported_text
 from registry.prompting.prompts import PromptKeys, QuestionText
-from registry.prompting.protocols import RECORDED, find_definition, store_protocol
-from registry.prompting.protocols.presets import SYMBOLS
+from registry.prompting.protocols.presets import RECORDED, SYMBOLS
+from registry.prompting.protocols.store import find_definition, store_protocol
 from registry.prompting.thoughts import OPENED_SHARE, closes_only, known_markers
 from registry.prompting.variants import (
     QuestionShape,
