@@ -36,27 +36,6 @@ def test_postgresql_stores_utf_8_and_compares_by_bytes(postgresql_url: str) -> N
     assert rows(postgresql_url, "SELECT 'Z' < 'a', 'é' > 'z'") == [(True, True)]
 
 
-@pytest.mark.parametrize("visit", ["first", "second"])
-def test_each_test_has_a_database_to_itself(postgresql_url: str, visit: str) -> None:
-    rows(postgresql_url, "CREATE TABLE visited (id integer)")
-    assert rows(postgresql_url, "SELECT count(*) FROM visited") == [(0,)], visit
-
-
-def test_a_database_is_dropped_even_while_a_connection_is_open(
-    postgresql_url: str, request: pytest.FixtureRequest
-) -> None:
-    connection = psycopg.connect(postgresql_url.replace("+psycopg", ""))
-    request.addfinalizer(connection.close)
-    assert connection.execute("SELECT 1").fetchone() == (1,)
-
-
-def test_the_shared_redis_database_is_empty_and_answers(redis_url: str) -> None:
-    with closing(Redis.from_url(redis_url)) as client:
-        assert client.dbsize() == 0
-        client.set("left", "behind")
-        assert client.get("left") == b"behind"
-
-
 def test_a_redis_database_with_something_in_it_is_never_handed_out(
     redis_server: RedisServer, request: pytest.FixtureRequest
 ) -> None:
@@ -70,15 +49,6 @@ def test_a_redis_database_with_something_in_it_is_never_handed_out(
             client.delete("somebody")
 
 
-def test_postgresql_keeps_its_rows_and_its_address_through_a_restart(private_postgres_server: PostgresServer) -> None:
-    url = private_postgres_server.url
-    rows(url, "CREATE TABLE kept (id integer)")
-    rows(url, "INSERT INTO kept VALUES (7)")
-    private_postgres_server.restart()
-    assert private_postgres_server.url == url
-    assert rows(url, "SELECT id FROM kept") == [(7,)]
-
-
 def test_a_durable_postgresql_keeps_every_commit_when_it_is_killed(private_postgres_server: PostgresServer) -> None:
     url = private_postgres_server.url
     rows(url, "CREATE TABLE kept (id integer)")
@@ -89,14 +59,6 @@ def test_a_durable_postgresql_keeps_every_commit_when_it_is_killed(private_postg
     assert not accepts("127.0.0.1", private_postgres_server.port)
     private_postgres_server.start()
     assert rows(url, "SELECT count(*) FROM kept") == [(50,)]
-
-
-def test_redis_forgets_everything_when_it_is_killed(private_redis_server: RedisServer) -> None:
-    with closing(Redis.from_url(private_redis_server.url)) as client:
-        client.set("task", "queued")
-        private_redis_server.kill()
-        private_redis_server.start()
-        assert client.dbsize() == 0
 
 
 def test_nothing_listens_beyond_127_0_0_1(
