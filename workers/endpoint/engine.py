@@ -306,7 +306,7 @@ class EndpointEngine:
 
         asked = self._each(places, ask, should_stop, take)
         return EndpointTexts(
-            [writing.settled(found[place]) for place in range(len(prompts))],
+            [writing.as_opened(found[place]) for place in range(len(prompts))],
             sum(one.prompt for one in asked),
             sum(one.computed for one in asked),
         )

@@ -117,8 +117,8 @@ class Writing:
             )
         return replace(asked, written=written)
 
-    def settled(self, written: Written) -> Written:
-        """The same, once enough is known of whether the template opens thoughts."""
+    def as_opened(self, written: Written) -> Written:
+        """The text, as a thought that the template opened if it is one; to be asked once all have been written."""
         output = written.output
         unsure = not self._shown and output.finish == "length" and not output.reasoning
         if not unsure or self._closed < max(1.0, OPENED_SHARE * self._ended) or any(self._markers.find(output.text)):

@@ -66,7 +66,7 @@ class Batches:
         self._should_stop = should_stop
         self._poll_s = settings.endpoint_batch_poll_seconds
         # A request that was sent longer ago than this cannot arrive any more.
-        self._settled_s = settings.endpoint_connect_seconds + 2 * settings.endpoint_read_seconds
+        self._lost_after_s = settings.endpoint_connect_seconds + 2 * settings.endpoint_read_seconds
 
     def submit(self, asking: Sequence[Asked]) -> None:
         """Submits a batch of as many prompts as budgets have room for.
@@ -170,7 +170,7 @@ class Batches:
             found = self._tried(lambda: self._api.find(batch.tag, batch.requests, sent_at, others))
         except UnsureError:
             raise InterruptedScoringError(self._poll_s) from None
-        left_s = self._settled_s - (now - sent_at).total_seconds()
+        left_s = self._lost_after_s - (now - sent_at).total_seconds()
         if found is not None:
             self._record(batch.id, found)
         elif left_s > 0:
