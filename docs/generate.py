@@ -636,7 +636,7 @@ def _prompt(spec: str, variant: str, shots: str, protocol: str = "symbols") -> s
     )
     definition = variants.parse_variants(spec)
     shape = variants.QuestionShape(question.external_id, len(question.options), question.answer)
-    asked = import_module("registry.prompting.protocols").protocol_definition(protocol, int(shots))
+    asked = import_module("registry.prompting.protocols.store").protocol_definition(protocol, int(shots))
     shown = definition.variants(shape)[int(variant)]
     examples = [example][: int(shots)]
     return str(prompts.build_prompt(asked, question, shown, examples, definition.inserted()).text)
