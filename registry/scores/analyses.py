@@ -44,12 +44,3 @@ def kept_readings(session: Session, evaluation_id: int) -> list[dict[str, Any]]:
         | {name: value for name, value in row.result.items() if name != "differing"}
         for row in rows
     ]
-
-
-def analyses_of(session: Session, evaluation_id: int) -> list[dict[str, Any]]:
-    """Every analysis kept of an evaluation, oldest first."""
-    rows = session.scalars(select(Analysis).filter_by(evaluation_id=evaluation_id).order_by(Analysis.id))
-    return [
-        {"kind": row.kind, "parameters": row.parameters, "result": row.result, "computed_at": row.computed_at}
-        for row in rows
-    ]

@@ -428,14 +428,6 @@ class Verdict:
     found: tuple[Said, ...]
 
     @property
-    def headline(self) -> Said:
-        """The one sentence for a place that has room for one."""
-        found = self.conclusion or self.read
-        if found is None:
-            raise AssertionError("a verdict says something")
-        return found
-
-    @property
     def sentences(self) -> tuple[Said, ...]:
         """All sentences, in the order in which they are said."""
         return tuple(said for said in (self.read, self.conclusion, *self.found) if said is not None)

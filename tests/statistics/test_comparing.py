@@ -12,7 +12,6 @@ from registry.errors import NotFoundError, QueueError, UsageError
 from registry.exchange.outputs.importer import ImportRequest, import_outputs
 from registry.leaderboard.reports import evaluation_metrics
 from registry.metrics.pride import ALPHA
-from registry.scores.analyses import analyses_of
 from registry.scores.pride import pride_document
 from registry.statistics.bootstrap import mean_intervals
 from registry.studies.comparing import (
@@ -22,7 +21,7 @@ from registry.studies.comparing import (
     metric_differences,
     several_differences,
 )
-from registry.tables import QuestionPride
+from registry.tables import Analysis, QuestionPride
 from registry.verification import verify_evaluation
 from tests.boards.outputs import import_all
 from tests.outputs.conftest import four_options, registries, registry
@@ -167,10 +166,10 @@ def test_coras_bootstrap_is_kept_and_needs_one_number_of_variants(registry):
         first = cora_document(session, one)
     with write_session(registry.engine) as session:
         again = cora_document(session, one)
-        kept = analyses_of(session, one)
+        kept = session.scalars(select(Analysis).filter_by(evaluation_id=one)).all()
         value = evaluation_metrics(session, one)["metrics"]["cora"]
     assert again == first
-    assert [item["kind"] for item in kept].count("cora_over_variants") == 1
+    assert [item.kind for item in kept].count("cora_over_variants") == 1
     assert first["variants"] == 20
     assert abs(first["mean"] - value) < 0.01
     mixed = [*four_options(3), {"id": "x", "subject": None, "question": "?", "options": ["a", "b"], "answer": 0}]
@@ -185,21 +184,21 @@ def test_pride_is_recorded_with_its_estimation_set(registries):
     for each in registries:
         one, _ = two_models(each)
         with read_session(each.engine) as session:
-            kept = [item for item in analyses_of(session, one) if item["kind"] == "pride"]
+            kept = session.scalars(select(Analysis).filter_by(evaluation_id=one, kind="pride")).all()
             estimation = session.scalars(
                 select(QuestionPride.question_id).where(QuestionPride.evaluation_id == one, QuestionPride.estimation)
             ).all()
             value = evaluation_metrics(session, one)["metrics"]["pride_accuracy"]
             assert verify_evaluation(session, one)["ok"]
         assert len(kept) == 1
-        assert kept[0]["parameters"]["alpha"] == repr(ALPHA)
-        assert len(kept[0]["result"]["estimation"]) == len(estimation) == 3
-        assert kept[0]["result"]["pride_accuracy"] == pytest.approx(value)
+        assert kept[0].parameters["alpha"] == repr(ALPHA)
+        assert len(kept[0].result["estimation"]) == len(estimation) == 3
+        assert kept[0].result["pride_accuracy"] == pytest.approx(value)
         with write_session(each.engine) as session:
             other = pride_document(session, one, 0.5)
         assert len(other["estimation"]) == 30
         with read_session(each.engine) as session:
-            assert len([item for item in analyses_of(session, one) if item["kind"] == "pride"]) == 2
+            assert len(session.scalars(select(Analysis).filter_by(evaluation_id=one, kind="pride")).all()) == 2
             assert evaluation_metrics(session, one)["metrics"]["pride_accuracy"] == value
         with write_session(each.engine) as session, pytest.raises(UsageError, match=r"alpha 1\.5: give the share"):
             pride_document(session, one, 1.5)
