@@ -225,29 +225,9 @@ def check_stopping(session: Session, evaluation: Evaluation, found: Findings) ->
     stopping = read_stopping(evaluation)
     if stopping is None:
         return
-    query = (
-        select(
-            Question.external_id,
-            Question.n_options,
-            Prediction.variant,
-            Prediction.chosen_option,
-            Prediction.correct,
-            Shard.ordinal.label("shard"),
-        )
-        .select_from(EvaluationQuestion)
-        .join(Question, Question.id == EvaluationQuestion.question_id)
-        .join(Shard, Shard.id == EvaluationQuestion.shard_id)
-        .outerjoin(
-            Prediction,
-            (Prediction.evaluation_id == EvaluationQuestion.evaluation_id)
-            & (Prediction.question_id == EvaluationQuestion.question_id),
-        )
-        .where(EvaluationQuestion.evaluation_id == evaluation.id)
-        .order_by(Question.ordinal)
-    )
     wrong: dict[str, list[str]] = {}
     rounds: list[tuple[int, set[int]]] = [(0, set()) for _ in stopping.ends]
-    for name, group in groupby(read(session, [evaluation.id], query), lambda row: row.external_id):
+    for name, group in groupby(_answers_of_questions(session, evaluation.id), lambda row: row.external_id):
         rows = list(group)
         order = stopping.orders[rows[0].n_options]
         answers = {row.variant: (row.chosen_option, row.correct) for row in rows if row.variant is not None}
@@ -267,9 +247,40 @@ def check_stopping(session: Session, evaluation: Evaluation, found: Findings) ->
         rounds[last][1].add(rows[0].shard)
     for problem, names in wrong.items():
         found.of_questions(names, f"stopping: {problem}")
-    if wrong:
-        return
-    of_evaluation = select(Shard.ordinal, Shard.prompts).where(Shard.evaluation_id == evaluation.id)
+    if not wrong:
+        _check_rounds(session, evaluation.id, rounds, found)
+
+
+def _answers_of_questions(session: Session, evaluation_id: int) -> Any:
+    """Every answer with its question and the ordinal of its shard, in the order of the questions."""
+    query = (
+        select(
+            Question.external_id,
+            Question.n_options,
+            Prediction.variant,
+            Prediction.chosen_option,
+            Prediction.correct,
+            Shard.ordinal.label("shard"),
+        )
+        .select_from(EvaluationQuestion)
+        .join(Question, Question.id == EvaluationQuestion.question_id)
+        .join(Shard, Shard.id == EvaluationQuestion.shard_id)
+        .outerjoin(
+            Prediction,
+            (Prediction.evaluation_id == EvaluationQuestion.evaluation_id)
+            & (Prediction.question_id == EvaluationQuestion.question_id),
+        )
+        .where(EvaluationQuestion.evaluation_id == evaluation_id)
+        .order_by(Question.ordinal)
+    )
+    return read(session, [evaluation_id], query)
+
+
+def _check_rounds(
+    session: Session, evaluation_id: int, rounds: Sequence[tuple[int, set[int]]], found: Findings
+) -> None:
+    """Whether the shards of each round ask so many prompts, and are those of its questions."""
+    of_evaluation = select(Shard.ordinal, Shard.prompts).where(Shard.evaluation_id == evaluation_id)
     shards = list(session.execute(of_evaluation.order_by(Shard.ordinal)))
     for number, (prompts, of_questions) in enumerate(rounds, start=1):
         held, left = set[int](), prompts

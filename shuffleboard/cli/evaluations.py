@@ -410,7 +410,7 @@ def import_command(
         print_json({"evaluation": import_crate(engine_of(settings_of()), file)})
         return
     from registry.exchange.outputs.columns import is_table_of_columns
-    from registry.exchange.outputs.importer import ImportRequest, import_columns, import_outputs
+    from registry.exchange.outputs.importer import ImportRequest, import_outputs
     from registry.exchange.outputs.stated import Comparison
 
     settings = settings_of()
@@ -423,25 +423,12 @@ def import_command(
         raise UsageError(f"--all-columns {why}")
     if table:
         variants = variants or "original"
-    if table and model is None:
-        if benchmark is None:
-            raise UsageError("a table of letters needs --benchmark; its columns name the models")
-        if select is not None:
-            raise UsageError("--select is for IBM/cat's layout; this file is a table of letters")
-        with import_progress() as report:
-            found = import_columns(
-                engine,
-                file,
-                benchmark=benchmark,
-                variants=variants or "original",
-                protocol=protocol,
-                shots=shots,
-                columns=columns,
-                report=report,
-            )
-        print_json({"evaluations": list(found.values()), "models": list(found)})
-        _say_how_it_ended(engine, settings, list(found.values()))
-        return
+        if model is None:
+            if select is not None:
+                raise UsageError("--select is for IBM/cat's layout; this file is a table of letters")
+            asked_alike = {"variants": variants, "protocol": protocol, "shots": shots}
+            _import_table(engine, settings, file, benchmark, columns=columns, **asked_alike)
+            return
     if model is None or benchmark is None or variants is None:
         raise UsageError(
             "outputs need --model, --benchmark and --variants; only an RO-Crate needs none of them, and a table of "
@@ -461,6 +448,18 @@ def import_command(
         document["stated"] = comparison.document()
     print_json(document)
     _say_how_it_ended(engine, settings, [evaluation_id])
+
+
+def _import_table(engine: Engine, settings: Settings, file: Path, benchmark: str | None, **asked: Any) -> None:
+    """Imports each column as the outputs of a model."""
+    from registry.exchange.outputs.importer import import_columns
+
+    if benchmark is None:
+        raise UsageError("a table of letters needs --benchmark; its columns name the models")
+    with import_progress() as report:
+        found = import_columns(engine, file, benchmark=benchmark, report=report, **asked)
+    print_json({"evaluations": list(found.values()), "models": list(found)})
+    _say_how_it_ended(engine, settings, list(found.values()))
 
 
 def _say_how_it_ended(engine: Engine, settings: Settings, ids: Sequence[int]) -> None:
