@@ -317,7 +317,7 @@ def main() -> None:
         (resource.RLIMIT_CORE, 0),
     ):
         resource.setrlimit(what, (limit, limit))
-    os.nice(5)
+    os.nice(10)
     sys.modules["pytz"] = SimpleNamespace(timezone=lambda _name: Utc())  # type: ignore[assignment]
     for slow in ("duckdb", "fsspec"):  # before anybody waits for them
         import_module(slow)

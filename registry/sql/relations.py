@@ -45,7 +45,7 @@ OF_EVALUATION: Final = ("evaluation_metrics", "evaluation_provenance")
 PREDICTIONS: Final = "prediction_file"
 """The relation of sealed evaluations' own files."""
 QUESTIONS: Final = "question_score"
-"""The relation of an evaluation's questions, of which also `question_pride` and `evaluation_question` are made."""
+"""The relation of an evaluation's questions, of which also `evaluation_question` is made."""
 COMPUTED: Final = (
     "question_statistics",
     "question_metrics",
@@ -209,7 +209,9 @@ def statements(of_evaluations: Mapping[str, Sequence[str]], others: Mapping[str,
 
 
 def _computed(name: str) -> str:
-    """The text of a view as DuckDB computes it: what its file has in one row is not joined again."""
+    """The text of a view as DuckDB computes it: what an evaluation's file of questions has is not computed again."""
+    if name == "question_statistics":
+        return f"SELECT {', '.join(columns_of(name))} FROM {QUESTIONS}"
     text = view_sql(name, "postgresql")
     if name != "question_metrics":
         return text
@@ -224,9 +226,5 @@ _FILED: Final = "question_file"
 _MADE: Final = (
     f"""CREATE VIEW question_score AS
     SELECT * EXCLUDE (n_variants, pride_estimation, pride_correct) FROM {_FILED} WHERE stored IS NOT NULL""",
-    f"""CREATE VIEW question_pride AS
-    SELECT evaluation_id, question_id, pride_estimation AS estimation, pride_correct AS correct
-    FROM {_FILED}
-    WHERE pride_estimation IS NOT NULL""",
     f"CREATE VIEW evaluation_question AS SELECT evaluation_id, question_id, n_variants FROM {_FILED}",
 )
