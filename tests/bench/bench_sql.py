@@ -8,7 +8,11 @@ list of all takes, and, for a process that is warm, what a count of all predicti
 alone, and with several visitors at once, each with heavy queries and small ones. Then one more evaluation is sealed,
 while a visitor asks every second, until it is counted.
 
+With --website, the address of one that is served on this host, nothing of this is done: printed is the 99th percentile
+of its pages, alone and next to visitors whose queries take all that they may.
+
 Options: --evaluations 3000  --predictions 20000000  --visitors 4  --repeats 9  --postgresql  --home FOLDER (kept)
+    --website http://127.0.0.1:8000
 """
 
 import argparse
@@ -21,8 +25,12 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from datetime import UTC, datetime
+from http.client import HTTPConnection
+from itertools import count
 from pathlib import Path
+from threading import Event
 from typing import Final
+from urllib.parse import urlencode
 
 from sqlalchemy import Engine, select, text
 from sqlalchemy.orm import Session
@@ -33,11 +41,13 @@ from registry.proof.seal import seal
 from registry.scores.question_scores import write_question_scores
 from registry.settings import Settings
 from registry.sql import Queries
+from registry.sql.examples import EXAMPLES
 from registry.sql.files import Files
 from registry.tables import Evaluation
 from tests.bench.bench_db import SCORED_LIKE, STAND_IN, BenchServer
 from tests.bench.generate_predictions import Kind, Source, profile_of, store
 from tests.services import postgres_execute
+from tests.sql.attacks import BOMBS
 
 BENCHMARKS: Final = 6
 ORDERS: Final = 24
@@ -49,7 +59,10 @@ QUERIES: Final = {
     "leaderboard of a benchmark": "SELECT * FROM leaderboard WHERE benchmark = 'made-up-2'",
     "one evaluation": "SELECT variant, avg(correct::INTEGER) FROM prediction_detail WHERE evaluation_id = 7 GROUP BY ALL",
     "one question of one evaluation": "SELECT * FROM question_metrics WHERE evaluation_id = 7 LIMIT 1",
+    "ten questions that flip most": EXAMPLES["Which ten questions do models above 50 % flip on most?"],
 }
+PAGES: Final = ("/", "/boards", "/models", "/benchmarks", "/evaluations/2", "/compare")
+HEAVY: Final = ("a product", "a series", "a sort", "a slow function", "repeat", "a regular expression")
 
 
 class Many(Source):
@@ -145,6 +158,44 @@ def together(queries: Queries, visitors: int, repeats: int) -> None:
             print(f"visitor {number} of {visitors}, who {what:24} {middle:8.3f} s, at most {worst:.3f} s", flush=True)
 
 
+def next_to_queries(website: str, visitors: int, rounds: int) -> None:
+    """Prints what pages take, alone and next to queries, in turns: a machine is not always as busy."""
+    host, done = website.removeprefix("http://").rstrip("/"), Event()
+
+    def visit(number: int) -> int:
+        for asked in count():
+            if done.is_set():
+                return asked
+            link = HTTPConnection(host, timeout=60, source_address=(f"127.0.0.{number + 2}", 0))
+            link.request("GET", f"/sql.json?{urlencode({'q': BOMBS[HEAVY[(asked + number) % len(HEAVY)]]})}")
+            link.getresponse().read()
+        raise AssertionError
+
+    def pages() -> Iterator[float]:
+        link = HTTPConnection(host, timeout=60)
+        for number in range(1500):
+            begun = time.perf_counter()
+            link.request("GET", PAGES[number % len(PAGES)])
+            link.getresponse().read()
+            yield time.perf_counter() - begun
+
+    list(pages())
+    alone, beside, asked = list[float](), list[float](), 0
+    for _ in range(rounds):
+        alone += pages()
+        done.clear()
+        with ThreadPoolExecutor(visitors) as pool:
+            visits = [pool.submit(visit, number) for number in range(visitors)]
+            time.sleep(1)
+            beside += pages()
+            done.set()
+        asked += sum(visited.result() for visited in visits)
+    first, second = (1000 * statistics.quantiles(spent, n=100)[98] for spent in (alone, beside))
+    print(
+        f"pages, 99th percentile: alone {first:.1f} ms, next to {asked} queries {second:.1f} ms, {second / first:.2f} x"
+    )
+
+
 def one_more(engine: Engine, queries: Queries, source: Source) -> None:
     """Seals one more, and prints after how long it is counted."""
     (before,) = queries.ask("public", COUNT, "alone", uuid.uuid4().hex).result.rows[0]
@@ -170,7 +221,11 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=9)
     parser.add_argument("--postgresql", action="store_true")
     parser.add_argument("--home", type=Path)
+    parser.add_argument("--website")
     options = parser.parse_args()
+    if options.website:
+        next_to_queries(options.website, options.visitors, options.repeats)
+        return
     with ExitStack() as stack:
         home = options.home or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         home.mkdir(parents=True, exist_ok=True)
