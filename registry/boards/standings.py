@@ -43,9 +43,11 @@ from registry.scores.outcomes import answers_in_runs, runs_over
 from registry.statistics.bootstrap import (
     RANK_RESAMPLES,
     SEED,
+    Interval,
     combined,
     design_effect,
     percentile_interval,
+    percentile_intervals,
     resampled_means,
 )
 from registry.statistics.competition_ranks import ranks
@@ -313,14 +315,13 @@ def standings_over(
     rows: revisions, with whether they are complete. by_task: of each task what `task_standings` gives of these rows.
     weights: as `weights_of` has them.
     """
-    found = [
-        {
-            column.name: _macro(column.metric, [of_task[number][column.name] for of_task in by_task], weights)
-            for column in columns
-        }
-        for number in range(len(rows))
-    ]
+    found: list[dict[str, Standing]] = [{} for _ in rows]
     together = {}
+    for column in columns:
+        name = column.name
+        of_rows = [[of_task[number][name] for of_task in by_task] for number in range(len(rows))]
+        for standings, standing in zip(found, _over_tasks(column.metric, of_rows, weights), strict=True):
+            standings[name] = standing
     for column in columns:
         complete = [
             (revision, standings[column.name])
@@ -559,10 +560,12 @@ def _draw(found: list[dict[str, TaskStanding]], drawn: list[tuple[int, str, _Mea
     for items in alike.values():
         stacked = np.stack([values for _, _, means in items for values in means.base], axis=1)
         clusters = items[0][2].clusters
-        samples = resampled_means(stacked, resamples=RANK_RESAMPLES, seed=seed)
+        # Each model's own lie side by side: selections add them up again and again.
+        samples = np.asfortranarray(resampled_means(stacked, resamples=RANK_RESAMPLES, seed=seed))
         together = None
         if clusters is not None:
-            together = resampled_means(stacked, resamples=RANK_RESAMPLES, seed=seed, clusters=clusters)
+            drawn_clusters = resampled_means(stacked, resamples=RANK_RESAMPLES, seed=seed, clusters=clusters)
+            together = np.asfortranarray(drawn_clusters)
         place = 0
         for number, name, means in items:
             own = slice(place, place + len(means.base))
@@ -593,11 +596,43 @@ def _combined_samples(metric: str, samples: Array) -> Array:
     return combined(FUNCTIONS_OF_TWO_MEANS[metric].function, samples[:, 0], samples[:, 1])
 
 
-def _macro(metric: str, tasks: Sequence[TaskStanding], weights: Sequence[int] | None) -> Standing:
-    """The mean over tasks, unweighted without `weights`; None if any is.
+def _over_tasks(metric: str, rows: Sequence[Sequence[TaskStanding]], weights: Sequence[int] | None) -> list[Standing]:
+    """Of each row the mean over its tasks, unweighted without `weights`; None if any is.
 
     A share of the first mean comes from the two macro means.
     """
+    found = [_value_over(metric, tasks, weights) for tasks in rows]
+    drawn: list[tuple[Standing, Array, int]] = []
+    clustered: list[tuple[Standing, Array, int]] = []
+    for standing, tasks in zip(found, rows, strict=True):
+        if standing.value is None or standing.estimated is not None:
+            continue
+        alone = _macro_samples(metric, [task.samples for task in tasks], weights)
+        if alone is None:
+            continue
+        standing.samples = alone
+        standing.resting_on = min(task.resting_on for task in tasks)
+        of_tasks = [task.values for task in tasks if task.values is not None]
+        standing.tasks = of_tasks if len(of_tasks) == len(tasks) else ()
+        drawn.append((standing, alone, standing.resting_on))
+        if any(task.clustered is not None for task in tasks):
+            together = _macro_samples(
+                metric, [task.samples if task.clustered is None else task.clustered for task in tasks], weights
+            )
+            if together is not None:
+                standing.samples = together
+                standing.clusters = sum(task.clusters or task.n for task in tasks)
+                standing.design_effect = design_effect(together, alone)
+                clustered.append((standing, together, min(task.clusters or task.resting_on for task in tasks)))
+    for standing, ends in _ends(drawn):
+        standing.interval = ends
+    for standing, ends in _ends(clustered):
+        standing.cluster_interval = ends
+    return found
+
+
+def _value_over(metric: str, tasks: Sequence[TaskStanding], weights: Sequence[int] | None) -> Standing:
+    """The value over tasks, without what comes of its resamples."""
     n = sum(task.n for task in tasks)
     values = [task.value for task in tasks if task.value is not None]
     if len(values) < len(tasks):
@@ -609,23 +644,7 @@ def _macro(metric: str, tasks: Sequence[TaskStanding], weights: Sequence[int] | 
         value = over_tasks(None, [(value,) for value in values], weights)
     if any(task.estimated is not None for task in tasks):
         return _macro_estimate(value, n, tasks, weights)
-    alone = _macro_samples(metric, [task.samples for task in tasks], weights)
-    if alone is None:
-        return Standing(value, n)
-    standing = Standing(value, n, None, alone, _ends(alone, min(task.resting_on for task in tasks)))
-    of_tasks = [task.values for task in tasks if task.values is not None]
-    standing.resting_on = min(task.resting_on for task in tasks)
-    standing.tasks = of_tasks if len(of_tasks) == len(tasks) else ()
-    if any(task.clustered is not None for task in tasks):
-        together = _macro_samples(
-            metric, [task.samples if task.clustered is None else task.clustered for task in tasks], weights
-        )
-        if together is not None:
-            standing.samples = together
-            standing.clusters = sum(task.clusters or task.n for task in tasks)
-            standing.cluster_interval = _ends(together, min(task.clusters or task.resting_on for task in tasks))
-            standing.design_effect = design_effect(together, alone)
-    return standing
+    return Standing(value, n)
 
 
 def _macro_estimate(
@@ -636,7 +655,8 @@ def _macro_estimate(
     The ends of the tasks' intervals are averaged, which is wider than it need be for independent tasks.
     """
     ends = [
-        task.interval or (None if task.samples is None else _ends(task.samples[:, 0], task.resting_on))
+        task.interval
+        or (None if task.samples is None else _interval(percentile_interval(task.samples[:, 0], task.resting_on)))
         for task in tasks
     ]
     known = [interval for interval in ends if interval is not None]
@@ -660,14 +680,35 @@ def _macro_samples(metric: str, of_tasks: Sequence[Array | None], weights: Seque
         return None
     function = FUNCTIONS_OF_TWO_MEANS.get(metric)
     if function is not None and function.share_of_first:
-        return _combined_samples(metric, np.average(known, axis=0, weights=weights))
-    samples = [_combined_samples(metric, samples) for samples in known]
-    return samples[0] if len(samples) == 1 else np.asarray(np.average(samples, axis=0, weights=weights))
+        return combined(
+            function.function, *(_average([samples[:, part] for samples in known], weights) for part in (0, 1))
+        )
+    return _average([_combined_samples(metric, samples) for samples in known], weights)
 
 
-def _ends(samples: Array, units: int) -> tuple[float, float] | None:
-    interval = percentile_interval(samples, units)
-    return None if interval is None else (interval.low, interval.high)
+def _average(parts: Sequence[Array], weights: Sequence[int] | None) -> Array:
+    """What `np.average` gives of the parts, without a table of them."""
+    if len(parts) == 1:
+        return parts[0]
+    times = [1] * len(parts) if weights is None else weights
+    total = times[0] * parts[0]
+    scaled = np.empty_like(total)
+    for of, part in zip(times[1:], parts[1:], strict=True):
+        total += part if of == 1 else np.multiply(part, of, out=scaled)
+    total /= sum(times)
+    return total
+
+
+def _ends(drawn: Sequence[tuple[Standing, Array, int]]) -> list[tuple[Standing, tuple[float, float] | None]]:
+    """Each standing with its interval. drawn: with resampled values, and how many units these are of."""
+    if not drawn:
+        return []
+    found = percentile_intervals(np.stack([samples for _, samples, _ in drawn]), [units for *_, units in drawn])
+    return [(standing, _interval(ends)) for (standing, *_), ends in zip(drawn, found, strict=True)]
+
+
+def _interval(found: Interval | None) -> tuple[float, float] | None:
+    return None if found is None else (found.low, found.high)
 
 
 def _rank(
@@ -682,7 +723,7 @@ def _rank(
     sampled = [standing.samples for _, standing in known]
     if better == "neither" or not known or any(samples is None for samples in sampled):
         return None
-    matrix = np.stack([samples for samples in sampled if samples is not None], axis=1)
+    matrix = np.stack([samples for samples in sampled if samples is not None]).T
     questions = min(standing.units for _, standing in known)
     pairs = _paired(metric, [standing for _, standing in known], matrix, weights)
     compared = compare_all(values, matrix, better, questions, pairs)
@@ -710,7 +751,7 @@ def _paired(
     samples: shape (resamples, models). Where questions belong together, errors are at least those of the clusters.
     """
     by_task = [
-        [np.stack([task.base[part] for task in of_task], axis=1) for part in range(len(of_task[0].base))]
+        [np.stack([task.base[part] for task in of_task]).T for part in range(len(of_task[0].base))]
         for of_task in zip(*(standing.tasks for standing in standings), strict=True)
     ]
     if not by_task:
@@ -731,23 +772,23 @@ def _variances_of_differences(samples: Array) -> Array:
 
 def _together(known: Sequence[tuple[ModelRevision, Standing]], compared: Comparisons, better: str) -> Together:
     """What all pairs come to; every standing but the first's is compared with the one above it."""
-    apart, holm = compared.told_apart, compared.holm()
+    apart = compared.told_apart
     order = sorted(range(len(known)), key=lambda place: known[place][1].value or 0.0, reverse=better == "higher")
-    for one, next_one in pairwise(order):
+    own, holm = compared.p_values(order[:-1], order[1:])
+    for place, (one, next_one) in enumerate(pairwise(order)):
         first, second = known[one][1].value, known[next_one][1].value
         known[next_one][1].above = Above(
             known[one][0],
             abs((first or 0.0) - (second or 0.0)),
             _number(compared.standard_errors[one, next_one]),
-            _number(compared.p_values[one, next_one]),
-            _number(holm[one, next_one]),
+            _number(own[place]),
+            _number(holm[place]),
             bool(apart[one, next_one]),
         )
-    errors = compared.standard_errors[np.triu_indices(len(known), 1)]
-    errors = errors[~np.isnan(errors)]
+    errors = compared.standard_errors[~np.isnan(compared.standard_errors)]  # each pair stands there twice
     return Together(
         models=len(known),
-        pairs=errors.size,
+        pairs=errors.size // 2,
         pairs_told_apart=int(apart.sum()) // 2,
         neighbours=len(known) - 1,
         neighbours_told_apart=sum(bool(apart[pair]) for pair in pairwise(order)),

@@ -1,7 +1,9 @@
 """How sure ranks are, and tiers of models that the questions do not tell apart."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +12,9 @@ from registry.errors import MetricInputError
 from registry.statistics.bootstrap import CONFIDENCE, Interval, percentile_interval
 from registry.statistics.competition_ranks import RANK_TOLERANCE
 from registry.statistics.paired import Paired
+
+AT_ONCE: Final = 64
+"""Resamples that are ranked together, so that they stay in a processor's cache. It never changes a result."""
 
 
 @dataclass(frozen=True)
@@ -31,19 +36,29 @@ def rank_intervals(samples: NDArray[np.float64], better: str) -> list[tuple[int,
     if better not in ("higher", "lower") or not resamples:
         return [None] * models
     lower_is_better = samples if better == "lower" else -samples
-    # NaN sorts last, so that it is never better than a number.
-    found = np.empty((resamples, models), dtype=np.int64)
-    for row, ordered, values in zip(found, np.sort(lower_is_better, axis=1), lower_is_better, strict=True):
-        row[:] = 1 + np.searchsorted(ordered, values - RANK_TOLERANCE, side="left")
+    # NaN sorts last, so that it is never better than a number; its rank is none.
+    found = np.empty((resamples, models), dtype=np.int32)
+    for start in range(0, resamples, AT_ONCE):
+        part = np.ascontiguousarray(lower_is_better[start : start + AT_ONCE])
+        order = np.argsort(part, axis=1)
+        ordered = np.take_along_axis(part, order, axis=1)
+        # Of each value the first place in its resample that holds one as good, which is how many are better.
+        first = np.zeros(order.shape, dtype=np.int32)
+        np.multiply(
+            ordered[:, :-1] < ordered[:, 1:] - RANK_TOLERANCE, np.arange(1, models, dtype=np.int32), out=first[:, 1:]
+        )
+        np.maximum.accumulate(first, axis=1, out=first)
+        # A chain of values, each as good as the next but not as the last, is looked up.
+        for row in np.flatnonzero((np.take_along_axis(ordered, first, axis=1) < ordered - RANK_TOLERANCE).any(axis=1)):
+            first[row] = np.searchsorted(ordered[row], ordered[row] - RANK_TOLERANCE, side="left")
+        first[np.isnan(ordered)] = models
+        np.put_along_axis(found[start : start + AT_ONCE], order, first, axis=1)
+    ranks = np.sort(found.T, axis=1)
     tail = (1 - CONFIDENCE) / 2
     result: list[tuple[int, int] | None] = []
-    for column, values in zip(found.T, samples.T, strict=True):
-        known = column[~np.isnan(values)]
-        if known.size:
-            best, worst = np.quantile(known, [tail, 1 - tail], method="inverted_cdf")
-            result.append((int(best), int(worst)))
-        else:
-            result.append(None)
+    for of_model, n in zip(ranks, (ranks < models).sum(axis=1).tolist(), strict=True):
+        best, worst = (int(of_model[max(0, math.ceil(n * share - 1))]) for share in (tail, 1 - tail))
+        result.append((1 + best, 1 + worst) if n else None)
     return result
 
 
@@ -108,8 +123,11 @@ def separated(
     """
     if values[first] is None or values[second] is None:
         return False
+    if pairs is not None and pairs.difference is not None:
+        interval = pairs.interval(first, second, questions)
+        return interval is not None and not interval.low <= 0 <= interval.high
     differences = samples[:, first] - samples[:, second]
-    if pairs is None or (pairs.enough[first, second] and pairs.difference is None):
+    if pairs is None or pairs.enough[first, second]:
         known = differences[~np.isnan(differences)]
         if known.size and np.ptp(known) <= RANK_TOLERANCE:
             return abs((values[first] or 0.0) - (values[second] or 0.0)) > RANK_TOLERANCE

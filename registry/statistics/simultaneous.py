@@ -43,16 +43,17 @@ class Comparisons:
     """What the questions say about every pair of models.
 
     beats: shape (models, models), whether the model of the row is shown to be better than that of the column, all pairs
-    at once. p_values: shape (models, models), two-sided, of each pair for itself; NaN on the diagonal and where a pair
-    is not compared. standard_errors: shape (models, models), of each pair's difference, likewise. critical_value: what
-    a difference over its standard error has to exceed while nothing else is known, so in the first step, as the normal
-    distribution has it; None where nothing was compared.
+    at once. ratios: shape (models, models), each difference over its standard error; NaN on the diagonal and where a
+    pair is not compared. standard_errors: shape (models, models), of each pair's difference, likewise. critical_value:
+    what a ratio has to exceed while nothing else is known, so in the first step, as the normal distribution has it;
+    None where nothing was compared. questions: as for `compare_all`.
     """
 
     beats: Pairs
-    p_values: Floats
+    ratios: Floats
     standard_errors: Floats
     critical_value: float | None
+    questions: int | None
 
     @property
     def told_apart(self) -> Pairs:
@@ -73,18 +74,23 @@ class Comparisons:
         apart = self.told_apart
         return tiers_where(values, better, lambda leader, model: bool(apart[leader, model]))
 
-    def holm(self) -> Floats:
-        """The p-values of all pairs after Holm's correction, shape (models, models).
+    def p_values(self, first: Sequence[int], second: Sequence[int]) -> tuple[Floats, Floats]:
+        """Of pairs of models, two-sided: each one's own, and after Holm's correction for all pairs; NaN: not compared.
 
-        It holds whatever the dependence between pairs, and asks of each pair only whether its models are alike;
+        Holm's holds whatever the dependence between pairs, and asks of each pair only whether its models are alike;
         `told_apart` also asks which is better. Near the limit the two can disagree.
         """
-        upper = np.triu_indices(len(self.p_values), 1)
-        corrected = holm(self.p_values[upper])
-        result = np.full(self.p_values.shape, np.nan)
-        result[upper] = corrected
-        result.T[upper] = corrected
-        return result
+        wanted = np.abs(self.ratios[first, second])
+        own = _p_values(wanted, self.questions)
+        tested = np.sort(-np.abs(self.ratios[~np.isnan(self.ratios)]))[::2]  # each pair stands there twice
+        corrected = np.minimum(1, own * (tested.size - np.searchsorted(tested, -wanted)))
+        # The largest of all that are smaller counts, too; where the own is 1 already, they need not be known.
+        if (below := corrected < 1).any():
+            until = np.searchsorted(tested, -wanted[below], side="right")
+            smallest = _p_values(tested[: until.max()], self.questions)
+            raised = smallest * np.arange(tested.size, tested.size - smallest.size, -1)
+            corrected[below] = np.minimum(1, np.maximum.accumulate(raised)[until - 1])
+        return own, corrected
 
 
 def holm(p_values: Floats) -> Floats:
@@ -122,9 +128,10 @@ def compare_all(
     beats, critical = _step_down(family, family.compared, _critical_value(family), questions)
     return Comparisons(
         family.of_all(beats, fill=False),
-        family.of_all(np.where(family.compared, _p_values(family.ratios, questions), np.nan)),
+        family.of_all(np.where(family.compared, family.ratios, np.nan)),
         family.of_all(np.where(family.compared, family.errors, np.nan)),
         critical,
+        questions,
     )
 
 
@@ -189,6 +196,8 @@ class _Family:
 
     def of_all(self, table: NDArray[np.generic], fill: float = math.nan) -> NDArray:  # type: ignore[type-arg]
         """A table of the compared models as one of all models."""
+        if len(self.place) == self.models:
+            return table
         result = np.full((self.models, self.models), fill, dtype=table.dtype)
         result[np.ix_(self.place, self.place)] = table
         return result
@@ -199,15 +208,16 @@ def _family(
 ) -> _Family:
     check_samples(values, samples)
     point = np.array([np.nan if value is None else value for value in values], dtype=np.float64)
-    undefined = np.isnan(samples)
-    usable = ~np.isnan(point) & (undefined.mean(axis=0) <= LARGEST_UNDEFINED_SHARE if len(samples) else False)
+    undefined = np.count_nonzero(np.isnan(samples), axis=0)
+    usable = ~np.isnan(point) & (undefined / max(1, len(samples)) <= LARGEST_UNDEFINED_SHARE) & (len(samples) > 0)
     if better not in ("higher", "lower") or (questions is not None and questions < MINIMUM_QUESTIONS):
         usable = np.zeros(len(values), dtype=np.bool_)
     sign = 1.0 if better == "higher" else -1.0
     # From here on only of the models that are compared, and higher is better.
     place = np.flatnonzero(usable)
     differences = sign * np.subtract.outer(point[place], point[place])
-    deviations = _deviations(sign * samples[:, place])
+    of_models = samples.T if len(place) == len(values) else samples.T[place]
+    deviations = _deviations(of_models, sign, whole=not undefined[place].any())
     of_pairs = None if pairs is None else pairs.of(place.tolist())
     of_each = None if of_pairs is None else of_pairs.ratios()
     spread, compared = _spread(deviations, skewed=of_each is not None)
@@ -222,14 +232,20 @@ def _family(
             ratios, errors, adjusted = sign * of_each, of_pairs.error, True
             compared = of_pairs.enough & ~np.eye(len(place), dtype=np.bool_)
     ratios = np.where(constant, np.copysign(np.inf, differences), ratios)
-    rows = np.ascontiguousarray(deviations.T, dtype=np.float32)
-    return _Family(len(values), place, ratios, errors, spread, compared, rows, weights.astype(np.float32), adjusted)
+    rows, scales = deviations.astype(np.float32), weights.astype(np.float32)
+    return _Family(len(values), place, ratios, errors, spread, compared, rows, scales, adjusted)
 
 
-def _deviations(samples: Floats) -> Floats:
-    """Each model's resampled values around their mean; 0 where a value is undefined, as it rarely is."""
-    centred = samples - np.nanmean(samples, axis=0) if samples.size else samples
-    return np.where(np.isnan(centred), 0.0, centred)
+def _deviations(rows: Floats, sign: float, *, whole: bool) -> Floats:
+    """Each model's resampled values around their mean, (models, resamples); 0 where one is undefined, as it rarely is.
+
+    sign: 1 or -1, by which they are multiplied. whole: none is undefined.
+    """
+    means = (np.mean if whole else np.nanmean)(rows, axis=1, keepdims=True) if rows.size else rows
+    centred: Floats = np.ascontiguousarray(rows) - means
+    if not whole:
+        centred[np.isnan(centred)] = 0.0
+    return centred if sign > 0 else np.negative(centred, out=centred)
 
 
 def _spread(deviations: Floats, *, skewed: bool) -> tuple[Floats, Pairs]:
@@ -237,8 +253,8 @@ def _spread(deviations: Floats, *, skewed: bool) -> tuple[Floats, Pairs]:
 
     skewed: whether skew differences can be, too.
     """
-    resamples = max(1, len(deviations))
-    products = deviations.T @ deviations / resamples
+    resamples = max(1, deviations.shape[1])
+    products = deviations @ deviations.T / resamples
     variances = np.diag(products)
     both = np.add.outer(variances, variances)
     variance = both - 2 * products
@@ -247,7 +263,7 @@ def _spread(deviations: Floats, *, skewed: bool) -> tuple[Floats, Pairs]:
     compared = np.ones(spread.shape, dtype=np.bool_)
     if not skewed:
         # E(x − y)³ = E x³ − 3 E x²y + 3 E xy² − E y³
-        mixed = (deviations**2).T @ deviations / resamples
+        mixed = deviations**2 @ deviations.T / resamples
         third = np.subtract.outer(np.diag(mixed), np.diag(mixed)) - 3 * mixed + 3 * mixed.T
         compared = (np.abs(third) <= LARGEST_SKEWNESS * spread**3) | (spread == 0)
     np.fill_diagonal(compared, val=False)
@@ -255,15 +271,13 @@ def _spread(deviations: Floats, *, skewed: bool) -> tuple[Floats, Pairs]:
 
 
 def _p_values(ratios: Floats, questions: int | None) -> Floats:
+    """Two-sided, of a difference over its standard error."""
     from scipy.special import ndtr, stdtr
 
-    upper = np.triu_indices(len(ratios), 1)  # the other way round it is the same, and it takes long for many pairs
-    below = -np.abs(ratios[upper])
-    found = np.full(ratios.shape, np.nan)
-    found[upper] = found.T[upper] = 2 * (
-        ndtr(below) if questions is None else stdtr(questions - 1, below * math.sqrt((questions - 1) / questions))
+    below = -np.abs(ratios)
+    return np.asarray(
+        2 * (ndtr(below) if questions is None else stdtr(questions - 1, below * math.sqrt((questions - 1) / questions)))
     )
-    return found
 
 
 def _widened(critical: float, questions: int | None) -> float:
@@ -331,13 +345,15 @@ class _Blocks:
     one block to one of another exceeds the first block's highest value less the second's lowest, over the smallest
     spread of such a pair; rounding keeps that order. So only blocks that could reach the quantile are looked at.
 
-    order: shape (blocks, models of a block), which models; the last one stands again where a block has fewer. values:
+    order: shape (blocks, models of a block), which models; the last one stands again where a block has fewer. weights:
+    those of the family, shape (blocks, blocks, models of a block, models of a block). values:
     shape (blocks, resamples, models of a block), their resampled values; low, high: shape (blocks, resamples), their
     lowest and highest.
     """
 
     family: _Family
     order: NDArray[np.intp]
+    weights: Ratios
     values: Ratios
     low: Ratios
     high: Ratios
@@ -349,11 +365,16 @@ class _Blocks:
         alike = leaves_list(linkage(family.spread[np.triu_indices(len(family.spread), 1)], "average"))
         order = np.pad(alike, (0, -len(alike) % MODELS_OF_A_BLOCK), mode="edge").reshape(-1, MODELS_OF_A_BLOCK)
         rows = family.rows[order]
-        return cls(family, order, np.ascontiguousarray(rows.transpose(0, 2, 1)), rows.min(axis=1), rows.max(axis=1))
+        weights = family.weights[order[:, None, :, None], order[:, None, :]]
+        values = np.ascontiguousarray(rows.transpose(0, 2, 1))
+        return cls(family, order, weights, values, rows.min(axis=1), rows.max(axis=1))
 
     def critical_value(self, left: Pairs) -> float:
         """`_upper_quantile` of `_largest` of the pairs that are left."""
-        weights = np.where(left, self.family.weights, -np.inf)[self.order[:, None, :, None], self.order[:, None, :]]
+        order = self.order.ravel()
+        blocks = (*self.order.shape, *self.order.shape)
+        in_blocks = left[order][:, order].reshape(blocks).transpose(0, 2, 1, 3)
+        weights = np.where(in_blocks, self.weights, np.float32(-np.inf))
         heaviest = weights.max(axis=(2, 3))
         resamples = np.arange(self.low.shape[1])
         maxima = np.full(resamples.size, -np.inf, dtype=np.float32)

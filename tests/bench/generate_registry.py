@@ -10,7 +10,7 @@ import json
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from itertools import permutations
 from typing import Any
 
@@ -109,7 +109,10 @@ def _revision(session: Session, number: int) -> ModelRevision:
     files = ModelFiles(sha256_text(name), sha256_text("tokenizer"), None, "0" * 40)
     row = add_revision(session, name, RevisionRequest("huggingface", f"made-up/{name}"), files=files)[0]
     row.model.family = f"family-{number % 20}"
+    row.model.developer = f"developer-{number % 7}"
+    row.model.licence = ("apache-2.0", "mit", "proprietary", None)[number % 4]
     row.model.parameters = 10**8 * (1 + number)
+    row.model.released = (date(2024, 1, 1) + timedelta(days=number)).isoformat()
     return row
 
 
@@ -253,6 +256,7 @@ def _scores(
             "others_correct": min(3, correct),
             "shown": 4,
             "shown_correct": correct,
+            "distinct_prompts": 4,
             "probability_variants": 4,
             "answer_probability_sum": correct * 0.8,
             "brier_score_sum": 4 - correct * 0.9,

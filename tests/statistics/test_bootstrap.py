@@ -14,6 +14,7 @@ from registry.statistics.bootstrap import (
     combined,
     mean_intervals,
     percentile_interval,
+    percentile_intervals,
     resampled_means,
     resampled_means_reference,
 )
@@ -108,6 +109,31 @@ def test_an_interval_turns_over_with_its_values():
     column = right(40, 200).astype(float)
     (one,), (other,) = mean_intervals(column[:, None]), mean_intervals(1 - column[:, None])
     assert (other.low, other.high) == pytest.approx((1 - one.high, 1 - one.low), abs=1e-12)
+
+
+def by_distinct_values(samples, questions):
+    """The same interval from the whole mid-distribution, by NumPy's interpolation."""
+    known = samples[~np.isnan(samples)]
+    values, counts = np.unique(np.round(known, 12), return_counts=True)
+    if len(known) < 0.99 * len(samples) or len(values) == 1 or abs(stats.skew(known)) > bootstrap.LARGEST_SKEWNESS:
+        return None
+    below = (np.cumsum(counts) - counts / 2) / len(known)
+    shift = 2 * stats.norm.ppf(np.interp(known.mean(), values, below))
+    z = np.sqrt(questions / (questions - 1)) * stats.t.ppf(0.025, questions - 1)
+    return Interval(*np.interp(np.round(stats.norm.cdf([shift + z, shift - z]), 7), below, values).tolist())
+
+
+@pytest.mark.parametrize("resamples", [50, 333, 2000])
+def test_intervals_of_many_rows_are_those_of_each_to_the_last_digit(resamples):
+    generator = np.random.default_rng(resamples)
+    shares = np.concatenate([generator.random(60), [0.01, 0.03, 0.99]])
+    values = (generator.random((40, 63)) < shares).astype(float)
+    samples = resampled_means(values, resamples=resamples).T
+    samples[:20][generator.random((20, resamples)) < 0.004] = NAN
+    samples[20:30] = generator.normal(size=(10, resamples))
+    found = percentile_intervals(samples, [40] * 63)
+    assert found == [by_distinct_values(row, 40) for row in samples]
+    assert 0 < found.count(None) < 40
 
 
 def test_an_interval_scales_with_its_values():

@@ -6,7 +6,7 @@ from scipy.stats import binom
 
 from registry.statistics import paired as module
 from registry.statistics.bootstrap import resampled_means
-from registry.statistics.paired import adjusted, paired, quantile
+from registry.statistics.paired import _of_tasks, _of_tasks_answered, adjusted, paired, quantile
 from registry.statistics.ranks import separated, tiers
 from registry.statistics.simultaneous import compare_all
 from registry.studies.comparing import metric_differences
@@ -93,6 +93,14 @@ def test_over_several_tasks_the_errors_of_each_add_up():
     both = paired([[task] for task in tasks], zero_or_one=True)
     assert both.difference[0, 1] == pytest.approx(sum(one.difference[0, 1] for one in single) / 2)
     assert both.error[0, 1] == pytest.approx(sum(one.error[0, 1] ** 2 for one in single) ** 0.5 / 2)
+
+
+@pytest.mark.parametrize("weights", [(1, 1, 1), (1, 3, 2)])
+def test_where_all_answered_pairs_are_those_of_one_task_after_the_other(weights):
+    generator = np.random.default_rng(6)
+    tasks = [generator.integers(0, 2, (size, 9)).astype(float) for size in (40, 40, 7)]
+    for expected, found in zip(_of_tasks(tasks, weights), _of_tasks_answered(tasks, weights), strict=True):
+        assert found == pytest.approx(expected, abs=1e-14)
 
 
 def test_the_size_of_the_bench_is_that_of_all_outcomes():

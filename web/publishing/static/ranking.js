@@ -16,37 +16,44 @@ function high(a, b) {
 const low = (a, b) => Math.imul(a, b) >>> 0;
 const limbs = (text) => [24, 16, 8, 0].map((at) => parseInt(text.slice(at, at + 8), 16));
 
-function* unsigned32({ state, increment }) {
+// A function that gives the next number of 32 bits.
+function unsigned32({ state, increment }) {
   let [a, b, c, d] = limbs(state);
   const [i, j, k, l] = limbs(increment);
   const [p, q, r, s] = MULTIPLIER;
   const TWO32 = 2 ** 32;
-  for (;;) {
+  let upper = 0, kept = false;
+  return () => {
+    if (kept) {
+      kept = false;
+      return upper;
+    }
     const one = low(a, p) + i;
     const two = high(a, p) + low(a, q) + low(b, p) + j + Math.floor(one / TWO32);
     const three = high(a, q) + high(b, p) + low(a, r) + low(b, q) + low(c, p) + k + Math.floor(two / TWO32);
     const four = high(a, r) + high(b, q) + high(c, p) + low(a, s) + low(b, r) + low(c, q) + low(d, p) + l;
-    d = (four + Math.floor(three / TWO32)) % TWO32;
-    [a, b, c] = [one >>> 0, two % TWO32, three % TWO32];
-    let lower = (a ^ c) >>> 0, upper = (b ^ d) >>> 0;
-    const turned = d >>> 26;
-    if (turned & 32) [lower, upper] = [upper, lower];
-    const by = turned & 31;
-    yield by ? ((lower >>> by) | (upper << (32 - by))) >>> 0 : lower;
-    yield by ? ((upper >>> by) | (lower << (32 - by))) >>> 0 : upper;
-  }
+    d = (four + Math.floor(three / TWO32)) >>> 0;
+    a = one >>> 0;
+    b = two >>> 0;
+    c = three >>> 0;
+    const turned = d >>> 26, by = turned & 31;
+    const first = turned & 32 ? b ^ d : a ^ c, second = turned & 32 ? a ^ c : b ^ d;
+    kept = true;
+    upper = (by ? (second >>> by) | (first << (32 - by)) : second) >>> 0;
+    return (by ? (first >>> by) | (second << (32 - by)) : first) >>> 0;
+  };
 }
 
 // How often each of so many units is drawn in each resample: (resamples, units).
 function drawn(generator, units, resamples) {
   const counts = new Uint8Array(resamples * units);
-  const bits = unsigned32(generator);
+  const next = unsigned32(generator);
   const threshold = (2 ** 32 - units) % units;
   for (let start = 0; start < counts.length; start += units) {
     for (let draw = 0; draw < units; draw++) {
       let unit = 0;
       while (units > 1) {
-        const random = bits.next().value;
+        const random = next();
         unit = high(random, units);
         if (low(random, units) >= threshold) break;
       }
@@ -122,10 +129,9 @@ const studentQuantile = (degrees, share) =>
 
 // Numbers
 
-const rint = (x) => {
-  const found = Math.round(x);
-  return found - x === 0.5 && found % 2 !== 0 ? found - 1 : found;
-};
+// The nearest whole number, of two the even one, below 2⁵¹: there a sum with NO_FRACTION has no room for a fraction.
+const NO_FRACTION = 1.5 * 2 ** 52;
+const rint = (x) => x + NO_FRACTION - NO_FRACTION;
 
 // The nearest decimal, of two as near the even one, as Python rounds.
 function fixed(value, decimals) {
@@ -163,16 +169,11 @@ function exactSum(values) {
   return sum;
 }
 
-function interpolated(x, xs, ys, length) {
-  if (x <= xs[0]) return ys[0];
-  if (x >= xs[length - 1]) return ys[length - 1];
-  let [from, to] = [0, length - 1];
-  while (to - from > 1) {
-    const middle = (from + to) >> 1;
-    if (xs[middle] <= x) from = middle;
-    else to = middle;
-  }
-  return ((ys[from + 1] - ys[from]) / (xs[from + 1] - xs[from])) * (x - xs[from]) + ys[from];
+// On the line between two points.
+function between(x, x0, y0, x1, y1) {
+  if (x <= x0 || x0 === -Infinity) return x0 === -Infinity ? y1 : y0;
+  if (x >= x1 || x1 === Infinity) return x1 === Infinity ? y0 : y1;
+  return ((y1 - y0) / (x1 - x0)) * (x - x0) + y0;
 }
 
 // In a sorted list, how many are below x.
@@ -193,7 +194,11 @@ const TWO_MEANS = {
 };
 const SHARE_OF_FIRST = new Set(["pct_drop"]);
 
-const bytes = (text) => Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+function bytes(text) {
+  const characters = atob(text), found = new Uint8Array(characters.length);
+  for (let at = 0; at < found.length; at++) found[at] = characters.charCodeAt(at);
+  return found;
+}
 
 // A metric's values of the questions of one task: `models` × `questions`, of each model that has any.
 class Values {
@@ -201,7 +206,9 @@ class Values {
     [this.models, this.questions] = shape;
     const raw = bytes(codes);
     if (levels) {
-      this.values = Float64Array.from(raw, (code) => levels[code] ?? NaN);
+      const known = levels.map((level) => level ?? NaN);
+      this.values = new Float64Array(raw.length);
+      for (let at = 0; at < raw.length; at++) this.values[at] = known[raw[at]];
     } else this.values = new Float64Array(raw.buffer);
     this.defined = !this.values.some(Number.isNaN);
     this.clusters = clusters;
@@ -245,30 +252,52 @@ class Values {
     return found;
   }
 
-  // Three resamples in one number, where values are small whole multiples of a power of two: their sums do not meet.
+  // Several resamples in one number, where values are small whole multiples of a power of two: their sums do not meet.
   #packed(coarse, counts, resamples, found) {
     const { models, units } = this;
-    const largest = coarse.reduce((most, value) => Math.max(most, value), 0), least = coarse.reduce((most, value) => Math.min(most, value), 0);
-    let scale = 1;
-    while (scale <= 256 && coarse.some((value) => (value * scale) % 1 !== 0)) scale *= 2;
-    const room = 2 ** 17;
-    if (least < 0 || scale > 256 || largest * scale * units >= room) return false;
+    let largest = 0, least = 0, scale = 1;
+    for (const value of coarse) {
+      while (scale <= 256 && (value * scale) % 1 !== 0) scale *= 2;
+      if (value > largest) largest = value;
+      if (value < least) least = value;
+    }
+    if (least < 0 || scale > 256 || largest * scale * units >= 2 ** 17) return false;
+    let room = 2;
+    while (room <= largest * scale * units) room *= 2;
+    const fit = Math.floor(53 / Math.log2(room)), packs = Math.ceil(resamples / fit / 2) * 2;
     const means = Float64Array.from({ length: room }, (_, sum) => sum / scale / units);
     const scaled = coarse.map((value) => value * scale);
-    const three = new Float64Array(units);
-    for (let resample = 0; resample < resamples; resample += 3) {
-      const [one, two, last] = [resample, Math.min(resample + 1, resamples - 1), Math.min(resample + 2, resamples - 1)];
-      for (let unit = 0; unit < units; unit++) {
-        three[unit] = counts[one * units + unit] + room * (counts[two * units + unit] + room * counts[last * units + unit]);
+    const packed = new Float64Array(packs * units);
+    for (let resample = resamples - 1; resample >= 0; resample--) {
+      const to = Math.floor(resample / fit) * units, from = resample * units;
+      for (let unit = 0; unit < units; unit++) packed[to + unit] = packed[to + unit] * room + counts[from + unit];
+    }
+    const unpack = (sum, model, pack) => {
+      const end = model * resamples + Math.min(resamples, (pack + 1) * fit);
+      for (let to = model * resamples + pack * fit; to < end; to++) {
+        const upper = Math.floor(sum / room);
+        found[to] = means[sum - upper * room];
+        sum = upper;
       }
-      for (let model = 0; model < models; model++) {
-        let sum = 0;
-        const from = model * units;
-        for (let unit = 0; unit < units; unit++) sum += three[unit] * scaled[from + unit];
-        const upper = Math.floor(sum / room), to = model * resamples;
-        found[to + one] = means[sum - upper * room];
-        found[to + two] = means[upper % room];
-        found[to + last] = means[Math.floor(upper / room)];
+    };
+    for (let pack = 0; pack < packs; pack += 2) {
+      const one = packed.subarray(pack * units, (pack + 1) * units), other = packed.subarray((pack + 1) * units, (pack + 2) * units);
+      for (let model = 0; model < models; model += 2) {
+        const first = scaled.subarray(model * units, (model + 1) * units), second = model + 1 < models ? scaled.subarray((model + 1) * units, (model + 2) * units) : first;
+        let a = 0, b = 0, c = 0, d = 0;
+        for (let unit = 0; unit < units; unit++) {
+          const x = one[unit], y = other[unit], p = first[unit], q = second[unit];
+          a += x * p;
+          b += y * p;
+          c += x * q;
+          d += y * q;
+        }
+        unpack(a, model, pack);
+        unpack(b, model, pack + 1);
+        if (model + 1 < models) {
+          unpack(c, model + 1, pack);
+          unpack(d, model + 1, pack + 1);
+        }
       }
     }
     return true;
@@ -295,7 +324,8 @@ class Task {
         ));
   }
 
-  // Of each pair of models in how many questions only the one, only the other, and how many both have a value for.
+  // Of each pair of models in how many questions only the one is right, and how many both have a value for; where all
+  // have a value for all, in how many they differ, and in how many each is right.
   get pairs() {
     return (this.cache.pairs ??= counted(this.questions[0]));
   }
@@ -305,7 +335,7 @@ class Task {
   }
 }
 
-function counted({ values, models, questions }) {
+function counted({ values, models, questions, defined }) {
   const words = Math.ceil(questions / 32);
   const right = new Int32Array(models * words), known = new Int32Array(models * words);
   for (let model = 0; model < models; model++) {
@@ -315,6 +345,18 @@ function counted({ values, models, questions }) {
       known[at] |= bit;
       if (value) right[at] |= bit;
     }
+  }
+  if (defined) {
+    const differ = new Uint16Array(models * models), counts = new Float64Array(models);
+    for (let one = 0; one < models; one++) {
+      for (let word = 0; word < words; word++) counts[one] += bits(right[one * words + word]);
+      for (let other = 0; other < one; other++) {
+        let apart = 0;
+        for (let word = 0, a = one * words, b = other * words; word < words; word++, a++, b++) apart += bits(right[a] ^ right[b]);
+        differ[one * models + other] = differ[other * models + one] = apart;
+      }
+    }
+    return { differ, counts, n: questions };
   }
   const only = new Uint16Array(models * models), both = new Uint16Array(models * models);
   for (let one = 0; one < models; one++) {
@@ -363,31 +405,74 @@ function interval(samples, units, limits) {
   const known = defined(samples);
   if (!known.length || known.length < (1 - limits.largest_undefined_share) * samples.length) return null;
   if (units < limits.minimum_questions) return null;
+  const n = known.length;
   let mean = 0;
-  for (const value of known) mean += value;
-  mean /= known.length;
+  for (let at = 0; at < n; at++) mean += known[at];
+  mean /= n;
   let second = 0, third = 0;
-  for (const value of known) {
-    const off = value - mean;
+  for (let at = 0; at < n; at++) {
+    const off = known[at] - mean;
     second += off * off;
     third += off * off * off;
   }
-  const sorted = new Float64Array(known.length);
-  for (let at = 0; at < known.length; at++) sorted[at] = rint(known[at] * 1e12) / 1e12;
-  sorted.sort();
-  const levels = new Float64Array(sorted.length), values = new Float64Array(sorted.length);
-  let distinct = 0;
-  for (let from = 0, to; from < sorted.length; from = to) {
-    for (to = from + 1; to < sorted.length && sorted[to] === sorted[from]; ) to++;
-    values[distinct] = sorted[from];
-    levels[distinct++] = (to - (to - from) / 2) / known.length;
+  const rounded = new Float64Array(n);
+  let left = -Infinity, right = Infinity, least = Infinity, most = -Infinity; // left and right of the mean
+  for (let at = 0; at < n; at++) {
+    const value = (rounded[at] = rint(known[at] * 1e12) / 1e12);
+    if (value <= mean && value > left) left = value;
+    if (value > mean && value < right) right = value;
+    if (value < least) least = value;
+    if (value > most) most = value;
   }
-  const skewness = third / known.length / (second / known.length) ** 1.5;
-  if (distinct === 1 || Math.abs(skewness) > limits.largest_skewness) return null;
-  const shift = 2 * normalQuantile(interpolated(mean, values, levels, distinct));
+  const skewness = third / n / (second / n) ** 1.5;
+  if (least === most || Math.abs(skewness) > limits.largest_skewness) return null;
+  let under = 0, until = 0, beyond = 0; // how many are below the left, not above it, and not above the right
+  for (let at = 0; at < n; at++) {
+    under += rounded[at] < left;
+    until += rounded[at] <= left;
+    beyond += rounded[at] <= right;
+  }
+  const shift = 2 * normalQuantile(between(mean, left, (under + until) / 2 / n, right, (until + beyond) / 2 / n));
   const z = -widening(units, limits);
   const tenths = 10 ** limits.level_digits;
-  return [shift + z, shift - z].map((at) => interpolated(rint(normal(at) * tenths) / tenths, levels, values, distinct));
+  // Both ends are mostly in the tails, which are sorted faster than all.
+  const tail = 1.4 * Math.sqrt(second / n);
+  const parts = [
+    () => [rounded.filter((value) => value < mean - tail).sort(), 0],
+    () => [rounded.filter((value) => value > mean + tail).sort(), n],
+    () => [rounded.sort(), 0],
+  ];
+  const made = [];
+  return [shift + z, shift - z].map((at) => {
+    const share = rint(normal(at) * tenths) / tenths;
+    for (const part of share < 0.5 ? [0, 2] : [1, 2]) {
+      const [sorted, end] = (made[part] ??= parts[part]());
+      const found = atLevel(share, sorted, end && end - sorted.length, n);
+      if (found !== null) return found;
+    }
+    return null;
+  });
+}
+
+// The value at a level of the mid-distribution of n values, of which some that follow each other are sorted, `from` are
+// below these. null: it is not among them.
+function atLevel(share, sorted, from, n) {
+  const place = Math.min(Math.floor(share * n), n - 1) - from;
+  if (place < 0 || place >= sorted.length) return null;
+  const edges = (value) => {
+    let [start, end] = [below(sorted, value), 0];
+    for (end = start; end < sorted.length && sorted[end] === value; ) end++;
+    return [start, end];
+  };
+  const near = sorted[place], [start, end] = edges(near);
+  const level = ([one, other]) => (2 * from + one + other) / 2 / n;
+  const up = level([start, end]) <= share, whole = sorted.length === n;
+  if (up ? end === sorted.length : start === 0) return whole ? near : null;
+  const other = sorted[up ? end : start - 1], around = edges(other);
+  if (!whole && (up ? around[1] === sorted.length : around[0] === 0)) return null;
+  if (!whole && (start === 0 || end === sorted.length)) return null;
+  const [lower, upper] = up ? [[near, level([start, end])], [other, level(around)]] : [[other, level(around)], [near, level([start, end])]];
+  return between(share, lower[1], lower[0], upper[1], upper[0]);
 }
 
 const widenings = new Map();
@@ -495,25 +580,54 @@ function ranked(values, better, tolerance) {
   });
 }
 
-// 95 % of each model's ranks over the resamples.
+const DRAWERS = 2048;
+
+// 95 % of each model's ranks over the resamples. In each one, values are put into drawers of equal width: all in lower
+// drawers are lower, and only those in the same one are looked at.
 function rankIntervals(standings, better, limits) {
-  const models = standings.length, sign = better === "lower" ? 1 : -1;
-  const found = Array.from({ length: models }, () => new Uint16Array(limits.resamples));
+  const models = standings.length, sign = better === "lower" ? 1 : -1, { resamples, rank_tolerance: tolerance } = limits;
+  const counts = new Uint16Array(models * models); // of each model and rank
   const kept = new Uint16Array(models);
-  const values = new Float64Array(models);
-  for (let resample = 0; resample < limits.resamples; resample++) {
-    for (let model = 0; model < models; model++) values[model] = sign * standings[model].samples[resample];
-    const sorted = values.slice().sort();
+  const values = new Float64Array(models), sorted = new Float64Array(models);
+  const starts = new Uint16Array(DRAWERS + 1), ends = new Uint16Array(DRAWERS + 1);
+  const samples = standings.map((one) => one.samples);
+  for (let resample = 0; resample < resamples; resample++) {
+    let least = Infinity, most = -Infinity;
     for (let model = 0; model < models; model++) {
-      if (!Number.isNaN(values[model])) found[model][kept[model]++] = 1 + below(sorted, values[model] - limits.rank_tolerance);
+      const value = (values[model] = sign * samples[model][resample]);
+      if (value < least) least = value;
+      if (value > most) most = value;
+    }
+    least -= tolerance;
+    const scale = (DRAWERS - 1) / (most - least);
+    starts.fill(0);
+    for (let model = 0; model < models; model++) if (values[model] === values[model]) starts[((values[model] - least) * scale + 1) | 0]++;
+    for (let drawer = 1; drawer <= DRAWERS; drawer++) starts[drawer] += starts[drawer - 1];
+    ends.set(starts);
+    for (let model = 0; model < models; model++) {
+      const value = values[model];
+      if (value === value) sorted[ends[((value - least) * scale) | 0]++] = value;
+    }
+    for (let model = 0; model < models; model++) {
+      const value = values[model] - tolerance;
+      if (value !== value) continue;
+      const drawer = ((value - least) * scale) | 0, end = ends[drawer];
+      let rank = starts[drawer];
+      for (let at = rank; at < end; at++) rank += sorted[at] < value;
+      counts[model * models + rank]++;
+      kept[model]++;
     }
   }
   const tail = (1 - limits.confidence) / 2;
-  return found.map((ranks, model) => {
+  return standings.map((_, model) => {
     const n = kept[model];
     if (!n) return null;
-    const sorted = ranks.subarray(0, n).sort();
-    return [tail, 1 - tail].map((share) => sorted[Math.max(0, Math.ceil(n * share - 1))]);
+    return [tail, 1 - tail].map((share) => {
+      const place = Math.max(0, Math.ceil(n * share - 1));
+      let rank = 0;
+      for (let until = counts[model * models]; until <= place; ) until += counts[model * models + ++rank];
+      return rank + 1;
+    });
   });
 }
 
@@ -536,19 +650,33 @@ function pairsOf(metric, standings, tasks, times, limits) {
   }
   const number = times ? times.reduce((sum, of) => sum + of, 0) : tasks.length;
   const difference = new Float64Array(size), error = new Float64Array(size), slack = new Float64Array(size);
+  const nearlyAll = (share) => ((share ** 2) ** 2) ** 2;
   tasks.forEach((task, at) => {
-    const { only, both } = task.pairs, all = task.questions[0].models, of = times ? times[at] : 1;
+    const { only, both, differ, counts, n: questions } = task.pairs, all = task.questions[0].models, of = times ? times[at] : 1;
+    if (differ) {
+      const one2 = of / (questions + 2), linear = one2 * one2, square = linear / (questions + 2);
+      const slacks = Float64Array.from({ length: questions + 1 }, (_, apart) => one2 * nearlyAll(questions ? apart / questions : 0));
+      for (let one = 0; one < models; one++) {
+        const row = differ.subarray(places[at][one] * all, (places[at][one] + 1) * all), own = counts[places[at][one]];
+        for (let other = one + 1; other < models; other++) {
+          const to = places[at][other], apart = row[to], off = own - counts[to], place = one * models + other;
+          difference[place] += one2 * off;
+          error[place] += linear * (apart + 2) - square * off * off;
+          if (slacks[apart] > slack[place]) slack[place] = slacks[apart];
+        }
+      }
+      return;
+    }
     for (let one = 0; one < models; one++) {
       const from = places[at][one] * all;
       for (let other = one + 1; other < models; other++) {
         const to = places[at][other], n = both[from + to], b = only[from + to], c = only[to * all + places[at][one]];
         const first = (b + 1) / (n + 2), second = (c + 1) / (n + 2), off = first - second;
         const own = of * Math.sqrt((first + second - off * off) / (n + 2));
-        const share = n ? (b + c) / n : 0, square = share * share, fourth = square * square;
         const place = one * models + other;
         difference[place] += of * off;
         error[place] += own * own;
-        slack[place] = Math.max(slack[place], of * ((fourth * fourth) / (n + 2)));
+        slack[place] = Math.max(slack[place], (of / (n + 2)) * nearlyAll(n ? (b + c) / n : 0));
       }
     }
   });
@@ -630,11 +758,12 @@ function compareAll(metric, standings, pairs, units, limits) {
   const cubes = adjusted ? null : thirds(rows, resamples);
   const ratios = new Float64Array(size), weights = new Float32Array(size), left = new Uint8Array(size);
   const clustered = standings.some(({ clusters }) => clusters);
+  const own = Float64Array.from(standings, (_, model) => of(model, model) / resamples);
   for (let one = 0; one < models; one++) {
-    for (let other = 0; other < models; other++) {
-      if (one === other || !usable[one] || !usable[other]) continue;
-      const at = one * models + other;
-      const both = of(one, one) / resamples + of(other, other) / resamples;
+    for (let other = one + 1; other < models; other++) {
+      if (!usable[one] || !usable[other]) continue;
+      const at = one * models + other, reverse = other * models + one;
+      const both = own[one] + own[other];
       let variance = both - (2 * of(one, other)) / resamples;
       const resampled = Math.sqrt(Math.max(0, variance));
       if (variance <= limits.no_spread * both) variance = 0;
@@ -651,10 +780,12 @@ function compareAll(metric, standings, pairs, units, limits) {
       }
       if (spread === 0 && Math.abs(difference) > limits.rank_tolerance) ratio = Math.sign(difference) * Infinity;
       ratios[at] = ratio;
-      weights[at] = weight;
-      family.compared[at] = compared;
+      ratios[reverse] = -ratio;
+      weights[at] = weights[reverse] = weight;
+      family.compared[at] = family.compared[reverse] = compared;
       if (compared && ratio === Infinity) family.beats[at] = 1;
-      left[at] = compared && spread > 0;
+      if (compared && ratio === -Infinity) family.beats[reverse] = 1;
+      left[at] = left[reverse] = compared && spread > 0;
     }
   }
   const found = new Maxima(rows, weights, models, limits);
@@ -691,7 +822,7 @@ class Maxima {
   constructor(rows, weights, models, { resamples, share_below: share }) {
     Object.assign(this, { weights, models, resamples });
     this.place = Math.min(resamples, Math.ceil(share * resamples)) - 1;
-    this.order = alike(weights, models);
+    this.order = Int32Array.from(alike(weights, models));
     this.blocks = Math.ceil(models / BLOCK);
     this.values = new Float32Array(models * resamples); // (models in that order, resamples)
     this.low = new Float32Array(this.blocks * resamples).fill(Infinity);
@@ -714,13 +845,17 @@ class Maxima {
     const heavy = new Float32Array(models * blocks).fill(-1); // of a model and a block the largest
     const heaviest = new Float32Array(blocks * blocks).fill(-1);
     for (let one = 0; one < models; one++) {
-      for (let other = 0; other < models; other++) {
-        const at = order[one] * models + order[other], block = Math.floor(other / BLOCK);
-        if (!left[at]) continue;
-        const weight = (weights[one * models + other] = this.weights[at]);
-        if (weight > heavy[one * blocks + block]) heavy[one * blocks + block] = weight;
-        const pair = Math.floor(one / BLOCK) * blocks + block;
-        if (weight > heaviest[pair]) heaviest[pair] = weight;
+      const from = order[one] * models, to = one * models, pairs = Math.floor(one / BLOCK) * blocks;
+      for (let block = 0, start = 0; block < blocks; block++, start += BLOCK) {
+        let most = -1;
+        for (let other = start; other < Math.min(models, start + BLOCK); other++) {
+          const at = from + order[other];
+          if (!left[at]) continue;
+          const weight = (weights[to + other] = this.weights[at]);
+          if (weight > most) most = weight;
+        }
+        heavy[one * blocks + block] = most;
+        if (most > heaviest[pairs + block]) heaviest[pairs + block] = most;
       }
     }
     const look = (one, other, resample) => {
@@ -739,34 +874,35 @@ class Maxima {
       maxima[resample] = most;
     };
     const known = () => maxima.slice().sort()[this.place];
-    const limit = (at, under, weight) => {
-      const apart = Math.fround(high[at] - low[under]);
-      return apart > 0 ? Math.fround(apart * weight) : 0;
-    };
-    for (let resample = 0; resample < resamples; resample++) {
-      let most = -1, best = 0, worst = 0;
-      for (let one = 0; one < blocks; one++) {
-        for (let other = 0; other < blocks; other++) {
-          const weight = heaviest[one * blocks + other];
-          if (weight < 0) continue;
-          const found = limit(one * resamples + resample, other * resamples + resample, weight);
-          if (found > most) [most, best, worst] = [found, one, other];
+    const most = new Float32Array(resamples).fill(-1); // of each resample the highest limit, and the pair that has it
+    const reaches = new Uint16Array(resamples);
+    for (let pair = 0; pair < blocks * blocks; pair++) {
+      const weight = heaviest[pair];
+      if (weight < 0) continue;
+      let up = Math.floor(pair / blocks) * resamples, down = (pair % blocks) * resamples;
+      for (let resample = 0; resample < resamples; resample++) {
+        const limit = Math.fround(Math.max(0, Math.fround(high[up++] - low[down++])) * weight);
+        if (limit > most[resample]) {
+          most[resample] = limit;
+          reaches[resample] = pair;
         }
       }
-      look(best, worst, resample);
     }
+    for (let resample = 0; resample < resamples; resample++) look(Math.floor(reaches[resample] / blocks), reaches[resample] % blocks, resample);
+    let reached = known();
+    const open = Uint16Array.from({ length: resamples }, (_, resample) => resample).filter((resample) => most[resample] > reached);
     for (let one = 0; one < blocks; one++) {
-      const reached = known();
       for (let other = 0; other < blocks; other++) {
         const weight = heaviest[one * blocks + other];
         if (weight < 0) continue;
-        for (let resample = 0; resample < resamples; resample++) {
-          const found = limit(one * resamples + resample, other * resamples + resample, weight);
-          if (found > reached && found > maxima[resample]) look(one, other, resample);
+        for (const resample of open) {
+          const limit = Math.fround(Math.max(0, Math.fround(high[one * resamples + resample] - low[other * resamples + resample])) * weight);
+          if (limit > reached && limit > maxima[resample]) look(one, other, resample);
         }
       }
+      reached = known();
     }
-    return known();
+    return reached;
   }
 }
 

@@ -1,0 +1,197 @@
+"""Compares visitors' selections with boards made of them: `python -m tests.bench.bench_selections --url URL [OPTIONS]`.
+
+URL: a database that `bench_web --keep` filled, whose board shows 571 models on 17 benchmarks. Selections are drawn at
+random, one for each seed: tasks, weights, columns, and models by name, family, developer, licence, openness, size and
+date. Each is computed as on the website; as a board made of the same selection (--boards); and by Node as in the
+browser (--node). Every difference of values, intervals, ranks and tiers is printed, and what a selection takes of CPU.
+
+Options: --first 0  --last 100  --boards  --node
+"""
+
+import argparse
+import json
+import random
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+from unittest import mock
+
+from sqlalchemy.orm import Session
+
+from registry.boards import standings
+from registry.boards.definition import Column, parse_column
+from registry.boards.portable import portable_board, portable_column
+from registry.boards.reading import rows_in_order, snapshot_as_of
+from registry.boards.selected import Standings, models_of, narrowed, selected_document, values_of
+from registry.boards.snapshots import snapshot_document
+from registry.boards.store import board_definition, import_board
+from registry.db import get_engine, read_session, write_session
+from registry.tables import BoardSnapshot
+from tests.bench.bench_web import BOARD, TASKS
+from tests.web.test_own_board import query_of, told
+from web.pages.own import choosable
+
+COLUMNS: Final = (
+    "accuracy@cyclic",
+    "worst_accuracy@cyclic",
+    "average_accuracy@cyclic",
+    "fluctuation_rate@cyclic",
+    "pct_drop@cyclic",
+)
+RANKING: Final = Path(__file__).parents[2] / "web" / "publishing" / "static" / "ranking.js"
+SCRIPT: Final = """
+const fs = require("fs"), [ranking, folder] = process.argv.slice(1);
+const { Rankings } = require(ranking), read = (name) => JSON.parse(fs.readFileSync(`${folder}/${name}.json`));
+const rankings = new Rankings(read("board"), async (name) => read(name));
+(async () => {
+  for (const query of read("queries")) {
+    const began = process.cpuUsage(), { rows, together, sort, selection } = await rankings.select(new URLSearchParams(query));
+    const { user, system } = process.cpuUsage(began);
+    console.log(JSON.stringify({ document: { sort, selection, together }, rows, ms: (user + system) / 1000 }));
+  }
+})();
+"""
+
+
+def drawn(seed: int, models: int) -> dict[str, Any]:
+    """A selection drawn at random."""
+    draw = random.Random(seed)
+    weights = {f"benchmark-{number:03}": draw.choice((0, 1, 1, 2, 3)) for number in range(TASKS)}
+    weights[f"benchmark-{draw.randrange(TASKS):03}"] = draw.choice((1, 2))
+    columns = draw.sample(COLUMNS, draw.choice((1, 1, 2)))
+    conditions: dict[str, Any] = {
+        "names": [f"model-{number:03}" for number in draw.sample(range(models), draw.randint(2, 60))],
+        "families": [f"family-{number}" for number in draw.sample(range(20), draw.randint(1, 10))],
+        "developers": [f"developer-{number}" for number in draw.sample(range(7), draw.randint(1, 4))],
+        "licences": draw.sample(("apache-2.0", "mit", "proprietary"), 2),
+        "openness": draw.choice(("open", "closed")),
+        "parameters_from": draw.randint(1, 20) * 10**9,
+        "parameters_to": draw.randint(20, 60) * 10**9,
+        "released_from": f"2024-0{draw.randint(1, 9)}-01",
+        "released_to": f"2025-0{draw.randint(1, 7)}-15",
+    }
+    names = draw.sample(sorted(conditions), draw.choice((0, 1, 1, 2)))
+    return {
+        "weights": draw.choice((weights, {})),
+        "columns": columns,
+        "models": {key: conditions[key] for key in names},
+        "sort": columns[-1],
+    }
+
+
+def computed(
+    session: Session, snapshot: BoardSnapshot, seeds: Sequence[int]
+) -> Iterator[tuple[int, dict[str, Any], dict[str, Any], float]]:
+    """Of each seed the choice, its document as the website has it, and seconds of CPU, its tasks being known."""
+    models = models_of(session, snapshot)
+
+    @cache
+    def values(task: str, column: Column) -> Standings:
+        return values_of(session, snapshot, task, column)
+
+    for name in COLUMNS:
+        for task in sorted({entry.task for entry in snapshot.board.entries}):
+            values(task, parse_column(name))
+    for seed in seeds:
+        choice = drawn(seed, len(models.revisions))
+        definition = narrowed(board_definition(snapshot.board), choice, "own")
+        began = time.process_time()
+        document = selected_document(session, snapshot, definition, models, values)
+        yield seed, choice, document, time.process_time() - began
+
+
+def read_once() -> Callable[..., Any]:
+    """`question_values_of_each` that keeps what it read: a thousand boards would read the same rows."""
+    read, known = standings.question_values_of_each, dict[Any, Mapping[str, Any]]()
+
+    def values(session: Session, ids: Sequence[int], questions: Sequence[int], names: Sequence[str]) -> Iterator[Any]:
+        keys = {one: (one, tuple(questions), tuple(names)) for one in ids}
+        missing = [one for one, key in keys.items() if key not in known]
+        known.update({keys[one]: found for one, found in read(session, missing, questions, names)})
+        return iter([(one, known[key]) for one, key in keys.items()])
+
+    return values
+
+
+def compare_with_boards(url: str, found: Sequence[tuple[int, dict[str, Any], dict[str, Any], float]]) -> int:
+    """How many differ from a board of the same selection; what would rank its models otherwise is left out."""
+    differ = 0
+    engine = get_engine(url)
+    with (
+        mock.patch.object(standings, "question_values_of_each", read_once()),
+        mock.patch.object(standings, "_fragility", return_value=None),
+    ):
+        for seed, choice, document, _ in found:
+            with write_session(engine) as session:
+                definition = narrowed(board_definition(snapshot_as_of(session, BOARD).board), choice, "own")
+                expected = snapshot_document(session, import_board(session, definition)[0])
+            unequal = [
+                key for key in ("rows", "together", "columns", "entries", "sort") if document[key] != expected[key]
+            ]
+            differ += bool(unequal)
+            if unequal:
+                print(f"seed {seed} differs from its board in {', '.join(unequal)}: {choice}", flush=True)
+    return differ
+
+
+def compare_with_node(
+    session: Session, snapshot: BoardSnapshot, found: Sequence[tuple[int, dict[str, Any], dict[str, Any], float]]
+) -> tuple[int, list[float]]:
+    """How many differ from what the script of a published site computes, and its milliseconds of CPU."""
+    columns = [column for column in choosable(snapshot) if column.name in COLUMNS]
+    columns += [parse_column(name) for name in COLUMNS if name not in {column.name for column in columns}]
+    with tempfile.TemporaryDirectory() as folder:
+        files = {"board": portable_board(session, snapshot, columns)}
+        files |= {column.name: portable_column(session, snapshot, column) for column in columns}
+        for name, content in files.items():
+            (Path(folder) / f"{name}.json").write_text(json.dumps(content))
+        (Path(folder) / "queries.json").write_text(json.dumps([query_of(choice) for _, choice, *_ in found]))
+        command = ["node", "-e", SCRIPT, str(RANKING), folder]
+        lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+    differ, spent = 0, []
+    for (seed, choice, document, _), line in zip(found, lines, strict=True):
+        other = json.loads(line)
+        spent.append(other["ms"])
+        if told(other["document"], other["rows"]) != told(document, rows_in_order(document)):
+            differ += 1
+            print(f"seed {seed} differs in Node: {choice}", flush=True)
+    return differ, spent
+
+
+def summary(name: str, spent: Sequence[float]) -> str:
+    """Median, 95th percentile and largest of milliseconds."""
+    ordered = sorted(spent)
+    p95 = ordered[min(len(ordered) - 1, int(0.95 * len(ordered)))]
+    return f"{name}: {statistics.median(ordered):.0f} ms of CPU median, {p95:.0f} p95, {ordered[-1]:.0f} most"
+
+
+def main() -> None:
+    """Computes and compares."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--url", required=True)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--last", type=int, default=100)
+    parser.add_argument("--boards", action="store_true")
+    parser.add_argument("--node", action="store_true")
+    options = parser.parse_args()
+    seeds = range(options.first, options.last)
+    with read_session(get_engine(options.url)) as session:
+        snapshot = snapshot_as_of(session, BOARD)
+        found = list(computed(session, snapshot, seeds))
+        print(f"{len(found)} selections, seeds {seeds.start} to {seeds.stop - 1}")
+        print(summary("website", [1000 * seconds for *_, seconds in found]), flush=True)
+        if options.node:
+            differ, spent = compare_with_node(session, snapshot, found)
+            print(summary("node", spent))
+            print(f"{differ} of {len(found)} differ in Node", flush=True)
+    if options.boards:
+        print(f"{compare_with_boards(options.url, found)} of {len(found)} differ from their boards", flush=True)
+
+
+if __name__ == "__main__":
+    main()
