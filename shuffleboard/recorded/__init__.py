@@ -109,7 +109,7 @@ PROTOCOL: Final = "select-letter"
 SHOTS: Final = 5
 """How those 26 were asked: for a chain of thought and a letter, after five examples."""
 
-COLUMNS: Final = ("accuracy", "average_accuracy", "worst_accuracy", "fluctuation_rate")
+COLUMNS: Final = ("accuracy", "worst_accuracy", "right_in_every_order", "order_loss")
 
 
 @dataclass(frozen=True)
