@@ -81,7 +81,8 @@ def main() -> int:
             for case in given.cases:
                 protocol, shots, variants = CASES[case]
                 prompts = prompts_of(given.benchmark, protocol, shots, variants, given.subject, given.prompts)
-                vllm.forget()  # what earlier cases have in common with this one
+                local.forget()  # what earlier cases have in common with this one
+                vllm.forget()
                 ours, theirs = scored(local, prompts, protocol), scored(vllm, prompts, protocol)
                 apart, changed = difference(theirs, ours)
                 failed |= apart > TOLERANCE or changed > 0

@@ -141,7 +141,7 @@ def main() -> int:
         again = here["rescored"]
         report.check(
             again["ok"] and not again["same_engine"],
-            f"the local engine's probabilities are {again['largest_difference']:.1e} apart, {again['flips']} answers differ",
+            f"the local engine's probabilities are {again['largest_difference']:.1e} apart, {len(again['flips'])} answers differ",
         )
     return int(report.failed)
 

@@ -410,7 +410,7 @@ def open_vllm(
     if device.type == "cuda":
         _check_memory(folder, device, gpus)
     else:  # the CPU build, which serves the tests
-        options = {"enforce_eager": True, "gpu_memory_utilization": 0.2, "block_size": 32, **options}
+        options = {"enforce_eager": True, "gpu_memory_utilization": 0.2, "block_size": 16, **options}
     replays = device.type == "cuda" and hasattr(SamplingParams, "trace_decode_token_ids")
     if replays:
         options |= {"enable_trace_replay": True}

@@ -7,11 +7,19 @@ returns are those from before the tokens were forced.
 from typing import Final
 
 import torch
+from vllm.platforms import current_platform
 from vllm.v1.sample.logits_processor import BatchUpdate, LogitsProcessor
 from vllm.v1.sample.logits_processor.builtin import process_dict_updates
 
 FORCED: Final = "forced"
 """The name of the tokens among a request's `extra_args`."""
+
+if current_platform.is_cpu():
+    from vllm.v1.attention.backend import MultipleOf
+    from vllm.v1.attention.backends.cpu_attn import CPUAttentionBackend
+
+    # It computes blocks of 16 tokens, as GPUs do, but offers multiples of 32 only.
+    CPUAttentionBackend.get_supported_kernel_block_sizes = staticmethod(lambda *_: [MultipleOf(16)])
 
 
 class ForcedTokens(LogitsProcessor):  # type: ignore[misc]  # vLLM is optional
