@@ -1,4 +1,4 @@
-"""The chain: every seal, withdrawal and snapshot of a registry, each link's digest covering the one before.
+"""The chain: every seal, folder, withdrawal and snapshot of a registry, each link's digest covering the one before.
 
 Anyone who can write the database can change rows and recompute their seal. The chain then lacks the new seal; and a
 recomputed chain ends in another digest than the published one. So publish its head now and then: `shuffleboard chain`

@@ -48,7 +48,7 @@ def upgrade() -> None:
         sa.Column("previous", sa.LargeBinary(32), nullable=False),
         sa.Column("digest", sa.LargeBinary(32), nullable=False),
         sa.CheckConstraint(
-            "kind IN ('seal', 'withdrawal', 'snapshot', 'errata', 'reading')", name=op.f("ck_chain_link_kind")
+            "kind IN ('seal', 'folder', 'withdrawal', 'snapshot', 'errata', 'reading')", name=op.f("ck_chain_link_kind")
         ),
         sa.CheckConstraint("position >= 1", name=op.f("ck_chain_link_position")),
         sa.PrimaryKeyConstraint("position", name=op.f("pk_chain_link")),

@@ -6,8 +6,10 @@ is in place and right, restoring inserts them again, each in one transaction: a 
 in their tables, or none. What it may leave besides is a folder that nothing refers to, which `strays` lists.
 """
 
+import shutil
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -17,10 +19,11 @@ import pyarrow.compute as pc
 from sqlalchemy import Engine, delete, func, select, update
 from sqlalchemy.orm import Session
 
+from registry import chain
 from registry.boards.store import evaluations_of_entry
 from registry.db import database_now, is_in, read_session, write_session
 from registry.errors import ArchiveError, SealError, UsageError
-from registry.files.stores import Store, store_at
+from registry.files.stores import AT_ONCE, Store, store_at
 from registry.lookups import find_board, find_sealed
 from registry.predictions import archive_files
 from registry.predictions.archive_files import EVALUATION, PART, PREDICTIONS, TEXT
@@ -36,6 +39,12 @@ YOUNG_SECONDS: Final = _SECONDS_A_DAY
 """Files that were written within a day may belong to a process that is about to record them."""
 _VERSIONS: Final = 8
 """Benchmark versions whose questions are kept while evaluations are archived."""
+_RECORDED: Final = (
+    select(Archive, Evaluation.seal)
+    .join(Evaluation, Evaluation.id == Archive.evaluation_id)
+    .order_by(Archive.evaluation_id)
+)
+"""What is recorded of folders, with the seals of their evaluations."""
 
 
 @dataclass(frozen=True)
@@ -151,8 +160,20 @@ def write(engine: Engine, evaluation_id: int, to: str = "", shared: Shared | Non
                 texts=counts[1],
             )
             session.add(row)
+            if not chain.is_linked(session, "folder", digest, seal)[1]:
+                chain.append(session, "folder", digest, labels=seal)
         session.flush()
     return row
+
+
+def record(engine: Engine, ids: Iterable[int]) -> None:
+    """Writes the folders of these sealed evaluations that are not in place, so that the chain has those that leave.
+
+    Raises as `write` does.
+    """
+    shared = Shared()
+    for evaluation_id in ids:
+        write(engine, evaluation_id, shared=shared)
 
 
 def _is_in_place(row: Archive, seal: str, store: Store) -> bool:
@@ -257,6 +278,56 @@ def restore(engine: Engine, evaluation_id: int) -> Moved | None:
         return Moved(evaluation_id, row.predictions, row.texts, store.url_of(name), row.size)
 
 
+# Beside a backup
+
+
+def take_along(session: Session, target: Store) -> tuple[int, list[str]]:
+    """Copies the folders of sealed evaluations into another store; how many, and what is wrong with archived ones.
+
+    One that is missing or changed while its rows are in their tables is left out: it can be written again.
+    """
+    count, problems = 0, []
+    for row, seal in session.execute(_RECORDED):
+        assert seal is not None
+        try:
+            store, name = place_of(row, seal)
+            found = [store.url_of(f"{name}/{file}") for file in folder.changed(store, name, row.digest)]
+            said = f"evaluation {row.evaluation_id} is archived, but {', '.join(found)} is not what was written"
+        except ArchiveError as error:
+            found, said = [row.location], str(error)
+        if not found:
+            _carry(store, name, target)
+            count += 1
+        elif row.state == "archived":
+            problems.append(f"not in the backup: {said}")
+    return count, problems
+
+
+def bring_along(session: Session, source: Store) -> None:
+    """Copies the folders that are missing or changed here from a backup's store, which need not have them."""
+    for row, seal in session.execute(_RECORDED):
+        assert seal is not None
+        name, target = folder_name(seal, row.digest), store_at()
+        with suppress(ArchiveError):
+            target, _ = place_of(row, seal)
+            if not folder.changed(target, name, row.digest):
+                continue
+        if source.has(f"{name}/{EVALUATION}"):
+            _carry(source, name, target)
+
+
+def _carry(source: Store, name: str, target: Store) -> None:
+    """Copies a folder from one store to another, where it is whole or not there."""
+    part = f"{name[:64]}.{uuid.uuid4().hex[:8]}{PART}"
+    try:
+        for file in folder.FILES:
+            with source.reading(f"{name}/{file}") as stream, target.writing(f"{part}/{file}") as copied:
+                shutil.copyfileobj(stream, copied, AT_ONCE)
+        target.move(part, name, folder.FILES)
+    finally:
+        target.remove(part)
+
+
 @dataclass(frozen=True)
 class Strays:
     """URLs of folders in a store that nothing refers to, of missing ones whose rows are nowhere else, and of others."""
@@ -271,11 +342,10 @@ def strays(session: Session, store: Store, older_than_s: float = YOUNG_SECONDS) 
 
     Not unknown ones that were written within `older_than_s`: a process may be about to refer to them.
     """
-    query = select(Archive, Evaluation.seal).join(Evaluation, Evaluation.id == Archive.evaluation_id)
     listed = {store.url: store.folders()}
     known = set[str]()
     found = Strays([], [], [])
-    for row, seal in session.execute(query.order_by(Archive.evaluation_id)):
+    for row, seal in session.execute(_RECORDED):
         assert seal is not None
         name = folder_name(seal, row.digest)
         if row.location not in listed:

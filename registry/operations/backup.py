@@ -1,4 +1,4 @@
-"""Backup and restore: one file that holds a whole registry, made while workers and website go on.
+"""Backup and restore: the database in one file, and beside it the folders of sealed evaluations; others go on.
 
 SQLite's file is a database that can be opened as it is; PostgreSQL's is what its own client writes (pg_dump, custom
 format). Either holds password hashes, secrets of webhooks and hidden benchmarks, so only its owner may read it.
@@ -22,7 +22,9 @@ from sqlalchemy import URL, Engine, text
 from registry.db import get_engine, is_pooled, read_session, write_session
 from registry.errors import DatabaseError, UsageError
 from registry.files.storage import writing
+from registry.files.stores import store_at
 from registry.operations import migrate
+from registry.operations.archiving import bring_along, take_along
 from registry.queue import generation
 from registry.schema import history
 
@@ -38,14 +40,23 @@ _OBJECTS: Final = text(
 )
 
 
+FOLDERS: Final = ".folders"
+"""Ends the name of the folder beside a backup that has the folders of sealed evaluations."""
+
+
 @dataclass(frozen=True)
 class Backup:
-    """What was written: the file, its bytes, the engine it is of, and the revision of its schema."""
+    """What was written: the file, its bytes, the engine it is of, and the revision of its schema.
+
+    folders: how many folders of sealed evaluations are beside it; problems: what is wrong with others.
+    """
 
     path: Path
     size: int
     engine: str
     revision: str
+    folders: int
+    problems: list[str]
 
 
 @dataclass(frozen=True)
@@ -62,7 +73,7 @@ class Restored:
 
 
 def backup(url: str, path: Path) -> Backup:
-    """Writes the whole database into a new file, as it stands at one moment.
+    """Writes the whole database into a new file, as it stands at one moment, and the folders that it refers to.
 
     Raises UsageError for a file that is there already, DatabaseError when the database cannot be read, the file cannot
     be written, or PostgreSQL's client is missing or older than the server. A backup that failed leaves no file.
@@ -80,12 +91,22 @@ def backup(url: str, path: Path) -> Backup:
             _require_no_pooler(engine)
             _dump_postgresql(engine.url, _server_version(url), scratch)
         size = scratch.stat().st_size
+        folders = scratch.with_name(path.name + FOLDERS)
+        # Afterwards: a folder never changes, and one that is new meanwhile does no harm.
+        with read_session(engine) as session:
+            count, problems = take_along(session, store_at(str(folders)))
+        beside = path.with_name(folders.name)
+        shutil.rmtree(beside, ignore_errors=True)  # of a backup that was cut off between these lines
+        if count:
+            folders.rename(beside)
         scratch.rename(path)
-    return Backup(path, size, engine.dialect.name, revision)
+    return Backup(path, size, engine.dialect.name, revision, count, problems)
 
 
 def restore(url: str, path: Path) -> Restored:
     """Fills an empty database with a backup, brings it to this code's schema, and verifies all that is sealed in it.
+
+    Folders of sealed evaluations that are missing or changed here come from beside the file.
 
     Raises UsageError for a file that is no backup or one of the other engine, DatabaseError for a database that is not
     empty and for a restore that fails, which leaves it empty.
@@ -107,6 +128,7 @@ def restore(url: str, path: Path) -> Restored:
     with write_session(engine) as session:
         generation.draw(session, generation.RESTORED)
     with read_session(engine) as session:
+        bring_along(session, store_at(str(path.with_name(path.name + FOLDERS))))
         report = verify_all(session)
     return Restored(before, revision, len(report["evaluations"]), problems_of(report))
 

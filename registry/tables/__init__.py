@@ -40,7 +40,7 @@ EVALUATION_STATES = ("queued", "running", "paused", "complete", "failed", "cance
 SHARD_STATES = ("queued", "leased", "done", "failed", "cancelled")
 WITHDRAWAL_KINDS = ("withdrawn", "superseded")
 ARCHIVE_STATES = ("written", "archiving", "archived", "restoring")
-LINK_KINDS = ("seal", "withdrawal", "snapshot", "errata", "reading")
+LINK_KINDS = ("seal", "folder", "withdrawal", "snapshot", "errata", "reading")
 ERRATUM_STATUSES = ("disputed", "wrong-key", "corrected-key")
 QUEUES = ("cpu", "gpu", "gpu-16", "gpu-24", "gpu-40", "gpu-80", "gpu-140")
 """Kinds of device: any GPU, or one sold as having so many GB of memory or more."""
@@ -833,11 +833,11 @@ class Erratum(Base):
 
 
 class ChainLink(Base):
-    """A seal, withdrawal, snapshot, errata or reading in the order in which this registry made them. Append-only.
+    """A seal, folder, withdrawal, snapshot, errata or reading in the order in which they were made. Append-only.
 
     `subject`: the digest of what the link is about. `labels`: of a seal, the digest of who asked for the evaluation and
-    what this registry calls its model and benchmark, which the seal leaves out. `digest` covers all columns, and
-    through `previous` every link before.
+    what this registry calls its model and benchmark, which the seal leaves out; of a folder, its evaluation's seal.
+    `digest` covers all columns, and through `previous` every link before.
     """
 
     __tablename__ = "chain_link"

@@ -3,6 +3,7 @@
 from sqlalchemy import null, or_, select
 from sqlalchemy.orm import Session
 
+from registry import chain
 from registry.db import is_in
 from registry.digests import specification_digest
 from registry.errors import ArchiveError
@@ -28,8 +29,10 @@ def check_archive(session: Session, evaluation: Evaluation, found: Findings) -> 
     archived = row.state == "archived"
     if archived and session.scalar(select(Prediction.question_id).filter_by(evaluation_id=row.evaluation_id).limit(1)):
         found.add("archive: its predictions are archived, and there are others in their table")
+    assert evaluation.seal is not None
+    if not chain.is_linked(session, "folder", row.digest, evaluation.seal)[1]:
+        found.add("chain: it does not contain the digest of this evaluation's folder; the folder was replaced")
     try:
-        assert evaluation.seal is not None
         store, name = place_of(row, evaluation.seal)
         changed = folder.changed(store, name, row.digest)
         for file in changed:

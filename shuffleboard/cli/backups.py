@@ -5,14 +5,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import click
-from sqlalchemy import func, select
 
 from registry.db import get_engine, read_session
 from registry.errors import UsageError
 from registry.names import plural
 from registry.queue.claims import live_workers
 from registry.schema.history import head
-from registry.tables import Archive
 from shuffleboard.cli.common import json_option, note, print_json, settings_of
 from shuffleboard.cli.files import require_kind
 from shuffleboard.cli.groups import Where
@@ -25,22 +23,30 @@ def backup_command(file: Path, as_json: bool) -> None:
     """Write the whole database into one new file; workers and website keep running.
 
     SQLite: a database file, copied by SQLite itself. PostgreSQL: pg_dump's custom format, by the client programs that
-    are installed here, which must not be older than the server. The file holds secrets; only its owner may read it.
-    Folders of archived evaluations are not in it, and `db restore` says which are missing or do not fit.
+    are installed here, which must not be older than the server. The folders of sealed evaluations are copied to
+    FILE.folders; status 1 when one that is needed is missing or not what the database says. Both hold secrets, and only
+    their owner may read them.
     """
-    from registry.operations.backup import backup
+    from registry.operations.backup import FOLDERS, backup
 
     made = backup(settings_of().resolved_direct_url(), file)
-    with read_session(get_engine(settings_of().resolved_database_url())) as session:
-        query = select(Archive.location, func.count()).filter_by(state="archived").group_by(Archive.location)
-        for place, count in session.execute(query.order_by(Archive.location)):
-            note(
-                f"the answers of {plural(count, 'evaluation')} are archived in {place} and not in the file: copy it too"
-            )
     if as_json:
-        print_json({"file": str(made.path), "bytes": made.size, "engine": made.engine, "revision": made.revision})
+        print_json(
+            {
+                "file": str(made.path),
+                "bytes": made.size,
+                "engine": made.engine,
+                "revision": made.revision,
+                "folders": made.folders,
+                "ok": not made.problems,
+                "problems": made.problems,
+            }
+        )
     else:
         click.echo(f"{made.path}: {made.size} bytes, schema {made.revision}")
+        if made.folders:
+            click.echo(f"{made.path}{FOLDERS}: {plural(made.folders, 'folder')} of sealed evaluations")
+    _say_problems(made.problems)
 
 
 @click.command("restore")
@@ -49,7 +55,8 @@ def backup_command(file: Path, as_json: bool) -> None:
 def restore_command(file: Path, as_json: bool) -> None:
     """Restore a backup into an empty database and verify every seal; status 1 when anything differs.
 
-    A backup of an older schema is upgraded. On PostgreSQL run `db roles` afterwards: rights are not part of a backup.
+    A backup of an older schema is upgraded. Folders of sealed evaluations that are missing or changed here are
+    taken from FILE.folders. On PostgreSQL run `db roles` afterwards: rights are not part of a backup.
     """
     from registry.operations.backup import restore
 
@@ -119,10 +126,14 @@ def move_command(target: str, as_json: bool) -> None:
 
 
 def _say_verified(sealed: int, problems: Sequence[str], *, quiet: bool) -> None:
-    """Problems on stderr, with status 1."""
+    _say_problems(problems)
+    if not quiet:
+        click.echo(f"verified: {sealed} sealed evaluations, every snapshot, and the chain")
+
+
+def _say_problems(problems: Sequence[str]) -> None:
+    """On stderr, with status 1 if there are any."""
     for problem in problems:
         note(problem)
     if problems:
         sys.exit(1)
-    if not quiet:
-        click.echo(f"verified: {sealed} sealed evaluations, every snapshot, and the chain")

@@ -624,10 +624,12 @@ def export_command(evaluation_id: int, out: Path, audience: str, as_json: bool) 
     everything else that the seal covers. `evaluations import DIR` reads it.
     """
     from registry.exchange.crates import export_crate
+    from registry.operations.archiving import record
     from registry.proof.signing import sign_if_possible
 
     settings = settings_of()
     engine = engine_of(settings)
+    record(engine, [evaluation_id])
     with write_session(engine) as session:
         sign_if_possible(session, settings)
     with read_session(engine) as session:

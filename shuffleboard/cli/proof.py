@@ -251,7 +251,7 @@ def _say(document: Mapping[str, Any], evaluation_id: int | None, *, quiet: bool)
 @json_option
 @click.pass_context
 def chain(context: click.Context, as_json: bool) -> None:
-    """List the chain of seals, withdrawals and snapshots; verify it, and sign its head.
+    """List the chain of seals, folders, withdrawals and snapshots; verify it, and sign its head.
 
     The digest of the last link, its head, covers all of it. Publish it now and then: anyone who can write the database
     could compute a new chain, but not one that still contains a published head.

@@ -5,7 +5,7 @@ import shutil
 import sqlite3
 import stat
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from sqlalchemy import Connection, Engine, inspect, select, text, update
 
 from registry.db import Base, get_engine, read_session, write_session
 from registry.errors import DatabaseError, UsageError
+from registry.files.stores import store_at
 from registry.operations import backup as backups
 from registry.operations import migrate, moving
 from registry.operations.backup import backup, client_program, restore
@@ -26,7 +27,7 @@ from registry.schema.audiences import audience_engine
 from registry.schema.roles import RoleNames, apply_roles
 from registry.schema.triggers import trigger_names
 from registry.schema.views import VIEWS
-from registry.tables import Evaluation, Model, Prediction, Question
+from registry.tables import Archive, Evaluation, Model, Prediction, Question
 from registry.verification import verify_all
 from shuffleboard.cli.backups import move_command, restore_command
 from tests.commands import shuffleboard, shuffleboard_json
@@ -105,7 +106,7 @@ def test_a_backup_restores_every_row(filled: Engine, empty: str, tmp_path: Path)
     made = backup(url_of(filled), file)
     assert (made.path, made.size, made.revision) == (file, file.stat().st_size, history.head())
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    assert [path.name for path in file.parent.iterdir()] == ["today.backup"]
+    assert {path.name for path in file.parent.iterdir()} == {"today.backup", "today.backup.folders"}
     restored = restore(empty, file)
     assert (restored.from_revision, restored.sealed, restored.problems) == (history.head(), 2, [])
     assert_arrived(get_engine(empty), expected)
@@ -122,9 +123,30 @@ def drawn(engine: Engine) -> tuple[str, str]:
 
 
 @pytest.mark.one_engine
-def test_a_backup_names_the_folders_that_are_not_in_it(filled: Engine, tmp_path: Path) -> None:
-    said = shuffleboard("db", "backup", tmp_path / "file", database_url=url_of(filled)).stderr
-    assert "the answers of 1 evaluation are archived in file:///" in said
+def test_a_backup_has_the_folders_and_says_if_they_do_not_fit(filled: Engine, tmp_path: Path) -> None:
+    place, file = tmp_path / "place", tmp_path / "file"
+    with write_session(filled) as session:
+        location = session.scalars(select(Archive.location)).one()
+        shutil.copytree(Path(location.removeprefix("file://")), place)
+        session.execute(text("DROP TRIGGER sealed_archive_update"))
+        session.execute(update(Archive).values(location=place.as_uri()))
+    made = shuffleboard_json("db", "backup", file, database_url=url_of(filled))
+    assert (made["folders"], made["ok"]) == (1, True)
+    (name,) = (path.name for path in place.iterdir())
+    shutil.rmtree(place)
+    said = shuffleboard("db", "backup", tmp_path / "without", database_url=url_of(filled), status=1).stderr
+    assert f"not in the backup: evaluation 1 is archived, but {place.as_uri()}/{name} is missing" in said
+    assert [path.name for path in tmp_path.glob("without*")] == ["without"]
+
+    assert restore(f"sqlite:///{tmp_path}/again.db", file).problems == []
+    folder = store_at().folder
+    assert folder is not None
+    assert [path.name for path in folder.iterdir()] == [name], "it came from beside the file"
+    shutil.rmtree(folder)
+    changed = tmp_path / "file.folders" / name / "metrics.parquet"
+    changed.write_bytes(changed.read_bytes()[:-1] + b"?")
+    problems = restore(f"sqlite:///{tmp_path}/changed.db", file).problems
+    assert any("metrics.parquet is not the file that was written" in problem for problem in problems)
 
 
 def test_a_generation_lasts_until_the_database_is_restored_moved_or_put_elsewhere(
@@ -334,6 +356,8 @@ def test_a_password_is_no_argument_of_the_client(
     monkeypatch.setattr(backups, "_server_version", lambda _url: 15)
     monkeypatch.setattr(backups, "is_pooled", lambda _engine: False)
     monkeypatch.setattr(history, "current", lambda _engine: history.head())
+    monkeypatch.setattr(backups, "read_session", lambda _engine: nullcontext())
+    monkeypatch.setattr(backups, "take_along", lambda _session, _target: (0, []))
     backup("postgresql+psycopg://ann:hunter%202@db.example.org:5433/board?sslmode=verify-full", tmp_path / "file")
     arguments = (tmp_path / "arguments").read_text()
     assert "hunter" not in arguments

@@ -146,6 +146,15 @@ def a_metric(_: Published, site: Path) -> None:
     rewrite_rows(site, METRICS, lambda rows: rows[0].update(value=1.0))
 
 
+def a_metric_and_its_digest(_: Published, site: Path) -> None:
+    a_metric(_, site)
+
+    def change(document: Any) -> None:
+        document["files"]["metrics.parquet"]["sha256"] = sha256_file(site / METRICS)
+
+    rewrite_json(site, f"{FOLDER}/evaluation.json", change)
+
+
 def one_leaf(_: Published, site: Path) -> None:
     rewrite_rows(site, ASKED, lambda rows: next(row for row in rows if row["question"] == "q1").update(leaf="0" * 64))
 
@@ -180,7 +189,7 @@ def a_signature_in_its_place(_: Published, site: Path) -> None:
 def a_statement_in_its_place(_: Published, site: Path) -> None:
     def change(document: Any) -> None:
         signed = document["signatures"][0]
-        signed["statement"] = signed["statement"].replace("T", "T", 1).replace('"length":3', '"length":2')
+        signed["statement"] = signed["statement"].replace("T", "T", 1).replace('"length":4', '"length":3')
 
     rewrite_json(site, CHAIN, change)
 
@@ -287,10 +296,11 @@ def a_file_that_is_no_parquet(_: Published, site: Path) -> None:
         (a_row_less, "question q0 is not as it was sealed", ["q0"]),
         (answers_of_another_evaluation, "is not as it was sealed", ["q0", "q1", "q2", "q3", "q9"]),
         (a_metric, f"bench): {METRICS} is not the file that its evaluation.json lists", []),
+        (a_metric_and_its_digest, "evaluation.json: is not one that the signed chain has", []),
         (one_leaf, "the list of leaves says otherwise than the seal of question q1", []),
         (the_specification, "its specification, its shards or its seal are not as they were sealed", []),
-        (a_chain_cut_short, "the chain is cut short: the signed head is link 3, and the folder has 2", []),
-        (a_chain_made_anew, "the chain is not the one that was signed: link 3 is", []),
+        (a_chain_cut_short, "the chain is cut short: the signed head is link 4, and the folder has 2", []),
+        (a_chain_made_anew, "the chain is not the one that was signed: link 4 is", []),
         (a_signature_in_its_place, "the signature does not match its statement", []),
         (a_statement_in_its_place, "the signature does not match its statement", []),
         (a_key_that_claims_to_be_the_other, "the signature does not match its statement", []),
@@ -321,16 +331,20 @@ def test_an_attack_is_named(
     assert not any("are as they were sealed" in fact for fact in found.facts) or "SHA256SUMS" in said or "api" in said
 
 
-@pytest.mark.parametrize("place", range(4, 4000, 1171))
-def test_a_byte_of_the_answers_is_named_by_question(published: Published, site: Path, place: int) -> None:
-    content = bytearray((site / PREDICTIONS).read_bytes())
-    content[place] ^= 0x55
-    (site / PREDICTIONS).unlink()
-    (site / PREDICTIONS).write_bytes(content)
-    found = checked(published, site)
-    assert found.problems[0] == f"{PREDICTIONS}: is not the file that SHA256SUMS lists"
-    listed = f"{PREDICTIONS} is not the file that its evaluation.json lists"
-    assert any(problem.startswith("evaluation 2 (") and listed in problem for problem in found.problems)
+@pytest.mark.parametrize("name", [PREDICTIONS, ASKED, METRICS, f"{FOLDER}/evaluation.json"])
+def test_a_byte_of_a_folder_is_named_by_evaluation_and_question(published: Published, site: Path, name: str) -> None:
+    whole = (site / name).read_bytes()
+    places = list(range(4, len(whole), len(whole) // 5))
+    if name == PREDICTIONS:
+        columns = pq.read_metadata(site / name).row_group(0).to_dict()["columns"]
+        places += [one["data_page_offset"] + one["total_compressed_size"] // 2 for one in columns[::9]]
+    named = set[str]()
+    for place in places:
+        put(site, name, whole[:place] + bytes([whole[place] ^ 0x55]) + whole[place + 1 :])
+        found = checked(published, site)
+        assert any("evaluation 2 (" in problem or name in problem for problem in found.problems), place
+        named |= set(found.questions)
+    assert named or name != PREDICTIONS
 
 
 def test_an_old_signature_is_called_old_and_a_newer_head_is_missed(published: Published, site: Path) -> None:
@@ -339,7 +353,7 @@ def test_an_old_signature_is_called_old_and_a_newer_head_is_missed(published: Pu
     assert found.problems[0].startswith("the signed head is old: it was signed on")
     assert "20 days ago" in found.problems[0]
     (problem,) = checked(published, site, head="a" * 64).problems
-    assert "is not among its 3 digests" in problem
+    assert "is not among its 4 digests" in problem
     (problem,) = checked(published, site, board="other").problems
     assert problem == "this is the board 'main', and not 'other'"
 

@@ -175,7 +175,7 @@ Link = shape(
     "Link",
     "A link of the chain: `digest` is taken over all else, and through `previous` over every link before.",
     "chain_links",
-    kind=one_of("seal", "withdrawal", "snapshot", "errata", "reading"),
+    kind=one_of("seal", "folder", "withdrawal", "snapshot", "errata", "reading"),
     subject=said(Digest, "The seal, the snapshot's digest, or that of a withdrawal."),
 )
 Signature = shape(

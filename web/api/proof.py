@@ -49,7 +49,7 @@ def schedules() -> Response:
 
 @get("/chain", "ChainPage", tag="results")
 def chain(query: Paged) -> Response:
-    """The chain of seals, withdrawals and snapshots, the newest link first."""
+    """The chain of seals, folders, withdrawals and snapshots, the newest link first."""
     total = session().scalar(select(func.count()).select_from(chain_links)) or 0
     newest = select(chain_links).order_by(chain_links.c.position.desc())
     links = rows_of(session(), newest.limit(query.per_page).offset(query.offset))

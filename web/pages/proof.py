@@ -152,7 +152,7 @@ def drift() -> ResponseReturnValue:
 
 @blueprint.get("/chain")
 def chain() -> ResponseReturnValue:
-    """The chain of seals, withdrawals and snapshots, newest first."""
+    """The chain of seals, folders, withdrawals and snapshots, newest first."""
     total = session().scalar(select(func.count()).select_from(chain_links)) or 0
     paging = paged(total, LINKS_PER_PAGE)
     query = select(chain_links).order_by(chain_links.c.position.desc())

@@ -21,7 +21,7 @@ from registry.exchange.exports import ExportRequest, export
 from registry.exchange.proofs import DATA, OF_EVALUATION, PROOF, proof_files
 from registry.lookups import find_sealed
 from registry.names import suggestion
-from registry.operations.archiving import copy
+from registry.operations.archiving import copy, record
 from registry.proof.signing import sign_if_possible
 from registry.settings import Settings
 from web import create_app
@@ -71,6 +71,7 @@ def publish(settings: Settings, board: str, to: Path, report: Report | None = No
     folder = Folder(to)
     ids = tuple(sorted(map(int, scope.evaluations)))
     engine = get_engine(settings.resolved_database_url())
+    record(engine, ids)
     key = _sign(engine, settings)
     with tempfile.TemporaryDirectory(prefix="shuffleboard-publish-") as scratch:
         data = Path(scratch) / DATA

@@ -412,7 +412,9 @@ def _check_site(root: Path, trust: Trust, found: Checked, now: datetime) -> None
     evaluations = []
     for number in _numbers(root):
         at = f"{DATA}/{OF_EVALUATION}{number}/"
-        evaluations.append(_read(root, at, _evaluation(root, at, number), questions, functions, found))
+        evaluations.append(
+            _read(root, at, _evaluation(root, at, links[:covered], found, number), questions, functions, found)
+        )
     held = [_check_seal(one, questions, links, covered, found) for one in evaluations]
     present = {one.seal for one in evaluations}
     for seal in sorted(seals - present):
@@ -486,9 +488,18 @@ def _questions(root: Path, name: str, version: tuple[str, str] | None, found: Ch
     }
 
 
-def _evaluation(root: Path, at: str, number: int | None = None) -> _Evaluation:
-    """An evaluation by its folder. at: before the names of its files; number: in the registry that published it."""
-    document = _json(root, f"{at}{EVALUATION}")
+def _evaluation(root: Path, at: str, links: Sequence[Any], found: Checked, number: int | None = None) -> _Evaluation:
+    """An evaluation by its folder. links: that the signature covers; number: in the registry that published it.
+
+    at: before the names of the folder's files. Of its document all is told by the chain, before it is read.
+    """
+    file = f"{at}{EVALUATION}"
+    folders = {link.subject for link in links if link.kind == "folder"}
+    if not folders:
+        found.unchecked.append(f"{file}, and metrics: the chain that was signed has no digest of the folder")
+    elif sha256_file(_inside(root, file)) not in folders:
+        found.problems.append(f"{file}: is not one that the signed chain has")
+    document = _json(root, file)
     name = f"{document['specification']['model']['name']} on {document['specification']['benchmark']['name']}"
     return _Evaluation(name if number is None else f"evaluation {number} ({name})", document)
 
@@ -601,9 +612,8 @@ def _check_crate(root: Path, trust: Trust, found: Checked, now: datetime) -> Non
         covered = 0
     else:
         links, covered = _check_chain(_json(root, layout.PROOF), trust, found, now)
-    one = _evaluation(root, "")
+    one = _evaluation(root, "", links[:covered], found)
     questions = _questions(root, layout.QUESTIONS, one.benchmark, found)
     _read(root, "", one, questions, {}, found)
     if _check_seal(one, questions, links, covered, found) and found.ok:
         found.facts.append(f"{one.name}: its {len(one.leaves)} questions are as they were sealed ({one.seal})")
-    found.unchecked.append("metrics: `shuffleboard evaluations import` recomputes them from the rows")
