@@ -276,8 +276,9 @@ def in_progress(session: Session, board: Board) -> list[int]:
 
 
 def links(registry: Registry) -> Counter[str]:
+    """How many links of each kind there are, but of folders: a round of maintenance writes them sooner or later."""
     with read_session(registry.engine) as session:
-        return Counter(session.scalars(select(ChainLink.kind)))
+        return Counter(session.scalars(select(ChainLink.kind).where(ChainLink.kind != "folder")))
 
 
 def test_a_newer_definition_of_a_metric_makes_a_snapshot(strong: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
