@@ -445,6 +445,24 @@ def database(request: pytest.FixtureRequest) -> str:
     return request.getfixturevalue(f"{request.param}_database")
 
 
+@pytest.fixture
+def engine(database: str) -> "Engine":
+    """An engine of that database."""
+    from registry.db import get_engine
+
+    return get_engine(database)
+
+
+@pytest.fixture
+def threads() -> Iterator[None]:
+    """What a test sets as torch's number of threads ends with it."""
+    import torch
+
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
 class FilledDatabases:
     """Databases that a function fills once, copied for every test that asks: filling costs far more than copying.
 

@@ -1,15 +1,13 @@
 """The seeded registry of tests/web with a board on it and printed results, on each engine in turn."""
 
 import pytest
-from flask.testing import FlaskClient
 
 from registry.db import write_session
 from registry.studies.published import load_published
-from tests.web.conftest import Site, own, postgresql_site, sqlite_site
-from tests.web.seed import Seeded
+from tests.web.conftest import Site, client, own, postgresql_site, seeded, sqlite_site
 from tests.web.test_boards import load
 
-__all__ = ["own", "postgresql_site", "sqlite_site"]
+__all__ = ["client", "own", "postgresql_site", "seeded", "sqlite_site"]
 
 
 def _with_board(site: Site) -> Site:
@@ -35,15 +33,3 @@ def postgresql_registry(postgresql_site: Site) -> Site:
 def site(request: pytest.FixtureRequest) -> Site:
     """The registry on each engine in turn."""
     return request.getfixturevalue(f"{request.param}_registry")
-
-
-@pytest.fixture
-def client(site: Site) -> FlaskClient:
-    """A client of the application on it."""
-    return site.client
-
-
-@pytest.fixture
-def seeded(site: Site) -> Seeded:
-    """What it holds."""
-    return site.seeded

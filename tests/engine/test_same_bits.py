@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import replace
 from random import Random
@@ -183,13 +183,6 @@ def test_whole_continuations_have_the_same_bits(prompts: list[ScoringPrompt]) ->
         assert engine.score_continuations([ScoringPrompt(prompt.text, prompt.continuations[:1])]).logprobs == [
             values[:1]
         ]
-
-
-@pytest.fixture
-def threads() -> Iterator[None]:
-    before = torch.get_num_threads()
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.mark.usefixtures("threads")

@@ -60,13 +60,6 @@ def block(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> in
     return request.param
 
 
-@pytest.fixture
-def threads() -> Iterator[None]:
-    before = torch.get_num_threads()
-    yield
-    torch.set_num_threads(before)
-
-
 @pytest.mark.usefixtures("block")
 @pytest.mark.parametrize("budget", [1, 7, 1000])
 @settings(max_examples=15, deadline=None)

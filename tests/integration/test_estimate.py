@@ -25,11 +25,6 @@ from tests.population import add_benchmark, add_model, question, queue_evaluatio
 pytestmark = pytest.mark.one_engine
 
 
-@pytest.fixture
-def engine(database: str) -> Engine:
-    return get_engine(database)
-
-
 def characters(_revision: ModelRevision) -> Any:
     """A tokenizer whose tokens are characters."""
     return lambda text: [ord(character) for character in text]

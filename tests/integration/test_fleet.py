@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, select
 
-from registry.db import get_engine, read_session, write_session
+from registry.db import read_session, write_session
 from registry.errors import ModelError, StorageError
 from registry.lookups import find_evaluation
 from registry.queue import claims
@@ -48,11 +48,6 @@ class Gpu(FakeScorer):
             self.tries += 1
             raise self.trouble()
         super()._load(model_revision_id)
-
-
-@pytest.fixture
-def engine(database: str) -> Engine:
-    return get_engine(database)
 
 
 @pytest.fixture(autouse=True)

@@ -19,11 +19,6 @@ from workers.loop import WorkerLoop
 
 
 @pytest.fixture
-def engine(database: str) -> Engine:
-    return get_engine(database)
-
-
-@pytest.fixture
 def waiting(sqlite_database: str, tmp_path: Path) -> tuple[int, str]:
     """An evaluation that nobody scores, and its database."""
     return queue_evaluation(get_engine(sqlite_database), tmp_path, shards=2), sqlite_database

@@ -1,6 +1,5 @@
 """The real model gives a prompt the same bits alone, among others, in other shards and on other threads."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -27,13 +26,6 @@ from workers.loop import WorkerLoop
 from workers.scorer import TransformersScorer
 
 pytestmark = pytest.mark.long
-
-
-@pytest.fixture
-def threads() -> Iterator[None]:
-    before = torch.get_num_threads()
-    yield
-    torch.set_num_threads(before)
 
 
 def test_prompts_of_three_protocols_alone_and_together(smollm2_folder: Path) -> None:

@@ -41,11 +41,6 @@ from workers.memory import MINIMUM_TOKENS
 pytestmark = pytest.mark.long_on("sqlite")
 
 
-@pytest.fixture
-def engine(database: str) -> Engine:
-    return get_engine(database)
-
-
 @contextmanager
 def working(engine: Engine, scorer: FakeScorer, **settings: Any) -> Iterator[WorkerLoop]:
     """A worker of this process, begun and stopped."""

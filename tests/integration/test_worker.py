@@ -32,11 +32,6 @@ pytestmark = pytest.mark.long_on("sqlite")
 SHORT_LEASE = 2.0
 
 
-@pytest.fixture
-def engine(database: str) -> Engine:
-    return get_engine(database)
-
-
 def run(engine: Engine, scorer: FakeScorer | None = None, **settings: Any) -> list[dict[str, Any]]:
     """Lets a worker run until nothing is left; returns what it logged."""
     with capture_logs() as logs:

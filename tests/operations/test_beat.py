@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from sqlalchemy import Engine, select, update
 from structlog.testing import capture_logs
 
-from registry.db import database_now, get_engine, read_session, write_session
+from registry.db import database_now, read_session, write_session
 from registry.lookups import find_evaluation
 from registry.operations.maintenance import Maintenance
 from registry.queue import claims
@@ -25,11 +25,6 @@ from tests.commands import celery_process, command_process, eventually, shuffleb
 from tests.fake_scorer import FakeScorer
 from tests.population import queue_evaluation
 from workers.loop import WorkerLoop
-
-
-@pytest.fixture
-def engine(database: str) -> Engine:
-    return get_engine(database)
 
 
 def scored_and_not_sealed(engine: Engine, folder: Path) -> tuple[int, str]:
