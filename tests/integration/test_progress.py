@@ -12,6 +12,7 @@ from registry.queue import claims
 from registry.queue.progress import Progress, duration, overall, progress_of, progress_of_several
 from registry.settings import Settings
 from registry.tables import Worker
+from shuffleboard.cli import evaluations  # noqa: F401 - or it is first imported while a test replaces what it imports
 from tests.commands import shuffleboard, shuffleboard_json
 from tests.fake_scorer import FakeScorer
 from tests.population import queue_evaluation
