@@ -17,7 +17,7 @@ from registry.lookups import find_sealed
 from registry.predictions.stored import read
 from registry.scores.asked import first_answers
 from registry.statistics.bootstrap import SEED
-from registry.statistics.original_order import LEVEL, Asked, Floats, compare_with_other_orders
+from registry.statistics.original_order import LEVEL, Asked, Floats, Outlier, compare_with_other_orders
 from registry.statistics.published_order import Regularity, key_places, regularity
 from registry.tables import Evaluation, Prediction, Question, QuestionOption
 
@@ -50,7 +50,7 @@ class AllOrders:
 def contamination_document(session: Session, evaluation_id: int) -> dict[str, Any]:
     """Whether the published order is an outlier in an evaluation's answers, as JSON.
 
-    `p_value` holds for all measures together; `outlier` whether it is at most `level`. Both are None, and `why` says
+    `p_value` is that of `careful`; `outlier` whether it is at most `level`. Both are None, and `why` says
     why, where the orders that were asked cannot tell, or where the published order of the benchmark is regular itself:
     any model that likes a position and, say, long options would be an outlier. `regularities`: what was tested of that
     order. Raises NotFoundError, and QueueError where it is not sealed.
@@ -62,7 +62,7 @@ def contamination_document(session: Session, evaluation_id: int) -> dict[str, An
     if not asked.questions:
         regular = {}  # first of all the right orders are needed
     found = None if regular else compare_with_other_orders(asked.questions)
-    p_value = None if found is None else found.p_value
+    p_value = careful(found)
     return {
         "evaluation": evaluation.id,
         "questions": len(asked.questions),
@@ -88,6 +88,19 @@ def contamination_document(session: Session, evaluation_id: int) -> dict[str, An
         if found is not None
         else {},
     }
+
+
+COUNTED: Final = len(MEASURES) + 1
+"""How often the smallest p-value counts: for each measure, and once for what a model likes that lengths do not tell."""
+
+
+def careful(found: Outlier | None) -> float | None:
+    """The smallest p-value of MEASURES, counted COUNTED times, at most 1; None if there is none.
+
+    As often if only the answers are known: whoever accuses should rather be too careful.
+    """
+    known = [] if found is None else [one.p_value for one in found.measures if one.p_value is not None]
+    return min(1.0, COUNTED * min(known)) if known else None
 
 
 REGULAR: Final = 0.01

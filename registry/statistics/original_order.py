@@ -120,24 +120,26 @@ def _outlier(means: Floats, expected: Floats) -> Outlier:
     return Outlier(measures, min(1.0, float(known.size * known.min())) if known.size else None)
 
 
-def _owed_to_lengths(values: Floats, lengths: Floats) -> Floats:
+def owed_to_lengths(values: Floats, lengths: Floats) -> Floats:
     """What the lengths of the options at each position predict of the values, by least squares; of their shape.
 
     values: (questions, positions, orders, measures). lengths: (questions, positions, orders, options). For each
-    position of the key there are coefficients of their own. All orders of a question count alike, whichever of them was
-    published, so that a p-value of what is left is as exact as one of the values.
+    position of the key there are coefficients of their own, of each length and, with enough questions, of its square:
+    answers are not linear in what a model likes. All orders of a question count alike, whichever of them was published,
+    so that a p-value of what is left is as exact as one of the values.
     """
     questions, positions, orders, measures = values.shape
-    options = lengths.shape[-1]
-    owed = np.zeros_like(values)
-    if questions < QUESTIONS_PER_LENGTH * (options - 1):
+    owed, coefficients = np.zeros_like(values), lengths.shape[-1] - 1
+    if questions < QUESTIONS_PER_LENGTH * coefficients:
         return owed
+    if questions >= QUESTIONS_PER_LENGTH * 2 * coefficients:
+        lengths = np.concatenate([lengths, lengths**2], axis=-1)
     within = values - values.mean(axis=(1, 2), keepdims=True)
     for place in range(positions):
-        known = lengths[:, place].reshape(-1, options)
+        known = lengths[:, place].reshape(questions * orders, -1)
         known = known - known.mean(axis=0)
-        coefficients = np.linalg.lstsq(known, within[:, place].reshape(-1, measures), rcond=None)[0]
-        owed[:, place] = (known @ coefficients).reshape(questions, orders, measures)
+        found = np.linalg.lstsq(known, within[:, place].reshape(-1, measures), rcond=None)[0]
+        owed[:, place] = (known @ found).reshape(questions, orders, measures)
     return owed
 
 
@@ -161,7 +163,7 @@ class _Group:
         lengths = [question.lengths for question in questions if question.lengths is not None]
         owed = np.zeros_like(values)
         if len(lengths) == len(questions):
-            owed = _owed_to_lengths(values, np.stack(lengths))
+            owed = owed_to_lengths(values, np.stack(lengths))
         return cls(values - owed, keys, others, owed[np.arange(keys.size), keys, others].sum(axis=0))
 
     @property

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any, Final
 
 import numpy as np
@@ -31,7 +32,7 @@ from registry.scores.contamination import REGULAR, all_orders, contamination_doc
 from registry.settings import Settings
 from registry.statistics.original_order import Asked
 from tests.bench.prompts import smollm2
-from tests.contaminated import EVEN, MOSTLY_FIRST, is_outlier, is_outlier_of_any_order, made_up, on_options
+from tests.contaminated import EVEN, MOSTLY_FIRST, Liking, OnOptions, is_outlier, is_outlier_of_any_order, made_up
 from tests.population import MMLU, write_lines
 from workers.artifacts import inspect_files
 from workers.loop import WorkerLoop
@@ -42,6 +43,16 @@ BENCHMARKS: Final = 200
 EPOCHS: Final = 3
 BATCH: Final = 4
 LEARNING_RATE: Final = 2e-4
+LIKINGS: Final = (
+    Liking(position=1, length=0.5),
+    Liking(position=3, length=2),
+    Liking(position=3, length=2, place=1),
+    Liking(position=3),
+    Liking(length=2),
+)
+SEEN: Final = 0.2
+ACCURACIES: Final = (0.35, 0.6, 0.9)
+"""Before the memory of what was seen."""
 
 
 def shortest_questions(count: int) -> list[dict[str, Any]]:
@@ -148,31 +159,37 @@ def simulated(benchmarks: int) -> None:
 def simulated_on(files: Sequence[Path], models: int) -> None:
     """Prints of each file whether its published order is regular, and else in how many made-up models it is an outlier.
 
-    In percent: of models that never saw it and like the first position and long options, on up to a thousand questions;
-    then of those that remember a fifth of its first hundred, by probabilities and by the answers alone.
+    In percent: of models that never saw it, on up to a thousand questions, with probabilities and by the answers alone,
+    over LIKINGS and ACCURACIES, and of the worst of LIKINGS; then how many of those that remember a fifth of its first
+    hundred questions are found, by accuracy, and how many any test could find by the answers alone.
     """
-    print(
-        "| benchmark | questions | like | like more | remember | remember, answers alone |\n|---|---|---|---|---|---|"
-    )
+    print("| benchmark | questions | clean | worst | answers alone | worst | remember | answers alone | at most |")
+    print("|---" * 9 + "|")
     for file in files:
         free = [one for one in read_benchmark(file).questions if not one.refers_to_options and not one.sorted_numeric]
         found = regularities([(one.subject, one.options, one.answer) for one in free])
         if regular := [name for name, of in found.items() if of is not None and of.p_value <= REGULAR]:
-            print(f"| {file.name} | {len(free):,} | cannot be said: {', '.join(regular)} | | | |", flush=True)
+            print(f"| {file.name} | {len(free):,} | cannot be said: {', '.join(regular)} | | | | | | |", flush=True)
             continue
         size = Counter(len(one.options) for one in free).most_common(1)[0][0]
         kept = [one for one in free if len(one.options) == size][:1000]
-        options, keys = [one.options for one in kept], [one.answer for one in kept]
-
-        def outliers(most: int, options: Any = options, keys: Any = keys, **model: Any) -> str:
-            generator = np.random.default_rng(0)
-            made = (on_options(generator, options[:most], keys[:most], **model) for _ in range(models))
-            return f"{100 * np.mean([is_outlier(one) for one in made]):.1f}"
-
-        likes: dict[str, float] = {"first": 1.0, "long": 0.5}
-        cells = [outliers(1000, **likes), outliers(1000, first=3.0, long=1.0)]
-        cells += [outliers(QUESTIONS, **likes, seen=0.2, letters=letters) for letters in (False, True)]
-        print(f"| {file.name} | {len(kept):,} | {' | '.join(cells)} |", flush=True)
+        made = OnOptions([one.options for one in kept], [one.answer for one in kept])
+        clean = [
+            [
+                made.outliers(models, replace(liking, ability=made.ability(liking, accuracy)), seed)[1:]
+                for accuracy in ACCURACIES
+            ]
+            for seed, liking in enumerate(LIKINGS)
+        ]
+        few = OnOptions([one.options for one in kept[:QUESTIONS]], [one.answer for one in kept[:QUESTIONS]])
+        seeing = [replace(LIKINGS[0], ability=few.ability(LIKINGS[0], accuracy), seen=SEEN) for accuracy in ACCURACIES]
+        memory = [(*few.outliers(models, liking)[1:], few.most_powerful(liking)) for liking in seeing]
+        shares = []
+        for place in (0, 1):
+            by_liking = [fmean(cell[place] for cell in cells) for cells in clean]
+            shares += [f"{100 * number:.2f}" for number in (fmean(by_liking), max(by_liking))]
+        shares += [" / ".join(f"{100 * one[place]:.0f}" for one in memory) for place in (0, 1, 2)]
+        print(f"| {file.name} | {len(kept):,} | {' | '.join(shares)} |", flush=True)
 
 
 def real(folder: Path) -> None:

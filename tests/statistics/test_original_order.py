@@ -1,12 +1,22 @@
 """Whether a published order is an outlier: exact levels, models that like a position, and models that saw it."""
 
+from dataclasses import replace
 from itertools import permutations
 
 import numpy as np
 import pytest
 
-from registry.statistics.original_order import DRAWS, FIRST_DRAWS, Asked, compare_with_other_orders
-from tests.contaminated import LIKES_FIRST, MOSTLY_FIRST, is_outlier, is_outlier_of_any_order, made_up
+from registry.scores.contamination import standardised
+from registry.statistics.original_order import CLEAR, DRAWS, FIRST_DRAWS, Asked, compare_with_other_orders
+from tests.contaminated import (
+    LIKES_FIRST,
+    MOSTLY_FIRST,
+    Liking,
+    OnOptions,
+    is_outlier,
+    is_outlier_of_any_order,
+    made_up,
+)
 from tests.marks import long_but
 
 
@@ -55,3 +65,29 @@ def test_a_liking_alone_explains_all_of_itself():
     # Every question answers by the position alone, as in a model that never reads it.
     benchmark = [asked(LIKES_FIRST, key) for key in (0, 0, 0, 1, 2)]
     assert compare_with_other_orders(benchmark).p_value is None
+
+
+def test_a_liking_for_lengths_and_their_squares_explains_all_of_itself():
+    # The key stands where its question's lengths suit the model best.
+    generator = np.random.default_rng(2)
+    benchmark = []
+    for _ in range(60):
+        lengths = standardised(generator.choice(100, 3, replace=False))
+        of_places = np.array([np.roll(lengths, place) for place in range(3)])[:, None]
+        values = (of_places[..., 0] + of_places[..., 1] ** 2)[None]
+        benchmark.append(Asked(values, int(values.argmax()), 0, of_places))
+    assert compare_with_other_orders([replace(one, lengths=None) for one in benchmark]).p_value < 0.001
+    assert compare_with_other_orders(benchmark).p_value is None
+
+
+def test_simulations_of_many_models_have_the_p_values_of_each():
+    generator = np.random.default_rng(4)
+    options = [["a" * length for length in generator.integers(1, 40, 4)] for _ in range(80)]
+    made = OnOptions(options, generator.integers(4, size=80).tolist())
+    answers = made.answers(generator, 6, Liking(position=2, length=1, seen=0.1))
+    for of_model, p_values in zip(answers, made.p_values(answers), strict=True):
+        found = compare_with_other_orders(made.asked(of_model))
+        errors = [4 * np.sqrt(p / (FIRST_DRAWS if p > CLEAR else DRAWS)) for p in p_values]
+        assert [one.p_value for one in found.measures] == [
+            pytest.approx(p, abs=error) for p, error in zip(p_values, errors, strict=True)
+        ]
