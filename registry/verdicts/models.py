@@ -161,8 +161,8 @@ MODEL: Final[tuple[Case[ModelFacts], ...]] = (
     Case(
         "model-estimated",
         "accuracy and worst accuracy are estimates, not counts, and sampling did not touch them",
-        lambda of: bool(of.of("estimated")),
-        lambda of: _estimated(max(of.of("estimated"), key=lambda facts: facts.lost or 0.0)),
+        lambda of: bool(of.of("estimated", "all-kept")),
+        lambda of: _estimated(max(of.of("estimated", "all-kept"), key=lambda facts: facts.lost or 0.0)),
     ),
     Case(
         "model-no-numbers",

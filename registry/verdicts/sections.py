@@ -86,7 +86,10 @@ class Split:
     @property
     def level(self) -> str:
         """What a prompt of a question is called."""
-        return one_level(self.facts.asked) if self.facts.tested else "repeat"
+        asked = self.facts.asked
+        if not self.facts.tested:
+            return "repeat"
+        return "answer" if asked.prompts > asked.most and not asked.repeated else one_level(asked)
 
 
 def _of_all(of: Split, part: int) -> str:

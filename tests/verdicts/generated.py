@@ -13,24 +13,34 @@ from registry.statistics.bootstrap import mean_intervals
 from registry.verdicts.facts import Asked, Facts, Noise, Number, Reading
 
 STATES = ("unread", "unfinished", "empty", "refused", "no valid answer")
-# Kind: its axes, whether the prompts list the options, whether the answers are sampled, and whether prompts repeat.
+RECORDED = "imported"
+"""Drawn elsewhere: a prompt may have been asked again, some prompts more often than others."""
+# Kind, its axes that the prompts show, and whether these list the options.
 KINDS = (
     ("cyclic", ("order",), True),
-    ("imported", ("order",), True),
+    ("full", ("order",), True),
+    (RECORDED, ("order",), True),
     ("divergent", ("order",), True),
-    ("cyclic", (), False),
+    ("original", (), True),
+    ("choice-only", (), True),
     ("wording", ("wording",), True),
     ("paraphrase", ("paraphrase",), True),
     ("noise", ("noise",), True),
     ("relabel", ("labels",), True),
     ("cyclic*wording", ("order", "wording"), True),
+    ("cyclic*relabel*noise", ("order", "labels", "noise"), True),
+    ("cyclic", (), False),
     ("wording", ("wording",), False),
+    ("cyclic*wording", ("wording",), False),
 )
 
 
 @dataclass
 class Raw:
-    """Answers as they came. asked: by question, (prompt, option answered or None), the benchmark's own order first."""
+    """Answers as they came. asked: by question, (prompt, option answered or None), the benchmark's own order first.
+
+    copies: how many variants show the same prompt, and have its one answer: where no options are listed, all orders.
+    """
 
     kind: str
     axes: tuple[str, ...]
@@ -44,8 +54,12 @@ class Raw:
     chosen: list[int] = field(default_factory=list)
     """By position: how often it is answered."""
     right_at: list[int] = field(default_factory=list)
-    stopped: bool = False
-    """Whether each question was asked until its worst accuracy was known."""
+    copies: int = 1
+    stopped_for: str | None = None
+    """The metric until which each question was asked."""
+    sampled_for: str | None = None
+    again: list[list[int | None]] = field(default_factory=list)
+    """By question, answers to one prompt that another evaluation of the model asked again and again."""
     weights: list[float] = field(default_factory=list)
     """Of questions that are a sample, each with a probability of its own; empty: they are all there are."""
 
@@ -62,7 +76,7 @@ class Raw:
     def papers(self, question: int) -> list[tuple[int, int | None]]:
         """The answers that the papers' metrics count: the first of each prompt where repeats were asked for."""
         asked = self.asked[question]
-        if not self.repeated or self.kind == "imported":
+        if not self.repeated or self.kind == RECORDED:
             return asked
         return [
             next(answer for answer in asked if answer[0] == prompt) for prompt in dict.fromkeys(p for p, _ in asked)
@@ -80,23 +94,35 @@ class Raw:
         return [(sum(right), len(right)) for right in found.values()]
 
 
-def made(seed: int) -> Raw:
-    """Raw answers of a model of any kind."""
-    draw = random.Random(seed)
-    kind, axes, listed = draw.choice(KINDS)
-    repeated = draw.random() < 0.35
-    samples = True if repeated and kind != "imported" else draw.choice((True, False, None))
-    options = draw.choice((2, 4, 5))
+def made(seed: int, alike: int | None = None) -> Raw:
+    """Raw answers of a model of any kind; those with one number `alike` were asked in one way."""
+    draw, how = random.Random(seed), random.Random(f"asked {seed if alike is None else alike}")
+    kind, axes, listed = how.choice(KINDS)
+    options = how.choice((2, 4, 4, 5, 10))
+    repeated = how.random() < 0.35
+    levels = 1 if kind == "original" or not (axes or listed) else how.choice((1, 2, 4, 4, 6, 12, 24))
+    times = how.choice((2, 2, 3, 4, 11)) if repeated else 1
+    questions = how.choice((1, 2, 5, 29, 30, 100, 100, 400 if levels * times <= 24 else 30, 1000 if levels < 5 else 40))
+    samples = True if repeated and kind != RECORDED else draw.choice((True, False, None))
     raw = Raw(kind, axes, listed, samples, repeated, options, model=f"model-{seed % 7}")
-    levels = draw.choice((1, 2, 4, 4, 6, 12))
-    times = draw.choice((2, 2, 3, 4)) if repeated else 1
-    questions = draw.choice((1, 5, 29, 40, 100, 100, 400))
+    raw.copies = how.choice((2, 4)) if "cyclic" in kind and not listed and not repeated else 1
+    raw.chosen, raw.right_at = [0] * options, [0] * options
+    if kind == "choice-only":
+        raw.asked, raw.repeated = [[] for _ in range(questions)], False
+        return raw
     ability = draw.choice((0.0, 1 / options, 0.5, 0.8, 0.95, 1.0))
     effect = draw.choice((0.0, 0.0, 0.03, 0.3, 0.9))
     unread = draw.choice((0.0, 0.0, 0.0, 0.01, 0.04, 0.1, 0.45, 0.55, 1.0))
     noisy = samples is not False and draw.random() < 0.8
-    raw.chosen, raw.right_at = [0] * options, [0] * options
-    names = draw.sample(STATES[:4], 2) if draw.random() < 0.7 else ["no valid answer"]
+    names = draw.sample(STATES[:4], draw.randint(1, 4)) if draw.random() < 0.7 else ["no valid answer"]
+    elsewhere = draw.choice((0, 0, 2, 11)) if axes == ("order",) and not repeated and kind != "divergent" else 0
+
+    def answer(steady: int, moved: bool) -> int | None:
+        option = steady
+        if noisy:
+            option = 0 if draw.random() < (ability * (0.4 if moved else 1)) else 1 + draw.randrange(options - 1)
+        return None if draw.random() < unread else option
+
     for _ in range(questions):
         answers: list[tuple[int, int | None]] = []
         knows = draw.random() < ability
@@ -104,49 +130,51 @@ def made(seed: int) -> Raw:
             moved = draw.random() < effect
             settled = draw.randrange(options) if moved else 0 if knows else 1 + draw.randrange(options - 1)
             steady = settled if moved or knows else 1
-            for _ in range(times if not (kind == "imported" and level) else draw.choice((1, times))):
-                option: int | None = steady
-                if noisy:
-                    option = 0 if draw.random() < (ability * (0.4 if moved else 1)) else 1 + draw.randrange(options - 1)
-                if draw.random() < unread:
-                    option = None
-                    state = draw.choice(names)
-                    raw.states[state] = raw.states.get(state, 0) + 1
-                answers.append((level, option))
+            asked = times if not (kind == RECORDED and level) else draw.choice((1, times))
+            answers += [(level, answer(steady, moved)) for _ in range(asked)]
         raw.asked.append(answers)
-    if kind == "cyclic" and listed and not repeated and levels > 1 and draw.random() < 0.5:
-        raw.stopped = draw.random() < 0.5
-        if raw.stopped:
-            raw.asked = [_until_wrong(answers) for answers in raw.asked]
-            missing = sum(option is None for answers in raw.asked for _, option in answers)
-            raw.states = {"no valid answer": missing} if missing else {}
-        else:
-            raw.weights = [1 / draw.uniform(0.1, 1) for _ in raw.asked]
-    for level, option in (answer for answers in raw.asked for answer in answers):
+        if elsewhere:
+            raw.again.append([answer(0 if knows else 1, moved=False) for _ in range(elsewhere)])
+    if kind == "cyclic" and listed and not repeated and levels > 1 and how.random() < 0.4:
+        raw.stopped_for = how.choice(("worst_accuracy", "fluctuation_rate"))
+        raw.asked = [_until_decided(answers, raw.stopped_for) for answers in raw.asked]
+    elif kind != RECORDED and how.random() < 0.2:
+        raw.weights = [1 / draw.uniform(0.1, 1) for _ in raw.asked]
+        raw.sampled_for = how.choice(("accuracy", "worst_accuracy", "fluctuation_rate")) if levels > 1 else "accuracy"
+    for level, option in (found for answers in raw.asked for found in answers):
         raw.right_at[level % options] += 1
-        if option is not None:
+        if option is None:
+            state = draw.choice(names)
+            raw.states[state] = raw.states.get(state, 0) + raw.copies
+        else:
             raw.chosen[(level + option) % options] += 1
     return raw
 
 
-def _until_wrong(answers: list[tuple[int, int | None]]) -> list[tuple[int, int | None]]:
-    wrong = [place for place, (_, option) in enumerate(answers) if option != 0]
-    return answers[: wrong[0] + 1] if wrong else answers
+def _until_decided(answers: list[tuple[int, int | None]], metric: str) -> list[tuple[int, int | None]]:
+    """Up to the first that is wrong, or that differs from the first, if there is one."""
+    right = 0 if metric == "worst_accuracy" else answers[0][1]
+    decides = [place for place, (_, option) in enumerate(answers) if option is None or option != right]
+    least = 1 if metric == "worst_accuracy" else 2
+    return answers[: max(least, decides[0] + 1)] if decides else answers
 
 
-def facts_of_raw(raw: Raw, *, elsewhere: bool = False, resamples: int = 400) -> Facts:
-    """What the registry would know of these answers. elsewhere: whether another evaluation repeated its prompts."""
+def facts_of_raw(raw: Raw, *, resamples: int = 400) -> Facts:
+    """What the registry would know of these answers."""
     indices = range(len(raw.asked))
     tested = [raw.prompts(index) > 1 for index in indices]
     values: dict[str, list[float | None]] = {
-        "accuracy": [float(raw.right(index)[0]) for index in indices],
+        "accuracy": [float(raw.right(index)[0]) if raw.asked[index] else None for index in indices],
         "average_accuracy": [fmean(raw.right(index)) if tested[index] else None for index in indices],
         "worst_accuracy": [float(all(raw.right(index))) if tested[index] else None for index in indices],
         "fluctuation_rate": [_flips(raw, index) if tested[index] else None for index in indices],
     }
     counted = [raw.counts(index) if _repeats(raw, index) else None for index in indices]
-    if raw.stopped:
-        values = {"worst_accuracy": [float(all(raw.right(index))) for index in indices]}
+    if raw.stopped_for is not None:
+        of = [all(raw.right(index)) if raw.stopped_for == "worst_accuracy" else _flips(raw, index) for index in indices]
+        values = {raw.stopped_for: list(map(float, of))}
+    if raw.kind == "choice-only":
+        values = {}
     if raw.repeated:
         same = [None if found is None else same_order(found) for found in counted]
         across = [None if found is None else across_orders(found) for found in counted]
@@ -159,7 +187,7 @@ def facts_of_raw(raw: Raw, *, elsewhere: bool = False, resamples: int = 400) -> 
         values["order_loss"] = [
             None if one is None or other is None else one - other for one, other in zip(same, across, strict=True)
         ]
-    shown = [len(answers) for answers in raw.asked]
+    shown = [raw.copies * len(answers) for answers in raw.asked]
     prompts = [raw.prompts(index) for index in indices]
     return Facts(
         model=raw.model,
@@ -170,24 +198,26 @@ def facts_of_raw(raw: Raw, *, elsewhere: bool = False, resamples: int = 400) -> 
             fewest=min(prompts),
             most=max(prompts),
             prompts=max(shown),
-            repeated=raw.repeated and raw.kind != "imported",
+            repeated=raw.repeated and raw.kind != RECORDED,
             own_only=raw.kind != "divergent",
             lists_options=raw.listed,
             samples=raw.samples,
-            stopped_for="worst_accuracy" if raw.stopped else None,
-            sampled_for="accuracy" if raw.weights else None,
+            stopped_for=raw.stopped_for,
+            sampled_for=raw.sampled_for,
         ),
         reading=Reading(sum(shown), dict(raw.states)),
         numbers=_numbers(raw, values, resamples),
         chance=1 / raw.options,
-        noise=_noise(raw, resamples) if raw.repeated or elsewhere else None,
+        noise=_noise(raw, resamples) if raw.repeated or raw.again else None,
         variants=raw.kind,
-        repeat="shuffleboard evaluations submit" if raw.samples and raw.kind != "imported" else None,
+        repeat="shuffleboard evaluations submit" if raw.samples and raw.kind != RECORDED else None,
         evaluation=1,
     )
 
 
 def _numbers(raw: Raw, values: dict[str, list[float | None]], resamples: int) -> dict[str, Number]:
+    if not values:
+        return {}
     table = np.array([[np.nan if value is None else value for value in column] for column in values.values()]).T
     intervals = [None] * len(values) if raw.weights else mean_intervals(table, resamples=resamples)
     found = {}
@@ -195,6 +225,8 @@ def _numbers(raw: Raw, values: dict[str, list[float | None]], resamples: int) ->
         mean = raw.mean(column)
         if mean is not None:
             low, high = (None, None) if interval is None else (interval.low, interval.high)
+            if name == raw.sampled_for:
+                low, high = max(0.0, mean - 0.04), min(1.0, mean + 0.04)
             found[name] = Number(mean, sum(value is not None for value in column), low, high)
     return found
 
@@ -225,12 +257,17 @@ def _flips(raw: Raw, index: int) -> float:
 
 
 def pairs(raw: Raw, index: int) -> tuple[list[bool], list[bool]]:
-    """Whether two answers differ: of pairs to one prompt, and of pairs to two. A missing one differs from all."""
+    """Whether two answers differ: of pairs to one prompt, and of pairs to two. A missing one differs from all.
+
+    Of prompts that differ in more than the order no pair differs in that alone.
+    """
     same: list[bool] = []
     other: list[bool] = []
     for (prompt, one), (second, two) in combinations(raw.asked[index], 2):
         (same if prompt == second else other).append(one is None or one != two)
-    return same, other
+    if raw.again:
+        same = [one is None or one != two for one, two in combinations(raw.again[index], 2)]
+    return same, other if raw.axes == ("order",) else []
 
 
 def _noise(raw: Raw, resamples: int) -> Noise | None:
@@ -247,4 +284,4 @@ def _noise(raw: Raw, resamples: int) -> Noise | None:
         known = [value for value in found if not np.isnan(value)]
         return fmean(known) if known else None
 
-    return Noise(mean(same) or 0.0, ends[0], mean(other), mean(effect), ends[2])
+    return Noise(mean(same) or 0.0, ends[0], mean(other), mean(effect), ends[2], elsewhere=bool(raw.again))

@@ -1,6 +1,7 @@
 """Every sentence that is said of an evaluation made at random is true of its answers."""
 
 import re
+from dataclasses import replace
 from fractions import Fraction
 from math import comb
 from pathlib import Path
@@ -16,6 +17,8 @@ from registry.verdicts.wording import points, share
 from tests.verdicts.generated import Raw, facts_of_raw, made, pairs
 
 QUICK = 60
+TOGETHER = 5
+"""Of so many evaluations one is looked at on a board, and in a list, of up to so many."""
 MANY = 5_000
 AT_ONCE = 250
 BLAME = re.compile(r"lost by|changes with|does not hold|costs it|loses|of its accuracy|differ more often")
@@ -29,7 +32,7 @@ BLAME = re.compile(r"lost by|changes with|does not hold|costs it|loses|of its ac
 def test_each_sentence_is_true_of_the_answers_that_it_is_about(first: int):
     for seed in range(first, 0) if first < 0 else range(first, first + AT_ONCE):
         raw = made(seed)
-        facts = facts_of_raw(raw, elsewhere=seed % 5 == 0)
+        facts = facts_of_raw(raw)
         said = verdict(facts)
         context = f"seed {seed}: {[str(item) for item in said.sentences]}"
         _check_first_things_first(raw, facts, said, context)
@@ -37,16 +40,20 @@ def test_each_sentence_is_true_of_the_answers_that_it_is_about(first: int):
             _check(raw, facts, item, context)
         _check_lists(raw, facts, context)
         _check_sections(raw, facts, context)
+        if seed % TOGETHER == 0:
+            alike = [made(seed * TOGETHER + number, alike=seed) for number in range(1 + seed // TOGETHER % TOGETHER)]
+            _check_board(alike, f"board {seed}")
+            _check_list([raw, *(made(MANY + seed + number) for number in range(1, TOGETHER))], f"list {seed}")
 
 
 def _missing(raw: Raw) -> Fraction:
     asked = [option for answers in raw.asked for _, option in answers]
-    return Fraction(sum(option is None for option in asked), len(asked))
+    return Fraction(sum(option is None for option in asked), max(1, len(asked)))
 
 
 def _tested(raw: Raw) -> bool:
     most = max(map(raw.prompts, range(len(raw.asked))))
-    return bool(raw.axes or raw.listed) and (most > 1 or raw.stopped)
+    return bool(raw.axes or raw.listed) and (most > 1 or raw.stopped_for)
 
 
 def _check_first_things_first(raw: Raw, facts: Facts, said: cases.Verdict, context: str) -> None:
@@ -70,15 +77,15 @@ def _check_first_things_first(raw: Raw, facts: Facts, said: cases.Verdict, conte
 
 
 def _papers(raw: Raw) -> list[list[bool]]:
-    return [raw.right(index) for index in range(len(raw.asked)) if raw.prompts(index) > 1 or raw.stopped]
+    return [raw.right(index) for index in range(len(raw.asked)) if raw.prompts(index) > 1 or raw.stopped_for]
 
 
 def _accuracy(raw: Raw) -> float:
-    return raw.mean([raw.right(index)[0] for index in range(len(raw.asked))]) or 0.0
+    return raw.mean([raw.right(index)[0] if raw.asked[index] else None for index in range(len(raw.asked))]) or 0.0
 
 
 def _worst(raw: Raw) -> float:
-    tested = [raw.prompts(index) > 1 or raw.stopped for index in range(len(raw.asked))]
+    tested = [raw.prompts(index) > 1 or raw.stopped_for for index in range(len(raw.asked))]
     return raw.mean([all(raw.right(index)) if known else None for index, known in enumerate(tested)]) or 0.0
 
 
@@ -94,12 +101,13 @@ def _asked_again(raw: Raw, index: int) -> bool:
 
 def _order_loss(raw: Raw) -> float:
     """By taking every pair of answers."""
-    losses = []
+    losses: list[float | None] = []
     for index in range(len(raw.asked)):
         by_prompt: dict[int, list[bool]] = {}
         for prompt, option in raw.asked[index]:
             by_prompt.setdefault(prompt, []).append(option == 0)
         if len(by_prompt) < 2 or max(map(len, by_prompt.values())) < 2:
+            losses.append(None)
             continue
         same = [
             fmean(one and two for place, one in enumerate(right) for two in right[place + 1 :])
@@ -111,7 +119,7 @@ def _order_loss(raw: Raw) -> float:
             fmean(a and b for a in one for b in two) for place, one in enumerate(lists) for two in lists[place + 1 :]
         ]
         losses.append(fmean(same) - fmean(across))
-    return fmean(losses)
+    return raw.mean(losses) or 0.0
 
 
 def _check(raw: Raw, facts: Facts, said: Said, context: str) -> None:
@@ -130,7 +138,7 @@ def _check(raw: Raw, facts: Facts, said: Said, context: str) -> None:
     elif said.case in ("untested", "untested-guesser"):
         assert not _tested(raw), context
         if number := re.match(r"(\d+) repeats", text):
-            assert max(map(len, raw.asked)) == int(number[1]), context
+            assert raw.copies * max(map(len, raw.asked)) == int(number[1]), context
     elif said.case in ("order-costs", "no-cost-seen", "cost-unsure"):
         assert raw.repeated, context
         low = facts.numbers["order_loss"].low
@@ -169,7 +177,7 @@ def _check(raw: Raw, facts: Facts, said: Said, context: str) -> None:
         assert raw.weights, context
         assert points(_accuracy(raw) - _worst(raw)) in text, context
     elif said.case == "no-original":
-        assert raw.stopped, context
+        assert raw.stopped_for == "worst_accuracy", context
         assert share(_worst(raw)) in text, context
         assert "in every order" in text, context
     elif said.case == "no-worst":
@@ -178,11 +186,12 @@ def _check(raw: Raw, facts: Facts, said: Said, context: str) -> None:
         low, high = (float(number) for number in re.findall(r"([\d.]+)\u202f%", text))
         counts = [raw.counts(index) for index in range(len(raw.asked)) if raw.prompts(index) > 1]
         assert all(len({times for _, times in found}) == 1 for found in counts), context
-        assert low == pytest.approx(100 * fmean(min(r / n for r, n in found) for found in counts), abs=0.06), context
+        lows = [min(r / n for r, n in raw.counts(i)) if raw.prompts(i) > 1 else None for i in range(len(raw.asked))]
+        assert low == pytest.approx(100 * (raw.mean(lows) or 0.0), abs=0.06), context
         assert low <= high + 0.05, context
     elif said.case == "right":
         shares = re.findall(r"(?:on |and on )([\d.]+\u202f%)", text)
-        if raw.stopped:
+        if raw.stopped_for:
             shares.insert(0, share(_accuracy(raw)))
         assert shares[0] == share(_accuracy(raw)), context
         if len(shares) > 1:
@@ -245,9 +254,97 @@ def _check_lists(raw: Raw, facts: Facts, context: str) -> None:
         assert facts.lost is None, context
 
 
+def _clear(raw: Raw, facts: Facts) -> bool:
+    """Whether what a model loses can be owed to what was varied: nothing was sampled, or repeats say so."""
+    cost, noise = facts.number("order_loss"), facts.noise
+    known = raw.samples is False and not any(any(pairs(raw, index)[0]) for index in range(len(raw.asked)))
+    net = noise is not None and noise.interval is not None and noise.interval[0] > 0
+    return known or net or (cost is not None and cost.low is not None and cost.low > 0)
+
+
+def _check_list(raws: list[Raw], context: str) -> None:
+    """What is said of a model from several evaluations, and above a list of them."""
+    found = [replace(facts_of_raw(raw), model=f"m{place}") for place, raw in enumerate(raws)]
+    for facts, said in models.of_listed(found):
+        raw = raws[found.index(facts)]
+        assert not facts.guesses, context
+        assert _clear(raw, facts), f"{said} {context}"
+        assert _tested(raw), f"{said} {context}"
+        assert _missing(raw) <= Fraction(1, 2), f"{said} {context}"
+        assert facts.model in said.text, f"{said} {context}"
+    said = models.of_model(found)
+    able = [(raw, facts) for raw, facts in zip(raws, found, strict=True) if _missing(raw) <= Fraction(1, 2)]
+    tested = [(raw, facts) for raw, facts in able if _tested(raw)]
+    if said.case == "all-unread":
+        assert not able, f"{said} {context}"
+    if said.case == "model-guesses":
+        assert all(facts.guesses for _, facts in able), f"{said} {context}"
+    if said.case == "model-untested":
+        assert not tested, f"{said} {context}"
+    if said.case in ("model-one-share", "model-order-costs", "model-beyond-noise"):
+        assert any(_clear(raw, facts) for raw, facts in tested), f"{said} {context}"
+    if said.case == "model-order-costs":
+        assert any(points(_order_loss(raw)) in said.text for raw, _ in tested if raw.repeated), f"{said} {context}"
+    if said.case == "model-one-share":
+        accuracy, worst = re.findall(r"[\d.]+\u202f%", said.text)[-2:] if "falls" in said.text else (None, None)
+        assert accuracy is None or any(
+            (accuracy, worst) == (share(_accuracy(raw)), share(_worst(raw))) for raw, _ in tested
+        ), f"{said} {context}"
+
+
+def _check_board(raws: list[Raw], context: str) -> None:
+    """What is said above a board of models that were asked in one way."""
+    found = [replace(facts_of_raw(raw), model=f"m{place}") for place, raw in enumerate(raws)]
+    ranked = {facts.model: (raw, facts) for raw, facts in zip(raws, found, strict=True) if not facts.unreadable}
+    top = boards.top_of(
+        [
+            boards.OnBoard(
+                facts.model,
+                *(facts.number(name) for name in ("accuracy", "worst_accuracy", "order_loss")),
+                facts.chance,
+                [facts],
+                *(facts.number(name) for name in ("right_twice_same_order", "right_twice_across_orders")),
+            )
+            for _, facts in ranked.values()
+        ]
+    )
+    clear = {name for name, (raw, facts) in ranked.items() if _clear(raw, facts) and _tested(raw)}
+    said = top.sentence
+    context = f"{context}: {said}, {top.facts}"
+    if said is not None and said.case == "board-untested":
+        assert not any(_tested(raw) for raw, _ in ranked.values()), context
+    if said is not None and said.case in ("board-order-costs", "board-one-lost", "board-lost"):
+        assert raws[0].axes == ("order",), context
+        number = re.search(r"(\d+)(?: of \d+)? model", said.text)
+        assert len(clear) >= (int(number[1]) if number else 1), context
+        for name in re.findall(r"m\d", said.text):
+            assert name in clear, context
+    if said is not None and said.case == "board-order-costs":
+        assert any(points(_order_loss(ranked[name][0])) in said.text for name in clear), context
+    if said is not None and said.case in ("board-one-lost", "board-lost"):
+        losses = [max(0.0, _accuracy(raw) - _worst(raw)) for raw, _ in ranked.values()]
+        most = max(float(number) for number in re.findall(r"[\d.]+(?= points?| to)", said.text) if "." in number)
+        assert most <= 100 * max(losses) + 0.051, context
+    if said is not None and said.case == "board-chance-inside":
+        assert any(raw.samples is not False or facts.samples for raw, facts in ranked.values()), context
+    for title, fact in top.facts:
+        names = [name for name in re.findall(r"m\d", fact.text.split(";")[0]) if name in ranked]
+        assert names, context
+        if title in ("Keeps most", "Loses most", "The order costs most"):
+            assert set(names) <= clear, context
+        if title in ("Loses first place", "Stays first") and not raws[0].repeated:
+            best = max(_accuracy(raw) for raw, _ in ranked.values())
+            assert all(_accuracy(ranked[name][0]) == pytest.approx(best) for name in names), context
+            kept = max(_worst(raw) for raw, _ in ranked.values())
+            others = names if title == "Stays first" else re.findall(r"m\d", fact.text.split("; in several")[1])
+            assert all(_worst(ranked[name][0]) == pytest.approx(kept) for name in others), context
+
+
 def _check_sections(raw: Raw, facts: Facts, context: str) -> None:
     """What is said above the charts of positions and of questions by orders, and who has a point."""
     answered = sum(map(len, raw.asked))
+    if not answered:
+        return
     most = max(range(raw.options), key=lambda place: raw.chosen[place] - raw.right_at[place])
     position = sections.Position(most, raw.chosen[most], raw.right_at[most], answered, len(raw.asked), facts)
     said = sections.of_position(position)
