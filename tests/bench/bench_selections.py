@@ -1,6 +1,6 @@
 """Compares visitors' selections with boards made of them: `python -m tests.bench.bench_selections --url URL [OPTIONS]`.
 
-URL: a database that `bench_web --keep` filled, whose board shows 571 models on 17 benchmarks. Selections are drawn at
+URL: a database that holds what `generate_registry.fill` and `bench_web.snapshot` make of Size(571, 17, 40). Selections are drawn at
 random, one for each seed: tasks, weights, columns, and models by name, family, developer, licence, openness, size and
 date. Each is computed as on the website; as a board made of the same selection (--boards); and by Node as in the
 browser (--node). Every difference of values, intervals, ranks and tiers is printed, and what a selection takes of CPU.
@@ -27,7 +27,7 @@ from registry.boards import standings
 from registry.boards.definition import Column, parse_column
 from registry.boards.portable import portable_board, portable_column
 from registry.boards.reading import rows_in_order, snapshot_as_of
-from registry.boards.selected import Standings, models_of, narrowed, selected_document, values_of
+from registry.boards.selected import MOST_VALUES, Standings, models_of, narrowed, selected_document, values_of
 from registry.boards.snapshots import snapshot_document
 from registry.boards.store import board_definition, import_board
 from registry.db import get_engine, read_session, write_session
@@ -63,7 +63,8 @@ def drawn(seed: int, models: int) -> dict[str, Any]:
     draw = random.Random(seed)
     weights = {f"benchmark-{number:03}": draw.choice((0, 1, 1, 2, 3)) for number in range(TASKS)}
     weights[f"benchmark-{draw.randrange(TASKS):03}"] = draw.choice((1, 2))
-    columns = draw.sample(COLUMNS, draw.choice((1, 1, 2)))
+    tasks = sum(weight > 0 for weight in weights.values())
+    columns = draw.sample(COLUMNS, 2 if models * tasks * 2 <= MOST_VALUES else 1)
     conditions: dict[str, Any] = {
         "names": [f"model-{number:03}" for number in draw.sample(range(models), draw.randint(2, 60))],
         "families": [f"family-{number}" for number in draw.sample(range(20), draw.randint(1, 10))],
@@ -77,7 +78,7 @@ def drawn(seed: int, models: int) -> dict[str, Any]:
     }
     names = draw.sample(sorted(conditions), draw.choice((0, 1, 1, 2)))
     return {
-        "weights": draw.choice((weights, {})),
+        "weights": weights if len(columns) > 1 else draw.choice((weights, {})),
         "columns": columns,
         "models": {key: conditions[key] for key in names},
         "sort": columns[-1],
