@@ -24,7 +24,7 @@ from registry.queue.hints import SCORE_TASK, hints_of, missing_hints, send_hints
 from registry.settings import Settings
 from registry.tables import Shard, Worker
 from registry.verification import verify_evaluation
-from tests.commands import celery_process, eventually, fake_worker, shuffleboard_json, terminate
+from tests.commands import PATIENCE_S, celery_process, eventually, fake_worker, shuffleboard_json, terminate
 from tests.population import predictions, queue_evaluation
 from tests.services import RedisServer, free_port
 
@@ -182,7 +182,7 @@ def test_celery_runs_a_worker_and_shows_what_it_scores(
 
         eventually(lambda: shown("STARTED") == [(f"({shard_id},)", repr(of), "scorer@here")], "flower shows the shard")
         with celery_process("inspect", "active", "--json", **settings) as inspect:
-            assert inspect.wait(60) == 0
+            assert inspect.wait(PATIENCE_S) == 0
             (active,) = json.loads(inspect.said.read_text())["scorer@here"]
         assert (active["name"], active["args"], active["kwargs"]) == (SCORE_TASK, [shard_id], of)
         gate.touch()
@@ -206,7 +206,7 @@ def test_a_task_that_is_called_by_hand_goes_to_the_queue_that_it_belongs_to(
     queue_evaluation(engine, tmp_path, shards=SHARDS)
     for task, *arguments in (("score", "--args=[1]"), ("maintain",)):
         with celery_process("call", f"shuffleboard.{task}", *arguments, **settings) as call:
-            assert call.wait(60) == 0
+            assert call.wait(PATIENCE_S) == 0
     assert (broker.llen("cpu"), broker.llen("maintenance")) == (1, 1)
 
 
@@ -224,7 +224,7 @@ def test_a_worker_that_celery_cannot_start_says_why(
     settings: dict[str, Any], options: tuple[str, ...], changed: dict[str, Any], problem: str
 ) -> None:
     with celery_process("worker", *options, **settings | changed) as worker:
-        assert worker.wait(60) in (1, 2)
+        assert worker.wait(PATIENCE_S) in (1, 2)
         assert problem in " ".join(worker.log.read_text().split())
         assert "Traceback" not in worker.log.read_text()
 

@@ -31,7 +31,7 @@ from registry.tables import Evaluation, Generation, ModelRevision, Prediction, S
 from registry.tables.accounts import Submission, SubmissionEvaluation
 from registry.tables.providers import Budget, ProviderCall
 from tests import provider_worker
-from tests.commands import eventually, shuffleboard, shuffleboard_json
+from tests.commands import PATIENCE_S, eventually, shuffleboard, shuffleboard_json
 from tests.forks import FORKS
 from tests.population import add_benchmark, question
 from tests.provider_stand_in import (
@@ -293,10 +293,10 @@ def test_a_worker_killed_in_any_state_loses_no_answer_and_no_cost(opened: Open) 
     evaluation_id = registry.submit(30, shard_prompts=15)
     for trip in ("waited:3", "begun:3", "answered:4", "stored:5", "finished:1"):
         process = registry.start(trip)
-        process.join(60)
+        process.join(PATIENCE_S)
         assert process.exitcode == -9, (registry.folder / "log").read_text()
     last = registry.start()
-    last.join(60)
+    last.join(PATIENCE_S)
     assert last.exitcode == 0
     assert registry.state(evaluation_id) == ("complete", None)
     calls, provider = registry.calls(evaluation_id), registry.provider
@@ -323,7 +323,7 @@ def test_two_workers_share_a_limit_and_ask_nothing_twice(opened: Open) -> None:
         processes = [registry.start() for _ in range(2)]
         eventually(lambda: workers() == 2, "both have a shard")
     for process in processes:
-        process.join(60)
+        process.join(PATIENCE_S)
     assert registry.state(evaluation_id) == ("complete", None)
     provider = registry.provider
     assert set(provider.ledger.values()) == {1}
@@ -502,7 +502,7 @@ def test_a_batch_that_brings_nothing_counts_as_a_failure(opened: Open, monkeypat
 def test_what_a_batch_is_asked_for_is_collected_when_batches_are_switched_off(opened: Open) -> None:
     registry = in_batches(opened, "openai")
     evaluation_id = registry.submit(8, shard_prompts=4)
-    assert registry.start("submitted:1").join(60) is None
+    assert registry.start("submitted:1").join(PATIENCE_S) is None
     endpoints = registry.folder / "endpoints.toml"
     endpoints.write_text(endpoints.read_text().replace("batch = true", "batch = false"))
     registry.work()
@@ -520,10 +520,10 @@ def test_a_worker_killed_in_any_state_of_a_batch_asks_nothing_twice(opened: Open
     evaluation_id = registry.submit(12, shard_prompts=6)
     for trip in ("written", "uploaded", "sent", "created", "submitted", "polled", "fetched", "collected", "finished"):
         process = registry.start(f"{trip}:1")
-        process.join(60)
+        process.join(PATIENCE_S)
         assert process.exitcode == -9, (trip, (registry.folder / "log").read_text())
     last = registry.start()
-    last.join(60)
+    last.join(PATIENCE_S)
     assert last.exitcode == 0
     calls = check_batches(registry, evaluation_id, 12)
     assert {call.cost for call in calls if call.state == "failed"} == {0.0}
@@ -535,12 +535,12 @@ def test_a_batch_without_a_tag_is_told_from_others_of_its_size(opened: Open) -> 
     registry = in_batches(opened, "anthropic", looks=3)
     registry.environment |= HASTE
     evaluation_id = registry.submit(6)
-    registry.start("created:1").join(60)
+    registry.start("created:1").join(PATIENCE_S)
     [own] = registry.provider.batches
     of_another = {f"other-{number}": request for number, request in enumerate(own.requests.values())}
     registry.provider.batches.append(replace(own, id="batch_of_another", requests=of_another, fate="dead"))
     last = registry.start()
-    last.join(60)
+    last.join(PATIENCE_S)
     assert len(check_batches(registry, evaluation_id, 6)) == 6
     assert [batch.id for batch in registry.provider.batches] == ["batch_0", "batch_of_another"]
 
@@ -670,7 +670,7 @@ def test_a_submission_says_what_it_costs_keeps_its_budget_and_the_board_shows_th
 def test_an_evaluation_says_that_it_waits_for_a_batch_or_a_rate_limit(opened: Open) -> None:
     registry = in_batches(opened, "openai", looks=2)
     evaluation_id = registry.submit(6)
-    assert registry.start("submitted:1").join(60) is None
+    assert registry.start("submitted:1").join(PATIENCE_S) is None
 
     def waits() -> list[Wait]:
         with read_session(registry.engine) as session:

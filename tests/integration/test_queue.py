@@ -17,7 +17,7 @@ from registry.queue import claims
 from registry.queue.evaluations import EvaluationRequest, move, submit
 from registry.queue.shards import shard_prompts
 from registry.tables import Evaluation, Shard, Worker
-from tests.commands import eventually
+from tests.commands import PATIENCE_S, eventually
 from tests.fake_scorer import FakeScorer
 from tests.population import add_model, predictions, queue_evaluation, table_counts
 
@@ -121,7 +121,7 @@ def test_concurrent_claimers_never_get_the_same_shard(engine: Engine, tmp_path: 
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(PATIENCE_S)
     claimed = got["worker-1"] + got["worker-2"]
     assert sorted(claimed) == shards(engine, "id")
     assert set(shards(engine, "fence")) == {1}
@@ -193,7 +193,7 @@ def test_two_that_ask_at_once_do_not_both_join_an_evaluation_for_one(postgresql_
         time.sleep(0.3)
         assert not late.done()
         one.commit()
-        assert late.result(timeout=30) is None
+        assert late.result(timeout=PATIENCE_S) is None
 
 
 # The fence
@@ -313,7 +313,7 @@ def test_reconciling_twice_at_once_counts_one_crash(engine: Engine, tmp_path: Pa
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(PATIENCE_S)
     assert errors == []
     assert set(shards(engine, "state", "crashes")) == {("queued", 1)}
 
@@ -614,7 +614,7 @@ def test_the_same_specification_submitted_at_once_is_one_evaluation(engine: Engi
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(PATIENCE_S)
     assert errors == []
     assert len(set(ids)) == 1
 

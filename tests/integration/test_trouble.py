@@ -432,7 +432,7 @@ def test_the_model_of_a_worker_that_polls_beside_messages_is_scored_by_one_threa
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(60)
+            thread.join(PATIENCE_S)
         eventually(lambda: set(shard_rows(engine, "state")) == {("done",)}, "all is scored")
     assert set(together) == {1}
 

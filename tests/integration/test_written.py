@@ -29,6 +29,7 @@ from registry.tables import Evaluation, Generation, ModelRevision, Prediction, S
 from registry.tables.drafts import Draft
 from registry.verification import verify_evaluation
 from tests import provider_worker
+from tests.commands import PATIENCE_S
 from tests.forks import FORKS
 from tests.population import add_benchmark, add_model, question
 from tests.scripted_server import Answer, Asked, ScriptedServer, events, scripted_server, streamed
@@ -331,7 +332,7 @@ def test_a_worker_killed_in_the_midst_of_thoughts_has_them_asked_once_more_and_n
     for trip in (*trips, None):
         process = FORKS.Process(target=provider_worker.main, args=(environment, trip, tmp_path / "log"))
         process.start()
-        process.join(60)
+        process.join(PATIENCE_S)
         assert process.exitcode == (0 if trip is None else -signal.SIGKILL), (tmp_path / "log").read_text()
     assert len(asked) == 24
     assert sum(asked.values()) - 24 <= at_once * len(trips)
@@ -358,7 +359,7 @@ def test_a_model_on_this_machine_writes_no_thought_again_that_was_stored_before_
     for trip in ("kept:3", "kept:4", "finished:1", None):
         process = FORKS.Process(target=provider_worker.main, args=(environment, trip, log), kwargs={"torch": True})
         process.start()
-        process.join(120)
+        process.join(PATIENCE_S)
         assert process.exitcode == (0 if trip is None else -signal.SIGKILL), log.read_text()
         if trip is not None and trip.startswith("kept"):
             kept += int(trip[-1])

@@ -45,7 +45,7 @@ def address(sqlite_site):
 def page(chromium, *, errors=False, **options):
     """A page of its own, which must not complain; errors: pages that answer with an error are expected."""
     with closing(chromium.new_page(**options)) as opened:
-        opened.set_default_navigation_timeout(1000 * PATIENCE_S)  # a machine may be busy
+        opened.set_default_timeout(1000 * PATIENCE_S)  # a machine may be busy
         complaints = []
         opened.on("console", lambda message: complaints.append(message.text))
         opened.on("pageerror", lambda error: complaints.append(str(error)))

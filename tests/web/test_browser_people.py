@@ -20,7 +20,7 @@ from registry.boards.store import import_board, import_suite
 from registry.db import get_engine, write_session
 from registry.settings import Settings
 from shuffleboard.cli import cli
-from tests.commands import eventually
+from tests.commands import PATIENCE_S, eventually
 from tests.population import add_benchmark, question
 from tests.services import free_port
 from tests.submissions.conftest import work
@@ -183,7 +183,7 @@ def provider_process(issuer: str) -> Iterator[None]:
         yield
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(PATIENCE_S)
 
 
 def answers(url: str) -> bool:

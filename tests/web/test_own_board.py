@@ -61,7 +61,7 @@ def test_a_selection_is_ranked_in_the_browser_as_on_the_server(chromium: Any, pu
     with any_web_server(folder) as base, page(chromium) as opened:
         first = query_of(drawn(0))
         opened.goto(f"{base}/boards/main/own/?{first}")
-        opened.wait_for_function("typeof rankings !== 'undefined' && rankings !== undefined", timeout=30_000)
+        opened.wait_for_function("typeof rankings !== 'undefined' && rankings !== undefined")
         with read_session(engine) as session:
             snapshot = snapshot_as_of(session, "main")
             for seed in range(40):

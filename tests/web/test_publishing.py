@@ -211,10 +211,10 @@ def test_a_browser_shows_sorts_and_queries_it_from_its_own_files_alone(chromium,
         opened.goto(f"{base}/query/")
         opened.get_by_label("Query").fill("SELECT count(*) AS n, min(subject) FROM predictions WHERE correct")
         opened.get_by_role("button", name="Run").click()
-        expect(opened.locator("#answer td").first).to_have_text(re.compile(r"^[1-9]\d*$"), timeout=60_000)
+        expect(opened.locator("#answer td").first).to_have_text(re.compile(r"^[1-9]\d*$"))
         for example in opened.locator("button[data-query]").all():
             example.click()
-            expect(opened.locator("#state")).to_have_text(re.compile(r"^(\d+ rows?)?$"), timeout=60_000)
+            expect(opened.locator("#state")).to_have_text(re.compile(r"^(\d+ rows?)?$"))
             problems = opened.get_by_role("alert").all_inner_texts()
             assert not problems, (example.inner_text(), problems)
         assert {urlsplit(url).netloc for url in asked if not url.startswith("blob:")} == {urlsplit(base).netloc}
