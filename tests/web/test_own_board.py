@@ -20,7 +20,7 @@ from web.publishing import publish
 
 pytestmark = pytest.mark.one_engine
 
-FIELDS = {"names": "model", "families": "family"}
+FIELDS = {"names": "model", "families": "family", "developers": "developer", "licences": "licence"}
 SHOWN = ("value", "n", "interval", "rank", "rank_interval", "tier", "all_rank_interval", "all_tier")
 TOLD = ("models", "pairs", "pairs_told_apart", "neighbours", "neighbours_told_apart", "critical_value")
 
