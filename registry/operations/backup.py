@@ -9,6 +9,7 @@ import re
 import shutil
 import sqlite3
 import subprocess
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ from registry.errors import DatabaseError, UsageError
 from registry.files.storage import writing
 from registry.files.stores import store_at
 from registry.operations import migrate
-from registry.operations.archiving import bring_along, take_along
+from registry.operations.archiving import YOUNG_SECONDS, bring_along, take_along
 from registry.queue import generation
 from registry.schema import history
 
@@ -42,6 +43,8 @@ _OBJECTS: Final = text(
 
 FOLDERS: Final = ".folders"
 """Ends the name of the folder beside a backup that has the folders of sealed evaluations."""
+_SCRATCH: Final = ".backup-"
+"""Begins the name of a folder in which a file is written that is not whole yet."""
 
 
 @dataclass(frozen=True)
@@ -82,8 +85,10 @@ def backup(url: str, path: Path) -> Backup:
     revision = history.current(engine)
     if revision is None:
         raise DatabaseError(f"database {history.shown(engine)} is empty: there is nothing to back up")
-    if path.exists():
-        raise UsageError(f"{path}: already exists; give another file, or move that one away")
+    beside = path.with_name(path.name + FOLDERS)
+    for there in (path, beside):
+        if there.exists():
+            raise UsageError(f"{there}: already exists; give another file, or move that one away")
     with _beside(path) as scratch:
         if engine.dialect.name == "sqlite":
             _copy_sqlite(_sqlite_path(engine.url), scratch)
@@ -91,12 +96,10 @@ def backup(url: str, path: Path) -> Backup:
             _require_no_pooler(engine)
             _dump_postgresql(engine.url, _server_version(url), scratch)
         size = scratch.stat().st_size
-        folders = scratch.with_name(path.name + FOLDERS)
+        folders = scratch.with_name(beside.name)
         # Afterwards: a folder never changes, and one that is new meanwhile does no harm.
         with read_session(engine) as session:
             count, problems = take_along(session, store_at(str(folders)))
-        beside = path.with_name(folders.name)
-        shutil.rmtree(beside, ignore_errors=True)  # of a backup that was cut off between these lines
         if count:
             folders.rename(beside)
         scratch.rename(path)
@@ -146,7 +149,10 @@ def _beside(path: Path) -> Iterator[Path]:
     """A file on the same disk that becomes `path` when all of it is written; only its owner may read it."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(prefix=".backup-", dir=path.parent) as folder:
+        for left in path.parent.glob(f"{_SCRATCH}*"):  # by a process that was killed
+            if time.time() - max(one.stat().st_mtime for one in (left, *left.rglob("*"))) > YOUNG_SECONDS:
+                shutil.rmtree(left)
+        with TemporaryDirectory(prefix=_SCRATCH, dir=path.parent) as folder:
             scratch = Path(folder) / path.name
             scratch.touch(mode=0o600)
             with writing(path):
