@@ -164,6 +164,8 @@ def _of_tasks_answered(values: Sequence[Floats], times: Sequence[int]) -> tuple[
     variance = constant - mixed - np.add.outer(own, own) + 2 * (scaled.T @ scaled)
     slack = np.zeros((models, models))
     for (n, of), products in alike.items():
+        if n == 0:
+            continue
         nearly_all = _if_nearly_all(0.5 - products.astype(np.float64) / (2 * n))
         np.maximum(slack, of / (n + 2) * nearly_all, out=slack)
     return np.subtract.outer(share, share), variance, slack

@@ -13,6 +13,7 @@ import pytest
 from sqlalchemy import Engine, event, text
 
 from registry.db import get_engine, write_session
+from registry.operations.archiving import write
 from tests.commands import ROOT, shuffleboard
 from tests.population import add_model, question, table_counts, write_lines
 from tests.proof.population import populate
@@ -113,6 +114,7 @@ def short_files(most: int) -> Iterator[None]:
 def test_what_is_written_into_files_and_does_not_fit_leaves_nothing(database: str, tmp_path: Path) -> None:
     engine = get_engine(database)
     evaluation = populate(engine, tmp_path).evaluation
+    write(engine, evaluation)  # the folder that its crate is a copy of
     out = tmp_path / "out"
     out.mkdir()
     commands = {
