@@ -307,11 +307,6 @@ def _of_repeated(facts: Facts) -> str:
     return "Right" if again == facts.questions else f"On the {plural(again, 'question')} that were asked again, right"
 
 
-def _equally_often(facts: Facts) -> bool:
-    low, cost = facts.number("worst_order_low"), facts.number("order_loss")
-    return low is not None and cost is not None and low.n == cost.n and _has(facts, "worst_order_high")
-
-
 def _repeats(facts: Facts) -> str:
     noise = _noise(facts)
     where = " (in another evaluation)" if noise.elsewhere else ""
@@ -355,8 +350,10 @@ REMARKS: Final[tuple[Case[Facts], ...]] = (
     ),
     Case(
         "flips",
-        "answers are not sampled, and some questions have different answers in different prompts",
-        lambda facts: _flips(facts) and facts.samples is False and not _has(facts, "order_loss"),
+        "answers are not sampled, no repeat differed, and some questions have different answers in different prompts",
+        lambda facts: (
+            _flips(facts) and facts.samples is False and (facts.noise is not None or not _has(facts, "order_loss"))
+        ),
         lambda facts: (
             f"Its answer changes with {varied(facts.asked)}"
             + (", or is missing," if facts.reading.lost else "")
@@ -366,7 +363,7 @@ REMARKS: Final[tuple[Case[Facts], ...]] = (
     Case(
         "flips-with-chance",
         "answers are sampled, or may be, and some questions have different answers in different prompts",
-        lambda facts: _flips(facts) and not (facts.samples is False and not _has(facts, "order_loss")),
+        lambda facts: _flips(facts) and facts.samples is not False,
         lambda facts: (
             f"Its answers are not all the same on {share(_value(facts, 'fluctuation_rate'))} of the questions, "
             "which sampling alone may do."
@@ -385,7 +382,7 @@ REMARKS: Final[tuple[Case[Facts], ...]] = (
     Case(
         "worst-bracket",
         "the prompts of each question were repeated equally often",
-        lambda facts: facts.tested and _equally_often(facts),
+        lambda facts: facts.tested and facts.equally_often,
         lambda facts: (
             f"In the worst {one_level(facts.asked)} of each question, its accuracy is estimated to lie between "
             f"{share(_value(facts, 'worst_order_low'))} and {share(_value(facts, 'worst_order_high'))}."

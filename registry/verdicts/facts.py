@@ -158,6 +158,12 @@ class Facts:
         return self.samples is not False and self.number("order_loss") is None
 
     @property
+    def equally_often(self) -> bool:
+        """Whether every prompt of each question that was asked again was asked equally often."""
+        low, cost = self.number("worst_order_low"), self.number("order_loss")
+        return low is not None and cost is not None and low.n == cost.n and self.number("worst_order_high") is not None
+
+    @property
     def lost(self) -> float | None:
         """Accuracy minus worst accuracy, in [0, 1]; None if one of them is undefined or over other questions."""
         one, other = self.number("accuracy"), self.number("worst_accuracy")

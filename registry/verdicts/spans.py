@@ -83,7 +83,9 @@ def mean_span(
     comparable = tested and all(facts.lost is not None for facts in parts)
     # What missing answers may have spoilt: each of them one question.
     spoilt = fmean((sum(f.reading.lost for f in task) / sum(f.questions for f in task) for task in tasks), weights)
-    lost = _lost(numbers, net=net, certain=certain, comparable=comparable, spoilt=spoilt)
+    # Right once in the orders of which S₂ is the mean: all of them, or the original alone.
+    once = numbers.get("average_accuracy" if all(facts.equally_often for facts in parts) else "accuracy")
+    lost = _lost(numbers, once if net else None, certain=certain, comparable=comparable, spoilt=spoilt)
     causes = [*(["chance"] if net or not certain else []), *(["missing answers"] if spoilt and not net else [])]
     asked, answered = parts[0].asked, sum(facts.reading.asked for facts in parts)
     missing = sum(facts.reading.lost for facts in parts) / answered if answered else 0.0
@@ -118,18 +120,19 @@ def _mean(tasks: Sequence[Sequence[Facts]], name: str, weights: Sequence[int] | 
 
 
 def _lost(
-    numbers: Mapping[str, Number], *, net: bool, certain: bool, comparable: bool, spoilt: float
+    numbers: Mapping[str, Number], once: Number | None, *, certain: bool, comparable: bool, spoilt: float
 ) -> tuple[Part, ...]:
     """What is lost, from the dot down. With repeats: the order loss, and before it what repeats alone lose.
 
+    once: with repeats, how often one answer is right in an order, of which `right_twice_same_order` says it of two.
     spoilt: the share of questions that missing answers may have spoilt.
     """
     dot, worst = numbers.get("accuracy"), numbers.get("worst_accuracy")
-    if net and dot is not None and "right_twice_same_order" in numbers:
+    if once is not None and dot is not None and "right_twice_same_order" in numbers:
         # An interval that reaches 0 shows no cost of the order: what is lost may be chance.
         cost = numbers["order_loss"]
         order = max(0.0, cost.value)
-        chance = max(0.0, dot.value - numbers["right_twice_same_order"].value)
+        chance = max(0.0, once.value - numbers["right_twice_same_order"].value)
         after = max(0.0, dot.value - order)
         kind: Kind = "order" if _clear(cost) else "either"
         found = (Part(kind, after, dot.value), Part("chance", max(0.0, after - chance), after))

@@ -103,7 +103,7 @@ def made(seed: int, alike: int | None = None) -> Raw:
     levels = 1 if kind == "original" or not (axes or listed) else how.choice((1, 2, 4, 4, 6, 12, 24))
     times = how.choice((2, 2, 3, 4, 11)) if repeated else 1
     questions = how.choice((1, 2, 5, 29, 30, 100, 100, 400 if levels * times <= 24 else 30, 1000 if levels < 5 else 40))
-    samples = True if repeated and kind != RECORDED else draw.choice((True, False, None))
+    samples = draw.choice((True, False, True if repeated and kind != RECORDED else None))
     raw = Raw(kind, axes, listed, samples, repeated, options, model=f"model-{seed % 7}")
     raw.copies = how.choice((2, 4)) if "cyclic" in kind and not listed and not repeated else 1
     raw.chosen, raw.right_at = [0] * options, [0] * options

@@ -209,6 +209,8 @@ def _check(raw: Raw, facts: Facts, said: Said, context: str) -> None:
             options = [option for _, option in raw.papers(index)]
             flips.append(float(None in options or len(set(options)) > 1) if raw.prompts(index) > 1 else None)
         assert share(raw.mean(flips) or 0.0) in text, context
+        differ = any(any(pairs(raw, index)[0]) for index in range(len(raw.asked)))
+        assert (said.case == "flips") == (raw.samples is False and not differ), context
     elif said.case == "right-twice":
         assert raw.repeated, context
         both = [float(number) for number in re.findall(r"([\d.]+)\u202f%", text)]

@@ -48,6 +48,11 @@ def parts(found: Facts) -> list[tuple[str, float, float]]:
             facts(samples=True, **(REPEATED | {"order_loss": 0.005})),
             [("range", 0.4, 0.8), ("either", 0.595, 0.6), ("chance", 0.495, 0.595)],
         ),
+        # All orders were repeated: repeats lose what two answers lose of one in them, not of the original order.
+        (
+            facts(samples=True, **REPEATED, average_accuracy=0.55, worst_order_low=0.4, worst_order_high=0.5),
+            [("range", 0.4, 0.8), ("order", 0.55, 0.6), ("chance", 0.5, 0.55)],
+        ),
         (facts(orders=1, accuracy=0.6), []),
     ],
 )
