@@ -30,8 +30,12 @@ def metric_text(metric: str, value: float | None) -> str:
     if unit == "fraction":
         return percent(value)
     if unit == "percentage points":
-        return f"{value:.1f} points"
-    return f"{value:.1f}\u202f%" if unit == "percent" else f"{value:.3f}"
+        return _minus(f"{value:.1f} points")
+    return _minus(f"{value:.1f}\u202f%" if unit == "percent" else f"{value:.3f}")
+
+
+def _minus(text: str) -> str:
+    return text.replace("-", "−")
 
 
 def interval_text(metric: str, low: float | None, high: float | None) -> str:
@@ -43,25 +47,31 @@ def interval_text(metric: str, low: float | None, high: float | None) -> str:
 def percent(value: float | None) -> str:
     """A fraction as a percentage with one decimal."""
     # Rounded first: there is no negative zero.
-    return DASH if value is None else f"{round(100 * value, 1) + 0.0:.1f}\u202f%"
+    return DASH if value is None else _minus(f"{round(100 * value, 1) + 0.0:.1f}\u202f%")
 
 
 def scaled(value: float | None) -> str:
     """A value on a scale from guessing, 0, to perfect, 1, with three decimals."""
     # Rounded first: there is no negative zero.
-    return DASH if value is None else f"{round(value, 3) + 0.0:.3f}".replace("-", "−")
+    return DASH if value is None else _minus(f"{round(value, 3) + 0.0:.3f}")
 
 
 def points(value: float) -> str:
     """A difference of fractions in percentage points."""
-    return f"{100 * value:.1f} points"
+    # Rounded first: there is no negative zero.
+    return _minus(f"{round(100 * value, 1) + 0.0:.1f} points")
+
+
+def tenths(value: float) -> str:
+    """A difference of fractions in percentage points, without the unit."""
+    return points(value).removesuffix(" points")
 
 
 def signed_points(value: float) -> str:
     """A change of a fraction in percentage points, with its sign."""
     # Rounded first: a change of less than half a tenth has no sign.
     rounded = round(100 * value, 1)
-    return f"{rounded:+.1f} points" if rounded else "0.0 points"
+    return _minus(f"{rounded:+.1f} points") if rounded else "0.0 points"
 
 
 def signed_number(value: float) -> str:
@@ -71,7 +81,7 @@ def signed_number(value: float) -> str:
 
 def two_digits(value: float) -> str:
     """A correlation, or a share that may be negative."""
-    return f"{value:.2f}".replace("-", "−")
+    return _minus(f"{value:.2f}")
 
 
 def metric_change(metric: str, change: float) -> str:
@@ -80,7 +90,7 @@ def metric_change(metric: str, change: float) -> str:
     if change == 0:
         return "0"
     if unit not in ("fraction", "percent"):
-        return f"{change:+.3g}"
+        return _minus(f"{change:+.3g}")
     share = change if unit == "fraction" else change / 100
     return signed_points(share) if abs(share) >= 0.0005 else "less than 0.1 points"
 
@@ -246,6 +256,7 @@ FILTERS: Final = {
     "percent": percent,
     "points": points,
     "scaled": scaled,
+    "tenths": tenths,
     "signed_points": signed_points,
     "signed_number": signed_number,
     "two_digits": two_digits,
