@@ -15,10 +15,11 @@ from sqlalchemy.orm import Session
 
 from registry.lookups import find_sealed
 from registry.predictions.stored import read
+from registry.prompting.protocols.answering import lists_options
 from registry.scores.asked import first_answers
 from registry.statistics.bootstrap import SEED
 from registry.statistics.original_order import LEVEL, Asked, Floats, Outlier, compare_with_other_orders
-from registry.statistics.published_order import Regularity, key_places, regularity
+from registry.statistics.published_order import LEAST, Regularity, key_places, regularity
 from registry.tables import Evaluation, Prediction, Question, QuestionOption
 
 Order = tuple[int, ...]
@@ -51,17 +52,19 @@ def contamination_document(session: Session, evaluation_id: int) -> dict[str, An
     """Whether the published order is an outlier in an evaluation's answers, as JSON.
 
     `p_value` is that of `careful`; `outlier` whether it is at most `level`. Both are None, and `why` says
-    why, where the orders that were asked cannot tell, or where the published order of the benchmark is regular itself:
-    any model that likes a position and, say, long options would be an outlier. `regularities`: what was tested of that
-    order. Raises NotFoundError, and QueueError where it is not sealed.
+    why, where the orders that were asked cannot tell, or where the published order of the benchmark is regular itself,
+    or may be: any model that likes a position and, say, long options would be an outlier. `regularities`: what was
+    tested of that order. Raises NotFoundError, and QueueError where it is not sealed.
     """
     evaluation = find_sealed(session, evaluation_id)
     asked = all_orders(session, evaluation)
     regularities = published_order(session, evaluation.benchmark_version_id)
     regular = {name: of for name, of in regularities.items() if of is not None and of.p_value <= REGULAR}
-    if not asked.questions:
+    listed = lists_options(evaluation.specification["protocol"])
+    if not listed or not asked.questions:
         regular = {}  # first of all the right orders are needed
-    found = None if regular else compare_with_other_orders(asked.questions)
+    known = listed and regularities["keys"] is not None
+    found = compare_with_other_orders(asked.questions) if known and not regular else None
     p_value = careful(found)
     return {
         "evaluation": evaluation.id,
@@ -76,7 +79,7 @@ def contamination_document(session: Session, evaluation_id: int) -> dict[str, An
         if p_value is not None
         else _why_regular(regular)
         if regular
-        else _why(asked, drawn=found is not None),
+        else _why(asked, listed=listed, known=known, drawn=found is not None),
         "regularities": {
             name: None if of is None else {"label": REGULARITIES[name], **asdict(of)}
             for name, of in regularities.items()
@@ -160,9 +163,16 @@ def _why_regular(regular: Mapping[str, Regularity]) -> str:
     return f"the published order is regular itself: {'; '.join(found)}; a model that never saw it may do better in it"
 
 
-def _why(asked: AllOrders, *, drawn: bool) -> str:
+def _why(asked: AllOrders, *, listed: bool, known: bool, drawn: bool) -> str:
+    if not listed:
+        return "the protocol does not list the options, so no order was shown"
     if drawn:
         return "the order changes no answer"
+    if asked.questions and not known:
+        return (
+            f"the benchmark has fewer than {LEAST} questions whose options may stand in any order, too few to test "
+            "whether its published order is as good as random"
+        )
     if asked.questions:
         return "the keys of all questions stand at the same position"
     if asked.flagged:

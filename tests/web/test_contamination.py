@@ -126,3 +126,22 @@ def test_nothing_is_said_of_a_benchmark_whose_published_order_is_regular(lasting
     for text in (page, printed):
         assert "Options by alphabet" in text
         assert "Keys by subject or place in the file" in text
+
+
+def test_nothing_is_said_where_the_published_order_cannot_be_tested_or_was_not_shown(lasting_sqlite, tmp_path):
+    registry = Registry(lasting_sqlite(), tmp_path)
+    registry.model("saw")
+    client = create_app(database_url=registry.url).test_client()
+    for number, protocol, why in ((20, None, "fewer than 30 questions"), (40, "cloze", "does not list the options")):
+        registry.benchmark(f"b{number}", QUESTIONS[:number])
+        ids = {question["id"] for question in QUESTIONS[:number]}
+        lines = [line for line in answers("cyclic", seen=True) if line["question_id"] in ids]
+        named = {} if protocol is None else {"protocol": protocol}
+        request = ImportRequest(registry.file("lines.jsonl", lines), "saw", f"b{number}", "cyclic", **named)
+        evaluation = import_outputs(registry.engine, request)
+        document = client.get(f"/api/v1/evaluations/{evaluation}/contamination").json
+        assert (document["outlier"], document["p_value"], document["measures"]) == (None, None, {})
+        assert why in document["why"]
+        assert f"Nothing can be said here: {document['why']}" in text_of(
+            client.get(f"/evaluations/{evaluation}/contamination")
+        )
