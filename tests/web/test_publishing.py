@@ -142,7 +142,7 @@ def test_a_board_whose_answers_are_archived_is_published_as_it_was(
     publish(settings.model_copy(update={"database_url": url}), BOARD, tmp_path / "site")
     before, after = listing(site[0]), listing(tmp_path / "site")
     differing = {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
-    assert differing == set()
+    assert differing <= {"proof/chain.json"}, "whose links say when each registry wrote its folders"
 
 
 def test_a_run_that_is_cut_off_is_completed_and_what_others_changed_is_mended_by_the_next(site, settings, tmp_path):
