@@ -132,7 +132,9 @@ def _lost(
         # An interval that reaches 0 shows no cost of the order: what is lost may be chance.
         cost = numbers["order_loss"]
         order = max(0.0, cost.value)
-        chance = max(0.0, once.value - numbers["right_twice_same_order"].value)
+        twice = numbers["right_twice_same_order"]
+        # Over other questions the difference would be that of the questions.
+        chance = max(0.0, once.value - twice.value) if once.n == twice.n else 0.0
         after = max(0.0, dot.value - order)
         kind: Kind = "order" if _clear(cost) else "either"
         found = (Part(kind, after, dot.value), Part("chance", max(0.0, after - chance), after))

@@ -78,6 +78,12 @@ def test_nothing_is_drawn_of_answers_that_are_mostly_missing_and_their_share_fro
     assert few.missing == 0
 
 
+def test_what_repeats_lose_is_not_drawn_of_fewer_questions_than_accuracy() -> None:
+    given = facts(samples=True, **REPEATED)
+    some = given.numbers | {"right_twice_same_order": Number(0.5, 100)}
+    assert parts(replace(given, numbers=some)) == [("range", 0.4, 0.8), ("order", 0.55, 0.6)]
+
+
 def test_the_picture_has_its_words_as_text_and_marks_that_the_legend_names() -> None:
     span = span_of(facts(samples=True, **REPEATED))
     assert span is not None
