@@ -77,6 +77,11 @@ class Asked:
     stopped_for: str | None = None
     sampled_for: str | None = None
 
+    @property
+    def mixed(self) -> bool:
+        """Whether some prompts were asked again and every answer counts, so that answers are more than prompts."""
+        return self.prompts > self.most and not self.repeated
+
 
 @dataclass(frozen=True)
 class Noise:

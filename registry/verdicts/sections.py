@@ -89,7 +89,7 @@ class Split:
         asked = self.facts.asked
         if not self.facts.tested:
             return "repeat"
-        return "answer" if asked.prompts > asked.most and not asked.repeated else one_level(asked)
+        return "answer" if asked.mixed else one_level(asked)
 
 
 def _of_all(of: Split, part: int) -> str:

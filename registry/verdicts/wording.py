@@ -89,7 +89,7 @@ def every_level(asked: Asked) -> str:
     number = f"{asked.most}" if fewest >= asked.most else f"{fewest} to {asked.most}"
     if asked.repeated:
         return f"every one of {number} {several}, by its first answer to each"
-    if asked.prompts > asked.most:
+    if asked.mixed:
         return f"every answer, in {number} {several}"
     return f"every one of {number} {several}"
 
@@ -98,7 +98,7 @@ def missing(facts: Facts) -> str:
     """The missing answers, by state if there are several."""
     states = {state: number for state, number in facts.reading.missing.items() if number}
     if set(states) <= {"no valid answer"}:
-        return "have no valid answer"
+        return "are missing"
     listed = ", ".join(
         f"{count(number)} {state}" for state, number in sorted(states.items(), key=lambda item: -item[1])
     )

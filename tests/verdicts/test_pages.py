@@ -140,7 +140,7 @@ def test_repeats_of_one_prompt_say_nothing_about_orders(site):
 
 def test_what_nobody_could_read_has_no_verdict_no_rank_and_no_point(site):
     said = page(site, "unread")
-    assert "100.0 % of its answers have no valid answer, so it has no verdict, no rank and no place in a chart." in said
+    assert "100.0 % of its answers are missing, so it has no verdict, no rank and no place in a chart." in said
     assert not BLAME.search(said)
     assert "More than half of its answers are missing on four" in words(site.client.get("/models/unread").text)
     rows = {
@@ -149,7 +149,7 @@ def test_what_nobody_could_read_has_no_verdict_no_rank_and_no_point(site):
     }
     assert rows["unread", "cyclic"]["rank"] is None
     assert rows["unread", "cyclic"]["not_ranked"]["reason"] == "More than half of its answers are missing"
-    assert "20.0 % of its answers have no valid answer and count as wrong." in page(site, "half-read")
+    assert "20.0 % of its answers are missing and count as wrong." in page(site, "half-read")
     done = shuffleboard("metrics", str(site.seeded.evaluations["unread"]), database_url=str(site.engine.url))
     assert "no verdict, no rank and no place in a chart" in done.stdout
 
@@ -181,6 +181,7 @@ def test_two_sets_of_one_model_are_no_two_ranks_under_one_name(site):
         if (row["model"], row["variants"]) == ("one", "imported")
     ]
     assert len(ranks) == 2
+    assert "Questions by the share of their answers that are right" in page(site, "mixed")
     assert words(site.client.get("/").text).count("imported, some prompts repeated") == 1
     document = site.client.get("/api/v1/boards/records").json
     (row,) = [row for row in document["rows"] if row["model"] == "one"]

@@ -219,5 +219,5 @@ def test_missing_answers_are_not_blamed_on_the_order(drawn):
     page = drawn.client.get("/?variants=cyclic").text
     assert '<div class="notice told">' not in page  # as many answers are missing as questions are lost
     page = drawn.client.get(f"/evaluations/{drawn.outputs.evaluations['leaning', 'cyclic', 'symbols']}").text
-    assert "of its answers have no valid answer and count as wrong." in page
+    assert "of its answers are missing and count as wrong." in page
     assert f"Chance may be part of the other {100 * (original - kept) / 40:.1f} points" in page

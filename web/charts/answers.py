@@ -213,8 +213,10 @@ def flip_bins(rows: Sequence[Row]) -> list[Row]:
 def flips(bins: Sequence[Row], orders: str = "orders") -> Chart:
     """A bar per number of orders that are answered right: how many questions, split by whether the answer changes.
 
-    bins: of `flip_bins`; orders: what the prompts of a question are called, `repeats` if it was one prompt.
+    bins: of `flip_bins`; orders: what the prompts of a question are called, `repeats` if it was one prompt, `answers`
+    if some were asked again.
     """
+    mixed = orders == "answers"
     names = {"steady": "Same answer in all", "flips": "Answers differ" if orders == "repeats" else "Answer flips"}
     questions = sum(row["steady"] + row["flips"] for row in bins)
     values = [
@@ -230,9 +232,9 @@ def flips(bins: Sequence[Row], orders: str = "orders") -> Chart:
                 "field": "label",
                 "type": "nominal",
                 "sort": None,
-                "title": f"Right in, of {len(bins) - 1} {orders}"
+                "title": f"Right {'' if mixed else 'in, '}of {len(bins) - 1} {orders}"
                 if by_count
-                else f"{orders.capitalize()} answered right, in percent",
+                else f"{'Right answers' if mixed else f'{orders.capitalize()} answered right'}, in percent",
                 "axis": {"labelAngle": 0, "labelOverlap": "parity"},
             },
             "y": {"field": "questions", "type": "quantitative", "title": "Questions", "axis": {"tickCount": 4}},

@@ -251,7 +251,7 @@ def _effects(row: Row, facts: Facts) -> dict[str, Any]:
     rules = row["specification"]["protocol"].get("extraction", {}).get("rules", [])
     right_in = _right_in.get(row["seal"], lambda: chart_data.right_in(session(), row["evaluation_id"]))
     bins = charts.flip_bins(right_in)
-    orders = "repeats" if one_order(row) else several_levels(facts.asked)
+    orders = "repeats" if one_order(row) else "answers" if facts.asked.mixed else several_levels(facts.asked)
     return {
         **_shuffles(row),
         "flip_bins": bins,
