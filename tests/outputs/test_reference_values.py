@@ -94,7 +94,8 @@ def _check_noise(registry: Registry, shuffles: int) -> None:
     assert "Order effect and repeat noise" not in page
     page = client.get(f"/evaluations/{shuffles}").text
     assert "Net of the noise, the effect of the order is <b>22.6 points</b>" in page
-    assert "the order of the options takes 7.0 points; repeats alone lose 4.1 points" in page
+    # Some shuffles are the original again, of some questions: no loss by asking again is stated of all.
+    assert "the order of the options takes 7.0 points; guessing gives" in page
     assert (
         'aria-label="Two answers to a question differ in 30.3% of pairs of the same prompt, the noise floor, and'
         in page
