@@ -272,7 +272,7 @@ def test_effects_of_inserted_options_are_counted_from_the_lines(drawn):
             f"{100 * taken:.1f}%",
             f"{100 * original:.1f}%",
             f"{100 * accuracy:.1f}%",
-            f"{100 * (accuracy - original):+.1f} points",
+            f"{100 * (accuracy - original):+.1f} points".replace("-", "−"),
         ]
         by_npsq = []
         for line in shown:

@@ -50,7 +50,7 @@ def test_the_numbers_are_those_of_the_command_line(drawn):
         left, right_, difference, *test = rows[label]
         assert left == f"{100 * one['first']:.1f}%"
         assert right_ == f"{100 * one['second']:.1f}%"
-        assert difference == f"{100 * one['difference']:+.1f} points"
+        assert difference == f"{100 * one['difference']:+.1f} points".replace("-", "−")
         if one["mcnemar"] is None:
             assert test[0].startswith("–")
         else:
@@ -76,9 +76,8 @@ def test_page_json_and_command_line_state_the_same_intervals(drawn):
         if item["n"]:
             low, high = item["interval"]
             assert [stated[label][key] for key in ("difference", "low", "high")] == [item["difference"], low, high]
-            assert f'<small class="note">{100 * low:+.1f} points to {100 * high:+.1f} points</small>' in page.replace(
-                "\u202f", " "
-            )
+            ends = f"{100 * low:+.1f} points to {100 * high:+.1f} points".replace("-", "−")
+            assert f'<small class="note">{ends}</small>' in page
             assert any(line.startswith(label) and f"{low:.3f} … {high:.3f}" in line for line in printed), label
 
 
@@ -121,7 +120,7 @@ def test_swapping_the_sides_turns_every_difference_around(drawn):
     other = cells(drawn.client.get(f"/compare?left={right_}&right={left}").text, "Left and right")
     for row, turned in zip(one, other, strict=True):
         assert row[1:3] == turned[2:0:-1]
-        assert float(row[3].split()[0]) == -float(turned[3].split()[0])
+        assert row[3].split()[0] == turned[3].split()[0].translate(str.maketrans("+−", "−+"))
 
 
 def test_two_models_are_compared_where_they_were_asked_in_the_same_way(drawn):
@@ -194,7 +193,7 @@ def test_several_models_are_compared_by_every_pair_s_paired_difference(own):
     ]
     matrix = cells(page, "Row minus column in worst accuracy")
     assert matrix[0][2:] == ["+25.0", "+100.0"]
-    assert matrix[2][1:3] == ["-100.0", "-75.0"]
+    assert matrix[2][1:3] == ["−100.0", "−75.0"]
     assert "too few to say how certain that is" in page
     assert "Row minus column in fluctuation rate" in own.client.get(f"/compare?{query}&by=fluctuation_rate").text
     # Every pair leads to its questions.
