@@ -52,7 +52,8 @@ def listing(folder):
 
 
 @pytest.mark.long
-def test_publishing_that_is_killed_leaves_whole_files_and_is_completed(settings, site, tmp_path):
+def test_publishing_that_is_killed_leaves_whole_files_and_is_completed(settings, site, tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))  # where killed processes leave what they were making
     folder, whole = tmp_path / "site", listing(site[0])
     began = time.monotonic()
     arguments = ("publish", BOARD, "--to", folder)
