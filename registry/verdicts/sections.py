@@ -143,10 +143,10 @@ PLACE: Final[tuple[Case[Facts], ...]] = (
     ),
     Case(
         "place-chance",
-        "answers are sampled, or may be",
+        "answers are sampled or may be, or prompts were repeated",
         lambda facts: facts.tested and (facts.samples is not False or facts.number("order_loss") is not None),
         lambda facts: (
-            "Chance is part of its worst accuracy; see its order loss"
+            "Its order loss, not its worst accuracy, tells what the order alone costs"
             if facts.number("order_loss") is not None
             else "Chance may be part of its worst accuracy, and no prompt was repeated"
         ),

@@ -104,9 +104,12 @@ def short_files(most: int) -> Iterator[None]:
     """No file may be longer, as under `ulimit -f`: writing fails as on a full disk, for root as well."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (most, hard))
+    # Python 3.11 keeps the compiled module that it could write in part only, and nothing could import it afterwards.
+    sys.dont_write_bytecode, before = True, sys.dont_write_bytecode
     try:
         yield
     finally:
+        sys.dont_write_bytecode = before
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
