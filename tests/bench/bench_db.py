@@ -40,6 +40,7 @@ from typing import Any, Final
 from sqlalchemy import Engine, select, text
 from sqlalchemy.orm import Session
 
+from registry import chain
 from registry.boards.snapshots import refresh_boards
 from registry.db import get_engine, read_session, write_session
 from registry.digests import sha256_file, sha256_text
@@ -278,6 +279,7 @@ def copy_one(engine: Engine, source: Source, state: State, number: int, kind: Ki
         # A trigger refuses an archive of predictions that were never in their table, as it should.
         session.execute(text("SET LOCAL session_replication_role = replica"))
         session.add(Archive(evaluation_id=evaluation_id, state="archived", digest=digest, **values))
+        chain.append(session, "folder", digest, labels=new)
     state.archived += kind.predictions
 
 
