@@ -9,8 +9,7 @@ pytestmark = pytest.mark.long
 
 def test_a_fleet_with_every_trouble_finishes_in_little_more_than_its_bound() -> None:
     found = bench_fleet.main(["--workers", "40", "--hours", "0.5"])
-    # Loading, and the last shards of the slowest devices, take minutes however long the rest is: 1.30 of half an hour.
-    assert found["makespan_s"] <= 1.35 * found["bound_s"]
+    assert found["makespan_s"] <= 1.25 * found["bound_s"]  # 200 workers for an hour: 1.11
     assert found["most_downloads"] == 1
     assert found["parked"] == found["failures"] == 0
     assert found["counts"]["does not fit"] <= 12  # one kind of device, whose workers may all begin at once
