@@ -1,7 +1,8 @@
 """Calls of the hub's client that end, whatever the hub does: nothing sent, a drip, refusals, redirects without end.
 
-The client waits without limit for some answers and tries again for minutes without a word. So each call runs in a
-thread, hooks on its requests count what comes back, and whoever called gives up when too little does.
+The client waits without limit for some answers, tries again for minutes without a word, and reads whatever comes into
+memory. So each call runs in a thread, hooks on its requests count and weigh what comes back, and whoever called gives
+up when too little does or too much.
 """
 
 import threading
@@ -11,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from registry.logs import log
+from registry.untrusted import TooDeepError, TooHeavyError, decode_answer
 
 if TYPE_CHECKING:
     import httpx2
@@ -23,6 +25,10 @@ SLOWEST: Final = 1024
 """Bytes a second."""
 MOST_REQUESTS: Final = 60
 """Of one call: the client follows redirects and resumes, and does neither forever."""
+DOCUMENT: Final = 64 << 20
+"""Bytes of a document: a repository of a hundred thousand files has half as many."""
+DOCUMENT_MEMORY: Final = 384 << 20
+"""Bytes that it may take once it is read."""
 _TICK: Final = 0.1
 
 T = TypeVar("T")
@@ -58,10 +64,11 @@ class RefusedError(HubError):
 
 @dataclass
 class _Call:
-    """What the hooks know of a call. waiting: since when a request is under way, and to whom."""
+    """What the hooks know of a call. most: bytes that it may receive. waiting: since when for whose answer."""
 
     named: str
     patience: float
+    most: int
     requests: int = 0
     received: int = 0
     waiting: tuple[float, str] | None = None
@@ -74,16 +81,16 @@ _hooked = threading.Lock()
 _is_hooked = False
 
 
-def attended(named: str, ask: Callable[[], T]) -> T:
-    """What `ask`, a call of the hub's client, returns or raises. named: what lines and errors call it.
+def attended(named: str, ask: Callable[[], T], most: int = DOCUMENT) -> T:
+    """What `ask`, a call of the hub's client, returns or raises. named: what lines and errors call it. most: bytes.
 
-    Raises HubError where the hub is silent, too slow, refuses for now, redirects in a loop, or gives a page to people
-    where a document for programs is asked for.
+    Raises HubError where the hub is silent, too slow, refuses for now, redirects in a loop, sends too much, or gives a
+    page to people where a document for programs is asked for.
     """
     from huggingface_hub import constants
 
     _hook_client()
-    call = _Call(named, float(constants.HF_HUB_DOWNLOAD_TIMEOUT))
+    call = _Call(named, float(constants.HF_HUB_DOWNLOAD_TIMEOUT), most)
     outcome: list[Any] = []
 
     def run() -> None:
@@ -126,7 +133,10 @@ def _watch(call: _Call) -> None:
             say(f"{call.named}: waiting for {host}, which has sent {what} for {silent:.0f} s")
         if silent >= window:
             got = call.received - received
-            raise HubError(f"{host} sent {f'only {got} bytes' if got else 'nothing'} in {silent:.0f} s")
+            raise HubError(
+                f"{host} sent {f'only {got} bytes' if got else 'nothing'} in {silent:.0f} s (if it is slow, set "
+                "HF_HUB_DOWNLOAD_TIMEOUT to more seconds)"
+            )
 
 
 def _hook_client() -> None:
@@ -164,6 +174,7 @@ def _before(request: "httpx2.Request") -> None:
     call.requests += 1
     if call.requests > MOST_REQUESTS:
         raise HubError(f"{request.url.host} redirects or breaks off without end ({MOST_REQUESTS} requests)")
+    request.headers["Accept-Encoding"] = "identity"  # a little may unpack to anything
     request.extensions["timeout"] = dict.fromkeys(("connect", "read", "write", "pool"), call.patience)
     call.waiting = (time.monotonic(), request.url.netloc.decode("ascii", "replace"))
 
@@ -178,24 +189,42 @@ def _after(response: "httpx2.Response") -> None:
         asked = response.headers.get("Retry-After", "")
         raise RefusedError(response.status_code, float(asked) if asked.isascii() and asked.isdigit() else None)
     kind = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-    if response.is_success and kind == "text/html" and "/api/" in response.request.url.path:
-        raise HubError(f"{response.request.url.host} answers with a web page (text/html) instead of JSON")
+    host, is_document = response.request.url.host, response.is_success and "/api/" in response.request.url.path
+    if is_document and kind == "text/html":
+        raise HubError(f"{host} answers with a web page (text/html) instead of JSON")
+    if response.headers.get("Content-Encoding", "identity") != "identity":
+        raise HubError(f"{host} sends a packed answer, which was not asked for")
     if response.request.method == "HEAD" or response.is_redirect:
         call.waiting = None
         return
-    response.stream = _counted(response.stream, call)
+    response.stream = _counted(response.stream, call, host, is_document=is_document)
 
 
-def _counted(stream: Any, call: _Call) -> Any:
+def _counted(stream: Any, call: _Call, host: str, *, is_document: bool) -> Any:
     import httpx2
+
+    def weighed(parts: Iterator[bytes]) -> Iterator[bytes]:
+        content = b"".join(parts)
+        try:
+            decode_answer(content, DOCUMENT_MEMORY)
+        except (TooDeepError, TooHeavyError) as error:
+            raise HubError(f"{host} sends a document that is refused: {error}") from None
+        except ValueError:
+            pass  # the client says what it is instead
+        yield content
 
     class Counted(httpx2.SyncByteStream):
         def __iter__(self) -> Iterator[bytes]:
+            return weighed(self._parts()) if is_document else self._parts()
+
+        def _parts(self) -> Iterator[bytes]:
             try:
                 for part in stream:
                     if call.abandoned:
                         raise HubError("given up")
                     call.received += len(part)
+                    if call.received > call.most:
+                        raise HubError(f"{host} sends without end (more than {call.most:,} bytes)")
                     yield part
             finally:
                 call.waiting = None

@@ -5,6 +5,7 @@ import hashlib
 import logging
 import re
 import shutil
+import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from registry.errors import IngestError, ModelError, ShuffleboardError
-from registry.files.attended import PASSING, HubError, RefusedError, attended, say
+from registry.files.attended import DOCUMENT, PASSING, HubError, RefusedError, attended, say
 from registry.files.remembered import remembered_sha256
 from registry.files.storage import explained
 from registry.logs import log
@@ -130,7 +131,9 @@ def _file(source: Source, item: "RepoSibling", commit: str) -> Path:
 
     get = partial(hf_hub_download, source.repository, item.rfilename, repo_type=source.kind, revision=commit)
     for _ in range(2):
-        path = Path(_answered(source, get, item.rfilename))
+        # The client begins anew where a connection broke and the hub does not resume.
+        most = sys.maxsize if item.size is None else 4 * item.size + (1 << 20)
+        path = Path(_answered(source, get, item.rfilename, most))
         problem = _unlike(item, path)
         if problem is None:
             return path
@@ -244,7 +247,7 @@ def _fits_on_disk(source: Source, size: int) -> None:
         )
 
 
-def _answered(source: Source, ask: Callable[[], T], file: str = "") -> T:
+def _answered(source: Source, ask: Callable[[], T], file: str = "", most: int = DOCUMENT) -> T:
     """The hub's answer; asked again where it is busy or the connection breaks, as long as it asks to wait.
 
     Ends whatever the hub does, and says what it waits for.
@@ -256,7 +259,7 @@ def _answered(source: Source, ask: Callable[[], T], file: str = "") -> T:
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
     for attempt in range(1, ATTEMPTS + 1):
         try:
-            return attended(f"{source.named}{file and ' ' + file}", ask)
+            return attended(f"{source.named}{file and ' ' + file}", ask, most)
         except OfflineModeIsEnabled:
             raise
         except HFValidationError:
@@ -303,10 +306,7 @@ def _wait(error: BaseException, attempt: int) -> float:
     return 0.5 * 2**attempt if asked is None else asked
 
 
-_TO_CHECK: Final = (
-    "check the connection, the proxy and HF_ENDPOINT, then try again: it resumes. For a slow hub set "
-    "HF_HUB_DOWNLOAD_TIMEOUT to more seconds"
-)
+_TO_CHECK: Final = "check the connection, the proxy and HF_ENDPOINT, then try again: it resumes"
 
 
 def _reason(error: BaseException) -> str:

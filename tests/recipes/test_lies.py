@@ -3,6 +3,7 @@
 import re
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from threading import Event
@@ -55,6 +56,13 @@ def drip(text: bytes, at_once: bytes = b"") -> Callable[[BaseHTTPRequestHandler]
     return answer
 
 
+def endless(handler: BaseHTTPRequestHandler) -> None:
+    handler.wfile.write(f"HTTP/1.1 {FOUND}\r\nConnection: close\r\n\r\n".encode())
+    with suppress(OSError):  # it is given up
+        while handler.command == "GET" and not ENDED.is_set():
+            handler.wfile.write(b" " * (1 << 20))
+
+
 def sent(head: str, body: bytes) -> Callable[[BaseHTTPRequestHandler], None]:
     def answer(handler: BaseHTTPRequestHandler) -> None:
         handler.wfile.write(f"HTTP/1.1 {head}\r\n\r\n".encode() + (b"" if handler.command == "HEAD" else body))
@@ -66,7 +74,11 @@ COMMIT = "c0ffee" + "0" * 34
 FOUND = f'200 OK\r\nETag: "x"\r\nX-Repo-Commit: {COMMIT}'
 LIES: dict[str, tuple[str, Refusal, str]] = {
     "silent": (API, Refusal(instead=silence), r"cannot be downloaded \(.*timed out.*\); check"),
-    "a silent file": (FILE, Refusal(instead=silence), r"127\.0\.0\.1:\d+ sent nothing in \d s; check the connection"),
+    "a silent file": (
+        FILE,
+        Refusal(instead=silence),
+        r"127\.0\.0\.1:\d+ sent nothing in \d s \(.*\); check the connection",
+    ),
     "cut in the middle": (FILE, Refusal(cut=40), r"cannot be downloaded .*try again: it resumes"),
     "a document cut in the middle": (
         API,
@@ -93,6 +105,18 @@ LIES: dict[str, tuple[str, Refusal, str]] = {
         Refusal(302, {"Location": "/datasets/allenai/sciq/resolve/main/a"}),
         r"redirects .*without end.*check",
     ),
+    "a document without end": (API, Refusal(instead=endless), r"sends without end \(more than 67,108,864 bytes\)"),
+    "a file without end": (FILE, Refusal(instead=endless), r"sends without end \(more than \d,\d{3},\d{3} bytes\)"),
+    "a packed document": (
+        API,
+        Refusal(instead=sent("200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 9", b"\x1f\x8b" * 4 + b"x")),
+        r"sends a packed answer, which was not asked for",
+    ),
+    "a document of a thousand levels": (
+        API,
+        Refusal(instead=sent("200 OK\r\nContent-Type: application/json\r\nContent-Length: 99999", b"[" * 99999)),
+        r"sends a document that is refused: the document is nested too deeply",
+    ),
     "a page for people": (
         API,
         Refusal(instead=sent("200 OK\r\nContent-Type: text/html\r\nContent-Length: 9", b"<p>Log in")),
@@ -114,12 +138,12 @@ LIES: dict[str, tuple[str, Refusal, str]] = {
     "a drip": (
         API,
         Refusal(instead=drip(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nX: " + b"x" * 9000)),
-        r"127\.0\.0\.1:\d+ sent nothing in \d s; check the connection.*HF_HUB_DOWNLOAD_TIMEOUT",
+        r"127\.0\.0\.1:\d+ sent nothing in \d s \(.*HF_HUB_DOWNLOAD_TIMEOUT.*\); check the connection",
     ),
     "a drip of a body": (
         API,
         Refusal(instead=drip(b"x" * 9000, b"HTTP/1.1 200 OK\r\nContent-Length: 9000\r\n\r\n")),
-        r"sent only \d+ bytes in \d s; check the connection",
+        r"sent only \d+ bytes in \d s \(.*\); check the connection",
     ),
 }
 
