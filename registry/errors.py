@@ -29,11 +29,14 @@ them to a response in one handler.
 import re
 from typing import Final
 
-_UNSHOWABLE: Final = re.compile("[\x00\ud800-\udfff]")
+# Lines may end. What changes the direction of writing could make a message say something else.
+_UNSHOWABLE: Final = re.compile(
+    "[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
 
 
 def quotable(text: str) -> str:
-    """The text as every terminal, log and answer can show it: NUL and half surrogates are written as escapes."""
+    """The text as every terminal, log and answer can show it: control characters and half surrogates are escapes."""
     return _UNSHOWABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 

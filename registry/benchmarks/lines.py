@@ -92,7 +92,7 @@ def read_cells(path: Path) -> Iterator[tuple[Place, list[str]]]:
     except FileNotFoundError:
         raise IngestError(f"{path}: no such file; check the path") from None
     except (OSError, EOFError, zlib.error, csv.Error, UnicodeDecodeError) as error:
-        reason = f"{shorten(str(error))}; check the file, and save it as UTF-8"
+        reason = f"{shorten(str(error))}; check the file, and save it as UTF-8, its lines ended by LF or CRLF"
         raise IngestError(f"{path.name}: cannot be read as a table: {reason}") from None
 
 

@@ -7,6 +7,7 @@ from textwrap import dedent
 import click
 import pytest
 
+from registry.errors import IngestError
 from shuffleboard.cli.tables import Detailed, print_table, shortened
 from tests.commands import shuffleboard
 from tests.docs.pages import generator
@@ -131,6 +132,7 @@ def test_a_name_is_shortened_in_the_middle(text: str, width: int, expected: str)
 def test_a_name_cannot_write_to_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     print_table([{"name": "a\x1b[31m\nb"}], {"name": "Name"}, "")
     assert capsys.readouterr().out == "Name\na [31m b\n"
+    assert str(IngestError("a\x1b[31m\u202eb")) == "a\\u001b[31m\\u202eb"
 
 
 TABLES = [
