@@ -26,7 +26,7 @@ FINISHED: Final = ("complete", "failed", "cancelled", "paused")
 ACTIVE: Final = ("queued", "running")
 POLL_SECONDS: Final = 0.5
 SEALING: Final = "sealing"
-STEPS: Final = {SEALING: "sealing (metrics, intervals)"}
+STEPS: Final = {SEALING: "metrics, intervals, seals"}
 """What a step of an import does, where its name does not say it."""
 RECENT_SECONDS: Final = 60.0
 """A worker that finished a shard so short a time ago still counts as working on its evaluation."""

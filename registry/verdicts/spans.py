@@ -4,7 +4,7 @@ A span has no looks. `web/charts/spans.py` draws it as SVG and `line` as charact
 words.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Final, Literal
@@ -202,10 +202,23 @@ CELLS: Final = 31
 _SIGNS: Final[dict[Kind, str]] = {"range": "─", "either": "░", "chance": "▒", "order": "█"}
 HEADING: Final = f"{'0 %':<{CELLS // 2 - 1}}50{'100':>{CELLS - CELLS // 2 - 1}}"
 """The scale above lines of characters."""
-LEGEND: Final = (
-    "0 to 100 %: ● accuracy, ├ right in every order, ┤ in at least one, ┊ guessing; lost to █ the order, "
-    "▒ chance, ░ perhaps the order; ? unread"
-)
+_MEANINGS: Final = {
+    "●": "accuracy",
+    "·": "95 % interval",
+    "├": "right in every order",
+    "┤": "in at least one",
+    "┊": "guessing",
+    "█": "lost to the order",
+    "▒": "lost to chance",
+    "░": "perhaps lost to the order",
+    "?": "unread",
+}
+
+
+def legend(lines: Iterable[str]) -> str:
+    """What the signs in these lines of characters mean."""
+    found = set("".join(lines))
+    return f"0 to 100 %: {', '.join(f'{sign} {meaning}' for sign, meaning in _MEANINGS.items() if sign in found)}"
 
 
 def line(span: Span | None, cells: int = CELLS) -> str:

@@ -25,13 +25,13 @@ from registry.people.accounts import OPERATOR
 from registry.tables import Suite
 from registry.verdicts.boards import top_of
 from registry.verdicts.comparisons import of_neighbours
-from registry.verdicts.spans import HEADING, LEGEND, line
+from registry.verdicts.spans import HEADING, legend, line
 from shuffleboard.cli.common import json_option, note, note_not_ranked, print_json, settings_of
 from shuffleboard.cli.fetch import fetch_suite_command
 from shuffleboard.cli.files import require_kind
 from shuffleboard.cli.groups import Group
 from shuffleboard.cli.planning import differing_option, power_option, print_smallest
-from shuffleboard.cli.tables import Detailed, print_table, show, table_options
+from shuffleboard.cli.tables import Detailed, note_below, print_table, show, table_options
 
 
 @click.group(cls=Group)
@@ -451,7 +451,7 @@ def print_board(document: dict[str, Any], way: Way) -> None:
     drop = ("sealed", "revision", "all", *priced, *others, document["sort"])
     print_table(rows, headings, "no model has a sealed evaluation of this board yet", drop=drop)
     if way.spans:
-        note(LEGEND)
+        note_below(legend(row["drawn"] for row in rows))
     together = document["together"].get(document["sort"])
     if together is not None and together["neighbours"]:
         note(f"{document['sort']}: {of_neighbours(together)}")

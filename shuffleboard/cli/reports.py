@@ -20,13 +20,13 @@ from registry.scores.corrections import TREATMENTS
 from registry.studies.noise import repeat_noise
 from registry.verdicts.cases import verdict
 from registry.verdicts.facts import SAID_FIRST, Facts
-from registry.verdicts.spans import HEADING, LEGEND, line, span_of
+from registry.verdicts.spans import HEADING, legend, line, span_of
 from registry.verdicts.wording import share
 from shuffleboard.cli.common import json_option, note, note_not_ranked, print_csv, print_json, settings_of
 from shuffleboard.cli.errata import errata_option
 from shuffleboard.cli.noise import noise_from_option, print_noise
 from shuffleboard.cli.selecting import filter_options, nothing_matches, selection_of
-from shuffleboard.cli.tables import Share, chosen_columns, print_table, show, table_options
+from shuffleboard.cli.tables import Share, chosen_columns, note_below, print_table, show, table_options
 
 
 @click.command()
@@ -266,7 +266,7 @@ def print_leaderboard(
     )
     print_table(flat, headings, empty, more=more, drop=drop)
     if "drawn" in headings:
-        note(LEGEND)
+        note_below(legend(row["drawn"] for row in flat))
     once = {row["benchmark"] for row in rows if row["ranked_by"] == FALLBACK and row["rank"] is not None}
     if once:
         note(f"On {', '.join(sorted(once))} every question was asked in one order, so ranks are by accuracy.")

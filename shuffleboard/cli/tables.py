@@ -145,7 +145,13 @@ def print_table(
     room = shutil.get_terminal_size().columns
     notes = [] if layout.columns else table.fit(room, drop)
     table.print(styled=True, widths=table.narrowed(room))
-    for line in textwrap.wrap("; ".join(notes), room):
+    note_below("; ".join(notes))
+
+
+def note_below(text: str) -> None:
+    """A remark on a table: stderr, no wider than the terminal that has the table."""
+    room = shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
+    for line in textwrap.wrap(text, room):
         click.echo(line, err=True)
 
 

@@ -25,6 +25,6 @@ def test_an_import_says_what_sealing_does(capsys: pytest.CaptureFixture[str]) ->
         report("sealing", 1, 1)
     assert capsys.readouterr().err.splitlines() == [
         "checking: 20,000 lines",
-        "sealing (metrics, intervals)",
-        "sealing (metrics, intervals): 1 of 1 evaluations",
+        "metrics, intervals, seals",
+        "metrics, intervals, seals: 1 of 1 evaluations",
     ]

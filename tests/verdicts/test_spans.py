@@ -6,7 +6,7 @@ import pytest
 
 from registry.verdicts.boards import OnBoard, top_of
 from registry.verdicts.facts import Asked, Facts, Number, Reading
-from registry.verdicts.spans import CELLS, line, mean_span, span_of
+from registry.verdicts.spans import CELLS, legend, line, mean_span, span_of
 from tests.verdicts.generated import facts_of_raw, made
 from web.charts.spans import span_legend, span_svg
 
@@ -120,6 +120,8 @@ def test_a_terminal_has_the_same_marks() -> None:
     assert line(span).endswith("?" * 4)
     assert len(line(span)) <= CELLS
     assert line(None) == ""
+    signs = set(legend([line(span)]).partition(":")[2]) & set("●·├┤┊█▒░?")
+    assert signs == set(line(span)) & set("●·├┤┊█▒░?")
 
 
 def test_means_over_tasks_are_drawn_where_every_task_has_them() -> None:
