@@ -29,8 +29,12 @@ _TYPES: Final[Mapping[str, TypeEngine[Any]]] = {
 
 def view_of(name: str, *, whole: bool = True) -> FromClause:
     """A SQL view as something to select from. whole: with the columns that the API's answers leave out."""
-    columns = columns_of(name).values()
-    return table(name, *(column(item.name, _TYPES[item.type]) for item in columns if whole or item.answers))
+    return relation_of(name, {item.name: item.type for item in columns_of(name).values() if whole or item.answers})
+
+
+def relation_of(name: str, types: Mapping[str, str]) -> FromClause:
+    """A view or table as something to select from. types: of its columns, as they are documented."""
+    return table(name, *(column(of, _TYPES[kind]) for of, kind in types.items()))
 
 
 def _view(name: str) -> FromClause:

@@ -12,13 +12,13 @@ may no longer see is not used (`Files.current`).
 """
 
 import fcntl
+import filecmp
 import hashlib
 import json
 import os
 import shutil
 import threading
 import time
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,18 +26,20 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-import pyarrow as pa
 import pyarrow.parquet as pq
-from sqlalchemy import Engine, Result, func, select
+from sqlalchemy import Engine, func, select
 from sqlalchemy.orm import Session
 
 from registry.db import database_now, get_engine, read_session, utc_text
 from registry.errors import ArchiveError, SealError
+from registry.exchange.exports.relations import as_written
+from registry.exchange.exports.tables import parquet
 from registry.files.stores import store_at
 from registry.isolated import Job, run
 from registry.logs import log
 from registry.operations.archiving import write
 from registry.predictions.archive_files import PREDICTIONS as PREDICTIONS_FILE
+from registry.predictions.archive_files import SCHEMA
 from registry.predictions.archived import place_of
 from registry.schema.audiences import Audience, audience_engine
 from registry.settings import Settings
@@ -45,14 +47,12 @@ from registry.sql.process import SCHEME
 from registry.sql.relations import (
     OF_EVALUATION,
     PREDICTIONS,
-    QUESTIONS,
     TABLES,
     query_of,
-    schema_of,
     shape,
     small_views,
     statements,
-    table_of,
+    types_of,
 )
 from registry.tables import Benchmark, BenchmarkVersion, Board, Evaluation, EvaluationMetric, Model, ModelRevision
 
@@ -117,25 +117,26 @@ class Files:
         It is due once the files are half as old as they may be; a query waits only once they are older than that. A
         list that names anything that the audience no longer sees is written again before anything is answered.
         """
-        listed = self.listed(audience)
-        if listed is not None and not self._sees_less(audience, listed):
+        listed = self._usable(audience)
+        if listed is not None:
             age = time.time() - listed.as_of.timestamp()
             if age >= self._seconds / 2 or listed.waiting:
                 writing = self.renew(audience)
                 if age >= self._seconds:
                     writing.join(PATIENCE_SECONDS)
-            return self._unless_it_sees_less(audience)
-        # Whatever is being written may have begun before.
-        self.renew(audience).join(FIRST_PATIENCE_SECONDS)
-        if self._unless_it_sees_less(audience) is None:
+            return self._usable(audience)
+        for _ in range(2):  # whatever is being written may have begun before
             self.renew(audience).join(FIRST_PATIENCE_SECONDS)
-        return self._unless_it_sees_less(audience)
+            if (listed := self._usable(audience)) is not None:
+                break
+        return listed
 
     def may_answer(self, audience: Audience, older: Listed) -> bool:
         """Whether queries may still be answered from an older list."""
         return time.time() - older.as_of.timestamp() < self._seconds and not self._sees_less(audience, older)
 
-    def _unless_it_sees_less(self, audience: Audience) -> Listed | None:
+    def _usable(self, audience: Audience) -> Listed | None:
+        """What was last listed for an audience, if it names nothing that the audience no longer sees."""
         listed = self.listed(audience)
         return None if listed is None or self._sees_less(audience, listed) else listed
 
@@ -229,7 +230,7 @@ class Files:
             places[number] = {
                 name: folder
                 / f"{name}-{mark}{f'-{metrics.get(number, 0)}' if name == 'evaluation_metrics' else ''}.parquet"
-                for name in (*OF_EVALUATION, QUESTIONS, PREDICTIONS)
+                for name in (*OF_EVALUATION, PREDICTIONS)
             }
         return places
 
@@ -248,8 +249,7 @@ class Files:
                     continue
                 with read_session(self._engine) as session:
                     for name, path in missing.items():
-                        found = session.execute(query_of(name, number).execution_options(yield_per=BATCH))
-                        self._save(found, path, schema_of(name, of_evaluation=True))
+                        self._save(session, name, path, number)
                 kept = {self.folder / path for path in places.values()}
                 for old in set(next(iter(kept)).parent.iterdir()) - kept:
                     old.unlink(missing_ok=True)
@@ -262,37 +262,30 @@ class Files:
         row = write(self._engine, number, store_at("", self._settings).url)
         with read_session(self._engine) as session:
             store, name = place_of(row, session.get_one(Evaluation, number).seal or "")
-        whole = self.folder / path
-        whole.parent.mkdir(parents=True, exist_ok=True)
-        part = whole.with_name(f"{whole.name}.{os.getpid()}-{threading.get_ident()}.part")
-        try:
+        with self._whole(path) as part:
             store.copy(f"{name}/{PREDICTIONS_FILE}", part)
-            part.replace(whole)
-        finally:
-            part.unlink(missing_ok=True)
 
-    def _save(self, found: Result[Any], path: Path, schema: pa.Schema) -> None:
-        """Writes what was found as a file, which is there whole or not at all."""
+    def _save(self, session: Session, relation: str, path: Path, evaluation_id: int | None = None) -> None:
+        """Writes a relation as the session sees it, of one evaluation or of all."""
+        types = types_of(relation)
+        found = session.execute(query_of(relation, evaluation_id).execution_options(yield_per=BATCH))
+        with self._whole(path) as part, parquet(part, types) as append:
+            for rows in found.partitions(BATCH):
+                append(list(as_written(rows, types)))
+
+    @contextmanager
+    def _whole(self, path: Path) -> Iterator[Path]:
+        """Where to write a file that is there whole or not at all."""
         whole = self.folder / path
         whole.parent.mkdir(parents=True, exist_ok=True)
         part = whole.with_name(f"{whole.name}.{os.getpid()}-{threading.get_ident()}.part")
         try:
-            # Every query reads every file's footer, which Arrow's own schema would double.
-            with pq.ParquetWriter(part, schema, compression="zstd", store_schema=False) as file:
-                for rows in found.partitions(BATCH):
-                    file.write_table(table_of(rows, schema))
+            yield part
             part.replace(whole)
         finally:
             part.unlink(missing_ok=True)
 
     # An audience's list
-
-    def _is_same(self, before: Path, now: Path) -> bool:
-        """Whether two folders of small views hold the same."""
-        names = [[path.name for path in sorted((self.folder / folder).glob("*.parquet"))] for folder in (before, now)]
-        return names[0] == names[1] and all(
-            (self.folder / before / name).read_bytes() == (self.folder / now / name).read_bytes() for name in names[0]
-        )
 
     def _list(self, audience: Audience) -> Listed:
         """Writes the small views as the audience sees them, and lists what its queries may read."""
@@ -308,30 +301,35 @@ class Files:
             )
             for name in (*TABLES, *small_views()):
                 path = folder / f"{name}.parquet"
-                found = session.execute(query_of(name).execution_options(yield_per=BATCH))
-                self._save(found, path, schema_of(name, of_evaluation=False))
+                self._save(session, name, path)
                 others[name] = _name(path)
-        if before is not None and self._is_same(Path("views") / before.folder, folder):
+        views = [f"{name}.parquet" for name in others]
+        if (
+            before is not None
+            and views
+            == filecmp.cmpfiles(self.folder / "views" / before.folder, self.folder / folder, views, shallow=False)[0]
+        ):
             # Processes that have opened it may go on.
             shutil.rmtree(self.folder / folder)
             folder = Path("views") / before.folder
             others = {name: _name(folder / f"{name}.parquet") for name in others}
-        places = self._places(audience)
-        there = {
-            number: found
+        places, seen_numbers = self._places(audience), set(seen["evaluation"])
+        there = [
+            found
             for number, found in places.items()
-            if number in set(seen["evaluation"]) and all((self.folder / path).exists() for path in found.values())
-        }
-        of_evaluations: dict[str, list[str]] = defaultdict(list)
-        for name in (*OF_EVALUATION, QUESTIONS, PREDICTIONS):
-            of_evaluations[name] = [_name(found[name]) for found in there.values()]
-            if not there:
-                # One without rows, so that each relation has its columns. Never beside others: DuckDB reckons with as
-                # many rows in each file as the first has, and would begin each join with the predictions.
-                nothing = folder / "evaluation_id=0" / f"{name}.parquet"
-                (self.folder / nothing).parent.mkdir(parents=True, exist_ok=True)
-                pq.write_table(schema_of(name, of_evaluation=True).empty_table(), self.folder / nothing)
-                of_evaluations[name] = [_name(nothing)]
+            if number in seen_numbers and all((self.folder / path).exists() for path in found.values())
+        ]
+        if there:
+            of_evaluations = {name: [_name(found[name]) for found in there] for name in there[0]}
+        else:
+            # One without rows, so that each relation has its columns. Never beside others: DuckDB reckons with as many
+            # rows in each file as the first has, and would begin each join with the predictions.
+            nothing = folder / "evaluation_id=0"
+            of_evaluations = {name: [_name(nothing / f"{name}.parquet")] for name in (*OF_EVALUATION, PREDICTIONS)}
+            for name in OF_EVALUATION:
+                with self._whole(nothing / f"{name}.parquet") as part, parquet(part, types_of(name)):
+                    pass
+            pq.write_table(SCHEMA.empty_table(), self.folder / nothing / f"{PREDICTIONS}.parquet")
         files = [*others.values(), *(path for paths in of_evaluations.values() for path in paths)]
         document = {
             "key": hashlib.sha256("\n".join(files).encode()).hexdigest(),

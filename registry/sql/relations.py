@@ -13,42 +13,26 @@ Three kinds of them:
 # ruff: noqa: S608
 
 import hashlib
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
-import pyarrow as pa
-from sqlalchemy import BigInteger, Boolean, Column, Double, Integer, Select, SmallInteger, select
+from sqlalchemy import Select, select
 
-from registry.db import Digest, DoubleArray, JsonDocument, SmallIntArray, UtcDateTime
-from registry.predictions.archive_files import SCHEMA
-from registry.predictions.archive_files import relation as selected
+from registry.exchange.exports.relations import BOOLEAN, DIGEST, INTEGER, TEXT
+from registry.predictions.archive_files import SCHEMA, relation
 from registry.schema.documented import columns_of, documented_views
-from registry.schema.selectables import view_of
+from registry.schema.selectables import relation_of
 from registry.schema.views import VIEWS, view_sql
 from registry.sql.process import SCHEME
-from registry.tables import (
-    Evaluation,
-    EvaluationQuestion,
-    ModelRevision,
-    Question,
-    QuestionPride,
-    QuestionScore,
-    SubjectCategory,
-    Variant,
-    VariantSet,
-)
 
-OF_EVALUATION: Final = ("evaluation_metrics", "evaluation_provenance")
+OF_EVALUATION: Final = ("evaluation_metrics", "evaluation_provenance", "question_metrics", "question_statistics")
 """Views of which a file is written for each sealed evaluation."""
 PREDICTIONS: Final = "prediction_file"
 """The relation of sealed evaluations' own files."""
-QUESTIONS: Final = "question_score"
-"""The relation of an evaluation's questions, of which also `evaluation_question` is made."""
+OF_FILES: Final = ("prediction", "generation", "prediction_detail")
+"""What is made of these files alone."""
 COMPUTED: Final = (
-    "question_statistics",
-    "question_metrics",
     "evaluation_question_scope",
     "scope_metrics",
     "run_accuracy",
@@ -59,36 +43,32 @@ COMPUTED: Final = (
     "extraction_counts",
 )
 """Views that DuckDB computes."""
-TABLES: Final[Mapping[str, tuple[Any, ...]]] = {
-    "evaluation": (
-        *(Evaluation.id, Evaluation.model_revision_id, Evaluation.benchmark_version_id, Evaluation.protocol_id),
-        *(Evaluation.variant_set_id, Evaluation.seal, Evaluation.sampled_for, Evaluation.stopped_for),
-        Evaluation.repeats,
-    ),
-    "model_revision": (ModelRevision.id, ModelRevision.model_id),
-    "variant_set": (VariantSet.id, VariantSet.kind),
-    "variant": (Variant.variant_set_id, Variant.n_options, Variant.ordinal, Variant.name),
-    "question": (
-        *(Question.id, Question.external_id, Question.subject, Question.n_options, Question.answer),
-        *(Question.refers_to_options, Question.sorted_numeric),
-    ),
-    "subject_category": (SubjectCategory.subject, SubjectCategory.category),
+TABLES: Final[Mapping[str, Mapping[str, str]]] = {
+    "evaluation": {
+        **dict.fromkeys(("id", "model_revision_id", "benchmark_version_id", "protocol_id", "variant_set_id"), INTEGER),
+        "seal": DIGEST,
+        "sampled_for": TEXT,
+        "stopped_for": TEXT,
+        "repeats": INTEGER,
+    },
+    "model_revision": {"id": INTEGER, "model_id": INTEGER},
+    "variant_set": {"id": INTEGER, "kind": TEXT},
+    "variant": {"variant_set_id": INTEGER, "n_options": INTEGER, "ordinal": INTEGER, "name": TEXT},
+    "question": {
+        "id": INTEGER,
+        "external_id": TEXT,
+        "subject": TEXT,
+        "n_options": INTEGER,
+        **dict.fromkeys(("refers_to_options", "sorted_numeric"), BOOLEAN),
+    },
+    "subject_category": {"subject": TEXT, "category": TEXT},
 }
-"""Table → its columns that computed views read, of the rows that the audience may see."""
-
-_ARROW: Final[tuple[tuple[type[Any], pa.DataType], ...]] = (
-    (Digest, pa.string()),
-    (SmallIntArray, pa.list_(pa.int64())),
-    (DoubleArray, pa.list_(pa.float64())),
-    (JsonDocument, pa.string()),
-    (UtcDateTime, pa.timestamp("us")),
-    (Boolean, pa.bool_()),
-    (Double, pa.float64()),
-    (SmallInteger, pa.int64()),
-    (BigInteger, pa.int64()),
-    (Integer, pa.int64()),
-)
-"""Type of a column → that of its values in a file; all others are texts. Times are in UTC."""
+"""Table → its columns that computed views read, of the rows that the audience may see, with their types."""
+OF_QUESTIONS: Final[Mapping[str, str]] = {
+    "question_score": "SELECT evaluation_id, question_id, expected, stored, distinct_prompts FROM question_metrics",
+    "evaluation_question": "SELECT evaluation_id, question_id, expected AS n_variants FROM question_metrics",
+}
+"""What computed views read of the registry's tables of questions → its SELECT."""
 
 
 @cache
@@ -99,75 +79,21 @@ def small_views() -> tuple[str, ...]:
     )
 
 
-def query_of(relation: str, evaluation_id: int | None = None) -> Select[Any]:
-    """The rows of a relation: of one evaluation, without its number, or of all that the session may see."""
-    if relation in TABLES:
-        return select(*TABLES[relation])
-    if relation == QUESTIONS:
-        score, pride, asked = QuestionScore.__table__, QuestionPride.__table__, EvaluationQuestion.__table__
-        ours = [column for column in score.columns if column.name not in ("evaluation_id", "question_id")]
-        return (
-            select(asked.c.question_id, asked.c.n_variants, *ours, *(pride.c[old].label(new) for old, new in _PRIDE))
-            .select_from(
-                asked.outerjoin(
-                    score,
-                    (score.c.evaluation_id == asked.c.evaluation_id) & (score.c.question_id == asked.c.question_id),
-                ).outerjoin(
-                    pride,
-                    (pride.c.evaluation_id == asked.c.evaluation_id) & (pride.c.question_id == asked.c.question_id),
-                )
-            )
-            .where(asked.c.evaluation_id == evaluation_id)
-            .order_by(asked.c.question_id)
-        )
-    view = view_of(relation)
-    if evaluation_id is None:
-        return select(view)
-    columns = [column for column in view.columns if column.name != "evaluation_id"]
-    return select(*columns).where(view.c.evaluation_id == evaluation_id)
-
-
-_PRIDE: Final = (("estimation", "pride_estimation"), ("correct", "pride_correct"))
-
-
 @cache
-def schema_of(relation: str, *, of_evaluation: bool) -> pa.Schema:
-    """The columns of a relation's file."""
-    if relation == PREDICTIONS:
-        return SCHEMA
-    query = query_of(relation, 0 if of_evaluation else None)
-    return pa.schema([pa.field(column.name, _arrow(column)) for column in query.selected_columns])
+def types_of(name: str) -> Mapping[str, str]:
+    """The columns of a relation's file, with their types. An evaluation's own has no number: its folder is named so."""
+    columns = TABLES.get(name) or {column.name: column.type for column in columns_of(name).values()}
+    return {column: kind for column, kind in columns.items() if name not in OF_EVALUATION or column != "evaluation_id"}
 
 
-def _arrow(column: Column[Any] | Any) -> pa.DataType:
-    return next((arrow for kind, arrow in _ARROW if isinstance(column.type, kind)), pa.string())
-
-
-def table_of(rows: Sequence[Sequence[Any]], schema: pa.Schema) -> pa.Table:
-    """Rows as the registry's types give them."""
-    columns: Sequence[Sequence[Any]] = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
-    return pa.Table.from_arrays(
-        [_array(values, field.type) for field, values in zip(schema, columns, strict=True)], schema=schema
-    )
-
-
-def _array(values: Iterable[Any], kind: pa.DataType) -> pa.Array:
-    # PostgreSQL sums integers to decimals, and averages them to decimals with a fraction.
-    if kind == pa.int64():
-        return pa.array([None if value is None else int(value) for value in values], kind)
-    if kind == pa.float64():
-        return pa.array([None if value is None else float(value) for value in values], kind)
-    if pa.types.is_timestamp(kind):
-        return pa.array([None if value is None else value.replace(tzinfo=None) for value in values], kind)
-    if kind == pa.string():
-        return pa.array(
-            [
-                value if value is None or isinstance(value, str) else json.dumps(value, sort_keys=True)
-                for value in values
-            ],
-            kind,
-        )
-    return pa.array(values, kind)
+def query_of(name: str, evaluation_id: int | None = None) -> Select[Any]:
+    """The rows of a relation: of one evaluation, or of all that the session may see."""
+    types = types_of(name)
+    # Statistics are those that were stored: predictions may be archived, so that no view computes any of them.
+    table = "question_score" if name == "question_statistics" else name
+    rows = relation_of(table, types if evaluation_id is None else {"evaluation_id": INTEGER, **types})
+    query = select(*(rows.c[column] for column in types))
+    return query if evaluation_id is None else query.where(rows.c.evaluation_id == evaluation_id)
 
 
 @cache
@@ -175,9 +101,9 @@ def shape() -> str:
     """A digest of all that decides how files are made and read: those of another shape are not read."""
     parts = [
         SCHEME,
-        *(f"{name} {schema_of(name, of_evaluation=True)}" for name in (*OF_EVALUATION, QUESTIONS, PREDICTIONS)),
-        *(f"{name} {schema_of(name, of_evaluation=False)}" for name in (*small_views(), *TABLES)),
-        *(_computed(name) for name in COMPUTED),
+        str(SCHEMA),
+        *(f"{name} {types_of(name)}" for name in (*OF_EVALUATION, *small_views(), *TABLES)),
+        *(view_sql(name, "postgresql") for name in (*OF_EVALUATION, *COMPUTED)),
     ]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
 
@@ -187,44 +113,13 @@ def statements(of_evaluations: Mapping[str, Sequence[str]], others: Mapping[str,
 
     of_evaluations: relation → its files, in folders named `evaluation_id=N`. others: relation → its file.
     """
-    made = [f"CREATE VIEW {name} AS SELECT * FROM read_parquet('{path}')" for name, path in others.items()]
+    made = {name: f"SELECT * FROM read_parquet('{path}')" for name, path in others.items()}
     for name, paths in of_evaluations.items():
         listed = ", ".join(f"'{path}'" for path in paths)
+        columns = "*" if name == PREDICTIONS else ", ".join(columns_of(name))  # in the documented order
         by_folder = "hive_partitioning = true, hive_types = {'evaluation_id': BIGINT}"
-        whole = f"SELECT * FROM read_parquet([{listed}], {by_folder})"
-        if name in (QUESTIONS, PREDICTIONS):
-            made.append(f"CREATE VIEW {_FILED if name == QUESTIONS else name} AS {whole}")
-        else:
-            columns = ", ".join(f'"{column}"' for column in columns_of(name))  # in the documented order
-            made.append(f"CREATE VIEW {name} AS SELECT {columns} FROM ({whole})")
-    return [
-        *made,
-        *_MADE,
-        *(
-            f"CREATE VIEW {name} AS {selected(name, PREDICTIONS)}"
-            for name in ("prediction", "generation", "prediction_detail")
-        ),
-        *(f"CREATE VIEW {name} AS {_computed(name)}" for name in VIEWS if name in COMPUTED),
-    ]
-
-
-def _computed(name: str) -> str:
-    """The text of a view as DuckDB computes it: what an evaluation's file of questions has is not computed again."""
-    if name == "question_statistics":
-        return f"SELECT {', '.join(columns_of(name))} FROM {QUESTIONS}"
-    text = view_sql(name, "postgresql")
-    if name != "question_metrics":
-        return text
-    rows, _, _ = text.partition("left join question_score")
-    rows = rows.replace("from evaluation_question\n", f"from {_FILED} as evaluation_question\n")
-    return rows.replace("question_score.", "evaluation_question.").replace(
-        "question_pride.", "evaluation_question.pride_"
-    )
-
-
-_FILED: Final = "question_file"
-_MADE: Final = (
-    f"""CREATE VIEW question_score AS
-    SELECT * EXCLUDE (n_variants, pride_estimation, pride_correct) FROM {_FILED} WHERE stored IS NOT NULL""",
-    f"CREATE VIEW evaluation_question AS SELECT evaluation_id, question_id, n_variants FROM {_FILED}",
-)
+        made[name] = f"SELECT {columns} FROM read_parquet([{listed}], {by_folder})"
+    made |= OF_QUESTIONS
+    made |= {name: relation(name, PREDICTIONS) for name in OF_FILES}
+    made |= {name: view_sql(name, "postgresql") for name in VIEWS if name in COMPUTED}
+    return [f"CREATE VIEW {name} AS {text}" for name, text in made.items()]

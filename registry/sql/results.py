@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from io import BytesIO, StringIO
 from typing import Any
 
+from registry.exchange.tabular import spreadsheet_cell
+
 Cell = Any
 """None, bool, int, float, str, or a list or object of them."""
 
@@ -53,7 +55,7 @@ def as_csv(result: QueryResult) -> str:
     """
     lines = StringIO()
     writer = csv.writer(lines, lineterminator="\n")
-    writer.writerow([_text(column) for column in result.columns])
+    writer.writerow(map(spreadsheet_cell, result.columns))
     writer.writerows([_csv_cell(cell) for cell in row] for row in result.rows)
     return lines.getvalue()
 
@@ -93,10 +95,5 @@ def _finite(cell: Cell) -> Cell:
 
 
 def _csv_cell(cell: Cell) -> Cell:
-    if isinstance(cell, (list, dict)):
-        return _text(json.dumps(_finite(cell), ensure_ascii=False))
-    return _text(cell) if isinstance(cell, str) else cell
-
-
-def _text(text: str) -> str:
-    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
+    whole = isinstance(cell, (list, dict))
+    return spreadsheet_cell(json.dumps(_finite(cell), ensure_ascii=False) if whole else cell)

@@ -28,8 +28,10 @@ def client(engine: Engine, database: str) -> FlaskClient:
 
 def test_a_query_is_asked_and_answered(asked: Asked) -> None:
     client = create_app(asked.settings.model_copy(update={"anonymous_sql": True})).test_client()
-    answer = client.post("/api/v1/sql", json={"query": "SELECT DISTINCT benchmark FROM leaderboard"})
-    assert (answer.status_code, answer.get_json()["rows"]) == (200, [["open"]])
+    answer = client.post("/api/v1/sql", json={"query": "SELECT benchmark, scored FROM leaderboard"})
+    found = answer.get_json()
+    assert (answer.status_code, found["rows"], found["types"]) == (200, [["open", 4]], ["VARCHAR", "BIGINT"])
+    assert found["as_of"].endswith("Z")
     answer = client.post("/api/v1/sql", json={"query": "DELETE FROM leaderboard"})
     assert answer.status_code == 400
     assert "SELECT" in answer.get_json()["detail"]

@@ -1,13 +1,6 @@
 """Whatever strangers ask, nothing is told that they may not see, nothing changes, and the machine has its limits."""
 
 import json
-import os
-import select as wait_for
-import subprocess
-import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -20,9 +13,10 @@ from registry.schema.audiences import Audience
 from registry.sql import Queries, process
 from registry.sql.asking import _Process
 from registry.sql.files import Files
+from registry.sql.process import Opening
 from registry.tables import BenchmarkVersion, Embargo, Evaluation
 from tests.sql.attacks import BOMBS, CHANGE, STEAL
-from tests.sql.conftest import Asked, run_query
+from tests.sql.conftest import PATIENCE_S, Asked, run_query
 
 pytestmark = pytest.mark.long_on("sqlite")
 
@@ -45,6 +39,7 @@ def filled(sql: str, asked: Asked) -> str:
 
 
 @pytest.mark.parametrize("audience", ["public", pytest.param("members", marks=pytest.mark.long)])
+@pytest.mark.one_engine
 def test_no_query_tells_what_its_audience_may_not_see(asked: Asked, audience: Audience) -> None:
     ours = [str(asked.settings.home), str(Path(process.__file__).parent), "Traceback"]
     unseen = ["secret 1", "secret1", "their password", "root:", "daemon:", "HOME=", *ours]
@@ -108,37 +103,6 @@ def test_what_is_hidden_or_put_under_embargo_is_gone_at_once(asked: Asked) -> No
     assert run_query(current, "public", named).rows == (("open",),)
 
 
-@contextmanager
-def isolated(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
-    with subprocess.Popen(
-        [sys.executable, "-I", process.__file__],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        cwd=folder,
-        env={"MALLOC_ARENA_MAX": "1"},
-    ) as child:
-        yield child
-        child.kill()
-
-
-def asked_of(child: subprocess.Popen[bytes], document: object, seconds: float) -> tuple[bytes, int]:
-    """What a process answers within a time, and the most memory that it had, MiB; nothing once it has died."""
-    assert child.stdin is not None
-    assert child.stdout is not None
-    child.stdin.write(json.dumps(document).encode() + b"\n")
-    child.stdin.flush()
-    answer, peak, end = b"", 0, time.monotonic() + seconds
-    while not answer.endswith(b"\n") and time.monotonic() < end:
-        lines = Path(f"/proc/{child.pid}/status").read_text(encoding="ascii").splitlines()
-        peak = max([peak, *(int(line.split()[1]) // 1024 for line in lines if line.startswith("VmHWM"))])
-        if wait_for.select([child.stdout], [], [], 0.02)[0]:
-            part = os.read(child.stdout.fileno(), 1 << 20)
-            if not part:
-                break
-            answer += part
-    return answer, peak
-
-
 @pytest.mark.parametrize(
     "name",
     [
@@ -147,30 +111,36 @@ def asked_of(child: subprocess.Popen[bytes], document: object, seconds: float) -
     ],
 )
 def test_a_query_has_no_more_memory_than_its_process_may_have(sqlite_asked: Asked, name: str) -> None:
-    listed = Files(get_engine(sqlite_asked.url), sqlite_asked.settings).write("public")
     files = Files(get_engine(sqlite_asked.url), sqlite_asked.settings)
-    with isolated(files.folder) as child:
-        opening = {"files": list(listed.files), "statements": list(listed.statements)}
-        assert asked_of(child, opening, 60)[0] == b"{}\n"
-        question = {"sql": BOMBS[name], "rows": 10_000, "seconds": 2.0, "size": 5_000_000, "cell": 20_000}
-        _, peak = asked_of(child, question, 5)
-        assert peak < MOST_MIB
+    listed, child, peak = files.write("public"), _Process(files.folder), 0
+
+    def look() -> bool:
+        nonlocal peak
+        lines = Path(f"/proc/{child._child.pid}/status").read_text(encoding="ascii").splitlines()
+        peak = max([peak, *(int(line.split()[1]) // 1024 for line in lines if line.startswith("VmHWM"))])
+        return False
+
+    opening: Opening = {"files": list(listed.files), "statements": list(listed.statements)}
+    assert child.send(opening, 60, look) == {}
+    child.send({"sql": BOMBS[name], "rows": 10_000, "seconds": 2.0, "size": 5_000_000, "cell": 20_000}, 5, look)
+    child.kill()
+    assert 0 < peak < MOST_MIB
 
 
 @pytest.mark.one_engine
-def test_a_query_that_heeds_no_interrupt_is_killed_and_the_next_one_is_answered(asked: Asked) -> None:
-    settings = asked.settings.model_copy(update={"sql_seconds": 0.3})
-    with pytest.raises(QueryRefusedError, match=r"did not finish within 0\.3 s"):
-        run_query(settings, "public", BOMBS["a slow function"])
-    with pytest.raises(QueryRefusedError, match=r"did not finish within 0\.3 s"):
-        run_query(settings, "public", BOMBS["a series"])
-    assert run_query(asked.settings, "public", "SELECT 1").rows == ((1,),)
-
-
-@pytest.mark.one_engine
-def test_a_query_that_needs_too_much_memory_is_refused_and_the_next_one_is_answered(asked: Asked) -> None:
-    with pytest.raises(QueryRefusedError, match="more than 256 MiB of memory; query less"):
-        run_query(asked.settings, "public", BOMBS["repeat"])
+@pytest.mark.parametrize(
+    ("name", "seconds", "said"),
+    [
+        ("a series", 0.3, r"did not finish within 0\.3 s"),
+        ("a slow function", 0.3, r"did not finish within 0\.3 s"),  # which heeds no interrupt
+        ("repeat", PATIENCE_S, "more than 256 MiB of memory; query less"),
+    ],
+)
+def test_a_query_that_breaks_a_limit_is_refused_and_the_next_one_is_answered(
+    asked: Asked, name: str, seconds: float, said: str
+) -> None:
+    with pytest.raises(QueryRefusedError, match=said):
+        run_query(asked.settings.model_copy(update={"sql_seconds": seconds}), "public", BOMBS[name])
     assert run_query(asked.settings, "public", "SELECT 1").rows == ((1,),)
 
 
@@ -181,9 +151,6 @@ def test_queries_are_asked_without_the_environment_of_the_website(
     queries = Queries(get_engine(sqlite_asked.url), sqlite_asked.settings)
     listed = queries.files.write("public")
     process_ = _Process(queries.files.folder)
-    try:
-        assert process_.send({"files": list(listed.files), "statements": []}, 60, lambda: False) == {}
-        environment = Path(f"/proc/{process_._child.pid}/environ").read_bytes()
-    finally:
-        process_.kill()
-    assert b"their password" not in environment
+    assert process_.send({"files": list(listed.files), "statements": []}, 60, lambda: False) == {}
+    assert b"their password" not in Path(f"/proc/{process_._child.pid}/environ").read_bytes()
+    process_.kill()

@@ -87,18 +87,6 @@ def test_an_evaluation_that_is_not_sealed_is_counted_and_left_out(own: Asked) ->
     assert note == "The views over questions and prompts lack 2 sealed evaluations, whose files are being written."
 
 
-def test_files_are_written_once_and_again_where_they_are_gone(own: Asked) -> None:
-    files = Files(get_engine(own.url), own.settings)
-    files.write("public")
-    (file,) = files.folder.glob("evaluations/*/prediction_file*")
-    before = file.stat().st_mtime_ns
-    files.write("public")
-    assert file.stat().st_mtime_ns == before
-    shutil.rmtree(files.folder / "evaluations")
-    current = own.settings.model_copy(update={"sql_refresh_seconds": 0})
-    assert run_query(current, "public", COUNT).rows == ((16,),)
-
-
 def test_files_that_are_lost_are_written_again_whatever_their_age_and_nothing_is_told_of_them(own: Asked) -> None:
     settings = own.settings.model_copy(update={"sql_refresh_seconds": 86_400})
     assert run_query(settings, "public", COUNT).rows == ((16,),)
@@ -117,7 +105,9 @@ def test_files_that_are_lost_are_written_again_whatever_their_age_and_nothing_is
 
 def test_what_has_not_changed_stays_open_and_says_that_it_is_current(own: Asked, tmp_path: Path) -> None:
     files = Files(get_engine(own.url), own.settings)
-    first, second = files.write("public"), files.write("public")
+    first, times = files.write("public"), {path: path.stat().st_mtime_ns for path in files.folder.rglob("*.parquet")}
+    second = files.write("public")
+    assert {path: path.stat().st_mtime_ns for path in times} == times
     assert (second.key, list(second.files)) == (first.key, list(first.files))
     assert second.as_of > first.as_of
     more(own, tmp_path)
@@ -149,7 +139,7 @@ def test_an_evaluation_whose_file_cannot_be_written_leaves_none_half_written(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr("registry.sql.files.table_of", full)
+        patched.setattr("registry.sql.files.as_written", full)
         with pytest.raises(OSError, match="No space left"):
             files.write("public")
     assert list(files.folder.rglob("*.part")) == []

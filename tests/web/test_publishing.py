@@ -234,7 +234,8 @@ def test_a_browser_shows_sorts_and_queries_it_from_its_own_files_alone(chromium,
         expect(opened.locator("h1")).to_have_text(re.compile(max(before)))
 
         opened.goto(f"{base}/query/")
-        opened.get_by_label("Query").fill("SELECT count(*) AS n, min(subject) FROM predictions WHERE correct")
+        query = "SELECT count(*), min(scope) FROM predictions JOIN scope_metrics USING (evaluation_id) WHERE correct"
+        opened.get_by_label("Query").fill(query)
         opened.get_by_role("button", name="Run").click()
         expect(opened.locator("#answer td").first).to_have_text(re.compile(r"^[1-9]\d*$"))
         for example in opened.locator("button[data-query]").all():

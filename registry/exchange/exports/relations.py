@@ -1,12 +1,12 @@
 """The relations of an export: their columns with types, and their rows, read in batches on either engine."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from sqlalchemy import Result, bindparam, select, text
+from sqlalchemy import Result, Row, bindparam, select, text
 from sqlalchemy.orm import Session
 
 from registry.benchmarks.canary import canary
@@ -234,14 +234,17 @@ def _stream(session: Session, relation: Relation, parameters: Mapping[str, Any])
 
 
 def _converted(relation: Relation, result: Result[Any]) -> Iterator[dict[str, Any]]:
-    readers = [(column, _READERS[relation.type_of(column)]) for column in result.keys()]  # noqa: SIM118 - not a dictionary
+    types = {column: relation.type_of(column) for column in result.keys()}  # noqa: SIM118 - not a dictionary
     if relation.name == "questions":
         # Its rows are options still, and its canary a digest.
-        readers = [
-            (column, _READERS[TEXT if column == "options" else relation.type_of(column)]) for column, _ in readers
-        ]
-        readers = [(column, _digest if column == "canary" else reader) for column, reader in readers]
-    for row in result:
+        types |= {"options": TEXT, "canary": DIGEST}
+    return as_written(result, types)
+
+
+def as_written(rows: Iterable[Row[Any]], types: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    """Rows of either engine as files have them. types: of the columns, in their order."""
+    readers = [(column, _READERS[kind]) for column, kind in types.items()]
+    for row in rows:
         yield {
             column: None if value is None else reader(value)
             for (column, reader), value in zip(readers, row, strict=True)
