@@ -17,7 +17,7 @@ for (const view of document.querySelectorAll("[data-view]")) {
   for (const row of rows) {
     const [meaning, unit, empty] = [...row.querySelectorAll("td")].map((cell) => cell.textContent);
     const name = row.querySelector("code").textContent;
-    if (!meanings.has(name)) meanings.set(name, `${meaning} ${unit}; NULL: ${empty}`);
+    if (!meanings.has(name)) meanings.set(name, `${meaning} (${unit}; NULL: ${empty})`);
   }
   meanings.set(view.dataset.view, view.querySelector("summary .note").textContent);
 }
