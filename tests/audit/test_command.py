@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import sys
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import yaml
@@ -122,6 +123,24 @@ def test_one_damaged_sample_of_a_document_is_named_and_the_others_are_read(tmp_p
         place for finding in report["findings"] if finding["id"] in ("SB101", "SB102") for place in finding["places"]
     }
     assert named == {"sample 2", "sample 3", "request 1", "request 2", "request 3"}
+
+
+def test_numbers_that_cannot_be_are_named_and_the_other_records_are_read(tmp_path):
+    path = tmp_path / "o.jsonl"
+    honest: dict[str, Any] = {"question_id": "q", "variant": 0, "order": list(range(300)), "position": 299}
+    wrong = [
+        {"position": "1"},
+        {"position": 300},
+        {"position": 0.0},
+        {"position": True},
+        {"variant": 2**64},
+        {"order": list(range(40_000))},
+    ]
+    path.write_text("".join(json.dumps(honest | change) + "\n" for change in ({}, *wrong, {})), encoding="utf-8")
+    report = shuffleboard_json("audit", path, "--fail-on", "never", "--places", 9)
+    assert [log["answers"] for log in report["logs"]] == [2]
+    named = [place for found in report["findings"] if found["id"] == "SB102" for place in found["places"]]
+    assert named == [f"line {number}" for number in range(2, 8)]
 
 
 @pytest.mark.parametrize("shown", [True, False])

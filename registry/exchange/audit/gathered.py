@@ -13,6 +13,8 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
+from registry.benchmarks.contract import MAX_OPTIONS
+from registry.benchmarks.lines import shorten
 from registry.errors import IngestError
 from registry.exchange.audit.known import known_digest
 from registry.exchange.audit.prompts import Edges, beginning, ending, problems
@@ -21,6 +23,7 @@ from registry.exchange.audit.rereading import RULES, reread
 from registry.exchange.audit.seen import Seen, Source, Unusable, digest, normal
 from registry.files.documents import as_written
 from registry.prompting.thoughts import OPENED_SHARE, closes_only, known_markers, opens_thought
+from registry.untrusted import LARGEST
 
 Column = NDArray[Any]
 Sketch = tuple[int, NDArray[np.uint32], NDArray[np.uint32]]
@@ -149,6 +152,19 @@ _NEGATIONS: Final = frozenset(
 )
 
 
+def _checked(seen: Seen) -> Seen | Unusable:
+    """The record, if its numbers can be: readers take them as they stand in the log."""
+    shown = len(seen.options)
+    if shown > MAX_OPTIONS:
+        return Unusable(seen.place, f"it shows {shown:,} options, and a question has {MAX_OPTIONS:,} at most")
+    for name, value in (("position", seen.position), ("key", seen.key)):
+        if value is not None and (type(value) is not int or not 0 <= value < shown):
+            return Unusable(seen.place, f"its {name} {shorten(value, 40)} is not among the {shown} shown")
+    if seen.variant is not None and not -1 <= seen.variant <= LARGEST:
+        return Unusable(seen.place, f"its variant {shorten(seen.variant, 40)} is beyond 64-bit integers")
+    return seen
+
+
 class Gathered:
     """A log: its columns, a row an answer, and what its texts and prompts showed.
 
@@ -196,10 +212,11 @@ class Gathered:
         closing = sum(closes_only(text, known_markers()) for text in texts)
         self._opened = closing >= max(1.0, OPENED_SHARE * len(texts))
         for record in chain(first, records):
-            if isinstance(record, Unusable):
-                self.note(record.name, record.place, record.detail)
+            checked = record if isinstance(record, Unusable) else _checked(record)
+            if isinstance(checked, Unusable):
+                self.note(checked.name, checked.place, checked.detail)
             else:
-                self._add(record)
+                self._add(checked)
         for remark in self.source.remarks:
             self.note(DAMAGED, self.source.path.name, remark)
         return self
@@ -350,8 +367,8 @@ _COLUMNS: Final[dict[str, str]] = {
     "chosen": "q",
     "keyed": "q",
     "row_id": "l",
-    "position": "b",
-    "key": "b",
+    "position": "h",
+    "key": "h",
     "n_options": "h",
     "right": "b",
     "variant": "l",

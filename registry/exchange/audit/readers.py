@@ -884,9 +884,6 @@ def _contract(path: Path, _first_line: Mapping[str, Any], known: Known) -> list[
             position = at if at is not None else order.index(option) if option in order else None
         else:
             position = weights.index(max(weights)) if isinstance(weights, list) and weights else None
-        if isinstance(position, int) and not 0 <= position < len(order):
-            yield Unusable(place, f"its position {position} is not among the {len(order)} shown")
-            return
         variant = line.get("variant")
         yield Seen(
             place,
