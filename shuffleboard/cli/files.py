@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from registry.errors import IngestError
+from registry.exchange.outputs import forms
 from registry.files.toml import parse_toml
 from registry.untrusted import decode
 
@@ -61,12 +62,6 @@ TAKEN: Final[Mapping[str, tuple[str, frozenset[Kind]]]] = {
 }
 """Command → what it wants, and the kinds that it takes."""
 
-_LOGS: Final = (
-    {"adapter_spec", "request_states"},
-    {"version", "eval", "status"},
-    {"doc", "metric", "model_response"},
-)
-"""Keys or columns of HELM's, Inspect's and lighteval's files."""
 PARQUET: Final = b"PAR1"
 _MAGIC: Final = {
     b"SQLite format 3\0": BACKUP,
@@ -136,7 +131,7 @@ def _begins_with(path: Path, magic: bytes) -> bool:
 def _folder(path: Path) -> Kind | None:
     if (path / "ro-crate-metadata.json").is_file():
         return CRATE
-    if (path / "scenario_state.json").is_file():
+    if (path / forms.STATE_FILE).is_file():
         return LOG
     return WEIGHTS if (path / "config.json").is_file() and any(path.glob("*.safetensors")) else None
 
@@ -187,9 +182,9 @@ def _by_keys(keys: Any, *, table: bool = False) -> Kind | None:
     names = set(keys)
     if names >= {"question", "options"} and names & {"answer", "id"}:
         return BENCHMARK
-    if names >= {"doc_id", "doc", "target"}:
+    if names >= forms.KEYS[forms.HARNESS]:
         return OUTPUTS
-    if any(names >= keys for keys in _LOGS):
+    if any(names >= forms.KEYS[form] for form in (forms.HELM, forms.INSPECT, forms.LIGHTEVAL)):
         return LOG
     if "question_id" in names:
         return LETTERS if table else OUTPUTS

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from registry.exchange.audit.catalogue import KINDS, Finding
 from registry.exchange.audit.gathered import STATES, Column, Gathered, Questions
 from registry.exchange.audit.known import Benchmark, benchmark_of
-from registry.exchange.audit.readers import NOT_MULTIPLE_CHOICE, QUESTIONS
+from registry.exchange.outputs.forms import QUESTIONS
+from registry.exchange.outputs.record import NOT_MULTIPLE_CHOICE
 from registry.metrics import METRICS, VariantOutcome
 from registry.names import plural
 from registry.prompting.labels import letter

@@ -18,9 +18,11 @@ from registry.benchmarks.lines import shorten
 from registry.errors import IngestError
 from registry.exchange.audit.known import known_digest
 from registry.exchange.audit.prompts import Edges, beginning, ending, problems
-from registry.exchange.audit.readers import DAMAGED, QUESTIONS, reading
+from registry.exchange.audit.readers import DAMAGED, reading
 from registry.exchange.audit.rereading import RULES, reread
-from registry.exchange.audit.seen import Seen, Source, Unusable, digest, normal
+from registry.exchange.audit.seen import Source, digest, normal
+from registry.exchange.outputs.forms import QUESTIONS
+from registry.exchange.outputs.record import Seen, Unusable
 from registry.files.documents import as_written
 from registry.prompting.thoughts import OPENED_SHARE, closes_only, known_markers, opens_thought
 from registry.untrusted import LARGEST

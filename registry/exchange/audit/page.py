@@ -10,8 +10,8 @@ from html import escape
 from registry.exchange.audit.across import Compared
 from registry.exchange.audit.catalogue import SEVERITIES, Finding
 from registry.exchange.audit.checks import Checked
-from registry.exchange.audit.readers import QUESTIONS
 from registry.exchange.audit.report import Report
+from registry.exchange.outputs.forms import QUESTIONS
 from registry.prompting.labels import letter
 
 _STYLE = """

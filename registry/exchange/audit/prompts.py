@@ -5,7 +5,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from registry.exchange.audit.seen import CUE, Seen, listing
+from registry.exchange.audit.seen import CUE, listing
+from registry.exchange.outputs.record import Seen
 from registry.prompting.labels import LETTERS
 
 _DOUBLED: Final = re.compile(

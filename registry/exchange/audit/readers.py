@@ -18,47 +18,53 @@ from typing import Any, Final, TypeVar
 from registry.benchmarks.lines import read_cells, shorten
 from registry.errors import IngestError
 from registry.exchange.audit.rereading import final_reading, reread
-from registry.exchange.audit.seen import Seen, Source, Unusable, label_position, listing
-from registry.exchange.outputs.consistency import KEYS as CAT_KEYS
-from registry.exchange.outputs.every_eval_ever import FORMAT as EVERY_EVAL_EVER
-from registry.exchange.outputs.every_eval_ever import KEYS as EVERY_EVAL_EVER_KEYS
-from registry.exchange.outputs.harness import KEYS as HARNESS_KEYS
-from registry.exchange.outputs.helm import KEYS as HELM_KEYS
-from registry.exchange.outputs.helm import (
-    METHODS,
+from registry.exchange.audit.seen import Source, label_position, listing
+from registry.exchange.outputs.every_eval_ever import named_answer
+from registry.exchange.outputs.forms import (
+    CAT,
+    EVERY_EVAL_EVER,
+    HARNESS,
+    HELM,
+    INSPECT,
+    KEYS,
+    LIGHTEVAL,
+    LINES,
+    OPENCOMPASS,
+    OUTPUTS,
+    QUESTIONS,
     STATE_FILE,
-    Logged,
+    form_of_document,
+    form_of_line,
+    is_archive,
+    is_document,
+)
+from registry.exchange.outputs.helm import (
     Stats,
-    helm_as_logged,
     helm_overall,
+    helm_seen,
+    helm_splits,
     per_instance,
 )
-from registry.exchange.outputs.inspect_log import KEYS as INSPECT_KEYS
 from registry.exchange.outputs.inspect_log import (
     inspect_archive,
-    inspect_as_logged,
     inspect_document,
     inspect_overall,
+    inspect_seen,
 )
 from registry.exchange.outputs.logs import load_json
-from registry.exchange.outputs.opencompass import LABEL, is_opencompass, written_of
+from registry.exchange.outputs.opencompass import LABEL, opencompass_results, written_of
+from registry.exchange.outputs.prompts import said
+from registry.exchange.outputs.record import NOT_MULTIPLE_CHOICE, Seen, Unusable, only, record_of
 from registry.files.documents import as_written
-from registry.files.packed import ZIP_MAGIC, Lines
+from registry.files.packed import Lines
 from registry.prompting.labels import LETTERS
 from registry.untrusted import decode_answer
 
 _LIGHTEVAL_METRICS: Final = ("acc", "em", "extractive_match", "pass", "gpqa_pass", "expr_gold_metric")
-LIGHTEVAL_COLUMNS: Final = frozenset({"doc", "metric", "model_response"})
-QUESTION_KEYS: Final = frozenset({"id", "question", "options", "answer"})
-CONTRACT_KEYS: Final = frozenset({"question_id", "variant", "order"})
 SUFFIXES: Final = (".jsonl", ".jsonl.gz", ".json", ".eval", ".parquet", ".csv", ".csv.gz")
 MOST_FILES: Final = 10_000
 """Files of a folder that are looked at."""
-LONGEST_LINE: Final = 1 << 20
-NOT_MULTIPLE_CHOICE: Final = "not-multiple-choice"
 DAMAGED: Final = "unreadable-file"
-QUESTIONS: Final = "questions"
-"""The format of a file of questions, which lends its texts to logs that have none."""
 
 Found = TypeVar("Found")
 Known = dict[str, tuple[str, tuple[str, ...], int]]
@@ -111,17 +117,15 @@ def sources_of(path: Path, known: Known) -> list[Source]:
         return _table(path, known)
     if name.endswith(".parquet"):
         return _lighteval(path)
-    with path.open("rb") as stream:
-        beginning = stream.read(len(ZIP_MAGIC))
-        if beginning == ZIP_MAGIC or name.endswith(".eval"):
-            header, samples = inspect_archive(path, storable=False)
-            return [_inspect(path, header, samples)]
-    if name.endswith(".json") and not _holds_lines(path):
+    if is_archive(path):
+        return [_inspect(path, *inspect_archive(path, storable=False))]
+    if is_document(path):
         return _document(path)
     problem = "is empty; give a log with at least one answer"
     for number, line in lines_of(path):
         if isinstance(line, dict):
-            return next((read(path, line, known) for needed, read in _LINES if line.keys() >= needed), [])
+            form = form_of_line(line)
+            return [] if form is None else _LINES[form](path, line, known)
         problem = f"line {number}: {line}"
         if number >= _UNREADABLE:
             break
@@ -167,36 +171,14 @@ def records_of(
             yield from record_of(f"line {number}", partial(read, f"line {number}", line))
 
 
-def record_of(place: str, read: Callable[[], Iterator[Seen | Unusable]]) -> list[Seen | Unusable]:
-    """What `read` makes of one record; one that holds what no program writes is named, and does not end the log."""
-    try:
-        with as_written(place, "repair or remove it"):
-            return list(read())
-    except IngestError as error:
-        return [Unusable(place, str(error).removeprefix(f"{place}: "))]
-
-
-def _holds_lines(path: Path) -> bool:
-    with path.open("rb") as stream:
-        first = stream.readline(LONGEST_LINE)
-        if not first.endswith(b"\n") or not stream.read(1):
-            return False
-    try:
-        return isinstance(decode_answer(first), dict)
-    except ValueError:
-        return False
-
-
 def _document(path: Path) -> list[Source]:
     document = load_json(path, storable=False)
-    if not isinstance(document, dict):
-        return []
-    if document.keys() >= HELM_KEYS:
+    form = form_of_document(document) if isinstance(document, dict) else None
+    if form == HELM:
         return [_helm(path, document)]
-    if document.keys() >= INSPECT_KEYS:
-        header, samples = inspect_document(path, document)
-        return [_inspect(path, header, samples)]
-    return [_opencompass(path, document)] if is_opencompass(document) else []
+    if form == INSPECT:
+        return [_inspect(path, *inspect_document(path, document))]
+    return [_opencompass(path, document)] if form == OPENCOMPASS else []
 
 
 # Values as programs write them
@@ -220,26 +202,6 @@ def _texts(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list):
         return ()
     return tuple(item if isinstance(item, str) else json.dumps(item, ensure_ascii=False) for item in value)
-
-
-def _first(value: Any) -> Any:
-    while isinstance(value, list) and len(value) == 1:
-        value = value[0]
-    return value
-
-
-def said(value: Any) -> str:
-    """The text of a prompt: one text, or a list of turns."""
-    if isinstance(value, str):
-        return value
-    parts = []
-    for turn in value if isinstance(value, list) else []:
-        content = _object(turn).get("content", _object(turn).get("prompt", _object(turn).get("text")))
-        if isinstance(content, list):
-            content = "\n".join(str(_object(part).get("text", "")) for part in content)
-        if isinstance(content, str):
-            parts.append(content)
-    return "\n\n".join(parts)
 
 
 # lm-evaluation-harness
@@ -277,11 +239,11 @@ def _harness(path: Path, first: Mapping[str, Any], _known: Known) -> list[Source
     model = str(results.get("model_name") or path.parent.name or "model")
     if "mc2" in task:
         several = Unusable("line 1", "several options are right", NOT_MULTIPLE_CHOICE)
-        return [Source(path, "lm-evaluation-harness", model, task, iter([several]))]
+        return [Source(path, HARNESS, model, task, iter([several]))]
     return [
         Source(
             path,
-            "lm-evaluation-harness",
+            HARNESS,
             model,
             task,
             _harness_records(path, name, metric),
@@ -359,8 +321,8 @@ def _harness_record(place: str, line: Mapping[str, Any], metric: str | None) -> 
         numbers = [value for value in likelihoods if value is not None]
         position: int | None = numbers.index(max(numbers))
     else:
-        output = _text(_first(line.get("resps")))
-        position = _written(_first(responses), options)
+        output = _text(only(line.get("resps")))
+        position = _written(only(responses), options)
     variant = doc.get("prompt_id")
     if isinstance(doc.get("always_same_option"), str):
         variant = LETTERS.find(doc["always_same_option"][:1])
@@ -389,7 +351,7 @@ def _harness_question(doc: Mapping[str, Any], prompt: str) -> str | None:
 
 
 def _loglikelihood(value: Any) -> float | None:
-    value = _first(value)
+    value = only(value)
     value = value[0] if isinstance(value, list) and value else value
     if isinstance(value, str):
         try:
@@ -401,7 +363,7 @@ def _loglikelihood(value: Any) -> float | None:
 
 def _harness_key(target: Any, doc: Mapping[str, Any], options: Sequence[str]) -> int | None:
     """Where the target stands: an index, written as a number or as text, a letter, or an option's text."""
-    target = _first(target)
+    target = only(target)
     if isinstance(target, str):
         text = target.strip()
         if text.isdecimal() and text not in options:
@@ -414,7 +376,7 @@ def _harness_key(target: Any, doc: Mapping[str, Any], options: Sequence[str]) ->
 
 
 def _written(value: Any, options: Sequence[str]) -> int | None:
-    value = _first(value)
+    value = only(value)
     if not isinstance(value, str) or value in ("[invalid]", ""):
         return None
     return label_position(value, options)
@@ -431,7 +393,7 @@ def _inspect(path: Path, header: Mapping[str, Any], samples: Any) -> Source:
     declared = declared or (isinstance(whole, int) and 0 < asked < whole)
     return Source(
         path,
-        "inspect",
+        INSPECT,
         str(about.get("model") or "model"),
         str(about.get("task") or path.stem),
         _inspect_records(path.name, samples),
@@ -451,49 +413,7 @@ def _inspect_records(file: str, samples: Any) -> Iterator[Seen | Unusable]:
             place, _, reason = str(error).removeprefix(f"{file} ").partition(": ")
             yield Unusable(place, reason, DAMAGED)
             continue
-        yield from record_of(str(place.name), partial(_inspect_record, str(place.name), place, sample))
-
-
-def _inspect_record(where: str, place: Any, sample: dict[str, Any]) -> Iterator[Seen | Unusable]:
-    if sample.get("error") is not None:
-        yield Unusable(where, shorten(_object(sample["error"]).get("message", "an error")), "failed-samples")
-        return
-    if not sample.get("choices"):
-        yield Unusable(where, "has no choices", NOT_MULTIPLE_CHOICE)
-        return
-    try:
-        found = inspect_as_logged(place, sample)
-    except IngestError as error:
-        yield Unusable(where, str(error).split(": ", 1)[-1])
-        return
-    output = _object(sample.get("output"))
-    choice = _object(next(iter(output.get("choices") or ()), None))
-    messages = sample.get("messages")
-    messages = messages if isinstance(messages, list) and messages else sample.get("input")
-    if isinstance(messages, list) and _object(messages[-1]).get("role") == "assistant":
-        messages = messages[:-1]
-    options = tuple(found.question.options[item] for item in found.order if isinstance(item, int))
-    yield Seen(
-        where,
-        found.question.external_id,
-        found.question.text,
-        options,
-        found.order.index(found.question.answer),
-        found.position,
-        found.variant,
-        found.stated,
-        said(messages) or None,
-        found.text or _text(output.get("completion")) or "",
-        _reasoning(choice),
-        choice.get("stop_reason") in ("max_tokens", "model_length"),
-        choice.get("stop_reason") == "content_filter",
-    )
-
-
-def _reasoning(choice: Mapping[str, Any]) -> str | None:
-    content = _object(choice.get("message")).get("content")
-    parts = [_object(part) for part in content] if isinstance(content, list) else []
-    return "\n".join(str(part.get("reasoning")) for part in parts if part.get("type") == "reasoning") or None
+        yield from record_of(place.name, partial(inspect_seen, place, sample))
 
 
 # HELM
@@ -503,52 +423,22 @@ def _helm(path: Path, document: Mapping[str, Any]) -> Source:
     about = _object(document["adapter_spec"])
     remarks: list[str] = []
     run = _results(path.with_name("run_spec.json"), remarks).get("name") or path.parent.name
-    splits: dict[str, int] = {}
-    seen: set[tuple[Any, Any]] = set()
-    for request in document["request_states"] if isinstance(document["request_states"], list) else []:
-        instance = _object(_object(request).get("instance"))
-        key = instance.get("id"), _object(request).get("train_trial_index")
-        if instance.get("perturbation") is None and key not in seen:
-            seen.add(key)
-            splits[str(instance.get("split"))] = splits.get(str(instance.get("split")), 0) + 1
+    splits = helm_splits(document)
+
+    def records() -> Iterator[Seen | Unusable]:
+        stats: Stats = _beside(lambda: per_instance(path.with_name("per_instance_stats.json")), {}, remarks)
+        yield from helm_seen(path, document, stats)
+
     return Source(
         path,
-        "helm",
+        HELM,
         str(about.get("model") or "model"),
         str(run).split(",model=")[0],
-        _helm_records(path, document, remarks),
+        records(),
         _beside(lambda: helm_overall(path, splits), None, remarks),
-        len(splits) > 0 and about.get("max_eval_instances") == sum(splits.values()),
+        len(splits) > 0 and about.get("max_eval_instances") == splits.total(),
         remarks=remarks,
     )
-
-
-def _helm_records(path: Path, document: Mapping[str, Any], remarks: list[str]) -> Iterator[Seen | Unusable]:
-    method = _object(document["adapter_spec"]).get("method")
-    if method not in METHODS:
-        yield Unusable("adapter_spec", f"method {shorten(method, 40)}", NOT_MULTIPLE_CHOICE)
-        return
-    stats: Stats = _beside(lambda: per_instance(path.with_name("per_instance_stats.json")), {}, remarks)
-    for found in helm_as_logged(path, document, stats):
-        if not isinstance(found, Logged):
-            yield Unusable(getattr(found[0], "name", ""), str(found[1]).split(": ", 1)[-1])
-            continue
-        recorded = found.recorded
-        yield Seen(
-            getattr(found.place, "name", ""),
-            recorded.question.external_id,
-            recorded.question.text,
-            recorded.question.options,
-            recorded.question.answer,
-            recorded.position,
-            recorded.variant,
-            recorded.stated if recorded.excuse is None else None,
-            found.prompt,
-            recorded.text,
-            cut_off=found.cut_off,
-            scored=recorded.text is None,
-            problems=(("truncated-prompt", "HELM says that it truncated it"),) if found.truncated else (),
-        )
 
 
 # lighteval
@@ -560,7 +450,7 @@ def _lighteval(path: Path) -> list[Source]:
     columns = parquet_columns(path)
     if not columns:
         raise IngestError(f"{path.name}: is no Parquet file, or a damaged one; fetch it again")
-    if not LIGHTEVAL_COLUMNS.issubset(columns):
+    if not KEYS[LIGHTEVAL].issubset(columns):
         return []
     remarks: list[str] = []
     task = path.stem.removeprefix("details_").rsplit("_", 1)[0]
@@ -576,7 +466,7 @@ def _lighteval(path: Path) -> list[Source]:
         declared = about.get("max_samples") is not None
     stated = _lighteval_score(scores)[1]
     records = _lighteval_records(parquet_rows(path))
-    return [Source(path, "lighteval", model, task, records, stated, declared, remarks=remarks)]
+    return [Source(path, LIGHTEVAL, model, task, records, stated, declared, remarks=remarks)]
 
 
 def _lighteval_score(scores: Mapping[str, Any]) -> tuple[str, float | None]:
@@ -629,7 +519,7 @@ def _lighteval_record(place: str, number: int, row: Mapping[str, Any]) -> Iterat
     shown = listing(query)
     labelled = all(len(choice) == 1 and choice in LETTERS for choice in choices)
     options = shown.options if labelled and shown is not None else choices
-    gold = _first(doc.get("gold_index"))
+    gold = only(doc.get("gold_index"))
     if len(options) != len(choices):
         name = "truncated-prompt" if len(options) < len(choices) else "unusable-answer"
         yield Unusable(place, f"shows {len(options)} options and scores {len(choices)}", name)
@@ -685,7 +575,7 @@ def _lighteval_record(place: str, number: int, row: Mapping[str, Any]) -> Iterat
 
 
 def _example_answer(shot: Mapping[str, Any]) -> str:
-    choices, gold = _texts(shot.get("choices")), _first(shot.get("gold_index"))
+    choices, gold = _texts(shot.get("choices")), only(shot.get("gold_index"))
     return choices[gold].strip() if isinstance(gold, int) and 0 <= gold < len(choices) else ""
 
 
@@ -693,16 +583,11 @@ def _example_answer(shot: Mapping[str, Any]) -> str:
 
 
 def _opencompass(path: Path, document: Mapping[str, Any]) -> Source:
-    file = path.parent.parent.with_name("results") / path.parent.name / path.name
     remarks: list[str] = []
-    results = _results(file, remarks) if path.parent.parent.name == "predictions" else {}
-    details = results.get("details")
-    if isinstance(details, list):
-        details = {str(number): detail for number, detail in enumerate(details)}
-    accuracy = _number(results.get("accuracy"))
-    records = _opencompass_records(document, _object(details))
-    stated = None if accuracy is None else accuracy / 100
-    return Source(path, "opencompass", path.parent.name, path.stem, records, stated, remarks=remarks)
+    nothing: tuple[Mapping[str, Any], float | None] = ({}, None)
+    details, stated = _beside(lambda: opencompass_results(path), nothing, remarks)
+    records = _opencompass_records(document, details)
+    return Source(path, OPENCOMPASS, path.parent.name, path.stem, records, stated, remarks=remarks)
 
 
 def _opencompass_records(document: Mapping[str, Any], details: Mapping[str, Any]) -> Iterator[Seen | Unusable]:
@@ -737,14 +622,14 @@ def _opencompass_record(name: str, value: Any, details: Mapping[str, Any]) -> It
         return
     written = written_of(prediction)
     output = None if labels else _text(written.get("prediction"))
-    extracted = _first(detail.get("predictions", detail.get("pred")))
+    extracted = only(detail.get("predictions", detail.get("pred")))
     if labels:
         position = _opencompass_label(prediction.get("prediction"), options, names)
     elif detail:
         position = _written(extracted, options)
     else:
         position = final_reading(output or "", options)
-    stated = _first(detail.get("correct", detail.get("is_correct")))
+    stated = only(detail.get("correct", detail.get("is_correct")))
     yield Seen(
         place,
         name,
@@ -821,15 +706,8 @@ def _every_eval_ever_record(place: str, record: Mapping[str, Any], result: Any) 
     if key is None:
         yield Unusable(place, f"its reference {shorten(list(references), 60)} names none of {len(options)} choices")
         return
-    raw = _first(output.get("raw"))
-    named = next(
-        (
-            item["extracted_value"]
-            for item in reversed(record.get("answer_attribution") or ())
-            if isinstance(item, dict) and item.get("is_terminal") and isinstance(item.get("extracted_value"), str)
-        ),
-        None,
-    )
+    raw = only(output.get("raw"))
+    named = named_answer(record)
     variant = metadata.get("variant", metadata.get("epoch"))
     trace = output.get("reasoning_trace")
     is_correct = scored.get("is_correct")
@@ -926,7 +804,7 @@ def _cat(path: Path, _first_line: Mapping[str, Any], _known: Known) -> list[Sour
             output=_text(line.get("raw")),
         )
 
-    return [Source(path, "ibm-cat", path.name.split(".")[0], "outputs", records_of(path, record))]
+    return [Source(path, CAT, path.name.split(".")[0], "outputs", records_of(path, record))]
 
 
 def _table(path: Path, known: Known) -> list[Source]:
@@ -969,32 +847,29 @@ def _table(path: Path, known: Known) -> list[Source]:
 
 
 _Lines = Callable[[Path, Mapping[str, Any], Known], list[Source]]
-_LINES: Final[tuple[tuple[frozenset[str], _Lines], ...]] = (
-    (CAT_KEYS, _cat),
-    (HARNESS_KEYS, _harness),
-    (EVERY_EVAL_EVER_KEYS, _every_eval_ever),
-    (CONTRACT_KEYS, _contract),
-    (QUESTION_KEYS, _questions),
-)
+_LINES: Final[Mapping[str, _Lines]] = {
+    CAT: _cat,
+    HARNESS: _harness,
+    EVERY_EVAL_EVER: _every_eval_ever,
+    OUTPUTS: _contract,
+    QUESTIONS: _questions,
+}
+_CALLED: Final = {
+    EVERY_EVAL_EVER: "Every Eval Ever",
+    CAT: "IBM/cat",
+    OUTPUTS: "your own answers",
+    HELM: "HELM",
+    INSPECT: "Inspect",
+}
 
 
-def _keys(program: str, keys: frozenset[str]) -> str:
-    return f"{', '.join(sorted(keys))} ({program})"
+def _keys(form: str) -> str:
+    return f"{', '.join(sorted(KEYS[form]))} ({_CALLED.get(form, form)})"
 
 
 FORMATS: Final = (
-    "give JSON Lines with the keys "
-    + ", or ".join(
-        (
-            _keys("lm-evaluation-harness", HARNESS_KEYS),
-            _keys("Every Eval Ever", EVERY_EVAL_EVER_KEYS),
-            _keys("IBM/cat", CAT_KEYS),
-            _keys("your own answers", CONTRACT_KEYS),
-            _keys("questions", QUESTION_KEYS),
-        )
-    )
-    + f"; JSON with {_keys('HELM', HELM_KEYS)}, {_keys('Inspect', INSPECT_KEYS)} or predictions numbered from 0 "
-    "(OpenCompass); an archive .eval (Inspect); Parquet with the columns "
-    f"{_keys('lighteval', LIGHTEVAL_COLUMNS)}; or CSV whose first column is question_id"
+    f"give JSON Lines with the keys {', or '.join(map(_keys, LINES))}; JSON with {_keys(HELM)}, {_keys(INSPECT)} or "
+    "predictions numbered from 0 (OpenCompass); an archive .eval (Inspect); Parquet with the columns "
+    f"{_keys(LIGHTEVAL)}; or CSV whose first column is question_id"
 )
 """What tells each format, for whoever gave another."""

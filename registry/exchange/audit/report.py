@@ -11,17 +11,8 @@ from registry.exchange.audit.across import Compared, compare
 from registry.exchange.audit.catalogue import KINDS, SEVERITIES, Finding, Severity
 from registry.exchange.audit.checks import Checked, check
 from registry.exchange.audit.gathered import PLACES, Gathered, Questions
-from registry.exchange.audit.readers import (
-    CONTRACT_KEYS,
-    FORMATS,
-    QUESTION_KEYS,
-    QUESTIONS,
-    Known,
-    files_of,
-    lines_of,
-    reading,
-    sources_of,
-)
+from registry.exchange.audit.readers import FORMATS, Known, files_of, lines_of, reading, sources_of
+from registry.exchange.outputs.forms import QUESTIONS, form_of_line
 from registry.files.documents import as_written
 from registry.names import plural
 
@@ -269,4 +260,4 @@ def _asks(file: Path) -> bool:
             _, first = next(lines_of(file), (0, "")) if file.is_file() else (0, "")
     except IngestError:
         return False
-    return isinstance(first, dict) and first.keys() >= QUESTION_KEYS and not first.keys() >= CONTRACT_KEYS
+    return isinstance(first, dict) and form_of_line(first) == QUESTIONS

@@ -7,47 +7,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Final
 
+from registry.exchange.outputs.record import Seen, Unusable
 from registry.prompting.labels import LETTERS
-
-
-@dataclass(slots=True)
-class Seen:
-    """One record of a log. Sequences run by position.
-
-    place: in its file, such as "line 7". text: of the question, None where the log has none. options: as shown; where
-    the log has no texts, what tells them apart. key: position of the right option, None where unknown. position: of the
-    recorded answer, None for no valid answer. variant: which asking of the question it is; None where the log does not
-    say. stated: the score that the log gives the answer. prompt: all that the model was shown, examples included.
-    output: what it wrote. problems: findings that only the reader can see, as (name, detail).
-    """
-
-    place: str
-    question_id: str
-    text: str | None
-    options: tuple[str, ...]
-    key: int | None
-    position: int | None
-    variant: int | None = None
-    stated: float | None = None
-    prompt: str | None = None
-    output: str | None = None
-    reasoning: str | None = None
-    cut_off: bool = False
-    refused: bool = False
-    texts: bool = True
-    """Whether `options` are texts."""
-    scored: bool = False
-    """Whether options were scored by log-likelihood, so that a prompt may end with one."""
-    problems: tuple[tuple[str, str], ...] = ()
-
-
-@dataclass(slots=True)
-class Unusable:
-    """A record that cannot be scored: why, and the name of the finding."""
-
-    place: str
-    detail: str
-    name: str = "unusable-answer"
 
 
 @dataclass

@@ -12,6 +12,7 @@ from typing import Any
 
 from registry.benchmarks.lines import Place, read_lines, shown
 from registry.errors import UsageError
+from registry.exchange.outputs.forms import CAT, KEYS
 from registry.exchange.outputs.record import (
     KnownQuestion,
     Recorded,
@@ -23,7 +24,6 @@ from registry.exchange.outputs.record import (
     with_answer_at,
 )
 
-KEYS = frozenset({"question_id", "variant_type", "variant_index", "options", "chosen"})
 FIRST = ("standard_MC", "standard_MC_shuffled")
 NOTA = "none of the above"
 _INDEX = re.compile("[0-9]{1,5}")
@@ -57,9 +57,9 @@ def read_consistency(
     first_ordinal = _first_ordinals(path, selection)
     seen: dict[tuple[str, int], str] = {}
     for place, line in read_lines(path):
-        for key in KEYS:
+        for key in KEYS[CAT]:
             if key not in line:
-                place.reject(f"key {key!r} is missing; lines of this layout need {', '.join(sorted(KEYS))}")
+                place.reject(f"key {key!r} is missing; lines of this layout need {', '.join(sorted(KEYS[CAT]))}")
         index = check_variant(place, line["variant_index"])
         alone = first_ordinal.get((line["variant_type"], index))
         whole = first_ordinal.get((line["variant_type"], None))

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from registry.benchmarks.lines import Place, read_lines, shown
+from registry.exchange.outputs.forms import EVERY_EVAL_EVER, KEYS
 from registry.exchange.outputs.logs import members, texts
 from registry.exchange.outputs.prompts import checked_order, label_position
 from registry.exchange.outputs.record import (
@@ -30,9 +31,7 @@ from registry.exchange.outputs.record import (
 )
 from registry.untrusted import decode
 
-FORMAT: Final = "every-eval-ever"
 _ORDINAL: Final = re.compile("[0-9]{1,5}")
-KEYS: Final = frozenset({"schema_version", "sample_id", "interaction_type", "input", "evaluation"})
 
 
 def read_every_eval_ever(path: Path, questions: Mapping[str, KnownQuestion]) -> Iterator[Recorded]:
@@ -47,9 +46,10 @@ def read_every_eval_ever(path: Path, questions: Mapping[str, KnownQuestion]) -> 
     counts: dict[tuple[int, Any], int] = {}
     evaluation: Any = None
     for place, record in read_lines(path):
-        for key in KEYS:
+        for key in KEYS[EVERY_EVAL_EVER]:
             if key not in record:
-                place.reject(f"key {key!r} is missing; records of Every Eval Ever have {', '.join(sorted(KEYS))}")
+                listed = ", ".join(sorted(KEYS[EVERY_EVAL_EVER]))
+                place.reject(f"key {key!r} is missing; records of Every Eval Ever have {listed}")
         evaluation = evaluation or record.get("evaluation_id")
         if record.get("evaluation_id") != evaluation:
             place.reject(
@@ -145,7 +145,7 @@ def _recorded(
     choices = texts(place, record["input"], "choices")
     right = order.index(question.answer) if question.answer in order else None
     is_correct = members(place, record, "evaluation", dict).get("is_correct")
-    named = _named(record) or (written[0] if written else None)
+    named = named_answer(record) or (written[0] if written else None)
     position = _position(named, choices, right if is_correct is True else None)
     if is_correct is True and (position is None or position != right):
         place.reject(
@@ -177,7 +177,7 @@ def _recorded(
     )
 
 
-def _named(record: Mapping[str, Any]) -> str | None:
+def named_answer(record: Mapping[str, Any]) -> str | None:
     """The value that was extracted last; None where nothing says so."""
     attributions = record.get("answer_attribution")
     for item in reversed(attributions if isinstance(attributions, list) else []):

@@ -18,10 +18,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from registry.benchmarks.lines import Place, read_lines, shown
-from registry.exchange.outputs.record import KnownQuestion, Recorded, check_variant, match_options, optional_text
+from registry.exchange.outputs.forms import HARNESS, KEYS
+from registry.exchange.outputs.record import KnownQuestion, Recorded, check_variant, match_options, only, optional_text
 from registry.prompting.labels import LETTERS
-
-KEYS = frozenset({"doc_id", "doc", "target"})
 
 
 def read_harness(path: Path, questions: Mapping[str, KnownQuestion]) -> Iterator[Recorded]:
@@ -35,7 +34,7 @@ def read_harness(path: Path, questions: Mapping[str, KnownQuestion]) -> Iterator
     by_ordinal = {question.ordinal: question for question in questions.values()}
     filter_: Any = None
     for place, line in read_lines(path):
-        for key in KEYS:
+        for key in KEYS[HARNESS]:
             if key not in line:
                 place.reject(f"key {key!r} is missing; is this a samples file of lm-evaluation-harness?")
         filter_ = line.get("filter") if filter_ is None else filter_
@@ -46,7 +45,7 @@ def read_harness(path: Path, questions: Mapping[str, KnownQuestion]) -> Iterator
             if (recorded := _score_sample(place, line, question)) is not None:
                 yield recorded
             continue
-        if isinstance(text := _only(line.get("resps")), str) and _choices(line["doc"]):
+        if isinstance(text := only(line.get("resps")), str) and _choices(line["doc"]):
             yield _written_sample(place, line, question, text)
             continue
         logprobs = _loglikelihoods(place, line)
@@ -80,7 +79,7 @@ def _score_sample(place: Place, line: Mapping[str, Any], question: KnownQuestion
         if LETTERS.index(letter) >= len(order):
             return None
         variant = LETTERS.index(letter) + 1
-    text = _only(line.get("filtered_resps", line.get("resps")))
+    text = only(line.get("filtered_resps", line.get("resps")))
     if not isinstance(text, str):
         place.reject(f"response {shown(text)} is not a text; SCORE's tasks generate one for each prompt")
     answer = _best_answer(text)
@@ -88,18 +87,11 @@ def _score_sample(place: Place, line: Mapping[str, Any], question: KnownQuestion
     return Recorded(place, question, variant, order, True, position, text=optional_text(place, text))
 
 
-def _only(value: Any) -> Any:
-    """What lists of one hold."""
-    while isinstance(value, list) and len(value) == 1:
-        value = value[0]
-    return value
-
-
 def _written_sample(place: Place, line: Mapping[str, Any], question: KnownQuestion, text: str) -> Recorded:
     """A sample of a task that lets the model write: the answer is what its filter extracted from the text."""
     choices = _choices(line["doc"]) or []
     order = _order(place, question, line["doc"], len(question.options))
-    extracted = _only(line.get("filtered_resps", text))
+    extracted = only(line.get("filtered_resps", text))
     answer = extracted.strip() if isinstance(extracted, str) else ""
     position: int | None = None
     if answer in choices and choices.count(answer) == 1:
@@ -183,8 +175,7 @@ def _loglikelihoods(place: Place, line: Mapping[str, Any]) -> tuple[float, ...]:
 
 
 def _loglikelihood(place: Place, response: Any) -> float:
-    while isinstance(response, list) and len(response) == 1:
-        response = response[0]
+    response = only(response)
     if isinstance(response, str):
         pair = _PAIR.fullmatch(response)
         if pair is None:

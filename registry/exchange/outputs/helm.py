@@ -14,30 +14,32 @@ without the question. Variant 0 is the first training trial. Read as crfm-helm 0
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from registry.benchmarks.lines import Place, shown
+from registry.benchmarks.lines import Place, shorten, shown
 from registry.errors import IngestError
+from registry.exchange.outputs.forms import HELM
 from registry.exchange.outputs.logs import Log, described, load_json, members, objects
 from registry.exchange.outputs.record import (
+    NOT_MULTIPLE_CHOICE,
     Item,
     KnownQuestion,
     QuestionFinder,
     Recorded,
+    Seen,
+    Unusable,
     check_variant,
     match_options,
     optional_text,
+    record_of,
+    unusable,
     with_answer_at,
 )
-from registry.files.documents import as_written
 
-FORMAT: Final = "helm"
-KEYS: Final = frozenset({"adapter_spec", "request_states"})
-STATE_FILE: Final = "scenario_state.json"
 JOINT: Final = "multiple_choice_joint"
 SEPARATE: Final = "multiple_choice_separate_original"
 CALIBRATED: Final = "multiple_choice_separate_calibrated"
@@ -53,6 +55,7 @@ _ONE_ANSWER: Final = 16
 _REPEATED_GROUP: Final = re.compile(r"(?<!\\)\)[*+{]")
 _REPEATS: Final = re.compile(r"[*+]|,\}")
 
+Request = tuple[Item, dict[str, Any]]
 Stats = dict[tuple[str, int], dict[str, float]]
 """(instance id, training trial) to the means of its statistics."""
 
@@ -72,7 +75,6 @@ def read_helm(path: Path, document: Mapping[str, Any], questions: Mapping[str, K
     finder = QuestionFinder(questions)
     stats = per_instance(path.with_name("per_instance_stats.json"))
     recorded: list[Recorded] = []
-    splits: dict[str, int] = {}
     left_out = shots = 0
     for requests in _trials(path, document):
         place, first = requests[0]
@@ -81,15 +83,11 @@ def read_helm(path: Path, document: Mapping[str, Any], questions: Mapping[str, K
             left_out += 1
             continue
         shots = max(shots, _shots(place, first))
-        splits[str(instance.get("split"))] = splits.get(str(instance.get("split")), 0) + 1
         texts, correct = references(place, instance)
         question = finder.find(place, instance_id(place, instance), _text(place, instance), texts)
         order = _order(place, question, texts, correct)
-        stated = stats.get((instance_id(place, instance), _trial(place, first)), {})
-        if method == JOINT:
-            recorded.append(_joint(place, first, specification, question, order, texts, stated))
-        else:
-            recorded.append(_separate(place, requests, method, question, order, texts, stated))
+        scores = stats.get((instance_id(place, instance), _trial(place, first)), {})
+        recorded.append(_answered(requests, specification, question, order, texts, scores))
     remarks = (
         [f"{left_out} perturbed instances are left out: their texts differ from the benchmark's"] if left_out else []
     )
@@ -98,72 +96,73 @@ def read_helm(path: Path, document: Mapping[str, Any], questions: Mapping[str, K
             f"no per_instance_stats.json next to {path.name}: single answers are not compared with their scores"
         )
     about = described(path, {"run": _run_name(path), "model": specification.get("model"), "adapter": method})
-    return Log(FORMAT, recorded, about, METRIC, _overall(path.with_name("stats.json"), splits), shots, remarks)
+    stated = helm_overall(path, helm_splits(document))
+    return Log(HELM, recorded, about, METRIC, stated, shots, remarks)
 
 
-@dataclass(frozen=True)
-class Logged:
-    """An unperturbed instance in one training trial, taken by itself: answer, prompt, what HELM says of it."""
-
-    place: Place
-    recorded: Recorded
-    prompt: str | None
-    truncated: bool
-    cut_off: bool
-
-
-def helm_as_logged(
-    path: Path, document: Mapping[str, Any], stats: Stats
-) -> Iterator[Logged | tuple[Place, IngestError]]:
+def helm_seen(path: Path, document: Mapping[str, Any], stats: Stats) -> Iterator[Seen | Unusable]:
     """The answers of a run to the questions that it holds itself, which no benchmark confirms; for an audit.
 
-    stats: those of `per_instance`, as far as they could be read. An instance that contradicts itself comes as its place
-    and the error.
+    stats: those of `per_instance`, as far as they could be read.
     """
-    specification = members(Place(path, 1), document, "adapter_spec", dict)
-    method = specification.get("method")
-    if method not in METHODS:
-        Item(path, "adapter_spec").reject(f"method {shown(method)} cannot be read; multiple choice is {METHODS}")
-    damaged: list[tuple[Place, IngestError]] = []
+    specification = document["adapter_spec"]
+    if not isinstance(specification, dict) or specification.get("method") not in METHODS:
+        method = specification.get("method") if isinstance(specification, dict) else None
+        yield Unusable("adapter_spec", f"method {shorten(method, 40)}", NOT_MULTIPLE_CHOICE)
+        return
+    damaged: list[Unusable] = []
     # Of a joint run each request is an answer by itself, should one stand there twice.
     trials = list(_trials(path, document, damaged))
     yield from damaged
-    if method == JOINT:
+    if specification["method"] == JOINT:
         trials = [[request] for requests in trials for request in requests]
     for requests in trials:
-        place, first = requests[0]
-        instance = first["instance"]
-        if instance.get("perturbation") is not None:
-            continue
-        try:
-            with as_written("instance", "repair or remove it"):
-                texts, correct = references(place, instance)
-                name = instance_id(place, instance)
-                question = KnownQuestion(0, name, 0, _text(place, instance), tuple(texts), correct)
-                order = tuple(range(len(texts)))
-                # Where the answers contradict their scores, it is the audit that says so.
-                stated = {
-                    key: value for key, value in stats.get((name, _trial(place, first)), {}).items() if key == METRIC
-                }
-                if method == JOINT:
-                    recorded = _joint(place, first, specification, question, order, texts, stated)
-                else:
-                    recorded = _separate(place, requests, method, question, order, texts, stated)
-                request = first.get("request")
-                prompt = request.get("prompt") if isinstance(request, dict) else None
-                finish = (_completion(place, first) or {}).get("finish_reason")
-                reason = finish.get("reason") if isinstance(finish, dict) else None
-                cut_off = reason == "length" and specification.get("max_tokens", 0) > _ONE_ANSWER
-        except IngestError as error:
-            yield place, error
-            continue
-        shown_prompt = prompt if isinstance(prompt, str) else None
-        yield Logged(place, recorded, shown_prompt, first.get("prompt_truncated") is True, cut_off)
+        if requests[0][1]["instance"].get("perturbation") is None:
+            yield from record_of(requests[0][0].name, partial(_seen, requests, specification, stats))
 
 
-def helm_overall(path: Path, splits: Mapping[str, int]) -> float | None:
-    """The exact_match that the run of this scenario_state.json states over all of its instances, if it does."""
-    return _overall(path.with_name("stats.json"), splits)
+def _seen(requests: Sequence[Request], specification: Mapping[str, Any], stats: Stats) -> Iterator[Seen]:
+    place, first = requests[0]
+    instance = first["instance"]
+    texts, correct = references(place, instance)
+    name = instance_id(place, instance)
+    question = KnownQuestion(0, name, 0, _text(place, instance), tuple(texts), correct)
+    # Where the answers contradict their scores, it is the audit that says so.
+    stated = {key: value for key, value in stats.get((name, _trial(place, first)), {}).items() if key == METRIC}
+    recorded = _answered(requests, specification, question, tuple(range(len(texts))), texts, stated)
+    request = first.get("request")
+    prompt = request.get("prompt") if isinstance(request, dict) else None
+    finish = (_completion(place, first) or {}).get("finish_reason")
+    reason = finish.get("reason") if isinstance(finish, dict) else None
+    truncated = first.get("prompt_truncated") is True
+    yield Seen(
+        place.name,
+        name,
+        question.text,
+        question.options,
+        correct,
+        recorded.position,
+        recorded.variant,
+        recorded.stated if recorded.excuse is None else None,
+        prompt if isinstance(prompt, str) else None,
+        recorded.text,
+        cut_off=reason == "length" and specification.get("max_tokens", 0) > _ONE_ANSWER,
+        scored=recorded.text is None,
+        problems=(("truncated-prompt", "HELM says that it truncated it"),) if truncated else (),
+    )
+
+
+def _answered(
+    requests: Sequence[Request],
+    specification: Mapping[str, Any],
+    question: KnownQuestion,
+    order: tuple[int | str, ...],
+    texts: Sequence[str],
+    stated: Mapping[str, float],
+) -> Recorded:
+    if specification["method"] == JOINT:
+        return _joint(*requests[0], specification, question, order, texts, stated)
+    return _separate(requests[0][0], requests, specification["method"], question, order, texts, stated)
 
 
 def helm_questions(path: Path, document: Mapping[str, Any]) -> Iterator[tuple[Place, dict[str, Any]]]:
@@ -191,14 +190,12 @@ def helm_questions(path: Path, document: Mapping[str, Any]) -> Iterator[tuple[Pl
         )
 
 
-def _trials(
-    path: Path, document: Mapping[str, Any], damaged: list[tuple[Place, IngestError]] | None = None
-) -> Iterator[list[tuple[Place, dict[str, Any]]]]:
+def _trials(path: Path, document: Mapping[str, Any], damaged: list[Unusable] | None = None) -> Iterator[list[Request]]:
     """The requests of each instance in each training trial and perturbation, in file order.
 
     damaged: takes those that cannot be read, in place of an error for the first.
     """
-    groups: dict[tuple[str, int, str], list[tuple[Place, dict[str, Any]]]] = {}
+    groups: dict[tuple[str, int, str], list[Request]] = {}
     for number, request in enumerate(members(Item(path, "document"), document, "request_states", list)):
         place = Item(path, f"request {number}")
         try:
@@ -209,7 +206,7 @@ def _trials(
         except IngestError as error:
             if damaged is None:
                 raise
-            damaged.append((place, error))
+            damaged.append(unusable(place.name, error))
             continue
         groups.setdefault(key, []).append((place, request))
     yield from groups.values()
@@ -364,7 +361,7 @@ def _label_logprobs(place: Place, completion: Mapping[str, Any], labels: Sequenc
 
 def _separate(
     place: Place,
-    requests: Sequence[tuple[Place, Mapping[str, Any]]],
+    requests: Sequence[Request],
     method: str,
     question: KnownQuestion,
     order: tuple[int | str, ...],
@@ -452,8 +449,23 @@ def per_instance(path: Path) -> Stats:
     return stats
 
 
-def _overall(path: Path, splits: Mapping[str, int]) -> float | None:
-    """The exact_match that the run states over all of its instances: the mean of its splits' means, by their sizes."""
+def helm_splits(document: Mapping[str, Any]) -> Counter[str]:
+    """How many unperturbed instances, in each training trial, are of which split."""
+    found: dict[tuple[Any, Any], str] = {}
+    requests = document["request_states"]
+    for request in requests if isinstance(requests, list) else []:
+        instance = request.get("instance") if isinstance(request, dict) else None
+        if isinstance(instance, dict) and instance.get("perturbation") is None:
+            found[instance.get("id"), request.get("train_trial_index")] = str(instance.get("split"))
+    return Counter(found.values())
+
+
+def helm_overall(path: Path, splits: Mapping[str, int]) -> float | None:
+    """The exact_match that the run of this scenario_state.json states: the mean of its splits' means, by their sizes.
+
+    None where no stats.json is beside it, or it lacks one of the splits.
+    """
+    path = path.with_name("stats.json")
     if not path.is_file():
         return None
     means: dict[str, float] = {}

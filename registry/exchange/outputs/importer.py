@@ -22,14 +22,11 @@ from registry.designs import as_specified
 from registry.digests import sha256_file, specification_digest
 from registry.errors import IngestError, QueueError, UsageError, VariantError
 from registry.exchange.outputs.columns import is_table_of_columns, read_table
-from registry.exchange.outputs.consistency import KEYS as CONSISTENCY_KEYS
 from registry.exchange.outputs.consistency import parse_selection, read_consistency
 from registry.exchange.outputs.contract import read_contract
 from registry.exchange.outputs.counterparts import with_counterparts
-from registry.exchange.outputs.every_eval_ever import FORMAT as EVERY_EVAL_EVER
-from registry.exchange.outputs.every_eval_ever import KEYS as EVERY_EVAL_EVER_KEYS
 from registry.exchange.outputs.every_eval_ever import read_every_eval_ever
-from registry.exchange.outputs.harness import KEYS as HARNESS_KEYS
+from registry.exchange.outputs.forms import CAT, EVERY_EVAL_EVER, HARNESS, OUTPUTS, form_of_line
 from registry.exchange.outputs.harness import read_harness
 from registry.exchange.outputs.logs import Log
 from registry.exchange.outputs.programs import log_file, read_log
@@ -64,8 +61,6 @@ BATCH: Final = 20_000
 KEPT: Final = 50_000
 """Lines that are kept in memory (25 MB, or 80 with log-probabilities), so that small files are read once."""
 READER_VERSION: Final = 1
-CONTRACT: Final = "outputs"
-"""The format that is our own."""
 COLUMNS: Final = "columns"
 """The format of a table of letters."""
 _AGAIN: Final = "take the file from the program that wrote it again, or give its answers as JSON Lines"
@@ -244,7 +239,7 @@ def _assumed(format_: str, checked: Checked) -> str:
 
     Letters and texts may come from any prompt, and log-probabilities of labels from one like that of `symbols`.
     """
-    if format_ == CONTRACT or (checked.scored and not checked.texts):
+    if format_ == OUTPUTS or (checked.scored and not checked.texts):
         return str(SYMBOLS["format"])
     return str(RECORDED["format"])
 
@@ -330,18 +325,18 @@ def _reader(
     first = next(read_lines(path), None)
     if first is None:
         raise IngestError(f"{path.name}: contains no outputs; give one line per prompt")
-    keys = first[1].keys()
+    form = form_of_line(first[1])
     selection = parse_selection(request.select)
-    if keys >= CONSISTENCY_KEYS:
+    if form == CAT:
         by_content = definition.kind == "divergent"
-        return "ibm-cat", lambda: read_consistency(path, questions, selection, by_content=by_content)
+        return CAT, lambda: read_consistency(path, questions, selection, by_content=by_content)
     if request.select or request.column:
         raise UsageError("--select is for IBM/cat's layout and --column for tables; this file is neither")
-    if keys >= HARNESS_KEYS:
-        return "lm-evaluation-harness", lambda: read_harness(path, questions)
-    if keys >= EVERY_EVAL_EVER_KEYS:
+    if form == HARNESS:
+        return HARNESS, lambda: read_harness(path, questions)
+    if form == EVERY_EVAL_EVER:
         return EVERY_EVAL_EVER, lambda: read_every_eval_ever(path, questions)
-    return CONTRACT, lambda: read_contract(path, questions)
+    return OUTPUTS, lambda: read_contract(path, questions)
 
 
 def _log(request: ImportRequest, questions: Mapping[str, KnownQuestion]) -> Log:

@@ -20,13 +20,18 @@ from typing import Any, Final
 
 from registry.benchmarks.lines import Place, shorten, shown
 from registry.errors import IngestError
+from registry.exchange.outputs.forms import INSPECT
 from registry.exchange.outputs.logs import Log, archived_json, described, members, objects, open_archive, texts
+from registry.exchange.outputs.prompts import said
 from registry.exchange.outputs.record import (
     MAX_VARIANT,
+    NOT_MULTIPLE_CHOICE,
     Item,
     KnownQuestion,
     QuestionFinder,
     Recorded,
+    Seen,
+    Unusable,
     match_options,
     optional_text,
     with_answer_at,
@@ -35,8 +40,6 @@ from registry.files.allowance import Allowance
 from registry.files.packed import Archive
 from registry.prompting.labels import LETTERS
 
-FORMAT: Final = "inspect"
-KEYS: Final = frozenset({"version", "eval", "status"})
 SCORER: Final = "choice"
 METRIC: Final = "accuracy of choice()"
 SHUFFLED: Final = "Choices were shuffled before generating a response, the following was sent to the model:\n\n"
@@ -46,7 +49,7 @@ METADATA: Final = "shuffleboard"
 _NUMBER: Final = re.compile("[1-9][0-9]{0,3}")
 _VALUES: Final = {"C": 1.0, "I": 0.0, "N": 0.0, "P": 0.5}
 
-Samples = Iterable[tuple[Place, dict[str, Any]]]
+Samples = Iterable[tuple[Item, dict[str, Any]]]
 
 
 def inspect_document(path: Path, document: dict[str, Any]) -> tuple[dict[str, Any], Samples]:
@@ -55,7 +58,7 @@ def inspect_document(path: Path, document: dict[str, Any]) -> tuple[dict[str, An
     return document, map(partial(_sample, path), range(1, len(samples) + 1), samples)
 
 
-def _sample(path: Path, number: int, sample: Any) -> tuple[Place, dict[str, Any]]:
+def _sample(path: Path, number: int, sample: Any) -> tuple[Item, dict[str, Any]]:
     place = Item(path, f"sample {number}")
     if not isinstance(sample, dict):
         place.reject(f"{shown(sample)} is not an object; fetch the log again")
@@ -80,7 +83,7 @@ def inspect_archive(path: Path, *, storable: bool = True) -> tuple[dict[str, Any
     return header, map(partial(_archived_sample, archive, storable=storable), entries)
 
 
-def _archived_sample(archive: Archive, name: str, *, storable: bool) -> tuple[Place, dict[str, Any]]:
+def _archived_sample(archive: Archive, name: str, *, storable: bool) -> tuple[Item, dict[str, Any]]:
     sample = archived_json(archive, name, storable=storable)
     place = Item(archive.path, name)
     if not isinstance(sample, dict):
@@ -116,7 +119,7 @@ def read_inspect(
     packages = description.get("packages")
     if isinstance(packages, dict):
         about["inspect_ai"] = packages.get("inspect_ai")
-    return Log(FORMAT, recorded, described(path, about), METRIC, _overall(header), None, remarks)
+    return Log(INSPECT, recorded, described(path, about), METRIC, _overall(header), None, remarks)
 
 
 def inspect_questions(samples: Samples) -> Iterator[tuple[Place, dict[str, Any]]]:
@@ -142,12 +145,20 @@ def inspect_questions(samples: Samples) -> Iterator[tuple[Place, dict[str, Any]]
         )
 
 
-def inspect_as_logged(place: Place, sample: dict[str, Any]) -> Recorded:
+def inspect_seen(place: Item, sample: dict[str, Any]) -> Iterator[Seen | Unusable]:
     """The answer of a sample to its own question, which no benchmark confirms; for an audit.
 
     Another scorer than `choice()` is read as if it were this one. Raises IngestError for a sample that contradicts
     itself.
     """
+    if sample.get("error") is not None:
+        error = sample["error"]
+        message = error.get("message", "an error") if isinstance(error, dict) else "an error"
+        yield Unusable(place.name, shorten(message), "failed-samples")
+        return
+    if not sample.get("choices"):
+        yield Unusable(place.name, "has no choices", NOT_MULTIPLE_CHOICE)
+        return
     scores = sample.get("scores")
     if isinstance(scores, dict) and SCORER not in scores:
         first = next((score for score in scores.values() if isinstance(score, dict)), None)
@@ -156,7 +167,29 @@ def inspect_as_logged(place: Place, sample: dict[str, Any]) -> Recorded:
     name = _id(place, sample)
     target = _target(place, sample, len(choices))
     question = KnownQuestion(0, name, 0, _input(place, sample), tuple(choices), target)
-    return _recorded(place, sample, QuestionFinder({name: question}))
+    found = _recorded(place, sample, QuestionFinder({name: question}))
+    output = members(place, sample, "output", dict)
+    completion = output.get("completion")
+    stopped = _choice(output).get("stop_reason")
+    messages = sample.get("messages")
+    messages = messages if isinstance(messages, list) and messages else sample.get("input")
+    if isinstance(messages, list) and isinstance(messages[-1], dict) and messages[-1].get("role") == "assistant":
+        messages = messages[:-1]
+    yield Seen(
+        place.name,
+        name,
+        question.text,
+        tuple(choices[item] for item in found.order if isinstance(item, int)),
+        found.order.index(target),
+        found.position,
+        found.variant,
+        found.stated,
+        said(messages) or None,
+        found.text or (completion if isinstance(completion, str) else ""),
+        found.reasoning,
+        stopped in ("max_tokens", "model_length"),
+        stopped == "content_filter",
+    )
 
 
 def inspect_overall(header: Mapping[str, Any]) -> float | None:
@@ -378,9 +411,7 @@ def _last_output(sample: Mapping[str, Any]) -> dict[str, Any]:
 
 def _reasoning(sample: Mapping[str, Any], output: Mapping[str, Any]) -> str | None:
     """The blocks of reasoning of an output's message, in their order; of a redacted one the summary, if any."""
-    choices = output.get("choices")
-    first = choices[0] if isinstance(choices, list) and choices else None
-    message = first.get("message") if isinstance(first, dict) else None
+    message = _choice(output).get("message")
     content = message.get("content") if isinstance(message, dict) else None
     found = []
     for block in content if isinstance(content, list) else []:
@@ -388,6 +419,13 @@ def _reasoning(sample: Mapping[str, Any], output: Mapping[str, Any]) -> str | No
             text = block.get("summary") if block.get("redacted") else block.get("reasoning")
             found.append(_attached(sample, text))
     return "\n\n".join(text for text in found if text) or None
+
+
+def _choice(output: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The first choice of an output; empty where it has none."""
+    choices = output.get("choices")
+    first = choices[0] if isinstance(choices, list) and choices else None
+    return first if isinstance(first, dict) else {}
 
 
 def _attached(sample: Mapping[str, Any], text: Any) -> str | None:
@@ -410,10 +448,9 @@ def _label_logprobs(output: Mapping[str, Any], position: int | None, n_choices: 
     They are those of the letter given all that was written before it. None unless every label is among the token's
     alternatives: one that is lacking is unknown, not improbable.
     """
-    choices = output.get("choices")
-    if position is None or not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
+    if position is None:
         return None
-    logprobs = choices[0].get("logprobs")
+    logprobs = _choice(output).get("logprobs")
     content = logprobs.get("content") if isinstance(logprobs, dict) else None
     for token in reversed(content if isinstance(content, list) else []):
         text = token.get("token") if isinstance(token, dict) else None

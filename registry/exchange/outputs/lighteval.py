@@ -15,14 +15,13 @@ from typing import Any, Final
 
 from registry.benchmarks.lines import Place, shorten, shown
 from registry.errors import IngestError
+from registry.exchange.outputs.forms import LIGHTEVAL
 from registry.exchange.outputs.logs import Log, described, load_json, members, texts
 from registry.exchange.outputs.prompts import PromptFinder, checked_order, label_position, listed_order
 from registry.exchange.outputs.record import Item, KnownQuestion, Recorded, check_numbers, match_options, optional_text
 from registry.files.allowance import Allowance
 from registry.files.parquet import parquet_rows
 
-FORMAT: Final = "lighteval"
-COLUMNS: Final = frozenset({"doc", "metric", "model_response"})
 SCORED: Final = "acc"
 """Metric of the highest log-probability as it is; others compare it after a normalisation."""
 WRITTEN: Final = "em"
@@ -59,7 +58,7 @@ def read_lighteval(path: Path, questions: Mapping[str, KnownQuestion]) -> Log:
             f"its metrics ({shorten(', '.join(sorted(metrics))) or 'none'}) normalise log-probabilities or judge "
             "texts; the answers imported are the highest log-probabilities, or the labels written"
         )
-    return Log(FORMAT, recorded, about, metric, stated, shots, remarks)
+    return Log(LIGHTEVAL, recorded, about, metric, stated, shots, remarks)
 
 
 def _answers(place: Place, row: Mapping[str, Any], doc: Mapping[str, Any], finder: PromptFinder) -> list[Recorded]:

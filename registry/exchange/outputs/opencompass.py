@@ -16,6 +16,7 @@ from typing import Any, Final, NoReturn
 
 from registry.benchmarks.lines import Place, shown
 from registry.errors import IngestError
+from registry.exchange.outputs.forms import OPENCOMPASS
 from registry.exchange.outputs.logs import Log, described, load_json, members
 from registry.exchange.outputs.prompts import (
     PromptFinder,
@@ -24,22 +25,15 @@ from registry.exchange.outputs.prompts import (
     label_position,
     listed_order,
 )
-from registry.exchange.outputs.record import Item, KnownQuestion, Recorded, check_numbers, optional_text
+from registry.exchange.outputs.record import Item, KnownQuestion, Recorded, check_numbers, only, optional_text
 from registry.files.allowance import Allowance
 
-FORMAT: Final = "opencompass"
 METRIC: Final = "accuracy"
 LABEL: Final = "label: "
 NO_PROBABILITIES: Final = (
     "perplexities are means over whole prompts and not probabilities of the options, so that no probabilities are "
     "imported"
 )
-
-
-def is_opencompass(document: Mapping[str, Any]) -> bool:
-    """Whether a document is one of predictions: numbered from 0, each with what was predicted."""
-    first = document.get("0")
-    return isinstance(first, dict) and "prediction" in first and ("gold" in first or "origin_prompt" in first)
 
 
 def read_opencompass(path: Path, document: Mapping[str, Any], questions: Mapping[str, KnownQuestion]) -> Log:
@@ -49,7 +43,7 @@ def read_opencompass(path: Path, document: Mapping[str, Any], questions: Mapping
     texts without the results that say which letter was read from each.
     """
     finder = PromptFinder(questions)
-    details, stated = _results(path)
+    details, stated = opencompass_results(path)
     allowance = Allowance(path.name, kept=True)
     recorded = []
     perplexities = False
@@ -66,7 +60,7 @@ def read_opencompass(path: Path, document: Mapping[str, Any], questions: Mapping
         recorded.append(answer)
     about = described(path, {"model": path.parent.name, "dataset": path.stem})
     remarks = [NO_PROBABILITIES] if perplexities else []
-    return Log(FORMAT, recorded, about, METRIC, stated, None, remarks)
+    return Log(OPENCOMPASS, recorded, about, METRIC, stated, None, remarks)
 
 
 def _chosen(
@@ -123,7 +117,7 @@ def _written(place: Place, prediction: Mapping[str, Any], detail: Any, finder: P
             f"gold {shown(gold)} is not a letter of its {len(listed)} options; a question has one right option"
         )
     order = checked_order(place, question, listed, right)
-    extracted = _first(detail.get("predictions", detail.get("pred")))
+    extracted = only(detail.get("predictions", detail.get("pred")))
     if not isinstance(extracted, str):
         place.reject(f"the results have no letter for it, but {shown(extracted)}; run OpenCompass again with details")
     return Recorded(
@@ -146,13 +140,8 @@ def written_of(prediction: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _correct(detail: Any) -> float | None:
     """The score that the results state for an answer, under either name that evaluators give it."""
-    value = _first(detail.get("correct", detail.get("is_correct"))) if isinstance(detail, dict) else None
+    value = only(detail.get("correct", detail.get("is_correct"))) if isinstance(detail, dict) else None
     return float(value) if isinstance(value, bool) else None
-
-
-def _first(value: Any) -> Any:
-    """A value of a single run, which some evaluators write as a list of one."""
-    return value[0] if isinstance(value, list) and len(value) == 1 else value
 
 
 def _prompt(place: Place, value: Any) -> str:
@@ -174,12 +163,12 @@ def _reject_unlisted(place: Place, question: KnownQuestion) -> NoReturn:
     )
 
 
-def _results(path: Path) -> tuple[Mapping[str, Any], float | None]:
+def opencompass_results(path: Path) -> tuple[Mapping[str, Any], float | None]:
     """(details by number, accuracy from 0 to 1) of the results beside a file of predictions; nothing without them."""
     file = path.parent.parent.with_name("results") / path.parent.name / path.name
     if path.parent.parent.name != "predictions" or not file.is_file():
         return {}, None
-    document = load_json(file)
+    document = load_json(file, storable=False)
     if not isinstance(document, dict):
         raise IngestError(f"{file.name}: the results next to the predictions are not an object; remove the file")
     details = document.get("details")

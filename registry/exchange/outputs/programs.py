@@ -2,25 +2,27 @@
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from registry.benchmarks.lines import Place
 from registry.errors import IngestError
-from registry.exchange.outputs.helm import KEYS as HELM_KEYS
-from registry.exchange.outputs.helm import STATE_FILE, helm_questions, read_helm
-from registry.exchange.outputs.inspect_log import KEYS as INSPECT_KEYS
+from registry.exchange.outputs.forms import (
+    HELM,
+    KEYS,
+    LIGHTEVAL,
+    OPENCOMPASS,
+    STATE_FILE,
+    form_of_document,
+    is_archive,
+    is_document,
+)
+from registry.exchange.outputs.helm import helm_questions, read_helm
 from registry.exchange.outputs.inspect_log import inspect_archive, inspect_document, inspect_questions, read_inspect
-from registry.exchange.outputs.lighteval import COLUMNS as LIGHTEVAL_COLUMNS
 from registry.exchange.outputs.lighteval import read_lighteval
 from registry.exchange.outputs.logs import Log, load_json
-from registry.exchange.outputs.opencompass import is_opencompass, read_opencompass
+from registry.exchange.outputs.opencompass import read_opencompass
 from registry.exchange.outputs.record import KnownQuestion
-from registry.files.packed import ZIP_MAGIC
 from registry.files.parquet import parquet_columns
-from registry.untrusted import decode
-
-_LONGEST_LINE: Final = 1 << 20
-"""A first line beyond this is a whole document: a prompt of JSON Lines is shorter."""
 
 
 def log_file(path: Path) -> Path | None:
@@ -37,39 +39,23 @@ def log_file(path: Path) -> Path | None:
     if not path.is_file():
         return None
     try:
-        is_log = _is_archive(path) or _is_details(path) or (path.suffix == ".json" and not _holds_lines(path))
+        is_log = is_archive(path) or _is_details(path) or is_document(path)
     except OSError:
         return None  # whoever reads it as lines says why it cannot be read
     return path if is_log else None
 
 
-def _holds_lines(path: Path) -> bool:
-    with path.open("rb") as stream:
-        first = stream.readline(_LONGEST_LINE)
-        if not first.endswith(b"\n") and stream.read(1):
-            return False
-    try:
-        document = decode(first.decode())
-    except ValueError:
-        return False
-    return isinstance(document, dict) and not _is_known(document)
-
-
-def _is_known(document: Mapping[str, Any]) -> bool:
-    return document.keys() >= HELM_KEYS or document.keys() >= INSPECT_KEYS or is_opencompass(document)
-
-
 def read_log(path: Path, questions: Mapping[str, KnownQuestion]) -> Log:
     """The answers of a log, `path` being what `log_file` returned. Raises IngestError for one of another program."""
-    if _is_archive(path):
+    if is_archive(path):
         header, samples = inspect_archive(path)
         return read_inspect(path, header, samples, questions)
     if _is_details(path):
         return read_lighteval(path, questions)
-    document = _document(path)
-    if document.keys() >= HELM_KEYS:
+    form, document = _document(path)
+    if form == HELM:
         return read_helm(path, document, questions)
-    if is_opencompass(document):
+    if form == OPENCOMPASS:
         return read_opencompass(path, document, questions)
     header, samples = inspect_document(path, document)
     return read_inspect(path, header, samples, questions)
@@ -77,36 +63,33 @@ def read_log(path: Path, questions: Mapping[str, KnownQuestion]) -> Log:
 
 def log_questions(path: Path) -> Iterator[tuple[Place, dict[str, Any]]]:
     """The questions of a log as lines of a benchmark file. Raises IngestError for a log of another program."""
-    if _is_archive(path):
+    if is_archive(path):
         return inspect_questions(inspect_archive(path)[1])
     if _is_details(path):
         raise IngestError(f"{path.name}: lighteval's details have no lists of options; import the benchmark itself")
-    document = _document(path)
-    if document.keys() >= HELM_KEYS:
+    form, document = _document(path)
+    if form == HELM:
         return helm_questions(path, document)
-    if is_opencompass(document):
+    if form == OPENCOMPASS:
         raise IngestError(
             f"{path.name}: OpenCompass's predictions have no lists of options; import the benchmark itself"
         )
     return inspect_questions(inspect_document(path, document)[1])
 
 
-def _is_archive(path: Path) -> bool:
-    with path.open("rb") as stream:
-        return stream.read(len(ZIP_MAGIC)) == ZIP_MAGIC or path.suffix == ".eval"
-
-
 def _is_details(path: Path) -> bool:
     """Whether a Parquet file is one of lighteval's details."""
-    return path.suffix == ".parquet" and set(parquet_columns(path)) >= LIGHTEVAL_COLUMNS
+    return path.suffix == ".parquet" and set(parquet_columns(path)) >= KEYS[LIGHTEVAL]
 
 
-def _document(path: Path) -> dict[str, Any]:
+def _document(path: Path) -> tuple[str, dict[str, Any]]:
+    """(format, content) of a log that is one document."""
     document = load_json(path)
-    if not isinstance(document, dict) or not _is_known(document):
+    form = form_of_document(document) if isinstance(document, dict) else None
+    if form is None:
         raise IngestError(
             f"{path.name}: is neither a scenario state of HELM, a log of Inspect AI nor predictions of OpenCompass; "
             "give JSON Lines (.jsonl, for Every Eval Ever NAME_samples.jsonl), or a file of a program that "
             "`shuffleboard evaluations import --help` lists"
         )
-    return document
+    return form, document

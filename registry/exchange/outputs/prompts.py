@@ -21,6 +21,20 @@ def normal(text: str) -> str:
     return " ".join(text.split())
 
 
+def said(value: Any) -> str:
+    """The text of a prompt: one text, or a list of turns."""
+    if isinstance(value, str):
+        return value
+    parts = []
+    for turn in value if isinstance(value, list) else []:
+        content = turn.get("content", turn.get("prompt", turn.get("text"))) if isinstance(turn, dict) else None
+        if isinstance(content, list):
+            content = "\n".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
+        if isinstance(content, str):
+            parts.append(content)
+    return "\n\n".join(parts)
+
+
 class PromptFinder:
     """Finds the question of a benchmark that a prompt asks: the last one that stands in it, after any examples."""
 

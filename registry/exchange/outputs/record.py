@@ -1,16 +1,19 @@
-"""What every reader yields: one recorded answer, checked against its question."""
+"""What every reader yields: one recorded answer, checked against its question, or as an audit sees it."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from registry.benchmarks.lines import LONGEST_MESSAGE, Place, check_text, shorten, shown
 from registry.errors import IngestError
+from registry.files.documents import as_written
 
 MAX_VARIANT: Final = 32767
 """The highest variant ordinal that a smallint holds."""
+NOT_MULTIPLE_CHOICE: Final = "not-multiple-choice"
+"""What an audit calls a record without options."""
 
 
 class Item(Place):
@@ -62,6 +65,67 @@ class Recorded:
     excuse: str | None = None
     reasoning: str | None = None
     """A thought that was handed over apart from the text."""
+
+
+@dataclass(slots=True)
+class Seen:
+    """One record of a log, as it stands there: no benchmark confirms it. For an audit. Sequences run by position.
+
+    place: in its file, such as "line 7". text: of the question, None where the log has none. options: as shown; where
+    the log has no texts, what tells them apart. key: position of the right option, None where unknown. position: of the
+    recorded answer, None for no valid answer. variant: which asking of the question it is; None where the log does not
+    say. stated: the score that the log gives the answer. prompt: all that the model was shown, examples included.
+    output: what it wrote. problems: findings that only the reader can see, as (name, detail).
+    """
+
+    place: str
+    question_id: str
+    text: str | None
+    options: tuple[str, ...]
+    key: int | None
+    position: int | None
+    variant: int | None = None
+    stated: float | None = None
+    prompt: str | None = None
+    output: str | None = None
+    reasoning: str | None = None
+    cut_off: bool = False
+    refused: bool = False
+    texts: bool = True
+    """Whether `options` are texts."""
+    scored: bool = False
+    """Whether options were scored by log-likelihood, so that a prompt may end with one."""
+    problems: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(slots=True)
+class Unusable:
+    """A record that cannot be scored: why, and the name of the finding."""
+
+    place: str
+    detail: str
+    name: str = "unusable-answer"
+
+
+def record_of(place: str, read: Callable[[], Iterator[Seen | Unusable]]) -> list[Seen | Unusable]:
+    """What `read` makes of one record; one that holds what no program writes is named, and does not end the log."""
+    try:
+        with as_written(place, "repair or remove it"):
+            return list(read())
+    except IngestError as error:
+        return [unusable(place, error)]
+
+
+def unusable(place: str, error: IngestError) -> Unusable:
+    """A record that was rejected, by what was said of it."""
+    return Unusable(place, str(error).partition(f"{place}: ")[2] or str(error))
+
+
+def only(value: Any) -> Any:
+    """What lists of one hold."""
+    while isinstance(value, list) and len(value) == 1:
+        value = value[0]
+    return value
 
 
 def find_question(place: Place, questions: Mapping[str, KnownQuestion], question_id: Any) -> KnownQuestion:
