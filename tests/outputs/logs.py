@@ -5,7 +5,7 @@ import shutil
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from registry.exchange.outputs.logs import archived_json, open_archive
 from registry.exchange.outputs.record import KnownQuestion
@@ -24,6 +24,25 @@ def known() -> dict[str, KnownQuestion]:
         item["id"]: KnownQuestion(number, item["id"], number, item["question"], tuple(item["options"]), item["answer"])
         for number, item in enumerate(QUESTIONS)
     }
+
+
+GONE: Final = object()
+"""What `put` deletes something with."""
+
+
+def put(where: str, value: Any) -> Callable[[Any], None]:
+    """A change of a document: `value` at a place such as `samples/0/target`."""
+
+    def change(document: Any) -> None:
+        *way, last = [int(key) if key.isdecimal() else key for key in where.split("/")]
+        for key in way:
+            document = document[key]
+        if value is GONE:
+            del document[last]
+        else:
+            document[last] = value
+
+    return change
 
 
 def helm_copy(folder: Path, run: str, **changes: Callable[[Any], Any]) -> Path:

@@ -15,7 +15,7 @@ from registry.exchange.outputs.importer import ImportRequest, import_outputs
 from registry.tables import Generation, Prediction
 from tests.exports.conftest import ODD, fill
 from tests.outputs.conftest import DATA, Registry
-from tests.outputs.logs import IDS, known
+from tests.outputs.logs import IDS, known, put
 
 pytestmark = pytest.mark.one_engine
 CONVERTED = DATA / "every_eval_ever" / "inspect" / "shuffled_dataset_samples.jsonl"
@@ -67,52 +67,37 @@ def test_our_own_export_comes_back_as_it_was(lasting_sqlite: Any, sqlite_databas
     assert answers(sqlite_database, made)[0] == answers(there.url, there.odd)[0]
 
 
-def _several_turns(record: dict[str, Any]) -> None:
-    record["interaction_type"] = "multi_turn"
-
-
-def _no_choices(record: dict[str, Any]) -> None:
-    record["input"]["choices"] = None
-
-
-def _another_right_option(record: dict[str, Any]) -> None:
-    record["input"]["reference"] = ["A"]
-
-
-def _right_but_unread(record: dict[str, Any]) -> None:
-    record["evaluation"]["is_correct"] = True
-
-
-def _unknown_question(record: dict[str, Any]) -> None:
-    record["input"]["raw"] = "What is this?"
-
-
-def _epoch_of_text(record: dict[str, Any]) -> None:
-    record["metadata"]["epoch"] = "first"
-
-
-def _another_evaluation(record: dict[str, Any]) -> None:
-    record["evaluation_id"] = "other"
-
-
 @pytest.mark.parametrize(
-    ("number", "change", "problem"),
+    ("number", "where", "value", "problem"),
     [
-        (0, _several_turns, r'line 1: interaction_type "multi_turn": only single_turn can be imported'),
-        (0, _no_choices, r"line 1: input.choices is empty; only multiple-choice questions"),
         (
             0,
-            _another_right_option,
+            "interaction_type",
+            "multi_turn",
+            r'line 1: interaction_type "multi_turn": only single_turn can be imported',
+        ),
+        (0, "input/choices", None, r"line 1: input.choices is empty; only multiple-choice questions"),
+        (
+            0,
+            "input/reference",
+            ["A"],
             r'line 1: calls "reduced" the right option of question 001b0f\w+, the benchmark "def',
         ),
-        (0, _right_but_unread, r'line 1: counts as right, but its answer "A" is not the right one'),
-        (0, _unknown_question, r"line 1: question \"What is this\?\" with the options .* is not among the 5"),
-        (0, _epoch_of_text, r'line 1: metadata\.epoch "first" is not a whole number from 1'),
-        (1, _another_evaluation, r'line 2: evaluation_id "other" is not that of the first record'),
+        (0, "evaluation/is_correct", True, r'line 1: counts as right, but its answer "A" is not the right one'),
+        (
+            0,
+            "input/raw",
+            "What is this?",
+            r"line 1: question \"What is this\?\" with the options .* is not among the 5",
+        ),
+        (0, "metadata/epoch", "first", r'line 1: metadata\.epoch "first" is not a whole number from 1'),
+        (1, "evaluation_id", "other", r'line 2: evaluation_id "other" is not that of the first record'),
     ],
 )
-def test_a_record_that_does_not_hold_is_refused(tmp_path: Path, number: int, change: Any, problem: str) -> None:
+def test_a_record_that_does_not_hold_is_refused(
+    tmp_path: Path, number: int, where: str, value: Any, problem: str
+) -> None:
     records = _records()
-    change(records[number])
+    put(where, value)(records[number])
     with pytest.raises(ShuffleboardError, match=problem):
         list(read_every_eval_ever(_written(tmp_path, records), known()))

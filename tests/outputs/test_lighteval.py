@@ -14,7 +14,7 @@ from registry.exchange.outputs.logs import Log
 from registry.exchange.outputs.programs import log_file, read_log
 from tests.commands import shuffleboard, shuffleboard_json
 from tests.outputs.conftest import DATA
-from tests.outputs.logs import IDS, QUESTIONS, known
+from tests.outputs.logs import IDS, QUESTIONS, known, put
 
 pytestmark = pytest.mark.one_engine
 [FOLDER] = (DATA / "lighteval" / "details" / "smollm2").iterdir()
@@ -71,49 +71,29 @@ def test_options_that_the_query_moved_are_read_as_shown(tmp_path: Path) -> None:
     assert _read(_changed(tmp_path, "letters", move)).recorded[0].order == (2, 1, 0, 3, 4)
 
 
-def _two_right(row: dict[str, Any]) -> None:
-    row["doc"]["gold_index"] = 9
-
-
-def _another_right(row: dict[str, Any]) -> None:
-    row["doc"]["gold_index"] = 0
-
-
-def _unlisted(row: dict[str, Any]) -> None:
-    row["doc"]["query"] = row["doc"]["query"].replace("A. ", "1. ")
-
-
-def _other_choices(row: dict[str, Any]) -> None:
-    row["doc"]["choices"] = ["yes", "no", "perhaps", "never", "always"]
-
-
-def _unknown(row: dict[str, Any]) -> None:
-    row["doc"]["query"] = "What is this?"
-
-
-def _silent(row: dict[str, Any]) -> None:
-    row["model_response"]["logprobs"] = []
-
-
-def _too_few(row: dict[str, Any]) -> None:
-    row["model_response"]["logprobs"] = [-1.0]
+UNLISTED = pq.read_table(_file("letters")).to_pylist()[0]["doc"]["query"].replace("A. ", "1. ")
 
 
 @pytest.mark.parametrize(
-    ("change", "problem"),
+    ("where", "value", "problem"),
     [
-        (_two_right, r"row 1: gold_index 9 is not one of its 5 choices"),
+        ("doc/gold_index", 9, r"row 1: gold_index 9 is not one of its 5 choices"),
         (
-            _another_right,
+            "doc/gold_index",
+            0,
             r'row 1: calls "eating food" the right option of question 008b7b\w+, the benchmark "race track"',
         ),
-        (_unlisted, r"row 1: its query does not list the options of question 008b7b\w+ behind labels"),
-        (_other_choices, r"row 1: choices \[\"yes\", .* are neither labels nor the options of question 008b7b"),
-        (_unknown, r'row 1: the prompt "What is this\?" asks none of the 5 questions'),
-        (_silent, r"row 1: has neither log-probabilities nor a text"),
-        (_too_few, r"row 1: logprobs: 1 values for 5 positions"),
+        ("doc/query", UNLISTED, r"row 1: its query does not list the options of question 008b7b\w+ behind labels"),
+        (
+            "doc/choices",
+            ["yes", "no", "perhaps", "never", "always"],
+            r"row 1: choices \[\"yes\", .* are neither labels nor the options of question 008b7b",
+        ),
+        ("doc/query", "What is this?", r'row 1: the prompt "What is this\?" asks none of the 5 questions'),
+        ("model_response/logprobs", [], r"row 1: has neither log-probabilities nor a text"),
+        ("model_response/logprobs", [-1.0], r"row 1: logprobs: 1 values for 5 positions"),
     ],
 )
-def test_what_does_not_hold_is_refused(tmp_path: Path, change: Callable[[dict[str, Any]], None], problem: str) -> None:
+def test_what_does_not_hold_is_refused(tmp_path: Path, where: str, value: Any, problem: str) -> None:
     with pytest.raises(ShuffleboardError, match=problem):
-        _read(_changed(tmp_path, "letters", change))
+        _read(_changed(tmp_path, "letters", put(where, value)))

@@ -15,7 +15,7 @@ from registry.exchange.outputs.opencompass import NO_PROBABILITIES
 from registry.exchange.outputs.programs import log_file, read_log
 from registry.exchange.outputs.stated import Comparison
 from tests.outputs.conftest import DATA, Registry
-from tests.outputs.logs import IDS, QUESTIONS, known
+from tests.outputs.logs import IDS, QUESTIONS, known, put
 
 pytestmark = pytest.mark.one_engine
 RUN = DATA / "opencompass"
@@ -106,31 +106,11 @@ def test_an_import_is_complete(registry: Registry) -> None:
     assert (found[0].stated, found[0].agrees, found[0].compared) == (0.6, True, 5)
 
 
-def _unknown_question(prediction: dict[str, Any]) -> None:
-    prediction["label: A"]["testing input"] = "What is this?"
-
-
 def _numbered(prediction: dict[str, Any]) -> None:
     for label in "ABCDE":
         entry = prediction[f"label: {label}"]
         for number, letter in enumerate("ABCDE", start=1):
             entry["testing input"] = entry["testing input"].replace(f"\n{letter}. ", f"\n{number}. ")
-
-
-def _another_gold(prediction: dict[str, Any]) -> None:
-    prediction["gold"] = "A"
-
-
-def _gold_beyond(prediction: dict[str, Any]) -> None:
-    prediction["gold"] = "AB"
-
-
-def _unknown_label(prediction: dict[str, Any]) -> None:
-    prediction["prediction"] = "F"
-
-
-def _damaged_prompt(prediction: dict[str, Any]) -> None:
-    prediction["label: A"]["testing input"] = 7
 
 
 def _endless(prediction: dict[str, Any]) -> None:
@@ -141,15 +121,18 @@ def _endless(prediction: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        (_unknown_question, r'prediction 0: the prompt "What is this\?" asks none of the 5 questions'),
+        (
+            put("label: A/testing input", "What is this?"),
+            r'prediction 0: the prompt "What is this\?" asks none of the 5 questions',
+        ),
         (_numbered, r"prediction 0: its prompt does not list the options of question 001b0f\w+ behind labels"),
         (
-            _another_gold,
+            put("gold", "A"),
             r'prediction 0: calls "reduced" the right option of question 001b0f\w+, the benchmark "defecat',
         ),
-        (_gold_beyond, r'prediction 0: gold "AB" is none of its labels'),
-        (_unknown_label, r'prediction 0: prediction "F" is none of its labels'),
-        (_damaged_prompt, r"prediction 0: prompt 7 is neither a text nor a list of turns"),
+        (put("gold", "AB"), r'prediction 0: gold "AB" is none of its labels'),
+        (put("prediction", "F"), r'prediction 0: prediction "F" is none of its labels'),
+        (put("label: A/testing input", 7), r"prediction 0: prompt 7 is neither a text nor a list of turns"),
         (_endless, r"prediction 0: Loglikelihood: NaN is not a finite number"),
     ],
 )
