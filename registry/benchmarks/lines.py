@@ -48,11 +48,20 @@ def shown(value: Any) -> str:
 
 
 def read_lines(path: Path) -> Iterator[tuple[Place, dict[str, Any]]]:
-    r"""Each JSON object of a `.jsonl` or `.jsonl.gz` file with its place; blank lines are passed over.
+    """Each JSON object of a `.jsonl` or `.jsonl.gz` file with its place; blank lines are passed over.
+
+    Raises IngestError as `raw_lines` does, and for invalid UTF-8, a line that is not a JSON object, NaN or infinity, a
+    key given twice, and characters that no database text can hold.
+    """
+    for place, content in raw_lines(path):
+        yield place, _parse(content, place)
+
+
+def raw_lines(path: Path) -> Iterator[tuple[Place, bytes]]:
+    r"""Each line of a file, packed or not, with its place; blank lines are passed over.
 
     Lines end at `\n` only: U+0085 and U+2028 occur inside questions of real benchmarks.
-    Raises IngestError for a missing file, one that unpacks to too much, invalid UTF-8, a line that is too long or not a
-    JSON object, NaN or infinity, a key given twice, and characters that no database text can hold.
+    Raises IngestError for a missing or damaged file, one that unpacks to too much, and a line that is too long.
     """
     try:
         with Lines(path) as lines:
@@ -60,8 +69,7 @@ def read_lines(path: Path) -> Iterator[tuple[Place, dict[str, Any]]]:
                 lines.begin()
                 content = raw.removeprefix(b"\xef\xbb\xbf") if lines.number == 1 else raw
                 if content.strip():
-                    place = Place(path, lines.number)
-                    yield place, _parse(content, place)
+                    yield Place(path, lines.number), content
     except FileNotFoundError:
         raise IngestError(f"{path}: no such file; check the path") from None
     except IsADirectoryError:

@@ -15,7 +15,7 @@ from registry.people import accounts as people
 from registry.people import identities
 from registry.people.accounts import OPERATOR, ROLES, SCOPES
 from registry.tables.accounts import Account, ApiToken, AuditEvent
-from shuffleboard.cli.common import json_option, note, print_json, settings_of
+from shuffleboard.cli.common import json_option, note, printed, settings_of, tell
 from shuffleboard.cli.groups import Group
 from shuffleboard.cli.tables import print_table, table_options
 
@@ -59,7 +59,7 @@ def _password(path: Path | None, name: str) -> str:
 @click.option("--no-password", is_flag=True, help="Tokens only, no sign-in: for programs.")
 @password_file_option
 @json_option
-def add_command(name: str, role: str, no_password: bool, password_file: Path | None, as_json: bool) -> None:
+def add_command(name: str, role: str, no_password: bool, password_file: Path | None) -> None:
     """Create an account, such as the first admin: accounts add ada --role admin."""
     engine = engine_of(settings_of())
     password = None if no_password else _password(password_file, name)
@@ -67,19 +67,18 @@ def add_command(name: str, role: str, no_password: bool, password_file: Path | N
         account = people.create_account(session, name, role, password)
         people.record(session, OPERATOR, "account.make", name, details={"role": role})
         document = {"account": account.name, "role": account.role}
-    print_json(document) if as_json else click.echo(f"account {name} is {role}")
+    tell(document, f"account {name} is {role}")
 
 
 @accounts.command("list")
 @table_options
 @json_option
-def list_command(as_json: bool) -> None:
+def list_command() -> None:
     """List accounts."""
     with read_session(engine_of(settings_of())) as session:
         accounts_found = session.scalars(select(Account).order_by(Account.name))
         rows = [{"name": account.name} | people.account_row(account) for account in accounts_found]
-    if as_json:
-        print_json({"accounts": rows})
+    if printed({"accounts": rows}):
         return
     headings = {
         "name": "Account", "role": "Role", "password": "Password", "disabled": "Disabled",
@@ -193,15 +192,13 @@ def tokens() -> None:
     "--days", type=click.IntRange(1, people.MAX_TOKEN_DAYS), default=None, help="Until it expires. Default: never."
 )
 @json_option
-def add_token_command(account: str, name: str, scopes: tuple[str, ...], days: int | None, as_json: bool) -> None:
+def add_token_command(account: str, name: str, scopes: tuple[str, ...], days: int | None) -> None:
     """Create a token and print it. It cannot be shown again: only its digest is stored."""
     with write_session(engine_of(settings_of())) as session:
         token, secret = people.issue_token(session, people.find_account(session, account), name, scopes, days)
         people.record(session, OPERATOR, "token.make", f"{account} {token.hint}", details={"scopes": list(scopes)})
         document = people.token_row(token, account) | {"token": secret}
-    if as_json:
-        print_json(document)
-    else:
+    if not printed(document):
         note(f"token {document['id']} of {account} may {', '.join(token.scopes)}; it will not be shown again:")
         click.echo(secret)
 
@@ -210,15 +207,14 @@ def add_token_command(account: str, name: str, scopes: tuple[str, ...], days: in
 @click.argument("account", required=False)
 @table_options
 @json_option
-def list_tokens_command(account: str | None, as_json: bool) -> None:
+def list_tokens_command(account: str | None) -> None:
     """List tokens, of one account if it is named."""
     query = select(ApiToken, Account.name).join(Account, Account.id == ApiToken.account_id).order_by(ApiToken.id)
     with read_session(engine_of(settings_of())) as session:
         if account is not None:
             query = query.where(Account.id == people.find_account(session, account).id)
         rows = [people.token_row(token, name) for token, name in session.execute(query)]
-    if as_json:
-        print_json({"tokens": rows})
+    if printed({"tokens": rows}):
         return
     shown = [row | {"scopes": ", ".join(row["scopes"])} for row in rows]
     headings = {
@@ -249,7 +245,7 @@ def revoke_token_command(token_id: int) -> None:
 @click.option("--limit", type=click.IntRange(1, 100_000), default=50, show_default=True, help="How many, newest first.")
 @table_options
 @json_option
-def audit_command(account: str | None, refused: bool, limit: int, as_json: bool) -> None:
+def audit_command(account: str | None, refused: bool, limit: int) -> None:
     """Show the audit trail, newest first."""
     query = select(AuditEvent).order_by(AuditEvent.id.desc()).limit(limit)
     if account is not None:
@@ -258,8 +254,7 @@ def audit_command(account: str | None, refused: bool, limit: int, as_json: bool)
         query = query.where(AuditEvent.outcome == "refused")
     with read_session(engine_of(settings_of())) as session:
         rows = [people.audit_row(event) for event in session.scalars(query)]
-    if as_json:
-        print_json({"events": rows})
+    if printed({"events": rows}):
         return
     headings = {"at": "At", "actor": "Who", "action": "What", "target": "On", "outcome": "Outcome", "address": "From"}
     print_table(rows, headings, "no event yet")

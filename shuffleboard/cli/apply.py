@@ -19,7 +19,7 @@ from registry.names import plural
 from registry.operations.opening import engine_of
 from registry.settings import Settings
 from registry.tables import Benchmark, BenchmarkVersion, Model
-from shuffleboard.cli.common import json_option, note, print_json, settings_of
+from shuffleboard.cli.common import json_option, note, print_json, settings_of, wants_json
 from shuffleboard.cli.files import require_kind
 from shuffleboard.cli.tables import print_table, table_options
 
@@ -119,7 +119,7 @@ class Step:
 @click.option("--dry-run", is_flag=True, help="Only show the plan.")
 @table_options
 @json_option
-def apply_command(file: Path, dry_run: bool, as_json: bool) -> None:
+def apply_command(file: Path, dry_run: bool) -> None:
     """Set up the contents of FILE (TOML): benchmarks, models, suites, boards, submissions.
 
     The plan is shown first. Existing things stay as they are, so you can apply a file again, and an interrupted run
@@ -143,7 +143,7 @@ def apply_command(file: Path, dry_run: bool, as_json: bool) -> None:
     steps = list(_steps(read_manifest(file), file.parent, engine, settings))
     rows = [{"kind": step.kind, "name": step.name, "plan": step.state()} for step in steps]
     changed = 0
-    if not as_json:
+    if not wants_json():
         print_table(rows, {"kind": "Kind", "name": "Name", "plan": "Plan"}, f"{file}: describes nothing")
     if not dry_run:
         for step, row in zip(steps, rows, strict=True):
@@ -152,7 +152,7 @@ def apply_command(file: Path, dry_run: bool, as_json: bool) -> None:
             row["done"] = step.act()
             changed += row["done"] != HERE
             note(f"{step.kind} {step.name}: {row['done']}")
-    if as_json:
+    if wants_json():
         print_json({"steps": rows, "changed": changed, "dry_run": dry_run})
     elif not dry_run:
         click.echo(f"{changed} changed, {len(steps) - changed} unchanged")

@@ -8,7 +8,7 @@ from registry.db import read_session
 from registry.metrics import METRICS
 from registry.operations.opening import engine_of
 from registry.studies import assessment
-from shuffleboard.cli.common import json_option, note, print_json, settings_of
+from shuffleboard.cli.common import json_option, note, printed, settings_of
 from shuffleboard.cli.selecting import require_known
 from shuffleboard.cli.tables import print_table, show, wide_option
 
@@ -32,9 +32,7 @@ TARGETS = {
 )
 @wide_option
 @json_option
-def assess(
-    benchmarks: tuple[str, ...], models: tuple[str, ...], protocol: str | None, tolerance: float, as_json: bool
-) -> None:
+def assess(benchmarks: tuple[str, ...], models: tuple[str, ...], protocol: str | None, tolerance: float) -> None:
     """Find the cheapest variant set that can stand in for all orders.
 
     It reads every sealed evaluation under `--variants full`. You see how well each metric on each smaller set of orders
@@ -46,8 +44,7 @@ def assess(
         document = assessment.assess(
             session, benchmarks=benchmarks, models=models, protocol=protocol, tolerance=tolerance
         )
-    if as_json:
-        print_json(document)
+    if printed(document):
         return
     _print_points(document["points"])
     for target in TARGETS:

@@ -11,7 +11,7 @@ from registry.errors import UsageError
 from registry.names import plural
 from registry.queue.claims import live_workers
 from registry.schema.history import head
-from shuffleboard.cli.common import json_option, note, print_json, settings_of
+from shuffleboard.cli.common import json_option, note, printed, settings_of, wants_json
 from shuffleboard.cli.files import require_kind
 from shuffleboard.cli.groups import Where
 
@@ -19,7 +19,7 @@ from shuffleboard.cli.groups import Where
 @click.command("backup")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @json_option
-def backup_command(file: Path, as_json: bool) -> None:
+def backup_command(file: Path) -> None:
     """Write the whole database into one new file; workers and website keep running.
 
     SQLite: a database file, copied by SQLite itself. PostgreSQL: pg_dump's custom format, by the client programs that
@@ -30,19 +30,16 @@ def backup_command(file: Path, as_json: bool) -> None:
     from registry.operations.backup import FOLDERS, backup
 
     made = backup(settings_of().resolved_direct_url(), file)
-    if as_json:
-        print_json(
-            {
-                "file": str(made.path),
-                "bytes": made.size,
-                "engine": made.engine,
-                "revision": made.revision,
-                "folders": made.folders,
-                "ok": not made.problems,
-                "problems": made.problems,
-            }
-        )
-    else:
+    document = {
+        "file": str(made.path),
+        "bytes": made.size,
+        "engine": made.engine,
+        "revision": made.revision,
+        "folders": made.folders,
+        "ok": not made.problems,
+        "problems": made.problems,
+    }
+    if not printed(document):
         click.echo(f"{made.path}: {made.size} bytes, schema {made.revision}")
         if made.folders:
             click.echo(f"{made.path}{FOLDERS}: {plural(made.folders, 'folder')} of sealed evaluations")
@@ -52,7 +49,7 @@ def backup_command(file: Path, as_json: bool) -> None:
 @click.command("restore")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @json_option
-def restore_command(file: Path, as_json: bool) -> None:
+def restore_command(file: Path) -> None:
     """Restore a backup into an empty database and verify every seal; status 1 when anything differs.
 
     A backup of an older schema is upgraded. Folders of sealed evaluations that are missing or changed here are
@@ -62,20 +59,17 @@ def restore_command(file: Path, as_json: bool) -> None:
 
     require_kind(file, "db restore")
     restored = restore(settings_of().resolved_direct_url(), file)
-    if as_json:
-        print_json(
-            {
-                "revision": restored.revision,
-                "from_revision": restored.from_revision,
-                "verified": restored.sealed,
-                "ok": not restored.problems,
-                "problems": restored.problems,
-            }
-        )
-    else:
+    document = {
+        "revision": restored.revision,
+        "from_revision": restored.from_revision,
+        "verified": restored.sealed,
+        "ok": not restored.problems,
+        "problems": restored.problems,
+    }
+    if not printed(document):
         upgraded = "" if restored.from_revision == restored.revision else f", upgraded from {restored.from_revision}"
         click.echo(f"restored at schema {restored.revision}{upgraded}")
-    _say_verified(restored.sealed, restored.problems, quiet=as_json)
+    _say_verified(restored.sealed, restored.problems, quiet=wants_json())
 
 
 @click.command("move")
@@ -89,7 +83,7 @@ def restore_command(file: Path, as_json: bool) -> None:
     help="The database to fill: sqlite:/// or postgresql://.",
 )
 @json_option
-def move_command(target: str, as_json: bool) -> None:
+def move_command(target: str) -> None:
     """Copy everything into an empty database of either engine, and verify every seal there.
 
     All or nothing, from one snapshot; ids are kept. Anything stored meanwhile is not moved, so stop workers and website
@@ -108,21 +102,18 @@ def move_command(target: str, as_json: bool) -> None:
     if alive:
         note(f"{plural(alive, 'worker')} alive; later results are not moved: stop all workers, then move again")
     moved = move(source, Settings(database_url=target).resolved_database_url(), note)
-    if as_json:
-        print_json(
-            {
-                "revision": head(),
-                "rows": sum(moved.rows.values()),
-                "tables": moved.rows,
-                "verified": moved.sealed,
-                "ok": not moved.problems,
-                "problems": moved.problems,
-            }
-        )
-    else:
+    document = {
+        "revision": head(),
+        "rows": sum(moved.rows.values()),
+        "tables": moved.rows,
+        "verified": moved.sealed,
+        "ok": not moved.problems,
+        "problems": moved.problems,
+    }
+    if not printed(document):
         rows = plural(sum(moved.rows.values()), "row")
         click.echo(f"{rows} moved; from now on set SHUFFLEBOARD_DATABASE_URL to that database")
-    _say_verified(moved.sealed, moved.problems, quiet=as_json)
+    _say_verified(moved.sealed, moved.problems, quiet=wants_json())
 
 
 def _say_verified(sealed: int, problems: Sequence[str], *, quiet: bool) -> None:

@@ -13,7 +13,7 @@ from registry.lookups import find_version
 from registry.names import plural
 from registry.operations.opening import engine_of
 from registry.tables import VISIBILITIES, Benchmark, BenchmarkVersion, Question
-from shuffleboard.cli.common import json_option, note, print_json, settings_of
+from shuffleboard.cli.common import json_option, note, printed, settings_of, tell
 from shuffleboard.cli.errata import errata
 from shuffleboard.cli.fetch import fetch_command, list_available
 from shuffleboard.cli.files import require_kind
@@ -73,7 +73,6 @@ def import_command(
     source: str | None,
     shuffle_options: int | None,
     visibility: str | None,
-    as_json: bool,
 ) -> None:
     """Import a benchmark from FILE: .jsonl, .jsonl.gz, .csv or .parquet.
 
@@ -121,7 +120,7 @@ def import_command(
             f"the right option is number {content.only_place + 1} in all {len(content.questions)} questions; "
             "--shuffle-options SEED draws an order for each"
         )
-    _print_stored(document, new, "imported", as_json)
+    _print_stored(document, new, "imported")
 
 
 def _of_task(
@@ -135,9 +134,8 @@ def _of_task(
     return harness_task(task, include_path=include_path, python=python, shuffle_seed=shuffle_seed)
 
 
-def _print_stored(document: dict[str, Any], new: bool, done: str, as_json: bool) -> None:
-    if as_json:
-        print_json(document | {done: new})
+def _print_stored(document: dict[str, Any], new: bool, done: str) -> None:
+    if printed(document | {done: new}):
         return
     state = done if new else "already exists:"
     counts = f"{document['questions']} questions, {document['few_shot_examples']} few-shot examples"
@@ -154,7 +152,7 @@ def generate() -> None:
 @click.option("--questions", type=int, default=1000, show_default=True, help="How many questions.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Another seed gives other questions.")
 @json_option
-def nonsenseqa_command(name: str, questions: int, seed: int, as_json: bool) -> None:
+def nonsenseqa_command(name: str, questions: int, seed: int) -> None:
     """Generate NonsenseQA: questions and options of random English words.
 
     Four options, answers spread evenly over the positions, and a few-shot pool. There is nothing to know, so accuracy
@@ -169,7 +167,7 @@ def nonsenseqa_command(name: str, questions: int, seed: int, as_json: bool) -> N
     with write_session(engine_of(settings_of())) as session:
         row, new = import_benchmark(session, content, name=name, licence="MIT", source=nonsenseqa_source(seed))
         document = _document(row)
-    _print_stored(document, new, "generated", as_json)
+    _print_stored(document, new, "generated")
 
 
 def _document(row: BenchmarkVersion) -> dict[str, Any]:
@@ -188,7 +186,7 @@ def _document(row: BenchmarkVersion) -> dict[str, Any]:
 @click.option("--licence", default=None, help="Only licences that contain this, such as CC-BY.")
 @table_options
 @json_option
-def list_command(word: str | None, available: bool, language: str | None, licence: str | None, as_json: bool) -> None:
+def list_command(word: str | None, available: bool, language: str | None, licence: str | None) -> None:
     """List benchmarks and their versions, or with --available all that can be fetched; WORD keeps those that have it.
 
     \b
@@ -196,7 +194,7 @@ def list_command(word: str | None, available: bool, language: str | None, licenc
       shuffleboard benchmarks list --available mmlu --language de
     """  # noqa: D301
     if available:
-        list_available(word, language, licence, as_json=as_json)
+        list_available(word, language, licence)
         return
     with read_session(engine_of(settings_of())) as session:
         query = select(BenchmarkVersion).join(Benchmark).order_by(Benchmark.name, BenchmarkVersion.id)
@@ -207,8 +205,7 @@ def list_command(word: str | None, available: bool, language: str | None, licenc
         if licence is not None:
             query = query.where(BenchmarkVersion.licence.icontains(licence, autoescape=True))
         rows = [_document(row) for row in session.scalars(query)]
-    if as_json:
-        print_json({"benchmarks": rows})
+    if printed({"benchmarks": rows}):
         return
     headings = {
         "name": "Benchmark",
@@ -232,7 +229,7 @@ def list_command(word: str | None, available: bool, language: str | None, licenc
 @click.argument("name")
 @click.argument("visibility", type=click.Choice(VISIBILITIES))
 @json_option
-def visibility_command(name: str, visibility: str, as_json: bool) -> None:
+def visibility_command(name: str, visibility: str) -> None:
     """Change who may see benchmark NAME (all versions, or NAME@VERSION) and everything measured on it.
 
     public: everyone; members: everyone with an account; hidden: only maintainers and the command line. Anything
@@ -244,16 +241,16 @@ def visibility_command(name: str, visibility: str, as_json: bool) -> None:
     with write_session(engine_of(settings_of())) as session:
         versions = [row.version for row in set_visibility(session, name, visibility)]
         record(session, OPERATOR, "benchmark.visibility", name, details={"visibility": visibility})
-    if as_json:
-        print_json({"benchmark": name.partition("@")[0], "visibility": visibility, "versions": versions})
-    else:
-        click.echo(f"{name}: {visibility} ({', '.join(versions)})")
+    tell(
+        {"benchmark": name.partition("@")[0], "visibility": visibility, "versions": versions},
+        f"{name}: {visibility} ({', '.join(versions)})",
+    )
 
 
 @benchmarks.command("show")
 @click.argument("name")
 @json_option
-def show_command(name: str, as_json: bool) -> None:
+def show_command(name: str) -> None:
     """Show benchmark NAME (or NAME@VERSION): its subjects, option counts and flagged questions."""
     with read_session(engine_of(settings_of())) as session:
         row = find_version(session, name)
@@ -270,8 +267,7 @@ def show_command(name: str, as_json: bool) -> None:
             "refers_to_options": counts(Question.refers_to_options).get(True, 0),
             "sorted_numeric": counts(Question.sorted_numeric).get(True, 0),
         }
-    if as_json:
-        print_json(document)
+    if printed(document):
         return
     for key, value in document.items():
         if key != "benchmark":  # an older key of the same
@@ -296,7 +292,7 @@ def show_command(name: str, as_json: bool) -> None:
 )
 @table_options
 @json_option
-def items_command(name: str, like: int | None, limit: int, as_json: bool) -> None:
+def items_command(name: str, like: int | None, limit: int) -> None:
     """Say how reliable benchmark NAME (or NAME@VERSION) is, and which questions are worth a second look.
 
     From the complete evaluations of at least ten models, asked in one way. Reliability is Cronbach's alpha, which is
@@ -308,8 +304,7 @@ def items_command(name: str, like: int | None, limit: int, as_json: bool) -> Non
 
     with read_session(engine_of(settings_of())) as session:
         document = item_document(session, item_source(session, find_version(session, name), like))
-    if as_json:
-        print_json(document)
+    if printed(document):
         return
     title = f"{document['benchmark']}@{document['version']}"
     if not document["items"]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 from sqlalchemy import select
+from sqlalchemy.orm import Session
 
 from registry.boards.changelog import changelog_document
 from registry.boards.definition import evaluations_asked, read_board_file, read_suite_file
@@ -26,7 +27,16 @@ from registry.tables import Suite
 from registry.verdicts.boards import top_of
 from registry.verdicts.comparisons import of_neighbours
 from registry.verdicts.spans import HEADING, legend, line
-from shuffleboard.cli.common import json_option, note, note_not_ranked, print_json, settings_of
+from shuffleboard.cli.common import (
+    json_option,
+    note,
+    note_not_ranked,
+    print_json,
+    printed,
+    settings_of,
+    tell,
+    wants_json,
+)
 from shuffleboard.cli.fetch import fetch_suite_command
 from shuffleboard.cli.files import require_kind
 from shuffleboard.cli.groups import Group
@@ -45,7 +55,7 @@ suites.add_command(fetch_suite_command)
 @suites.command("import")
 @click.argument("file", type=click.Path(path_type=Path))
 @json_option
-def import_suite_command(file: Path, as_json: bool) -> None:
+def import_suite_command(file: Path) -> None:
     """Load a suite from FILE (TOML); a changed definition is a new version of its name.
 
     \b
@@ -69,25 +79,21 @@ def import_suite_command(file: Path, as_json: bool) -> None:
         row, new = import_suite(session, definition)
         document = {"suite": row.name, "version": row.version, "digest": row.digest, "new": new}
         version, newest = row.version, find_suite(session, row.name).version
-    if as_json:
-        print_json(document)
-    else:
-        click.echo(f"suite {document['suite']} version {document['version']} {'loaded' if new else 'already exists'}")
+    tell(document, f"suite {document['suite']} version {document['version']} {'loaded' if new else 'already exists'}")
     _note_older(definition.name, version, newest)
 
 
 @suites.command("list")
 @table_options
 @json_option
-def list_suites(as_json: bool) -> None:
+def list_suites() -> None:
     """List every suite with its newest version."""
     with read_session(engine_of(settings_of())) as session:
         newest: dict[str, Suite] = {}
         for row in session.scalars(select(Suite).order_by(Suite.version)):
             newest[row.name] = row
         rows = [_suite(row) for _, row in sorted(newest.items())]
-    if as_json:
-        print_json({"suites": rows})
+    if printed({"suites": rows}):
         return
     headings = {"name": "Suite", "version": "Version", "title": "Title", "tasks": "Tasks", "variants": "Variants"}
     print_table(
@@ -115,14 +121,13 @@ def _suite(row: Suite) -> dict[str, Any]:
 @click.argument("name")
 @table_options
 @json_option
-def show_suite(name: str, as_json: bool) -> None:
+def show_suite(name: str) -> None:
     """Show a suite: NAME, or NAME@VERSION."""
     with read_session(engine_of(settings_of())) as session:
         row = find_suite(session, name)
         definition = suite_definition(row)
         document = _suite(row) | {"created_at": row.created_at, "definition": row.definition}
-    if as_json:
-        print_json(document)
+    if printed(document):
         return
     click.echo(f"{row.name} version {row.version}: {definition.title}")
     if definition.text:
@@ -158,7 +163,7 @@ def boards() -> None:
 @boards.command("import")
 @click.argument("file", type=click.Path(path_type=Path))
 @json_option
-def import_board_command(file: Path, as_json: bool) -> None:
+def import_board_command(file: Path) -> None:
     """Load a board from FILE (TOML), on the newest versions of its benchmarks.
 
     \b
@@ -181,10 +186,7 @@ def import_board_command(file: Path, as_json: bool) -> None:
         document = {"board": row.name, "version": row.version, "digest": row.digest, "new": new}
         version, newest = row.version, find_board(session, row.name).version
     refresh_boards(engine)
-    if as_json:
-        print_json(document)
-    else:
-        click.echo(f"board {document['board']} version {document['version']} {'loaded' if new else 'already exists'}")
+    tell(document, f"board {document['board']} version {document['version']} {'loaded' if new else 'already exists'}")
     _note_older(definition.name, version, newest)
 
 
@@ -197,7 +199,7 @@ def _note_older(name: str, version: int, newest: int) -> None:
 @boards.command("list")
 @table_options
 @json_option
-def list_boards(as_json: bool) -> None:
+def list_boards() -> None:
     """List every board with its newest version."""
     with read_session(engine_of(settings_of())) as session:
         rows = [
@@ -211,8 +213,7 @@ def list_boards(as_json: bool) -> None:
             }
             for row in current_boards(session)
         ]
-    if as_json:
-        print_json({"boards": rows})
+    if printed({"boards": rows}):
         return
     headings = {"name": "Board", "version": "Version", "title": "Title", "suite": "Suite", "evaluations": "Evaluations"}
     print_table(rows, headings, "no board yet; load one: shuffleboard boards import FILE", more={"digest": "Digest"})
@@ -223,7 +224,7 @@ def list_boards(as_json: bool) -> None:
 @click.option("--as-of", default=None, help="As it stood at this date or time (UTC), such as 2026-11-21.")
 @table_options
 @json_option
-def show_board(name: str, as_of: str | None, as_json: bool) -> None:
+def show_board(name: str, as_of: str | None) -> None:
     """Show a board: NAME, or NAME@VERSION; its definition and its rows."""
     with read_session(engine_of(settings_of())) as session:
         find_board(session, name)
@@ -231,9 +232,7 @@ def show_board(name: str, as_of: str | None, as_json: bool) -> None:
         document = shown_document(session, snapshot) | {
             "deprecated": deprecation_document(session, snapshot.board.name)
         }
-        way = (
-            None if as_json else way_of(ways_of(document, facts_behind(session, document)), document, document["sort"])
-        )
+        way = None if wants_json() else drawn_way(session, document)
     if way is None:
         print_json(document)
         return
@@ -255,9 +254,7 @@ def _of_deprecated(document: dict[str, Any]) -> str:
 @differing_option
 @table_options
 @json_option
-def board_power(
-    name: str, column: str | None, models: int, power: float, differing: tuple[float, ...], as_json: bool
-) -> None:
+def board_power(name: str, column: str | None, models: int, power: float, differing: tuple[float, ...]) -> None:
     """Print the smallest difference that a board could detect, before any model has answered: NAME, or NAME@VERSION.
 
     For two models, and for any two of so many that are all compared at once; by the share of questions on which only
@@ -292,8 +289,7 @@ def board_power(
         }
         found = planning.measured(shown_document(session, snapshot_as_of(session, name)), column, power=power)
         document["measured"] = None if found is None else asdict(found)
-    if as_json:
-        print_json(document)
+    if printed(document):
         return
     asked = f"{plural(sum(counts), 'question')} in {plural(len(counts), 'task')}"
     note(f"{board.name}, {column}: {asked}, found with probability {power:g}")
@@ -307,7 +303,7 @@ def board_power(
 @click.argument("name")
 @click.option("--as-of", default=None, help="As it stood at this date or time (UTC), such as 2026-11-21.")
 @json_option
-def cite_board(name: str, as_of: str | None, as_json: bool) -> None:
+def cite_board(name: str, as_of: str | None) -> None:
     """Print the BibTeX entry of a board's newest snapshot: NAME, or NAME@VERSION."""
     settings = settings_of()
     with read_session(engine_of(settings)) as session:
@@ -318,8 +314,7 @@ def cite_board(name: str, as_of: str | None, as_json: bool) -> None:
     if address is None:
         note("the entry has no URL, since SHUFFLEBOARD_PUBLIC_URL is not set")
     entry = snapshot_entry(document, address, publisher_of(base))
-    if as_json:
-        print_json({"digest": document["digest"], "as_of": document["as_of"], "url": address, "bibtex": entry})
+    if printed({"digest": document["digest"], "as_of": document["as_of"], "url": address, "bibtex": entry}):
         return
     click.echo(entry, nl=False)
 
@@ -328,7 +323,7 @@ def cite_board(name: str, as_of: str | None, as_json: bool) -> None:
 @click.argument("name")
 @click.option("--limit", type=click.IntRange(min=1), default=None, help="Only so many changes, the newest.")
 @json_option
-def board_changelog(name: str, limit: int | None, as_json: bool) -> None:
+def board_changelog(name: str, limit: int | None) -> None:
     """Print the history of a board with reasons, newest first: from its snapshots and the chain.
 
     Models that were added or removed, evaluations that were withdrawn or scored again, keys that reviewers corrected,
@@ -337,8 +332,7 @@ def board_changelog(name: str, limit: int | None, as_json: bool) -> None:
     with read_session(engine_of(settings_of())) as session:
         document = changelog_document(session, name)
     document["changes"] = document["changes"][:limit]
-    if as_json:
-        print_json(document)
+    if printed(document):
         return
     for change in document["changes"]:
         link = "" if change["link"] is None else f" (link {change['link']} of the chain)"
@@ -354,29 +348,29 @@ def board_changelog(name: str, limit: int | None, as_json: bool) -> None:
 @click.option("--reason", required=True, help="For those who use or cite the board.")
 @click.option("--successor", default=None, help="Name of the board to use instead.")
 @json_option
-def deprecate_board(name: str, reason: str, successor: str | None, as_json: bool) -> None:
+def deprecate_board(name: str, reason: str, successor: str | None) -> None:
     """Deprecate a board: it stays readable and citable, and takes no more submissions."""
     with write_session(engine_of(settings_of())) as session:
         row = deprecate(session, OPERATOR, name, reason, successor)
         document = {"reason": row.reason, "successor": row.successor, "at": row.deprecated_at}
-    print_json(document) if as_json else click.echo(f"board {name} is deprecated")
+    tell(document, f"board {name} is deprecated")
 
 
 @boards.command("reinstate")
 @click.argument("name")
 @json_option
-def reinstate_board(name: str, as_json: bool) -> None:
+def reinstate_board(name: str) -> None:
     """Take the deprecation of a board back."""
     with write_session(engine_of(settings_of())) as session:
         reinstate(session, OPERATOR, name)
-    print_json({"board": name, "deprecated": None}) if as_json else click.echo(f"board {name} is no longer deprecated")
+    tell({"board": name, "deprecated": None}, f"board {name} is no longer deprecated")
 
 
 @boards.command("snapshots")
 @click.argument("name")
 @table_options
 @json_option
-def list_snapshots(name: str, as_json: bool) -> None:
+def list_snapshots(name: str) -> None:
     """List every snapshot of a board, newest first; one is taken whenever one of its evaluations is sealed."""
     with read_session(engine_of(settings_of())) as session:
         rows = []
@@ -391,8 +385,7 @@ def list_snapshots(name: str, as_json: bool) -> None:
                     "digest": row.digest,
                 }
             )
-    if as_json:
-        print_json({"snapshots": rows})
+    if printed({"snapshots": rows}):
         return
     headings = {
         "as_of": "As of",
@@ -418,6 +411,11 @@ def parse_time(value: str | None) -> datetime | None:
         return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     except OverflowError:
         raise UsageError(f"time {value!r}: give a date or time such as 2026-11-21 or 2026-11-21T13:00") from None
+
+
+def drawn_way(session: Session, document: dict[str, Any]) -> Way:
+    """The way of a board that its page draws first."""
+    return way_of(ways_of(document, facts_behind(session, document)), document, document["sort"])
 
 
 def print_board(document: dict[str, Any], way: Way) -> None:

@@ -9,7 +9,7 @@ from registry.operations.opening import engine_of
 from registry.providers.budgets import budget_document, set_budget
 from registry.providers.prices import load_prices
 from registry.tables.providers import BUDGET_KINDS, Budget
-from shuffleboard.cli.common import json_option, note, print_json, settings_of
+from shuffleboard.cli.common import json_option, note, printed, settings_of, tell
 from shuffleboard.cli.groups import Group
 from shuffleboard.cli.tables import print_table, table_options
 
@@ -26,7 +26,7 @@ def budgets() -> None:
 @click.argument("subject")
 @click.argument("amount", type=float)
 @json_option
-def set_command(kind: str, subject: str, amount: float, as_json: bool) -> None:
+def set_command(kind: str, subject: str, amount: float) -> None:
     """Let an evaluation, a submission or an account's evaluations cost AMOUNT at most.
 
     SUBJECT is the number of the evaluation or submission, or the account's name. Earlier spending counts. An
@@ -38,8 +38,7 @@ def set_command(kind: str, subject: str, amount: float, as_json: bool) -> None:
         assert row is not None
         document = budget_document(row)
     currency = load_prices(settings.prices).currency
-    if as_json:
-        print_json(document | {"currency": currency})
+    if printed(document | {"currency": currency}):
         return
     click.echo(f"{kind} {document['subject']} may cost {amount:g} {currency}; {document['spent']:.4f} is spent")
 
@@ -48,26 +47,25 @@ def set_command(kind: str, subject: str, amount: float, as_json: bool) -> None:
 @_KIND
 @click.argument("subject")
 @json_option
-def remove_command(kind: str, subject: str, as_json: bool) -> None:
+def remove_command(kind: str, subject: str) -> None:
     """Remove a budget: nothing limits the cost any more."""
     with write_session(engine_of(settings_of())) as session:
         if session.get(Budget, (kind, subject)) is None:
             raise NotFoundError(f"{kind} {subject} has no budget; see: shuffleboard budgets list")
         set_budget(session, kind, subject, None)
-    print_json({"removed": True}) if as_json else click.echo(f"{kind} {subject} has no budget any more")
+    tell({"removed": True}, f"{kind} {subject} has no budget any more")
 
 
 @budgets.command("list")
 @table_options
 @json_option
-def list_command(as_json: bool) -> None:
+def list_command() -> None:
     """List budgets with the money spent and the most that calls under way can cost."""
     settings = settings_of()
     with read_session(engine_of(settings)) as session:
         rows = [budget_document(row) for row in session.scalars(select(Budget).order_by(Budget.kind, Budget.subject))]
     currency = load_prices(settings.prices).currency
-    if as_json:
-        print_json({"budgets": rows, "currency": currency})
+    if printed({"budgets": rows, "currency": currency}):
         return
     headings = {
         "kind": "Kind",

@@ -18,9 +18,37 @@ from registry.settings import Settings, get_settings
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+
+def _keep(context: click.Context, parameter: click.Parameter, value: bool) -> None:
+    context.meta[f"{__name__}.{parameter.name}"] = value
+
+
 json_option = click.option(
-    "--json", "as_json", is_flag=True, help="One JSON document on stdout, everything else on stderr."
+    "--json",
+    is_flag=True,
+    expose_value=False,
+    callback=_keep,
+    help="One JSON document on stdout, everything else on stderr.",
 )
+
+
+def wants_json() -> bool:
+    """Whether the command that is running was given `--json`."""
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.meta.get(f"{__name__}.json"))
+
+
+def printed(document: Any) -> bool:
+    """Whether `--json` asks for the document of a command; then it is on stdout, and nothing else may be."""
+    if wants_json():
+        print_json(document)
+    return wants_json()
+
+
+def tell(document: Any, sentence: str) -> None:
+    """What a command came to, on stdout: with `--json` the document, else the sentence."""
+    if not printed(document):
+        click.echo(sentence)
 
 
 def budget_option(summary: str) -> Callable[[F], F]:

@@ -12,7 +12,7 @@ from registry.names import plural
 from registry.operations.opening import engine_of
 from registry.schema.history import current, head, not_todays, require_current
 from shuffleboard.cli.backups import backup_command, move_command, restore_command
-from shuffleboard.cli.common import json_option, note, print_json, settings_of
+from shuffleboard.cli.common import json_option, note, print_json, printed, settings_of, tell, wants_json
 from shuffleboard.cli.groups import Group
 
 
@@ -23,35 +23,33 @@ def db() -> None:
 
 @db.command("upgrade")
 @json_option
-def upgrade_command(as_json: bool) -> None:
+def upgrade_command() -> None:
     """Bring the database to the newest schema, and update the suites and published results that ship with it."""
     from registry.operations.migrate import upgrade
 
     revision = upgrade(settings_of().resolved_database_url())
-    print_json({"revision": revision}) if as_json else click.echo(f"database is at revision {revision}")
+    tell({"revision": revision}, f"database is at revision {revision}")
 
 
 @db.command("current")
 @json_option
-def current_command(as_json: bool) -> None:
+def current_command() -> None:
     """Show the schema's revision, the newest one, and the migrations and views that `db upgrade` would make."""
     engine = get_engine(settings_of().resolved_database_url())
     state = _state(engine)
-    if as_json:
-        print_json(state)
-    else:
+    if not printed(state):
         click.echo(f"{state['revision'] or 'empty'} (newest: {head()})")
         _say_what_waits(state)
 
 
 @db.command("check")
 @json_option
-def check_command(as_json: bool) -> None:
+def check_command() -> None:
     """Exit with status 1 unless the database answers and has this code's tables and views; print the differences."""
     engine = get_engine(settings_of().resolved_database_url())
     state = _state(engine)
     is_current = state["revision"] == head() and not state["views"]
-    if as_json:
+    if wants_json():
         print_json({"ok": is_current} | state)
     elif is_current:
         click.echo("ok")
@@ -79,7 +77,7 @@ def _say_what_waits(state: dict[str, Any]) -> None:
 @db.command("generation")
 @click.option("--new", is_flag=True, help="Draw a new one: every running worker stops, and its claims are void.")
 @json_option
-def generation_command(new: bool, as_json: bool) -> None:
+def generation_command(new: bool) -> None:
     """Show the registry's generation, which every worker's claim carries, and why it was drawn.
 
     A new one is drawn when the database is created, restored, moved, copied or promoted from a replica, so nothing that
@@ -92,10 +90,10 @@ def generation_command(new: bool, as_json: bool) -> None:
         generation.draw(session, generation.ASKED) if new else generation.current(session)
         found = generation.standing(session)
     assert found is not None
-    if as_json:
-        print_json({"generation": found.generation, "reason": found.reason, "drawn_at": found.drawn_at})
-    else:
-        click.echo(f"{found.generation}, drawn at {utc_text(found.drawn_at)[:19]}Z: {found.reason}")
+    tell(
+        {"generation": found.generation, "reason": found.reason, "drawn_at": found.drawn_at},
+        f"{found.generation}, drawn at {utc_text(found.drawn_at)[:19]}Z: {found.reason}",
+    )
 
 
 db.add_command(backup_command)
@@ -125,7 +123,7 @@ def describe_command() -> None:
 )
 @click.option("--prompt", is_flag=True, help="Ask for a password for each role.")
 @json_option
-def roles_command(prefix: str, only_print: bool, passwords: TextIO | None, prompt: bool, as_json: bool) -> None:
+def roles_command(prefix: str, only_print: bool, passwords: TextIO | None, prompt: bool) -> None:
     """Create or refresh the roles on PostgreSQL: owner, application, and readers for people with their own login.
 
     Run it as a superuser, with SHUFFLEBOARD_DATABASE_URL set to that login, after `db upgrade`. It may be run again at
@@ -160,16 +158,14 @@ def roles_command(prefix: str, only_print: bool, passwords: TextIO | None, promp
     upgrade_url = f"postgresql://{names.owner}:{place}"
     if not superuser:
         note("Not a superuser: readers have no limit on temporary files, and no function was revoked from them.")
-    if as_json:
-        print_json(
-            {
-                "roles": list(names.all),
-                "superuser": superuser,
-                "settings": values,
-                "reader_database_urls": logins,
-                "upgrade_database_url": upgrade_url,
-            }
-        )
+    document: dict[str, Any] = {
+        "roles": list(names.all),
+        "superuser": superuser,
+        "settings": values,
+        "reader_database_urls": logins,
+        "upgrade_database_url": upgrade_url,
+    }
+    if printed(document):
         return
     click.echo("Settings of website and workers:")
     for name, value in values.items():
@@ -198,7 +194,7 @@ def _passwords(lines: TextIO | None) -> dict[str, str]:
     "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most this many evaluations."
 )
 @json_option
-def size_command(limit: int, as_json: bool) -> None:
+def size_command(limit: int) -> None:
     """Show disk usage: bytes by table, and by evaluation in the database and in archives.
 
     An evaluation's bytes in the database are its share of the tables of predictions and texts, by its prompts.
@@ -206,8 +202,7 @@ def size_command(limit: int, as_json: bool) -> None:
     from registry.operations.sizes import sizes
 
     found = sizes(engine_of(settings_of()), limit)
-    if as_json:
-        print_json(asdict(found))
+    if printed(asdict(found)):
         return
     click.echo(f"database: {_size(found.database)}")
     for table in found.tables:
@@ -228,7 +223,7 @@ def _size(number: int | None) -> str:
 @click.option("--older-than", "days", type=int, required=True, metavar="DAYS", help="Days since the last activity.")
 @click.option("--dry-run", is_flag=True, help="List answers that would be removed; remove nothing.")
 @json_option
-def prune_command(days: int, dry_run: bool, as_json: bool) -> None:
+def prune_command(days: int, dry_run: bool) -> None:
     """Remove the answers of evaluations abandoned long ago; never anything of a sealed one.
 
     For cancelled evaluations all answers, for failed ones the generated answers with their texts; and workers that
@@ -237,8 +232,7 @@ def prune_command(days: int, dry_run: bool, as_json: bool) -> None:
     from registry.operations.retention import prune
 
     pruned = prune(engine_of(settings_of()), days, dry_run=dry_run)
-    if as_json:
-        print_json({"dry_run": dry_run, **asdict(pruned)})
+    if printed({"dry_run": dry_run, **asdict(pruned)}):
         return
     for one in pruned.evaluations:
         click.echo(

@@ -6,7 +6,7 @@ from collections import Counter
 import click
 
 from registry.db import get_engine
-from shuffleboard.cli.common import json_option, print_json, settings_of
+from shuffleboard.cli.common import json_option, print_json, settings_of, wants_json
 
 MARKS = {"ok": "ok", "warning": "WARNING", "problem": "PROBLEM"}
 
@@ -20,7 +20,7 @@ MARKS = {"ok": "ok", "warning": "WARNING", "problem": "PROBLEM"}
     help="Less free disk space than this is a problem; less than five times as much, a warning.",
 )
 @json_option
-def doctor(free_gib: float, as_json: bool) -> None:
+def doctor(free_gib: float) -> None:
     """Check the deployment that this process is configured for and suggest fixes; status 1 when there is a problem.
 
     Database, schema, triggers, views, rights; broker and clocks; workers, queues, leases and seals; models' files,
@@ -39,12 +39,12 @@ def doctor(free_gib: float, as_json: bool) -> None:
     findings = []
     for finding in examine(context, (*CHECKS, *OF_THE_WEBSITE)):
         findings.append(finding)
-        if not as_json:
+        if not wants_json():
             click.echo(f"{MARKS[finding.status]:8} {finding.name:15} {finding.found}")
             if finding.remedy:
                 click.echo(f"{'':24} → {finding.remedy}")
     counts = Counter(finding.status for finding in findings)
-    if as_json:
+    if wants_json():
         checks = [
             {"name": one.name, "status": one.status, "found": one.found, "remedy": one.remedy} for one in findings
         ]

@@ -10,7 +10,7 @@ from registry.lookups import find_evaluation, find_revision
 from registry.operations.opening import engine_of
 from registry.people.accounts import OPERATOR
 from shuffleboard.cli.boards import parse_time
-from shuffleboard.cli.common import json_option, print_json, settings_of
+from shuffleboard.cli.common import json_option, printed, settings_of, tell
 from shuffleboard.cli.groups import Group
 from shuffleboard.cli.tables import print_table, table_options
 
@@ -25,7 +25,7 @@ def embargoes() -> None:
 @click.option("--model", default=None, help="Hide this model, NAME or NAME@REVISION, and its evaluations.")
 @click.option("--until", required=True, help="Date (its end) or time; UTC if you give no zone.")
 @json_option
-def set_command(evaluation: int | None, model: str | None, until: str, as_json: bool) -> None:
+def set_command(evaluation: int | None, model: str | None, until: str) -> None:
     """Hide an evaluation or a model from everyone but maintainers and its submitter, or move the end of that.
 
     The embargo ends by itself. If an evaluation is sealed and was seen, you cannot hide it any more.
@@ -37,8 +37,7 @@ def set_command(evaluation: int | None, model: str | None, until: str, as_json: 
         of = find_evaluation(session, evaluation) if evaluation is not None else find_revision(session, model or "")
         row = set_embargo(session, OPERATOR, of, moment)
         document = {"embargo": row.id, "of": subject(session, row), "until": row.until}
-    if as_json:
-        print_json(document)
+    if printed(document):
         return
     click.echo(f"{document['of']} is under embargo {document['embargo']} until {moment:%Y-%m-%d %H:%M} UTC")
 
@@ -46,12 +45,11 @@ def set_command(evaluation: int | None, model: str | None, until: str, as_json: 
 @embargoes.command("list")
 @table_options
 @json_option
-def list_command(as_json: bool) -> None:
+def list_command() -> None:
     """List every embargo, those that end last first."""
     with read_session(engine_of(settings_of())) as session:
         rows = all_embargoes(session)
-    if as_json:
-        print_json({"embargoes": rows})
+    if printed({"embargoes": rows}):
         return
     headings = {"embargo": "ID", "of": "Of", "until": "Until", "ended": "Ended"}
     print_table(rows, headings, "no embargo yet; set one: shuffleboard embargoes set --model NAME --until DATE")
@@ -60,8 +58,8 @@ def list_command(as_json: bool) -> None:
 @embargoes.command("lift")
 @click.argument("embargo_id", type=int)
 @json_option
-def lift_command(embargo_id: int, as_json: bool) -> None:
+def lift_command(embargo_id: int) -> None:
     """End an embargo now."""
     with write_session(engine_of(settings_of())) as session:
         of = subject(session, lift_embargo(session, OPERATOR, embargo_id))
-    print_json({"embargo": embargo_id, "lifted": True}) if as_json else click.echo(f"{of} is no longer under embargo")
+    tell({"embargo": embargo_id, "lifted": True}, f"{of} is no longer under embargo")

@@ -15,7 +15,7 @@ from registry.lookups import find_version
 from registry.operations.opening import engine_of
 from registry.scores.corrections import TREATMENTS
 from registry.tables import ERRATUM_STATUSES, ErrataVersion
-from shuffleboard.cli.common import json_option, note, print_json, settings_of
+from shuffleboard.cli.common import json_option, note, printed, settings_of, tell
 from shuffleboard.cli.groups import Group, Where
 from shuffleboard.cli.tables import print_table, table_options
 
@@ -43,7 +43,7 @@ def errata() -> None:
 @click.option("--errata-version", "number", type=click.IntRange(1), default=None, help="An older version.")
 @table_options
 @json_option
-def list_command(name: str, number: int | None, as_json: bool) -> None:
+def list_command(name: str, number: int | None) -> None:
     """List the errata of benchmark NAME (or NAME@VERSION), with the digest to cite them by."""
     from registry.prompting.labels import letter
 
@@ -51,8 +51,7 @@ def list_command(name: str, number: int | None, as_json: bool) -> None:
         found = _version(session, name, number)
         document = None if found is None else errata_document(found)
         versions = [one.number for one in versions_of_errata(session, find_version(session, name).id)]
-    if as_json:
-        print_json({"errata": document, "versions": versions})
+    if printed({"errata": document, "versions": versions}):
         return
     if document is None:
         click.echo(f"{name} has no errata; shuffleboard benchmarks items {name} lists questions worth a second look")
@@ -84,7 +83,7 @@ def list_command(name: str, number: int | None, as_json: bool) -> None:
 @click.option("--answer", default=None, metavar="LETTER", help="The right option, A for the first; of a corrected key.")
 @note_option
 @json_option
-def mark_command(name: str, question: str, status: str, answer: str | None, why: str, as_json: bool) -> None:
+def mark_command(name: str, question: str, status: str, answer: str | None, why: str) -> None:
     """Mark QUESTION, by its id in the file of benchmark NAME, as disputed, or its key as wrong or corrected.
 
     disputed: whether its key is right is an open question; wrong-key: it is wrong, and no option is right, or nobody
@@ -95,7 +94,7 @@ def mark_command(name: str, question: str, status: str, answer: str | None, why:
     said = Mark(question, status, why, None if answer is None else option_of(answer))
     engine = engine_of(settings_of())
     with write_session(engine) as session:
-        _stored(session, mark(session, name, said), "errata.mark", as_json, question=question, status=status)
+        _stored(session, mark(session, name, said), "errata.mark", question=question, status=status)
     _refresh(engine)
 
 
@@ -104,13 +103,13 @@ def mark_command(name: str, question: str, status: str, answer: str | None, why:
 @click.argument("question")
 @note_option
 @json_option
-def take_back_command(name: str, question: str, why: str, as_json: bool) -> None:
+def take_back_command(name: str, question: str, why: str) -> None:
     """Remove the mark of QUESTION of benchmark NAME; it counts as published again."""
     from registry.errata.marks import take_back
 
     engine = engine_of(settings_of())
     with write_session(engine) as session:
-        _stored(session, take_back(session, name, question, why), "errata.take_back", as_json, question=question)
+        _stored(session, take_back(session, name, question, why), "errata.take_back", question=question)
     _refresh(engine)
 
 
@@ -152,7 +151,7 @@ def export_command(name: str, number: int | None, out: Path | None) -> None:
 @click.argument("name")
 @click.argument("file", type=click.Path(path_type=Path))
 @json_option
-def import_command(name: str, file: Path, as_json: bool) -> None:
+def import_command(name: str, file: Path) -> None:
     """Import errata of benchmark NAME from FILE; they replace those of this registry.
 
     The file has to be about the same content. It may be written by hand: `format`, `content_digest` and under `errata`
@@ -174,9 +173,9 @@ def import_command(name: str, file: Path, as_json: bool) -> None:
     with write_session(engine) as session:
         found, new = import_errata(session, name, read_errata(written, file.name), source=file.name)
         if new:
-            _stored(session, found, "errata.import", as_json, file=file.name)
+            _stored(session, found, "errata.import", file=file.name)
         else:
-            _print(errata_document(found), as_json, "already says the same")
+            _print(errata_document(found), "already says the same")
     _refresh(engine)
 
 
@@ -184,7 +183,7 @@ def import_command(name: str, file: Path, as_json: bool) -> None:
 @click.argument("name")
 @click.option("--errata-version", "number", type=click.IntRange(1), default=None, help="An older version.")
 @json_option
-def cite_command(name: str, number: int | None, as_json: bool) -> None:
+def cite_command(name: str, number: int | None) -> None:
     """Print the BibTeX entry of the errata of benchmark NAME."""
     from registry.exchange.citations import errata_entry, publisher_of
 
@@ -198,10 +197,7 @@ def cite_command(name: str, number: int | None, as_json: bool) -> None:
     asked = f"version={document['version']}&number={document['errata_version']}"
     where = f"{base}/benchmarks/{document['benchmark']}/errata?{asked}"
     entry = errata_entry(document, at, where if base else None, publisher_of(base))
-    if as_json:
-        print_json(
-            {"digest": document["digest"], "at": document["at"], "url": where if base else None, "bibtex": entry}
-        )
+    if printed({"digest": document["digest"], "at": document["at"], "url": where if base else None, "bibtex": entry}):
         return
     click.echo(entry, nl=False)
 
@@ -228,20 +224,17 @@ def _version(session: Session, name: str, number: int | None) -> ErrataVersion |
     return found
 
 
-def _stored(session: Session, found: ErrataVersion, action: str, as_json: bool, **details: Any) -> None:
+def _stored(session: Session, found: ErrataVersion, action: str, **details: Any) -> None:
     from registry.people.accounts import OPERATOR, record
 
     document = errata_document(found)
     target = f"{document['benchmark']}@{document['version']}"
     record(session, OPERATOR, action, target, details=details | {"errata_version": found.number})
-    _print(document, as_json, "stored")
+    _print(document, "stored")
 
 
-def _print(document: dict[str, Any], as_json: bool, state: str) -> None:
-    if as_json:
-        print_json(document)
-    else:
-        click.echo(f"{_named(document)} {state}: {len(document['errata'])} questions, digest {document['digest']}")
+def _print(document: dict[str, Any], state: str) -> None:
+    tell(document, f"{_named(document)} {state}: {len(document['errata'])} questions, digest {document['digest']}")
 
 
 def _named(document: dict[str, Any]) -> str:

@@ -34,7 +34,7 @@ from registry.queue.progress import DOING, Progress, import_progress, progress_o
 from registry.schema.audiences import AUDIENCES, Audience
 from registry.settings import Settings
 from registry.tables import EVALUATION_STATES, QUEUES, Evaluation, ModelRevision
-from shuffleboard.cli.common import budget_option, json_option, note, print_json, settings_of
+from shuffleboard.cli.common import budget_option, json_option, note, print_json, printed, settings_of, tell, wants_json
 from shuffleboard.cli.estimates import print_estimate
 from shuffleboard.cli.files import require_kind
 from shuffleboard.cli.groups import Group, Where
@@ -147,7 +147,6 @@ def _wanted(asked: Mapping[str, Any]) -> Wanted:
 @json_option
 def submit_command(
     wait: bool,
-    as_json: bool,  # noqa: ARG001 - it always prints JSON
     **asked: Any,
 ) -> None:
     """Queue MODEL on BENCHMARK under a set of variants; prints {"evaluation": ID}.
@@ -190,7 +189,7 @@ def submit_command(
 @click.option("--priority", type=click.IntRange(-MAX_INTEGER, MAX_INTEGER), default=0, help="Higher is scored first.")
 @click.option("--queue", type=click.Choice(QUEUES), default="cpu", show_default=True, help="Kind of device.")
 @json_option
-def complete_command(evaluation: int, priority: int, queue: str, as_json: bool) -> None:  # noqa: ARG001 - JSON
+def complete_command(evaluation: int, priority: int, queue: str) -> None:
     """Queue the questions and variants that EVALUATION left out; prints {"evaluation": ID}.
 
     For an evaluation with a stated precision, or asked until a metric was decided. It stays as it is:
@@ -207,7 +206,7 @@ def complete_command(evaluation: int, priority: int, queue: str, as_json: bool) 
 @_asks
 @table_options
 @json_option
-def estimate_command(as_json: bool, **asked: Any) -> None:
+def estimate_command(**asked: Any) -> None:
     """Estimate the cost of `submit` with the same options; nothing is queued.
 
     Prompts are counted, tokens are counted on a sample of them with the model's tokenizer, and seconds follow from
@@ -236,8 +235,7 @@ def estimate_command(as_json: bool, **asked: Any) -> None:
     document |= {"queue": wanted.queue, "max_workers": wanted.max_workers, "engines": list(engines)}
     if wanted.precision is not None:
         document["ways"] = _ways(engine_of(settings), tokeniser, wanted, wanted.precision)
-    if as_json:
-        print_json(document)
+    if printed(document):
         return
     print_estimate(document)
 
@@ -381,7 +379,6 @@ def import_command(
     select: str | None,
     columns: tuple[str, ...],
     all_columns: bool,
-    as_json: bool,  # noqa: ARG001 - it always prints JSON
 ) -> None:
     """Import recorded outputs from FILE; prints {"evaluation": ID}.
 
@@ -484,7 +481,7 @@ def _say_how_it_ended(engine: Engine, settings: Settings, ids: Sequence[int]) ->
 @click.option("--limit", type=click.IntRange(min=1), default=None, help="At most this many, the newest.")
 @table_options
 @json_option
-def list_command(state: str | None, limit: int | None, as_json: bool, **filters: str | None) -> None:
+def list_command(state: str | None, limit: int | None, **filters: str | None) -> None:
     """List evaluations with their progress, newest first."""
     with read_session(engine_of(settings_of())) as session:
         query = select(Evaluation).where(*evaluation_conditions(session, selection_of(session, **filters)))
@@ -512,8 +509,7 @@ def list_command(state: str | None, limit: int | None, as_json: bool, **filters:
             }
             for evaluation in listed
         ]
-    if as_json:
-        print_json({"evaluations": rows})
+    if printed({"evaluations": rows}):
         return
     headings = {
         "evaluation": "ID",
@@ -540,7 +536,7 @@ def list_command(state: str | None, limit: int | None, as_json: bool, **filters:
 @click.argument("evaluation_id", type=int)
 @click.option("--watch", is_flag=True, help="Follow until it is complete.")
 @json_option
-def show_command(evaluation_id: int, watch: bool, as_json: bool) -> None:
+def show_command(evaluation_id: int, watch: bool) -> None:
     """Show an evaluation's state and progress."""
     settings = settings_of()
     engine = engine_of(settings)
@@ -550,8 +546,7 @@ def show_command(evaluation_id: int, watch: bool, as_json: bool) -> None:
     with read_session(engine) as session:
         cost = cost_document(session, evaluation_id, settings)
         about = _about(find_evaluation(session, evaluation_id))
-    if as_json:
-        print_json(progress.document() | about | {"cost": cost})
+    if printed(progress.document() | about | {"cost": cost}):
         return
     for key, value in about.items():
         click.echo(f"{key:18} {value}")
@@ -597,11 +592,11 @@ def _action(name: str, summary: str) -> None:
     @evaluations.command(name, help=summary)
     @click.argument("evaluation_id", type=int)
     @json_option
-    def command(evaluation_id: int, as_json: bool) -> None:
+    def command(evaluation_id: int) -> None:
         with write_session(engine_of(settings_of())) as session:
             state = move(session, evaluation_id, name).state
         document: dict[str, Any] = {"evaluation": evaluation_id, "state": state}
-        print_json(document) if as_json else click.echo(f"evaluation {evaluation_id} is {state}")
+        tell(document, f"evaluation {evaluation_id} is {state}")
 
 
 @evaluations.command("export")
@@ -617,7 +612,7 @@ def _action(name: str, summary: str) -> None:
     help="Whose benchmarks may be included, with their questions.",
 )
 @json_option
-def export_command(evaluation_id: int, out: Path, audience: str, as_json: bool) -> None:
+def export_command(evaluation_id: int, out: Path, audience: str) -> None:
     """Write one sealed evaluation as an RO-Crate, which another registry imports with the same seal.
 
     A folder with a description in RO-Crate 1.1 and Parquet files: questions, predictions, texts, shards, metrics, and
@@ -634,8 +629,7 @@ def export_command(evaluation_id: int, out: Path, audience: str, as_json: bool) 
         sign_if_possible(session, settings)
     with read_session(engine) as session:
         document = export_crate(session, evaluation_id, out, cast("Audience", audience))
-    if as_json:
-        print_json(document)
+    if printed(document):
         return
     click.echo(f"{out}: {len(document['files'])} files, seal {document['seal']}")
 
@@ -644,7 +638,7 @@ def export_command(evaluation_id: int, out: Path, audience: str, as_json: bool) 
 @click.argument("evaluation_id", type=int)
 @click.option("--reason", required=True, help="Why; shown wherever the evaluation is.")
 @json_option
-def withdraw_command(evaluation_id: int, reason: str, as_json: bool) -> None:
+def withdraw_command(evaluation_id: int, reason: str) -> None:
     """Withdraw a sealed evaluation: it no longer counts.
 
     Its page and numbers stay, under a banner. It is removed from the leaderboard and the boards, and results that
@@ -656,7 +650,7 @@ def withdraw_command(evaluation_id: int, reason: str, as_json: bool) -> None:
     with write_session(engine) as session:
         withdraw(session, evaluation_id, reason)
         copies = copies_of(session, evaluation_id)
-    _withdrawn(engine, evaluation_id, "withdrawn", copies, as_json=as_json)
+    _withdrawn(engine, evaluation_id, "withdrawn", copies)
 
 
 @evaluations.command("supersede")
@@ -664,7 +658,7 @@ def withdraw_command(evaluation_id: int, reason: str, as_json: bool) -> None:
 @click.option("--by", type=int, required=True, help="The evaluation that replaces it.")
 @click.option("--reason", required=True, help="Why; shown wherever the evaluation is.")
 @json_option
-def supersede_command(evaluation_id: int, by: int, reason: str, as_json: bool) -> None:
+def supersede_command(evaluation_id: int, by: int, reason: str) -> None:
     """Replace this evaluation with another sealed one of the same model and benchmark."""
     from registry.proof.withdrawals import copies_of, supersede
 
@@ -672,15 +666,14 @@ def supersede_command(evaluation_id: int, by: int, reason: str, as_json: bool) -
     with write_session(engine) as session:
         supersede(session, evaluation_id, by, reason)
         copies = copies_of(session, evaluation_id)
-    _withdrawn(engine, evaluation_id, "superseded", copies, as_json=as_json)
+    _withdrawn(engine, evaluation_id, "superseded", copies)
 
 
-def _withdrawn(engine: Engine, evaluation_id: int, kind: str, copies: list[int], *, as_json: bool) -> None:
+def _withdrawn(engine: Engine, evaluation_id: int, kind: str, copies: list[int]) -> None:
     from registry.boards.snapshots import refresh_boards
 
     boards = refresh_boards(engine)
-    if as_json:
-        print_json({"evaluation": evaluation_id, "state": kind, "copied_by": copies, "boards": boards})
+    if printed({"evaluation": evaluation_id, "state": kind, "copied_by": copies, "boards": boards}):
         return
     click.echo(f"evaluation {evaluation_id} is {kind}")
     if boards:
@@ -712,7 +705,6 @@ def archive_command(
     larger_than: int | None,
     to: str,
     dry_run: bool,
-    as_json: bool,
 ) -> None:
     """Delete the predictions and texts of sealed evaluations from the database; their folders hold them.
 
@@ -727,30 +719,30 @@ def archive_command(
     with read_session(engine) as session:
         listed = chosen(session, Policy(ids, board, days, larger_than))
         if dry_run:
-            _moved(plan(session, listed, to), "would be archived", dry_run=True, as_json=as_json)
+            _moved(plan(session, listed, to), "would be archived", dry_run=True)
             return
     for url in remove_parts(store_at(to)):
         note(f"removed {url}, left unfinished by an archiving that was ended")
     shared = Shared()
     archived = (archive(engine, number, to, shared) for number in listed)
-    _moved(filter(None, archived), "archived", dry_run=False, as_json=as_json)
+    _moved(filter(None, archived), "archived", dry_run=False)
 
 
 @evaluations.command("restore")
 @click.argument("ids", type=int, nargs=-1, required=True, metavar="ID...")
 @json_option
-def restore_command(ids: tuple[int, ...], as_json: bool) -> None:
+def restore_command(ids: tuple[int, ...]) -> None:
     """Bring archived predictions and texts back into the database, bit for bit; their folders are kept."""
     from registry.operations.archiving import restore
 
     engine = engine_of(settings_of())
     restored = (restore(engine, number) for number in ids)
-    _moved(filter(None, restored), "restored", dry_run=False, as_json=as_json)
+    _moved(filter(None, restored), "restored", dry_run=False)
 
 
-def _moved(moved: Iterable["Moved"], verb: str, *, dry_run: bool, as_json: bool) -> None:
+def _moved(moved: Iterable["Moved"], verb: str, *, dry_run: bool) -> None:
     """Names each evaluation once it has moved, so that an interrupted command has said which did."""
-    if as_json:
+    if wants_json():
         print_json({"dry_run": dry_run, "evaluations": [asdict(one) for one in moved]})
         return
     evaluations = predictions = 0

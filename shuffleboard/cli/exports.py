@@ -10,7 +10,7 @@ from registry.names import plural
 from registry.operations.opening import engine_of
 from registry.queue.progress import import_progress
 from registry.schema.audiences import AUDIENCES, Audience
-from shuffleboard.cli.common import json_option, note, print_json, settings_of
+from shuffleboard.cli.common import json_option, note, printed, settings_of
 from shuffleboard.cli.groups import Where
 
 
@@ -48,7 +48,6 @@ def export_command(
     audience: str,
     organisation: str | None,
     tasks: tuple[str, ...],
-    as_json: bool,
 ) -> None:
     """Write results as files for analysts, with a manifest and a README that explains them.
 
@@ -74,8 +73,7 @@ def export_command(
     )
     with import_progress() as report:
         manifest = export(engine, request, out, report)
-    if as_json:
-        print_json(manifest)
+    if printed(manifest):
         return
     rows = sum(entry["rows"] for entry in manifest["files"])
     held = f"{plural(len(manifest['files']), 'file')}, {plural(rows, 'row')}"

@@ -15,7 +15,7 @@ from registry.db import MAX_INTEGER, picked, read_session, write_session
 from registry.errors import IngestError, NotFoundError, ShuffleboardError, UsageError
 from registry.operations.opening import engine_of
 from registry.tables import Benchmark, BenchmarkVersion
-from shuffleboard.cli.common import json_option, note, print_json, settings_of
+from shuffleboard.cli.common import json_option, note, printed, settings_of, tell
 from shuffleboard.cli.groups import Where
 from shuffleboard.cli.tables import asked_layout, common_beginning, print_table, wide_option
 
@@ -62,7 +62,6 @@ def fetch_command(
     language: str | None,
     licence: str | None,
     store: bool,
-    as_json: bool,
 ) -> None:
     """Fetch a benchmark from the hub by its name; `benchmarks list --available` shows all names.
 
@@ -82,7 +81,7 @@ def fetch_command(
         --columns answer.letter=key --as exam
     """  # noqa: D301
     if name == "list":
-        list_available(None, language, licence, as_json=as_json)
+        list_available(None, language, licence)
         return
     if (name is None) == (repo is None):
         raise UsageError(
@@ -95,18 +94,18 @@ def fetch_command(
         raise UsageError(f"{option} is for --repo; {name} has a recipe, which says it")
     recipe = _recipe_of(repo, files, columns, as_name, given) if repo is not None else _named(str(name), as_name)
     if repo is not None and not store:
-        _preview(recipe, revision, as_json)
+        _preview(recipe, revision)
         return
     if to_folder is not None:
         from registry.benchmarks.recipes import fetch_to
 
         folder = fetch_to(recipe, to_folder, revision=revision)
-        _print({"benchmark": recipe.name, "folder": str(folder)}, as_json, f"{recipe.name}: downloaded into {folder}")
+        tell({"benchmark": recipe.name, "folder": str(folder)}, f"{recipe.name}: downloaded into {folder}")
         return
     document = fetched_and_stored(recipe, revision=revision, folder=from_folder)
     state = "fetched" if document["fetched"] else "already here"
     counts = f"{document['questions']} questions, {document['few_shot_examples']} few-shot examples"
-    _print(document, as_json, f"{document['benchmark']}@{document['version']} {state}: {counts}")
+    tell(document, f"{document['benchmark']}@{document['version']} {state}: {counts}")
 
 
 def fetched_and_stored(recipe: Recipe, *, revision: str | None = None, folder: Path | None = None) -> dict[str, Any]:
@@ -203,7 +202,7 @@ def _recipe_of(
     return checked_recipe("--columns", document)
 
 
-def _preview(recipe: Recipe, revision: str | None, as_json: bool) -> None:
+def _preview(recipe: Recipe, revision: str | None) -> None:
     from registry.benchmarks.recipes import fetch, shown
 
     found = fetch(recipe, revision=revision)
@@ -212,16 +211,14 @@ def _preview(recipe: Recipe, revision: str | None, as_json: bool) -> None:
         note(f"{recipe.name}: {remark}")
     places = Counter(question.answer for question in found.content.questions)
     counts = [places[place] for place in range(max(places) + 1)]
-    if as_json:
-        print_json(
-            {
-                "benchmark": recipe.name,
-                "stored": False,
-                "questions": len(found.content.questions),
-                "right_at": counts,
-                "preview": rows,
-            }
-        )
+    document: dict[str, Any] = {
+        "benchmark": recipe.name,
+        "stored": False,
+        "questions": len(found.content.questions),
+        "right_at": counts,
+        "preview": rows,
+    }
+    if printed(document):
         return
     for row in rows:
         click.echo(f"{row['id']}  {row['subject'] or ''}".rstrip())
@@ -241,7 +238,7 @@ FOLDED: Final = 4
 """Recipes of one file from which on a list has one line for all of them."""
 
 
-def list_available(word: str | None, language: str | None, licence: str | None, *, as_json: bool) -> None:
+def list_available(word: str | None, language: str | None, licence: str | None) -> None:
     """The benchmarks that can be fetched by name: those that have a word in their name or title, a language, a licence.
 
     In a table those that differ in little else than their names are one line, unless a word or a language is given.
@@ -255,8 +252,7 @@ def list_available(word: str | None, language: str | None, licence: str | None, 
         raise NotFoundError(f"no benchmark that can be fetched has {told}; leave it out to see all")
     with read_session(engine_of(settings_of())) as session:
         here = set(session.scalars(select(Benchmark.name)))
-    if as_json:
-        print_json({"benchmarks": [_listed(recipe, here) for recipe in found]})
+    if printed({"benchmarks": [_listed(recipe, here) for recipe in found]}):
         return
     families: dict[str, list[Recipe]] = {}
     for recipe in found:
@@ -341,9 +337,7 @@ def _family(members: Sequence[Recipe], here: Collection[str]) -> dict[str, Any]:
 )
 @click.option("--revision", default=None, help="Branch or tag of every dataset, such as main, instead of the recipes'.")
 @json_option
-def fetch_suite_command(
-    name: str, from_folder: Path | None, to_folder: Path | None, revision: str | None, as_json: bool
-) -> None:
+def fetch_suite_command(name: str, from_folder: Path | None, to_folder: Path | None, revision: str | None) -> None:
     """Fetch the benchmarks of a suite that are not here yet, and make a board if the suite has none.
 
     \b
@@ -377,7 +371,7 @@ def fetch_suite_command(
     if lacking:
         raise NotFoundError(f"suite {name}: no recipe for {', '.join(lacking)}; import them. The others are here")
     if to_folder is not None:
-        _print({"suite": name, "benchmarks": rows}, as_json, f"{name}: downloaded into {to_folder}")
+        tell({"suite": name, "benchmarks": rows}, f"{name}: downloaded into {to_folder}")
         return
     made = None
     try:
@@ -387,9 +381,7 @@ def fetch_suite_command(
     except ShuffleboardError as error:  # what was fetched stays: other revisions may lack what the suite asks
         note(f"{name}: no board was made: {error}")
     document = {"suite": name, "benchmarks": rows, "board": made}
-    _print(
-        document, as_json, f"{name}: all {len(wanted)} benchmarks are here" + (f"; board {made} made" if made else "")
-    )
+    tell(document, f"{name}: all {len(wanted)} benchmarks are here" + (f"; board {made} made" if made else ""))
 
 
 def _generated() -> dict[str, Any]:
@@ -402,10 +394,3 @@ def _generated() -> dict[str, Any]:
             session, generate_nonsenseqa(1000, 0), name=NONSENSE, licence="MIT", source=nonsenseqa_source(0)
         )
         return {"benchmark": NONSENSE, "version": row.version, "questions": row.questions, "fetched": new}
-
-
-def _print(document: dict[str, Any], as_json: bool, text: str) -> None:
-    if as_json:
-        print_json(document)
-    else:
-        click.echo(text)

@@ -24,7 +24,7 @@ from registry.revisions.store import (
 )
 from registry.settings import Settings
 from registry.tables import MODEL_KINDS, Model, ModelRevision
-from shuffleboard.cli.common import json_option, note, print_json, settings_of
+from shuffleboard.cli.common import json_option, note, printed, settings_of, tell
 from shuffleboard.cli.groups import Group
 from shuffleboard.cli.tables import print_table, show, table_options
 
@@ -98,7 +98,6 @@ def add_command(
     base: str | None,
     adapters: tuple[str, ...],
     merged: bool | None,
-    as_json: bool,
     **description: Any,
 ) -> None:
     """Register model NAME. The same name with other files or another precision is its next revision.
@@ -124,7 +123,7 @@ def add_command(
     engine = engine_of(settings)
     files_given = (kind, location, revision, key, dtype, quantisation, base, adapter, merged)
     if all(given is None for given in files_given) and any(value is not None for value in description.values()):
-        _describe(engine, name, description, as_json=as_json)
+        _describe(engine, name, description)
         return
     if base is None:
         if kind is None:
@@ -147,8 +146,7 @@ def add_command(
         changed = [] if known is None else describe(known, description)
         row, new = add_revision(session, name, request, description, files)
         document = _document(row)
-    if as_json:
-        print_json(document | {"added": new, "updated": changed})
+    if printed(document | {"added": new, "updated": changed}):
         return
     state = "registered" if new else "is already registered"
     click.echo(f"{name}@{row.number} {state}; {row.state}{_now(changed, document)}")
@@ -180,17 +178,17 @@ def _stored_kind(kind: str, location: str | None, settings: Settings) -> str:
     return "openai"
 
 
-def _describe(engine: Engine, name: str, description: Mapping[str, Any], *, as_json: bool) -> None:
+def _describe(engine: Engine, name: str, description: Mapping[str, Any]) -> None:
     """Describes a registered model; nothing of its revisions changes."""
     with write_session(engine) as session:
         row = find_revision(session, name)
         changed = describe(row.model, description)
         session.flush()
         document = _document(row)
-    if as_json:
-        print_json(document | {"added": False, "updated": changed})
-    else:
-        click.echo(f"{document['name']}{_now(changed, document) or ': is described so already'}")
+    tell(
+        document | {"added": False, "updated": changed},
+        f"{document['name']}{_now(changed, document) or ': is described so already'}",
+    )
 
 
 def _now(changed: Sequence[str], document: Mapping[str, Any]) -> str:
@@ -277,13 +275,12 @@ def _document(row: ModelRevision) -> dict[str, Any]:
 @models.command("list")
 @table_options
 @json_option
-def list_command(as_json: bool) -> None:
+def list_command() -> None:
     """List models and their revisions."""
     with read_session(engine_of(settings_of())) as session:
         query = select(ModelRevision).join(Model).order_by(Model.name, ModelRevision.number)
         rows = [_document(row) for row in session.scalars(query)]
-    if as_json:
-        print_json({"models": rows})
+    if printed({"models": rows}):
         return
     headings = {
         "name": "Model",
@@ -316,7 +313,7 @@ def list_command(as_json: bool) -> None:
 @models.command("show")
 @click.argument("name")
 @json_option
-def show_command(name: str, as_json: bool) -> None:
+def show_command(name: str) -> None:
     """Show model NAME (its newest revision, or NAME@NUMBER).
 
     `engines` says by what a worker of this host scores it, on a CPU and on a GPU, and why not by a faster engine.
@@ -328,8 +325,7 @@ def show_command(name: str, as_json: bool) -> None:
         revision = find_revision(session, name)
         document = _document(revision)
         engines = choices(revision, settings.home.expanduser())
-    if as_json:
-        print_json(document | {"engines": {queue: asdict(choice) for queue, choice in engines.items()}})
+    if printed(document | {"engines": {queue: asdict(choice) for queue, choice in engines.items()}}):
         return
     for key, value in document.items():
         if key != "model":  # an older key of the same
@@ -341,7 +337,7 @@ def show_command(name: str, as_json: bool) -> None:
 @models.command("prefetch")
 @click.argument("name")
 @json_option
-def prefetch_command(name: str, as_json: bool) -> None:
+def prefetch_command(name: str) -> None:
     """Download the files of model NAME (or NAME@NUMBER) now, so that workers of this host find them.
 
     Interrupted downloads are resumed. The files must have the digests that were registered.
@@ -358,7 +354,4 @@ def prefetch_command(name: str, as_json: bool) -> None:
 
         folder = model_folder(revision, settings.home)
         adapter_folder(revision)
-    if as_json:
-        print_json(document | {"folder": str(folder)})
-    else:
-        click.echo(f"{document['model']}@{document['revision']}: {folder}")
+    tell(document | {"folder": str(folder)}, f"{document['model']}@{document['revision']}: {folder}")

@@ -18,7 +18,7 @@ from registry.proof import statements
 from registry.proof.provenance import GROUPS, compare_provenance, provenance_document
 from registry.proof.signing import key_path, new_key, read_key, sign_head, signature_problems
 from registry.tables import ChainLink
-from shuffleboard.cli.common import json_option, note, print_json, settings_of
+from shuffleboard.cli.common import json_option, note, print_json, printed, settings_of, wants_json
 from shuffleboard.cli.groups import Group
 from shuffleboard.cli.tables import print_table, show, table_options
 
@@ -31,7 +31,7 @@ MAX_PEM = 1_000_000
 @click.argument("evaluation_id", type=int)
 @click.argument("other_id", type=int, required=False)
 @json_option
-def provenance(evaluation_id: int, other_id: int | None, as_json: bool) -> None:
+def provenance(evaluation_id: int, other_id: int | None) -> None:
     """Show the origin of an evaluation's numbers, or the differences from another's.
 
     With one id: specification, files, prompts, seeds, engines, workers, copies, seal, its place in the chain. With two:
@@ -42,7 +42,7 @@ def provenance(evaluation_id: int, other_id: int | None, as_json: bool) -> None:
         difference = None
         if other_id is not None:
             difference = compare_provenance(document, provenance_document(session, other_id))
-    if as_json:
+    if wants_json():
         print_json(document if difference is None else difference)
     elif difference is None:
         _print_provenance(document)
@@ -126,7 +126,6 @@ def verify(
     authority: Path | None,
     max_age: float | None,
     board: str | None,
-    as_json: bool,
 ) -> None:
     """Recompute a sealed evaluation from its answers, or check a published board; status 1 if anything differs.
 
@@ -142,7 +141,7 @@ def verify(
     if public:
         if target is None or everything or rescore is not None:
             raise UsageError("--public goes with the folder of a site or an archive: verify --public KEY PATH")
-        _verify_export(Path(target), public, authority, head, max_age, board, as_json=as_json)
+        _verify_export(Path(target), public, authority, head, max_age, board)
         return
     if authority is not None or max_age is not None or board is not None:
         raise UsageError("--authority, --max-age and --board go with --public")
@@ -170,9 +169,7 @@ def verify(
         assert evaluation_id is not None
         document["rescored"] = rescore_evaluation(engine, settings, evaluation_id, rescore, seed, rescoring)
         document["ok"] = document["ok"] and document["rescored"]["ok"]
-    if as_json:
-        print_json(document)
-    _say(document, evaluation_id, quiet=as_json)
+    _say(document, evaluation_id, quiet=printed(document))
     if not document["ok"]:
         sys.exit(1)
 
@@ -184,8 +181,6 @@ def _verify_export(
     head: str | None,
     max_age: float | None,
     board: str | None,
-    *,
-    as_json: bool,
 ) -> None:
     from registry.exchange.proofs import Trust, check_export
     from registry.proof.timestamps import read_authority
@@ -193,9 +188,7 @@ def _verify_export(
     certificates = () if authority is None else read_authority(_read(authority), str(authority))
     trust = Trust([_fingerprint(key) for key in public], certificates, head, max_age, board)
     found = check_export(path, trust)
-    if as_json:
-        print_json(found.document())
-    else:
+    if not printed(found.document()):
         for fact in found.facts:
             click.echo(f"✓ {fact}")
     for text in found.unchecked:
@@ -205,7 +198,7 @@ def _verify_export(
     if not found.ok:
         note(f"{path} is not what was signed")
         sys.exit(1)
-    if not as_json:
+    if not wants_json():
         click.echo(f"{path} is what was signed")
 
 
@@ -250,30 +243,29 @@ def _say(document: Mapping[str, Any], evaluation_id: int | None, *, quiet: bool)
 @table_options
 @json_option
 @click.pass_context
-def chain(context: click.Context, as_json: bool) -> None:
+def chain(context: click.Context) -> None:
     """List the chain of seals, folders, withdrawals and snapshots; verify it, and sign its head.
 
     The digest of the last link, its head, covers all of it. Publish it now and then: anyone who can write the database
     could compute a new chain, but not one that still contains a published head.
     """
     if context.invoked_subcommand is None:
-        _list_chain(as_json)
+        _list_chain()
 
 
 @chain.command("list")
 @table_options
 @json_option
-def list_chain(as_json: bool) -> None:
+def list_chain() -> None:
     """List every link, and the head."""
-    _list_chain(as_json)
+    _list_chain()
 
 
-def _list_chain(as_json: bool) -> None:
+def _list_chain() -> None:
     with read_session(engine_of(settings_of())) as session:
         report = chains.check_chain(session)
         rows = [link_row(link) for link in chains.links(session)]
-    if as_json:
-        print_json({"head": report.head, "length": report.length, "links": rows})
+    if printed({"head": report.head, "length": report.length, "links": rows}):
         return
     headings = {"position": "Place", "at": "At", "kind": "Kind", "subject": "About", "digest": "Digest"}
     print_table(rows, headings, "no evaluation is sealed yet")
@@ -283,15 +275,14 @@ def _list_chain(as_json: bool) -> None:
 @chain.command("verify")
 @click.option("--head", default=None, metavar="DIGEST", help="A head of the chain that was published elsewhere.")
 @json_option
-def verify_chain(head: str | None, as_json: bool) -> None:
+def verify_chain(head: str | None) -> None:
     """Recompute every link; status 1 when the chain is broken."""
     _check_digest(head)
     with read_session(engine_of(settings_of())) as session:
         report = chains.check_chain(session, head)
         problems = report.problems + signature_problems(session)
-    if as_json:
-        print_json({"head": report.head, "length": report.length, "ok": not problems, "problems": problems})
-    elif not problems:
+    shown = {"head": report.head, "length": report.length, "ok": not problems, "problems": problems}
+    if not printed(shown) and not problems:
         click.echo(f"the chain is intact: {report.length} links, head {report.head or '–'}")
     for problem in problems:
         note(problem)
@@ -301,7 +292,7 @@ def verify_chain(head: str | None, as_json: bool) -> None:
 
 @chain.command("sign")
 @json_option
-def sign_chain(as_json: bool) -> None:
+def sign_chain() -> None:
     """Sign the head with the registry's key, and have the signature timestamped if that is set up.
 
     A head that the key has signed already is not signed again. `shuffleboard publish`, archives, workers and beat sign
@@ -312,8 +303,7 @@ def sign_chain(as_json: bool) -> None:
         signed = sign_head(session, settings)
     if signed is None:
         raise UsageError("the chain is empty: nothing is sealed yet, so there is no head to sign")
-    if as_json:
-        print_json(signed.document())
+    if printed(signed.document()):
         return
     click.echo(f"head {signed.statement.head}")
     click.echo(f"signed at link {signed.statement.length}, {utc_text(signed.statement.at)}")
@@ -329,7 +319,7 @@ def chain_key() -> None:
 @chain_key.command("new")
 @click.option("--replace", is_flag=True, help="Replace the key; the old one is kept next to it under its name.")
 @json_option
-def new_chain_key(replace: bool, as_json: bool) -> None:
+def new_chain_key(replace: bool) -> None:
     """Make a key, in a file that only its owner may read.
 
     The file is SHUFFLEBOARD_SIGNING_KEY, or chain-key.pem in the data directory. Keep it out of backups of the
@@ -337,8 +327,7 @@ def new_chain_key(replace: bool, as_json: bool) -> None:
     """
     path = key_path(settings_of())
     fingerprint, moved = new_key(path, replace=replace)
-    if as_json:
-        print_json({"key": fingerprint, "file": str(path), "replaced": None if moved is None else str(moved)})
+    if printed({"key": fingerprint, "file": str(path), "replaced": None if moved is None else str(moved)}):
         return
     click.echo(f"key {fingerprint}")
     if moved is not None:
@@ -348,11 +337,10 @@ def new_chain_key(replace: bool, as_json: bool) -> None:
 
 @chain_key.command("show")
 @json_option
-def show_chain_key(as_json: bool) -> None:
+def show_chain_key() -> None:
     """Print the public key, for `shuffleboard verify --public`; its fingerprint on stderr."""
     public = read_key(key_path(settings_of())).public_key()
-    if as_json:
-        print_json({"key": statements.fingerprint(public), "public_key": statements.public_pem(public)})
+    if printed({"key": statements.fingerprint(public), "public_key": statements.public_pem(public)}):
         return
     click.echo(statements.public_pem(public), nl=False)
     note(f"key {statements.fingerprint(public)}")
@@ -368,7 +356,7 @@ def link_row(link: ChainLink) -> dict[str, Any]:
 @click.argument("other_id", type=int)
 @table_options
 @json_option
-def drift(evaluation_id: int, other_id: int, as_json: bool) -> None:
+def drift(evaluation_id: int, other_id: int) -> None:
     """Show the changes between two evaluations of the same prompts on the same model.
 
     Replicates, or two revisions of a model such as two precisions: answers that flipped, the largest change in a
@@ -378,8 +366,7 @@ def drift(evaluation_id: int, other_id: int, as_json: bool) -> None:
 
     with read_session(engine_of(settings_of())) as session:
         document = drift_document(session, evaluation_id, other_id)
-    if as_json:
-        print_json(document)
+    if printed(document):
         return
     click.echo(
         f"{document['flipped']} of {document['prompts']} answers differ; largest change in a probability "

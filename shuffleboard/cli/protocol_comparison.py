@@ -7,7 +7,7 @@ import click
 from registry.db import read_session
 from registry.operations.opening import engine_of
 from registry.studies.protocol_comparison import compare_protocols as compare
-from shuffleboard.cli.common import json_option, note, print_json, settings_of
+from shuffleboard.cli.common import json_option, note, printed, settings_of
 from shuffleboard.cli.selecting import require_known
 from shuffleboard.cli.tables import print_table, show, wide_option
 
@@ -21,7 +21,7 @@ from shuffleboard.cli.tables import print_table, show, wide_option
 @wide_option
 @json_option
 def compare_protocols(
-    first: str, second: str, variants: str, benchmarks: tuple[str, ...], models: tuple[str, ...], as_json: bool
+    first: str, second: str, variants: str, benchmarks: tuple[str, ...], models: tuple[str, ...]
 ) -> None:
     """Compare two ways of asking, such as select-letter:5 and match-dash:5.
 
@@ -33,8 +33,7 @@ def compare_protocols(
     with read_session(engine_of(settings_of())) as session:
         require_known(session, benchmarks=benchmarks, models=models, protocols=(first, second))
         document = compare(session, first, second, variants=variants, benchmarks=benchmarks, models=models)
-    if as_json:
-        print_json(document)
+    if printed(document):
         return
     click.echo(f"first: {document['first']}  second: {document['second']}  variants: {document['variants']}\n")
     _print_pairs(document["pairs"])

@@ -24,7 +24,7 @@ from registry.prompting.protocols.store import find_definition, import_protocol,
 from registry.prompting.reading import STATES
 from registry.prompting.variants import VARIANT_KINDS, VariantSetDefinition, parse_variants
 from registry.tables import Protocol, Question
-from shuffleboard.cli.common import json_option, note, print_json, print_json_list, settings_of
+from shuffleboard.cli.common import json_option, note, print_json_list, printed, settings_of, tell, wants_json
 from shuffleboard.cli.files import require_kind
 from shuffleboard.cli.groups import Group
 from shuffleboard.cli.tables import print_table, table_options
@@ -41,7 +41,7 @@ def protocols() -> None:
 @protocols.command("list")
 @table_options
 @json_option
-def list_command(as_json: bool) -> None:
+def list_command() -> None:
     """List presets, the protocols made from them that ship, and imported ones.
 
     A name means its newest definition. Protocols that workers do not support yet can be used for imported outputs.
@@ -50,8 +50,7 @@ def list_command(as_json: bool) -> None:
         imported = set(session.scalars(select(Protocol.name))) - set(known_definitions())
         names = [*known_definitions(), *sorted(imported)]
         rows = [_document(find_definition(session, name)) for name in names]
-    if as_json:
-        print_json({"protocols": rows})
+    if printed({"protocols": rows}):
         return
     headings = {
         "name": "Protocol",
@@ -82,13 +81,12 @@ def _document(definition: dict[str, Any]) -> dict[str, Any]:
 @click.argument("name")
 @click.option("--shots", type=int, default=0, show_default=True, help="Examples from the few-shot pool.")
 @json_option
-def show_command(name: str, shots: int, as_json: bool) -> None:
+def show_command(name: str, shots: int) -> None:
     """Show the whole definition of protocol NAME, and the digest that names it."""
     with read_session(engine_of(settings_of())) as session:
         definition = find_definition(session, name, shots)
     document = _document(definition) | {"definition": definition}
-    if as_json:
-        print_json(document)
+    if printed(document):
         return
     click.echo(f"{'digest':18} {document['digest']}")
     for key, value in definition.items():
@@ -118,7 +116,6 @@ def prompt_command(
     variant: int | None,
     every: bool,
     shots: int,
-    as_json: bool,
 ) -> None:
     """Show the prompt that protocol NAME makes of a question; no model is needed and nothing is stored.
 
@@ -157,8 +154,7 @@ def prompt_command(
         ]
     if not every:
         documents = [_of_variant(documents, variant, asked_in)]
-    if as_json:
-        print_json({"prompts": documents} if every else documents[0])
+    if printed({"prompts": documents} if every else documents[0]):
         return
     for document in documents:
         if every:
@@ -182,7 +178,7 @@ def _of_variant(documents: list[dict[str, Any]], variant: int | None, variants: 
 @click.argument("name")
 @click.argument("file", type=click.Path(path_type=Path))
 @json_option
-def read_command(name: str, file: Path, as_json: bool) -> None:
+def read_command(name: str, file: Path) -> None:
     """Show the answers that protocol NAME reads in the outputs of FILE; nothing is asked and nothing is stored.
 
     FILE is JSON Lines, one output a line:
@@ -200,7 +196,7 @@ def read_command(name: str, file: Path, as_json: bool) -> None:
     # Every line is checked before the first one is printed, so that stdout has one whole document or nothing.
     counts = Counter(reading["state"] for reading in readings_of(definition, file, lambda _text, _options: 0))
     readings = readings_of(definition, file, matcher.position)
-    if as_json:
+    if wants_json():
         print_json_list("readings", readings)
     else:
         for number, reading in enumerate(readings, start=1):
@@ -242,7 +238,7 @@ class Matcher:
 @protocols.command("import")
 @click.argument("file", type=click.Path(path_type=Path))
 @json_option
-def import_command(file: Path, as_json: bool) -> None:
+def import_command(file: Path) -> None:
     """Load a protocol from FILE (.toml or .json): a preset with some of its keys changed.
 
     \b
@@ -264,9 +260,6 @@ def import_command(file: Path, as_json: bool) -> None:
         row, new = import_protocol(session, definition)
         current = find_definition(session, row.name) == definition
     document = _document(definition) | {"new": new, "current": current}
-    if as_json:
-        print_json(document)
-    else:
-        click.echo(f"protocol {definition['name']} {document['digest'][:12]} {'loaded' if new else 'already exists'}")
+    tell(document, f"protocol {definition['name']} {document['digest'][:12]} {'loaded' if new else 'already exists'}")
     if not current:
         note(f"{definition['name']} means a newer definition; to return to this one, import it under another name")

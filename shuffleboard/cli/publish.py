@@ -6,7 +6,7 @@ import click
 
 from registry.operations.opening import engine_of
 from registry.queue.display import progress_display
-from shuffleboard.cli.common import json_option, note, print_json, settings_of
+from shuffleboard.cli.common import json_option, note, printed, settings_of
 from shuffleboard.cli.groups import Where
 
 
@@ -22,7 +22,7 @@ from shuffleboard.cli.groups import Where
     help="Folder of the site: a new one, or an earlier site's.",
 )
 @json_option
-def publish(board: str, to: Path, as_json: bool) -> None:
+def publish(board: str, to: Path) -> None:
     """Write a board as a site of files, for any web server.
 
     The site has the board and all that leads to it: models, evaluations, questions of public benchmarks, charts, the
@@ -35,8 +35,7 @@ def publish(board: str, to: Path, as_json: bool) -> None:
     engine_of(settings)
     with progress_display(lambda _: "files") as show:
         done = write(settings, board, to, lambda count: show(board, f"publishing {board}", count, None, ""))
-    if as_json:
-        print_json({"board": board, "to": str(to), **done.__dict__})
+    if printed({"board": board, "to": str(to), **done.__dict__}):
         return
     note(f"{to}: {done.files} files, {done.bytes / 1e6:.1f} MB; {done.changed} written, {done.removed} removed")
     if done.key is None:

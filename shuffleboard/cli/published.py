@@ -5,7 +5,7 @@ import click
 from registry.db import read_session
 from registry.operations.opening import engine_of
 from registry.studies.published import published_rows
-from shuffleboard.cli.common import json_option, print_json, settings_of
+from shuffleboard.cli.common import json_option, printed, settings_of
 from shuffleboard.cli.groups import Group
 from shuffleboard.cli.tables import print_table, table_options
 
@@ -20,7 +20,7 @@ def published() -> None:
 @click.option("--metric", default=None, help="Only this metric: the paper's name for it, or this registry's.")
 @table_options
 @json_option
-def list_command(paper: str | None, metric: str | None, as_json: bool) -> None:
+def list_command(paper: str | None, metric: str | None) -> None:
     """List results published in papers, with the digits they print. None of them was measured here.
 
     If a published metric means the same as one of this registry, its name and its value in this registry's unit are
@@ -28,8 +28,7 @@ def list_command(paper: str | None, metric: str | None, as_json: bool) -> None:
     """
     with read_session(engine_of(settings_of())) as session:
         rows = published_rows(session, paper=paper, metric=metric)
-    if as_json:
-        print_json({"published": rows})
+    if printed({"published": rows}):
         return
     headings = {
         "paper": "Paper",

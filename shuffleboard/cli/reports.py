@@ -22,7 +22,16 @@ from registry.verdicts.cases import verdict
 from registry.verdicts.facts import SAID_FIRST, Facts
 from registry.verdicts.spans import HEADING, legend, line, span_of
 from registry.verdicts.wording import share
-from shuffleboard.cli.common import json_option, note, note_not_ranked, print_csv, print_json, settings_of
+from shuffleboard.cli.common import (
+    json_option,
+    note,
+    note_not_ranked,
+    print_csv,
+    print_json,
+    printed,
+    settings_of,
+    wants_json,
+)
 from shuffleboard.cli.errata import errata_option
 from shuffleboard.cli.noise import noise_from_option, print_noise
 from shuffleboard.cli.selecting import filter_options, nothing_matches, selection_of
@@ -46,7 +55,6 @@ def metrics(
     without_flagged: bool,
     errata: str | None,
     noise_from: int | None,
-    as_json: bool,
 ) -> None:
     """Show an evaluation's metrics. Undefined ones are null.
 
@@ -66,8 +74,7 @@ def metrics(
             from registry.scores.clusters import clustered_intervals  # and numpy
 
             document["clustered"] = clustered_intervals(session, evaluation_id)
-    if as_json:
-        print_json(document)
+    if printed(document):
         return
     click.echo(f"evaluation {evaluation_id}: {document['scored']} of {document['questions']} questions scored")
     _print_asked(document, facts)
@@ -147,9 +154,7 @@ def _bounds(interval: list[float] | None) -> str:
 @click.option("--csv", "as_csv", is_flag=True, help="CSV on stdout.")
 @table_options
 @json_option
-def leaderboard(
-    board: str | None, as_of: str | None, above_chance: bool, as_csv: bool, as_json: bool, **filters: str | None
-) -> None:
+def leaderboard(board: str | None, as_of: str | None, above_chance: bool, as_csv: bool, **filters: str | None) -> None:
     """Show the leaderboard: one row per model revision and evaluation specification, or a board's rows.
 
     In a narrow terminal, names are shortened and less important columns left out. `--columns` also takes the metrics
@@ -161,7 +166,7 @@ def leaderboard(
         given = [f"--{name}" for name, value in filters.items() if value is not None]
         if given:
             raise UsageError(f"board {board} already says what is compared; leave out {', '.join(given)}")
-        _board(board, as_of, as_csv=as_csv, as_json=as_json)
+        _board(board, as_of, as_csv=as_csv)
         return
     if as_of is not None:
         raise UsageError("--as-of goes with --board")
@@ -169,11 +174,15 @@ def leaderboard(
         asked = selection_of(session, **filters)
         page = leaderboard_page(session, asked, Ordering(above_chance=above_chance))
         empty = "" if page.rows else nothing_matches(session, filters)
-        known = {} if as_json or as_csv else facts_of(session, [row["evaluation_id"] for row in page.rows], asked.scope)
+        known = (
+            {}
+            if wants_json() or as_csv
+            else facts_of(session, [row["evaluation_id"] for row in page.rows], asked.scope)
+        )
         waiting = _without_worker(
             session, [row["evaluation_id"] for row in page.rows if row["state"] in ("queued", "running")]
         )
-    if as_json:
+    if wants_json():
         print_json({"rows": page.documents()})
     elif as_csv:
         columns = (*COLUMNS, "asked", *(f"{name}_above_chance" for name in CORRECTED if above_chance))
@@ -206,19 +215,14 @@ def _flat(row: dict[str, Any]) -> dict[str, Any]:
     return row | above | {"asked": asked_how(row), "unread": unread}
 
 
-def _board(name: str, as_of: str | None, *, as_csv: bool, as_json: bool) -> None:
+def _board(name: str, as_of: str | None, *, as_csv: bool) -> None:
     from registry.boards.reading import board_table, shown_document, snapshot_as_of
-    from registry.boards.ways import facts_behind, way_of, ways_of
-    from shuffleboard.cli.boards import parse_time, print_board
+    from shuffleboard.cli.boards import drawn_way, parse_time, print_board
 
     with read_session(engine_of(settings_of())) as session:
         document = shown_document(session, snapshot_as_of(session, name, parse_time(as_of)))
-        way = (
-            None
-            if as_json or as_csv
-            else way_of(ways_of(document, facts_behind(session, document)), document, document["sort"])
-        )
-    if as_json:
+        way = None if wants_json() or as_csv else drawn_way(session, document)
+    if wants_json():
         print_json(document)
     elif way is None:
         print_csv(*board_table(document))

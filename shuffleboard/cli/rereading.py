@@ -12,7 +12,7 @@ from registry.operations.opening import engine_of
 from registry.prompting.protocols.store import find_definition
 from registry.prompting.reading import STATES
 from registry.prompting.thoughts import READINGS
-from shuffleboard.cli.common import json_option, note, print_json, settings_of
+from shuffleboard.cli.common import json_option, note, printed, settings_of
 from shuffleboard.cli.protocols import Matcher
 from shuffleboard.cli.tables import print_table, table_options
 
@@ -32,7 +32,7 @@ SHOWN = ("accuracy", "average_accuracy", "worst_accuracy", "fluctuation_rate", "
 )
 @table_options
 @json_option
-def reread_command(evaluation: int, protocol: str, thoughts: str | None, as_json: bool) -> None:
+def reread_command(evaluation: int, protocol: str, thoughts: str | None) -> None:
     """Read the stored outputs of EVALUATION again, by the rules of another protocol; nothing is asked.
 
     The second reading is stored next to the first, which stays as it was sealed, and gets a link in the chain. It shows
@@ -51,9 +51,7 @@ def reread_command(evaluation: int, protocol: str, thoughts: str | None, as_json
     with write_session(engine) as session:
         new = store_reading(session, find_sealed(session, evaluation), parameters, result)
     document = {"evaluation": evaluation, "protocol": parameters["protocol"], "new": new, **result}
-    if as_json:
-        print_json(document)
-    else:
+    if not printed(document):
         _print(document)
     if not new:
         note(f"this reading of evaluation {evaluation} was already stored")

@@ -9,7 +9,7 @@ from registry.names import plural
 from registry.operations.opening import engine_of
 from registry.people.accounts import OPERATOR
 from registry.studies.schedules import add_schedule, end_schedule, schedule_documents
-from shuffleboard.cli.common import budget_option, json_option, note, print_json, settings_of
+from shuffleboard.cli.common import budget_option, json_option, note, printed, settings_of, tell
 from shuffleboard.cli.groups import Group
 from shuffleboard.cli.tables import print_table, table_options
 
@@ -34,7 +34,6 @@ def add_command(
     every_days: int,
     questions: int,
     budget: float | None,
-    as_json: bool,
 ) -> None:
     """Ask the first questions of EVALUATION again every so many days, the first time at once.
 
@@ -60,18 +59,17 @@ def add_command(
         ]
         numbers = [row.id for row in made]
     note(f"every {plural(every_days, 'day')}, {plural(questions, 'question')} of evaluation {', '.join(map(str, ids))}")
-    print_json({"schedules": numbers}) if as_json else click.echo(f"schedule {', '.join(map(str, numbers))}")
+    tell({"schedules": numbers}, f"schedule {', '.join(map(str, numbers))}")
 
 
 @schedules.command("list")
 @table_options
 @json_option
-def list_command(as_json: bool) -> None:
+def list_command() -> None:
     """List schedules with the runs of each, the newest first."""
     with read_session(engine_of(settings_of())) as session:
         found = schedule_documents(session)
-    if as_json:
-        print_json({"schedules": found})
+    if printed({"schedules": found}):
         return
     rows = [
         {
@@ -102,8 +100,8 @@ def list_command(as_json: bool) -> None:
 @schedules.command("end")
 @click.argument("schedule_id", type=int)
 @json_option
-def end_command(schedule_id: int, as_json: bool) -> None:
+def end_command(schedule_id: int) -> None:
     """End a schedule; its runs are kept."""
     with write_session(engine_of(settings_of())) as session:
         end_schedule(session, OPERATOR, schedule_id)
-    print_json({"schedule": schedule_id, "ended": True}) if as_json else click.echo(f"schedule {schedule_id} has ended")
+    tell({"schedule": schedule_id, "ended": True}, f"schedule {schedule_id} has ended")

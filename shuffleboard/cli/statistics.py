@@ -12,7 +12,7 @@ from registry.lookups import find_sealed
 from registry.metrics import METRICS
 from registry.names import plural
 from registry.operations.opening import engine_of
-from shuffleboard.cli.common import json_option, note, print_json, settings_of
+from shuffleboard.cli.common import json_option, note, printed, settings_of
 from shuffleboard.cli.groups import Group
 from shuffleboard.cli.noise import noise_from_option, print_noise
 from shuffleboard.cli.planning import differing_option, power_option, print_smallest
@@ -36,7 +36,7 @@ def statistics() -> None:
 @click.argument("second", type=int)
 @table_options
 @json_option
-def compare(first: int, second: int, as_json: bool) -> None:
+def compare(first: int, second: int) -> None:
     """Compare two evaluations of one benchmark, question by question.
 
     Every metric as FIRST minus SECOND over the questions that both have, with the interval by which boards
@@ -46,8 +46,7 @@ def compare(first: int, second: int, as_json: bool) -> None:
 
     with read_session(engine_of(settings_of())) as session:
         document = compare_evaluations(session, first, second)
-    if as_json:
-        print_json(document)
+    if printed(document):
         return
     for key in ("first", "second"):
         one = document[key]
@@ -87,7 +86,7 @@ def compare(first: int, second: int, as_json: bool) -> None:
 @click.argument("evaluation_ids", type=int, nargs=-1, required=True, metavar="ID...")
 @noise_from_option
 @json_option
-def noise(evaluation_ids: tuple[int, ...], noise_from: int | None, as_json: bool) -> None:
+def noise(evaluation_ids: tuple[int, ...], noise_from: int | None) -> None:
     """Separate repeat noise from order effects.
 
     Repeat noise: how often two answers to the same prompt differ. Order effect: how much more often they differ when
@@ -98,8 +97,7 @@ def noise(evaluation_ids: tuple[int, ...], noise_from: int | None, as_json: bool
 
     with read_session(engine_of(settings_of())) as session:
         document = noise_of_replicates(session, evaluation_ids, noise_from)
-    if as_json:
-        print_json(document)
+    if printed(document):
         return
     several = "s" if len(document["evaluations"]) > 1 else ""
     click.echo(f"evaluation{several} {', '.join(map(str, document['evaluations']))}:")
@@ -112,7 +110,7 @@ def noise(evaluation_ids: tuple[int, ...], noise_from: int | None, as_json: bool
 @click.argument("evaluation_id", type=int)
 @table_options
 @json_option
-def axes(evaluation_id: int, as_json: bool) -> None:
+def axes(evaluation_id: int) -> None:
     """Show how far the accuracy moves with the order, the wording, noise and asking again.
 
     For an evaluation under a product of variant kinds, such as 'cyclic*wording', and its sealed replicates. An axis
@@ -123,8 +121,7 @@ def axes(evaluation_id: int, as_json: bool) -> None:
 
     with read_session(engine_of(settings_of())) as session:
         document = axes_document(session, evaluation_id)
-    if as_json:
-        print_json(document)
+    if printed(document):
         return
     click.echo(
         f"evaluation{'s' if len(document['evaluations']) > 1 else ''} {', '.join(map(str, document['evaluations']))}: "
@@ -169,7 +166,7 @@ def axes(evaluation_id: int, as_json: bool) -> None:
 @click.option("--axis", default=None, help="Whose levels are taken, such as order.  [default: the wording's]")
 @table_options
 @json_option
-def wordings(evaluation_id: int, axis: str | None, as_json: bool) -> None:
+def wordings(evaluation_id: int, axis: str | None) -> None:
     """Show the accuracy over wordings: its 5 %, 50 % and 95 % quantiles.
 
     They are exact if every question was asked in every wording. If only a sample of the cells was asked, as under
@@ -179,8 +176,7 @@ def wordings(evaluation_id: int, axis: str | None, as_json: bool) -> None:
 
     with read_session(engine_of(settings_of())) as session:
         document = wordings_document(session, evaluation_id, axis)
-    if as_json:
-        print_json(document)
+    if printed(document):
         return
     how = "exact" if document["exact"] else f"estimated from {100 * document['asked_share']:.0f} % of the cells"
     click.echo(f"{document['axis']}: {len(document['levels'])} levels, {document['questions']} questions, {how}")
@@ -194,7 +190,7 @@ def wordings(evaluation_id: int, axis: str | None, as_json: bool) -> None:
 @statistics.command("consistency")
 @click.argument("evaluation_id", type=int)
 @json_option
-def consistency(evaluation_id: int, as_json: bool) -> None:
+def consistency(evaluation_id: int) -> None:
     """Show SCORE's consistency rate, as it is defined and as lm-evaluation-harness computes it.
 
     The first is the metric score: the share of pairs of a question's answers that are equal. The harness counts pairs
@@ -204,8 +200,7 @@ def consistency(evaluation_id: int, as_json: bool) -> None:
 
     with read_session(engine_of(settings_of())) as session:
         document = consistency_document(session, evaluation_id)
-    if as_json:
-        print_json(document)
+    if printed(document):
         return
     for label, name in (
         ("consistency rate", "consistency_rate"),
@@ -224,7 +219,7 @@ def _points(interval: list[float] | None) -> str | None:
 @click.argument("evaluation_id", type=int)
 @click.option("--alpha", type=float, default=0.05, show_default=True, help="Share of estimation questions.")
 @json_option
-def pride(evaluation_id: int, alpha: float, as_json: bool) -> None:
+def pride(evaluation_id: int, alpha: float) -> None:
     """Show PriDe's prior and estimation set, for any share of questions; the result is stored.
 
     The metric pride_accuracy is always that of the default share.
@@ -233,8 +228,7 @@ def pride(evaluation_id: int, alpha: float, as_json: bool) -> None:
 
     with write_session(engine_of(settings_of())) as session:
         document = pride_document(session, evaluation_id, alpha)
-    if as_json:
-        print_json(document)
+    if printed(document):
         return
     click.echo(f"PriDe accuracy {show(document['pride_accuracy'])} over {document['questions']} questions")
     for options, prior in document["priors"].items():
@@ -245,14 +239,13 @@ def pride(evaluation_id: int, alpha: float, as_json: bool) -> None:
 @statistics.command("cora")
 @click.argument("evaluation_id", type=int)
 @json_option
-def cora(evaluation_id: int, as_json: bool) -> None:
+def cora(evaluation_id: int) -> None:
     """Resample the variants: how much CoRA depends on which of them were asked. The result is stored."""
     from registry.studies.comparing import cora_document
 
     with write_session(engine_of(settings_of())) as session:
         document = cora_document(session, evaluation_id)
-    if as_json:
-        print_json(document)
+    if printed(document):
         return
     click.echo(
         f"CoRA over {document['resamples']} draws of {document['draws']} of {document['variants']} variants: mean "
@@ -265,7 +258,7 @@ def cora(evaluation_id: int, as_json: bool) -> None:
 @click.option("--by-subject", is_flag=True, help="Take each subject for a cluster.")
 @table_options
 @json_option
-def clusters_command(evaluation_id: int, by_subject: bool, as_json: bool) -> None:
+def clusters_command(evaluation_id: int, by_subject: bool) -> None:
     """Intervals over clusters of questions, and the design effect of each metric.
 
     Questions are a cluster that have the same context, or the same `cluster` in the benchmark's file.
@@ -276,8 +269,7 @@ def clusters_command(evaluation_id: int, by_subject: bool, as_json: bool) -> Non
         find_sealed(session, evaluation_id)
         alone = evaluation_metrics(session, evaluation_id)
         found = clustered_intervals(session, evaluation_id, by_subject=by_subject)
-    if as_json:
-        print_json({"evaluation": evaluation_id, "by_subject": by_subject, "clustered": found})
+    if printed({"evaluation": evaluation_id, "by_subject": by_subject, "clustered": found}):
         return
     if found is None:
         click.echo(f"evaluation {evaluation_id}: every question stands for itself")
@@ -314,7 +306,7 @@ def _interval_text(interval: list[float] | None) -> str | None:
 @click.argument("evaluation_id", type=int, metavar="ID")
 @table_options
 @json_option
-def contamination_command(evaluation_id: int, as_json: bool) -> None:
+def contamination_command(evaluation_id: int) -> None:
     """Test whether the order in which the benchmark was published stands out among the orders that were asked.
 
     For evaluations with the variants cyclic or full. An outlier is evidence that the model was trained on the
@@ -324,8 +316,7 @@ def contamination_command(evaluation_id: int, as_json: bool) -> None:
 
     with read_session(engine_of(settings_of())) as session:
         document = contamination_document(session, evaluation_id)
-    if as_json:
-        print_json(document)
+    if printed(document):
         return
     tested = [item | {"p_value": f"{item['p_value']:.4f}"} for item in document["regularities"].values() if item]
     tested_by = {"label": "The published order", "sorted": "Sorted", "expected": "In any order", "p_value": "p"}
@@ -363,9 +354,7 @@ def contamination_command(evaluation_id: int, as_json: bool) -> None:
     "--device", default=None, help="Device to ask it on, such as cpu or cuda:1. Default: the first GPU, or cpu."
 )
 @json_option
-def completion_command(
-    model: str, benchmark: str, reference: str | None, questions: int, device: str | None, as_json: bool
-) -> None:
+def completion_command(model: str, benchmark: str, reference: str | None, questions: int, device: str | None) -> None:
     """Test whether MODEL completes BENCHMARK's options verbatim more often in the order that was published.
 
     For a model whose files are on this machine, which is asked here and now; nothing is stored. The next five tokens
@@ -380,8 +369,7 @@ def completion_command(
     document = complete(
         engine_of(settings), settings, model, benchmark, reference=reference, questions=questions, device=device
     )
-    if as_json:
-        print_json(document)
+    if printed(document):
         return
     named = f"{document['model']} on {document['questions']} questions of {document['benchmark']}"
     if document["p_value"] is None:
@@ -417,7 +405,6 @@ def power_command(
     difference: float | None,
     power: float,
     differing: tuple[float, ...],
-    as_json: bool,
 ) -> None:
     """Print the smallest difference of two models that so many questions tell.
 
@@ -436,8 +423,7 @@ def power_command(
                 true = (difference, row["differing"])
                 row[f"power{name}"] = power_of_differing(*true, questions, critical=critical)
                 row[f"needed{name}"] = questions_needed_of_differing(*true, power=power, critical=critical)
-    if as_json:
-        print_json({"questions": questions, "models": models, "power": power, "difference": difference, "rows": rows})
+    if printed({"questions": questions, "models": models, "power": power, "difference": difference, "rows": rows}):
         return
     if difference is None:
         print_smallest(rows, models)
@@ -457,7 +443,7 @@ def power_command(
 @click.option("--options", "k", type=click.IntRange(2, 1000), required=True, help="Options of each question.")
 @table_options
 @json_option
-def guessing(M: int, k: int, as_json: bool) -> None:
+def guessing(M: int, k: int) -> None:
     """Print how likely guessing is to be right on a number of variants: the guessing table and MSGR."""
     from registry.statistics.guessing import guessing_table
 
@@ -472,8 +458,7 @@ def guessing(M: int, k: int, as_json: bool) -> None:
         }
         for row in guessing_table(M, k)
     ]
-    if as_json:
-        print_json({"variants": M, "options": k, "rows": rows})
+    if printed({"variants": M, "options": k, "rows": rows}):
         return
     headings = {"p": "Right on at least", "probability_at_least": "Probability by guessing", "shown": "MSGR"}
     print_table(

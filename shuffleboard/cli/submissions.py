@@ -19,7 +19,7 @@ from registry.operations.opening import engine_of
 from registry.people.accounts import OPERATOR
 from registry.tables import QUEUES
 from registry.tables.accounts import SUBMISSION_STATES
-from shuffleboard.cli.common import budget_option, json_option, note, print_json, settings_of
+from shuffleboard.cli.common import budget_option, json_option, note, printed, settings_of, tell
 from shuffleboard.cli.estimates import print_estimate
 from shuffleboard.cli.groups import Group
 from shuffleboard.cli.models import inspect_here
@@ -35,13 +35,12 @@ def submissions() -> None:
 @click.option("--state", type=click.Choice(SUBMISSION_STATES), default=None, help="Only submissions in this state.")
 @table_options
 @json_option
-def list_command(state: str | None, as_json: bool) -> None:
+def list_command(state: str | None) -> None:
     """List submissions, those awaiting a decision first."""
     with read_session(engine_of(settings_of())) as session:
         found, _ = listed_submissions(session, OPERATOR, state=state, limit=MAX_INTEGER)
         rows = [submission_document(session, row) for row in found]
-    if as_json:
-        print_json({"submissions": rows})
+    if printed({"submissions": rows}):
         return
     headings = {
         "submission": "ID",
@@ -66,7 +65,7 @@ def _model(model: dict[str, Any]) -> dict[str, Any]:
 @click.argument("submission_id", type=int)
 @table_options
 @json_option
-def show_command(submission_id: int, as_json: bool) -> None:
+def show_command(submission_id: int) -> None:
     """Show a submission with its estimated cost, or its outcome."""
     settings = settings_of()
     with read_session(engine_of(settings)) as session:
@@ -74,8 +73,7 @@ def show_command(submission_id: int, as_json: bool) -> None:
         document = submission_document(session, row) | {"problem": problem_of(session, row, whole=True)}
         waits = row.state == "requested"
         estimate = submission_estimate(session, row, settings) if waits else row.estimate
-    if as_json:
-        print_json(document | {"estimate": estimate})
+    if printed(document | {"estimate": estimate}):
         return
     for key, value in (document | _model(document["model"])).items():
         if key != "model":
@@ -101,9 +99,7 @@ def show_command(submission_id: int, as_json: bool) -> None:
 )
 @budget_option("The most that the submission may cost, if a provider charges; it is paused when that is reached.")
 @json_option
-def approve_command(
-    submission_id: int, reason: str | None, queue: str, priority: int, budget: float | None, as_json: bool
-) -> None:
+def approve_command(submission_id: int, reason: str | None, queue: str, priority: int, budget: float | None) -> None:
     """Approve a submission: register its model and queue the missing evaluations of the suite.
 
     Without a broker the model's files are fetched and hashed here, as `models add` does; otherwise a worker does that,
@@ -128,8 +124,7 @@ def approve_command(
             files=files,
         )
         document = submission_document(session, approved)
-    if as_json:
-        print_json(document)
+    if printed(document):
         return
     click.echo(f"submission {submission_id} is approved: {document['revision']}")
     if document["evaluations"]:
@@ -142,9 +137,9 @@ def approve_command(
 @click.argument("submission_id", type=int)
 @click.option("--reason", required=True, help="Shown to the submitter.")
 @json_option
-def reject_command(submission_id: int, reason: str, as_json: bool) -> None:
+def reject_command(submission_id: int, reason: str) -> None:
     """Reject a submission, with a reason."""
     settings = settings_of()
     with write_session(engine_of(settings)) as session:
         document = submission_document(session, reject(session, OPERATOR, submission_id, settings, reason))
-    print_json(document) if as_json else click.echo(f"submission {submission_id} is rejected")
+    tell(document, f"submission {submission_id} is rejected")

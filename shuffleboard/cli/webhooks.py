@@ -15,7 +15,7 @@ from registry.notices.webhooks import (
 )
 from registry.operations.opening import engine_of
 from registry.people.accounts import OPERATOR, find_account
-from shuffleboard.cli.common import json_option, note, print_json, settings_of
+from shuffleboard.cli.common import json_option, note, printed, settings_of, tell
 from shuffleboard.cli.groups import Group
 from shuffleboard.cli.tables import print_table, wide_option
 
@@ -30,7 +30,7 @@ def webhooks() -> None:
 @click.option("--account", required=True, help="Account that owns it.")
 @click.option("--kind", "kinds", multiple=True, type=click.Choice(list(KINDS)), help="Only these; may be repeated.")
 @json_option
-def add_command(url: str, account: str, kinds: tuple[str, ...], as_json: bool) -> None:
+def add_command(url: str, account: str, kinds: tuple[str, ...]) -> None:
     """Notify URL of events, each by a POST of JSON signed with the secret that is printed here and never shown again.
 
     The URL must be on the public internet, unless SHUFFLEBOARD_PRIVATE_WEBHOOKS lists its host.
@@ -40,8 +40,7 @@ def add_command(url: str, account: str, kinds: tuple[str, ...], as_json: bool) -
         owner = find_account(session, account)
         made = add_webhook(session, OPERATOR, url, kinds or None, settings, account=owner)
         document = webhook_document(made) | {"secret": made.secret}
-    if as_json:
-        print_json(document)
+    if printed(document):
         return
     click.echo(f"webhook {document['webhook']} added; its secret, which will not be shown again:\n{document['secret']}")
 
@@ -49,13 +48,12 @@ def add_command(url: str, account: str, kinds: tuple[str, ...], as_json: bool) -
 @webhooks.command("list")
 @wide_option
 @json_option
-def list_command(as_json: bool) -> None:
+def list_command() -> None:
     """List webhooks and the outcome of recent deliveries."""
     with read_session(engine_of(settings_of())) as session:
         rows = [webhook_document(row) for row in current_webhooks(session)]
         deliveries = recent_deliveries(session)
-    if as_json:
-        print_json({"webhooks": rows, "deliveries": deliveries})
+    if printed({"webhooks": rows, "deliveries": deliveries}):
         return
     headings = {"webhook": "ID", "url": "URL", "kinds": "Events", "created_at": "Added"}
     listed = [row | {"kinds": ", ".join(row["kinds"] or ["everything"])} for row in rows]
@@ -75,23 +73,22 @@ def list_command(as_json: bool) -> None:
 @webhooks.command("remove")
 @click.argument("webhook_id", type=int)
 @json_option
-def remove_command(webhook_id: int, as_json: bool) -> None:
+def remove_command(webhook_id: int) -> None:
     """Remove a webhook; pending deliveries are dropped."""
     with write_session(engine_of(settings_of())) as session:
         remove_webhook(session, OPERATOR, webhook_id)
-    print_json({"webhook": webhook_id, "removed": True}) if as_json else click.echo(f"webhook {webhook_id} removed")
+    tell({"webhook": webhook_id, "removed": True}, f"webhook {webhook_id} removed")
 
 
 @webhooks.command("test")
 @click.argument("webhook_id", type=int)
 @json_option
-def test_command(webhook_id: int, as_json: bool) -> None:
+def test_command(webhook_id: int) -> None:
     """Send a webhook a notice of kind webhook.test now; status 1 when delivery fails."""
     settings = settings_of()
     outcome = try_webhook(engine_of(settings), OPERATOR, webhook_id, settings)
-    if as_json:
-        print_json({"delivered": outcome.delivered, "status": outcome.status, "error": outcome.error})
-    elif outcome.delivered:
+    document = {"delivered": outcome.delivered, "status": outcome.status, "error": outcome.error}
+    if not printed(document) and outcome.delivered:
         note(f"webhook {webhook_id} answered {outcome.status}")
     if not outcome.delivered:
         raise RemoteError(f"webhook {webhook_id}: {outcome.error}; check the receiver, then try again")

@@ -8,14 +8,13 @@ import json
 import math
 import os
 import re
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from registry.benchmarks.lines import read_cells, shorten
+from registry.benchmarks.lines import raw_lines, read_cells, shorten
 from registry.errors import IngestError
 from registry.exchange.audit.rereading import final_reading, reread
 from registry.exchange.audit.seen import Source, label_position, listing
@@ -56,7 +55,6 @@ from registry.exchange.outputs.opencompass import LABEL, opencompass_results, wr
 from registry.exchange.outputs.prompts import said
 from registry.exchange.outputs.record import NOT_MULTIPLE_CHOICE, Seen, Unusable, only, record_of
 from registry.files.documents import as_written
-from registry.files.packed import Lines
 from registry.prompting.labels import LETTERS
 from registry.untrusted import decode_answer
 
@@ -141,15 +139,8 @@ def lines_of(path: Path) -> Iterator[tuple[int, dict[str, Any] | str]]:
 
     Values that no database holds, such as NUL and half a surrogate pair, are in what models write, and are let in.
     """
-    try:
-        with Lines(path) as lines:
-            for raw in lines:
-                lines.begin()
-                text = (raw.removeprefix(b"\xef\xbb\xbf") if lines.number == 1 else raw).decode("utf-8", "replace")
-                if text.strip():
-                    yield lines.number, _object_of(text)
-    except (OSError, EOFError, zlib.error) as error:
-        raise IngestError(f"{path.name}: damaged or cut off ({error}); fetch or compress it again") from None
+    for place, raw in raw_lines(path):
+        yield place.line, _object_of(raw.decode("utf-8", "replace"))
 
 
 def _object_of(text: str) -> dict[str, Any] | str:
