@@ -14,6 +14,7 @@ from registry.benchmarks.recipes import Recipe
 from registry.db import MAX_INTEGER, picked, read_session, write_session
 from registry.errors import IngestError, NotFoundError, ShuffleboardError, UsageError
 from registry.operations.opening import engine_of
+from registry.prompting.labels import letter
 from registry.tables import Benchmark, BenchmarkVersion
 from shuffleboard.cli.common import json_option, note, printed, settings_of, tell
 from shuffleboard.cli.groups import Where
@@ -225,13 +226,9 @@ def _preview(recipe: Recipe, revision: str | None) -> None:
         click.echo(f"  {row['question']}")
         for index, option in enumerate(row["options"]):
             click.echo(f"  {'*' if index == row['answer'] else ' '} {option}")
-    listed = ", ".join(f"{_letter(place)} {count}" for place, count in enumerate(counts))
+    listed = ", ".join(f"{letter(place)} {count}" for place, count in enumerate(counts))
     click.echo(f"{len(found.content.questions)} questions; right options by place: {listed}")
     note("All were checked, and nothing was stored. Is * the right option? Then the same with --store.")
-
-
-def _letter(place: int) -> str:
-    return chr(ord("A") + place) if place < 26 else str(place + 1)
 
 
 FOLDED: Final = 4

@@ -58,7 +58,7 @@ def compare(first: int, second: int) -> None:
         {
             "metric": METRICS[name].label,
             **{key: item[key] for key in ("first", "second", "difference", "n")},
-            "interval": None if item["interval"] is None else " … ".join(map(show, item["interval"])),
+            "interval": _interval_text(item["interval"]),
             "p": None if item["mcnemar"] is None else f"{item['mcnemar']['mid_p']:.4f}",
         }
         for name, item in document["metrics"].items()

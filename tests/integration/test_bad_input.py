@@ -2,6 +2,8 @@
 
 import gzip
 import json
+import re
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -205,311 +207,255 @@ def test_a_file_that_is_no_benchmark_is_refused_and_nothing_is_stored(
     assert table_counts(engine) == before
 
 
-def model_folder(folder: Path, **changes: bytes | None) -> Path:
-    files = {"config.json": b"{}", "tokenizer.json": b"{}", "model.safetensors": b"weights"} | changes
-    made = folder / "model"
-    made.mkdir()
-    for name, content in files.items():
-        if content is not None:
-            (made / name).write_bytes(content)
-    return made
+def model_folder(**changes: bytes | None) -> Callable[[Path], Path]:
+    def make(folder: Path) -> Path:
+        files = {"config.json": b"{}", "tokenizer.json": b"{}", "model.safetensors": b"weights"} | changes
+        made = folder / "model"
+        made.mkdir()
+        for name, content in files.items():
+            if content is not None:
+                (made / name).write_bytes(content)
+        return made
+
+    return make
 
 
-def other_content(folder: Path) -> tuple[object, ...]:
-    path = write_lines(folder / "other.jsonl", [question(7)])
-    return ("benchmarks", "import", path, "--name", "there", "--version", "v1")
+def questions(*lines: dict[str, object], name: str = "x.jsonl") -> Callable[[Path], Path]:
+    return lambda folder: write_lines(folder / name, lines)
 
 
-HF = ("--kind", "huggingface", "--location")
-SUBMIT = ("evaluations", "submit", "--model", "fake", "--benchmark", "there")
+HUGE = "9" * 30
+# What stands in braces in the commands below, made when it does.
+MADE: dict[str, Callable[[Path], Path]] = {
+    "folder": lambda folder: folder,
+    "good": questions(GOOD),
+    "dev": questions(GOOD | {"split": "dev"}),
+    "with_pool": questions(GOOD, question(1, split="fewshot")),
+    "pool": questions(question(2), name="pool.jsonl"),
+    "model": model_folder(),
+    "no_weights": model_folder(**{"model.safetensors": None}),
+    "pickle": model_folder(**{"model.safetensors": None, "pytorch_model.bin": b"\x80\x04."}),
+    "no_config": model_folder(**{"config.json": None}),
+    "no_tokenizer": model_folder(**{"tokenizer.json": None}),
+    "bad_tokenizer": model_folder(**{"tokenizer_config.json": b"{oops"}),
+    "no_gguf": written("x.gguf", b"PK\x03\x04"),
+    "cut_gguf": written("x.gguf", b"GGUF\x03\x00\x00\x00\x05\x00\x00\x00"),
+}
 # The command -> exit status and what the message says.
-BAD_COMMANDS: dict[str, tuple[Callable[[Path], tuple[object, ...]], int, tuple[str, ...]]] = {
+BAD_COMMANDS: dict[str, tuple[str, int, tuple[str, ...]]] = {
     "a benchmark name with a blank": (
-        lambda folder: ("benchmarks", "import", write_lines(folder / "x.jsonl", [GOOD]), "--name", "a b"),
+        "benchmarks import {good} --name 'a b'",
         2,
         ("benchmark name 'a b'", "use up to 200 letters"),
     ),
     "a split that no line has": (
-        lambda folder: (
-            "benchmarks",
-            "import",
-            write_lines(folder / "x.jsonl", [GOOD | {"split": "dev"}]),
-            "--name",
-            "b",
-            "--split",
-            "test",
-        ),
+        "benchmarks import {dev} --name b --split test",
         1,
         ("x.jsonl: contains no question of split 'test'", "give at least one line"),
     ),
     "a few-shot file that does not exist": (
-        lambda folder: (
-            "benchmarks",
-            "import",
-            write_lines(folder / "x.jsonl", [GOOD]),
-            "--name",
-            "b",
-            "--fewshot",
-            "missing.jsonl",
-        ),
+        "benchmarks import {good} --name b --fewshot missing.jsonl",
         1,
         ("missing.jsonl: no such file", "check the path"),
     ),
     "two few-shot pools": (
-        lambda folder: (
-            "benchmarks",
-            "import",
-            write_lines(folder / "x.jsonl", [GOOD, question(1, split="fewshot")]),
-            "--name",
-            "b",
-            "--fewshot",
-            write_lines(folder / "pool.jsonl", [question(2)]),
-        ),
+        "benchmarks import {with_pool} --name b --fewshot {pool}",
         1,
         ("x.jsonl: has fewshot lines already", "remove --fewshot or those lines"),
     ),
     "a seed that is no number": (
-        lambda folder: (
-            "benchmarks",
-            "import",
-            write_lines(folder / "x.jsonl", [GOOD]),
-            "--name",
-            "b",
-            "--shuffle-options",
-            "one",
-        ),
+        "benchmarks import {good} --name b --shuffle-options one",
         2,
         ("'one' is not a valid integer",),
     ),
     "a seed beyond what is stored": (
-        lambda folder: (
-            "benchmarks",
-            "import",
-            write_lines(folder / "x.jsonl", [GOOD]),
-            "--name",
-            "b",
-            "--shuffle-options",
-            "9" * 30,
-        ),
+        f"benchmarks import {{good}} --name b --shuffle-options {HUGE}",
         2,
-        ("--shuffle-options", "9" * 30),
+        ("--shuffle-options", HUGE),
     ),
     "a benchmark that is not there": (
-        lambda _: ("benchmarks", "show", "mmlu"),
+        "benchmarks show mmlu",
         1,
         ("no benchmark 'mmlu'", "known: there", "benchmarks import FILE"),
     ),
-    "a version that is not there": (
-        lambda _: ("benchmarks", "show", "there@v9"),
-        1,
-        ("benchmark there has no version 'v9'", "it has: "),
-    ),
+    "a version that is not there": ("benchmarks show there@v9", 1, ("benchmark there has no version 'v9'", "it has: ")),
     "a model folder that does not exist": (
-        lambda folder: ("models", "add", "m", *HF, folder / "none"),
+        "models add m --kind huggingface --location {folder}/none",
         1,
         ("none: no such file or folder", "check the path"),
     ),
     "a model folder without weights": (
-        lambda folder: ("models", "add", "m", *HF, model_folder(folder, **{"model.safetensors": None})),
+        "models add m --kind huggingface --location {no_weights}",
         1,
         ("model: contains no weights (*.safetensors)", "check the folder"),
     ),
     "a model whose weights are a pickle": (
-        lambda folder: (
-            "models",
-            "add",
-            "m",
-            *HF,
-            model_folder(folder, **{"model.safetensors": None, "pytorch_model.bin": b"\x80\x04."}),
-        ),
+        "models add m --kind huggingface --location {pickle}",
         1,
         ("model: weights are a pickle (pytorch_model.bin)", "can run code", "convert them to safetensors"),
     ),
     "a model folder without a configuration": (
-        lambda folder: ("models", "add", "m", *HF, model_folder(folder, **{"config.json": None})),
+        "models add m --kind huggingface --location {no_config}",
         1,
         ("model: contains no config.json", "give the folder of a transformers model"),
     ),
     "a model folder without a tokenizer": (
-        lambda folder: ("models", "add", "m", *HF, model_folder(folder, **{"tokenizer.json": None})),
+        "models add m --kind huggingface --location {no_tokenizer}",
         1,
         ("model: contains no tokenizer", "save it next to the weights"),
     ),
     "a model file instead of a folder": (
-        lambda folder: ("models", "add", "m", *HF, model_folder(folder) / "model.safetensors"),
+        "models add m --kind huggingface --location {model}/model.safetensors",
         1,
         ("model.safetensors: is a file", "give the folder"),
     ),
     "a tokenizer configuration that is not JSON": (
-        lambda folder: ("models", "add", "m", *HF, model_folder(folder, **{"tokenizer_config.json": b"{oops"})),
+        "models add m --kind huggingface --location {bad_tokenizer}",
         1,
         ("tokenizer_config.json: not valid JSON", "save the tokenizer again"),
     ),
     "a hub name that is none": (
-        lambda _: ("models", "add", "m", *HF, "nonsense"),
+        "models add m --kind huggingface --location nonsense",
         1,
         ("nonsense: neither a folder here nor a hub name", "organisation/model"),
     ),
     "a GGUF file that does not exist": (
-        lambda folder: ("models", "add", "m", "--kind", "gguf", "--location", folder / "none.gguf"),
+        "models add m --kind gguf --location {folder}/none.gguf",
         1,
         ("none.gguf: no such file", "check the path"),
     ),
     "a GGUF file that is none": (
-        lambda folder: (
-            "models",
-            "add",
-            "m",
-            "--kind",
-            "gguf",
-            "--location",
-            written("x.gguf", b"PK\x03\x04")(folder),
-        ),
+        "models add m --kind gguf --location {no_gguf}",
         1,
         ("x.gguf: not a GGUF file", "check the path"),
     ),
     "a GGUF file that is cut off": (
-        lambda folder: (
-            "models",
-            "add",
-            "m",
-            "--kind",
-            "gguf",
-            "--location",
-            written("x.gguf", b"GGUF\x03\x00\x00\x00\x05\x00\x00\x00")(folder),
-        ),
+        "models add m --kind gguf --location {cut_gguf}",
         1,
         ("x.gguf: cannot be read as GGUF", "fetch it again"),
     ),
-    "a model without a location": (
-        lambda _: ("models", "add", "m", "--kind", "gguf"),
-        2,
-        ("a gguf model needs --location",),
-    ),
-    "an unknown kind of model": (
-        lambda _: ("models", "add", "m", "--kind", "onnx", "--location", "x"),
-        2,
-        ("'onnx' is not one of",),
-    ),
+    "a model without a location": ("models add m --kind gguf", 2, ("a gguf model needs --location",)),
+    "an unknown kind of model": ("models add m --kind onnx --location x", 2, ("'onnx' is not one of",)),
     "an unknown precision": (
-        lambda folder: ("models", "add", "m", *HF, model_folder(folder), "--dtype", "int3"),
+        "models add m --kind huggingface --location {model} --dtype int3",
         2,
         ("dtype 'int3'", "use one of float32"),
     ),
     "an unknown quantisation": (
-        lambda folder: ("models", "add", "m", *HF, model_folder(folder), "--quantisation", "q2"),
+        "models add m --kind huggingface --location {model} --quantisation q2",
         2,
         ("quantisation 'q2'", "use one of int8-weight-only"),
     ),
     "an adapter": (
-        lambda folder: ("models", "add", "m", *HF, model_folder(folder), "--adapter", "lora"),
+        "models add m --kind huggingface --location {model} --adapter lora",
         1,
         ("adapter lora: neither a folder here", "hub name"),
     ),
     "a model name with a slash": (
-        lambda folder: ("models", "add", "a/b", *HF, model_folder(folder)),
+        "models add a/b --kind huggingface --location {model}",
         2,
         ("model name 'a/b'", "use up to 200 letters"),
     ),
     "more parameters than a number holds": (
-        lambda folder: ("models", "add", "m", *HF, model_folder(folder), "--parameters", "9" * 30),
+        f"models add m --kind huggingface --location {{model}} --parameters {HUGE}",
         2,
-        ("--parameters", "9" * 30),
+        ("--parameters", HUGE),
     ),
     "a model that is not there": (
-        lambda _: ("models", "show", "gpt"),
+        "models show gpt",
         1,
         ("no model 'gpt'", "known: fake", "shuffleboard models add gpt"),
     ),
-    "a revision that is not there": (
-        lambda _: ("models", "show", "fake@7"),
-        1,
-        ("model fake has no revision '7'", "it has: 1"),
-    ),
+    "a revision that is not there": ("models show fake@7", 1, ("model fake has no revision '7'", "it has: 1")),
     "an unknown kind of variants": (
-        lambda _: (*SUBMIT, "--variants", "spiral"),
+        "evaluations submit --model fake --benchmark there --variants spiral",
         2,
         ("unknown variant kind 'spiral'", "use one of original, "),
     ),
     "a parameter that the variants do not take": (
-        lambda _: (*SUBMIT, "--variants", "cyclic:seed=1"),
+        "evaluations submit --model fake --benchmark there --variants cyclic:seed=1",
         2,
         ("variants 'cyclic:seed=1': 'seed=1' is not a parameter of cyclic", "it takes: none"),
     ),
     "an unknown protocol": (
-        lambda _: (*SUBMIT, "--variants", "cyclic", "--protocol", "guess"),
+        "evaluations submit --model fake --benchmark there --variants cyclic --protocol guess",
         2,
         ("unknown protocol 'guess'", "use one of symbols"),
     ),
     "a negative number of shots": (
-        lambda _: (*SUBMIT, "--variants", "cyclic", "--shots", "-1"),
+        "evaluations submit --model fake --benchmark there --variants cyclic --shots -1",
         2,
         ("shots -1", "from 0 to 100"),
     ),
     "more shots than the pool holds": (
-        lambda _: (*SUBMIT, "--variants", "cyclic", "--shots", "3"),
+        "evaluations submit --model fake --benchmark there --variants cyclic --shots 3",
         2,
         ("3 shots requested", "few-shot pool of there holds 0", "--fewshot FILE"),
     ),
-    "a limit of none": (lambda _: (*SUBMIT, "--variants", "cyclic", "--limit", "0"), 2, ("limit 0", "from 1")),
-    "a limit beyond all numbers": (
-        lambda _: (*SUBMIT, "--variants", "cyclic", "--limit", "9" * 30),
+    "a limit of none": (
+        "evaluations submit --model fake --benchmark there --variants cyclic --limit 0",
         2,
-        ("limit", "9" * 30),
+        ("limit 0", "from 1"),
+    ),
+    "a limit beyond all numbers": (
+        f"evaluations submit --model fake --benchmark there --variants cyclic --limit {HUGE}",
+        2,
+        ("limit", HUGE),
     ),
     "a priority beyond what is stored": (
-        lambda _: (*SUBMIT, "--variants", "cyclic", "--priority", "9" * 30),
+        f"evaluations submit --model fake --benchmark there --variants cyclic --priority {HUGE}",
         2,
-        ("--priority", "9" * 30),
+        ("--priority", HUGE),
     ),
     "a subject that the benchmark does not have": (
-        lambda _: (*SUBMIT, "--variants", "cyclic", "--subject", "alchemy"),
+        "evaluations submit --model fake --benchmark there --variants cyclic --subject alchemy",
         1,
         ("benchmark there has no subject 'alchemy'", "it has: physics"),
     ),
     "an evaluation of a model that is not there": (
-        lambda _: ("evaluations", "submit", "--model", "gpt", "--benchmark", "there", "--variants", "cyclic"),
+        "evaluations submit --model gpt --benchmark there --variants cyclic",
         1,
         ("no model 'gpt'",),
     ),
     "an evaluation of a benchmark that is not there": (
-        lambda _: ("evaluations", "submit", "--model", "fake", "--benchmark", "mmlu", "--variants", "cyclic"),
+        "evaluations submit --model fake --benchmark mmlu --variants cyclic",
         1,
         ("no benchmark 'mmlu'",),
     ),
     "the metrics of an evaluation that is not there": (
-        lambda _: ("metrics", "7", "--json"),
+        "metrics 7 --json",
         1,
         ("no evaluation 7", "has 0", "evaluations list"),
     ),
-    "an evaluation number that is none": (
-        lambda _: ("verify", "seven"),
-        2,
-        ("'seven' is not the id of an evaluation",),
-    ),
-    "an evaluation number beyond all numbers": (lambda _: ("provenance", "9" * 30), 1, ("no evaluation " + "9" * 30,)),
-    "an unknown command": (lambda _: ("evaluate",), 2, ("No such command 'evaluate'",)),
+    "an evaluation number that is none": ("verify seven", 2, ("'seven' is not the id of an evaluation",)),
+    "an evaluation number beyond all numbers": (f"provenance {HUGE}", 1, (f"no evaluation {HUGE}",)),
+    "an unknown command": ("evaluate", 2, ("No such command 'evaluate'",)),
     "more GPUs than there are": (
-        lambda _: ("worker", "--until-idle", "--tensor-parallel", "64"),
+        "worker --until-idle --tensor-parallel 64",
         2,
         ("--tensor-parallel 64", "needs 64 GPUs", "shuffleboard doctor"),
     ),
     "a worker's device that torch does not know": (
-        lambda _: ("worker", "--until-idle", "--device", "gpu7"),
+        "worker --until-idle --device gpu7",
         2,
         ("--device gpu7: ", "shuffleboard doctor"),
     ),
 }
 
 
+def words(command: str, folder: Path) -> list[str]:
+    """A command's words, the files in it made in a folder."""
+    names = set(re.findall(r"{(\w+)}", command))
+    return shlex.split(command.format_map({name: MADE[name](folder) for name in names}))
+
+
 @pytest.mark.parametrize("name", BAD_COMMANDS)
 def test_a_command_that_cannot_be_right_is_refused_and_nothing_is_stored(
     engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
-    make, status, parts = BAD_COMMANDS[name]
-    command = make(tmp_path)
+    command, status, parts = BAD_COMMANDS[name]
     before = table_counts(engine)
-    outcome = run(capsys, monkeypatch, *command)
+    outcome = run(capsys, monkeypatch, *words(command, tmp_path))
     assert_refused(outcome, status, *parts)
     assert table_counts(engine) == before
 
@@ -532,18 +478,8 @@ def test_an_external_model_cannot_be_asked(
 ) -> None:
     assert CliRunner().invoke(cli, ["models", "add", "theirs", "--kind", "external"]).exit_code == 0
     before = table_counts(engine)
-    outcome = run(
-        capsys,
-        monkeypatch,
-        "evaluations",
-        "submit",
-        "--model",
-        "theirs",
-        "--benchmark",
-        "there",
-        "--variants",
-        "cyclic",
-    )
+    command = "evaluations submit --model theirs --benchmark there --variants cyclic"
+    outcome = run(capsys, monkeypatch, *command.split())
     assert_refused(outcome, 2, "model theirs is external", "shuffleboard evaluations import")
     assert table_counts(engine) == before
 

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from registry.exchange.outputs.logs import archived_json, open_archive
+from registry.exchange.outputs.logs import Log, archived_json, open_archive
+from registry.exchange.outputs.programs import log_file, read_log
 from registry.exchange.outputs.record import KnownQuestion
 from tests.outputs.conftest import DATA
 
@@ -24,6 +25,13 @@ def known() -> dict[str, KnownQuestion]:
         item["id"]: KnownQuestion(number, item["id"], number, item["question"], tuple(item["options"]), item["answer"])
         for number, item in enumerate(QUESTIONS)
     }
+
+
+def read(path: Path) -> Log:
+    """A log of the five questions, read for an import."""
+    file = log_file(path)
+    assert file is not None
+    return read_log(file, known())
 
 
 GONE: Final = object()

@@ -15,22 +15,15 @@ from registry.db import read_session
 from registry.errors import ShuffleboardError
 from registry.exchange.outputs.helm import EQUAL_OPTIONS, TIE
 from registry.exchange.outputs.importer import ImportRequest, import_outputs
-from registry.exchange.outputs.logs import Log
-from registry.exchange.outputs.programs import log_file, log_questions, read_log
+from registry.exchange.outputs.programs import log_file, log_questions
 from registry.exchange.outputs.stated import Comparison
 from registry.leaderboard.reports import evaluation_metrics
 from registry.proof.provenance import provenance_document
 from registry.tables import Evaluation, Generation, Prediction
 from tests.outputs.conftest import Registry
-from tests.outputs.logs import GONE, HELM, IDS, QUESTIONS, helm_copy, known, put
+from tests.outputs.logs import GONE, HELM, IDS, QUESTIONS, helm_copy, put, read
 
 pytestmark = pytest.mark.one_engine
-
-
-def _read(path: Path) -> Log:
-    file = log_file(path)
-    assert file is not None
-    return read_log(file, known())
 
 
 @pytest.mark.parametrize(
@@ -43,7 +36,7 @@ def _read(path: Path) -> Log:
     ],
 )
 def test_the_answers_of_a_run_are_those_that_helm_scored(run: str, positions: list[int], stated: float) -> None:
-    log = _read(HELM / run)
+    log = read(HELM / run)
     assert [item.question.external_id for item in log.recorded] == IDS
     assert [item.position for item in log.recorded] == positions
     assert [item.order for item in log.recorded] == [(0, 1, 2, 3, 4)] * 5
@@ -116,7 +109,7 @@ def test_a_letter_of_an_option_with_the_answers_text_counts_for_helm_and_not_her
     def score(document: list[Any]) -> None:
         _set_exact_match(document[1]["stats"], 1.0)
 
-    found = _read(helm_copy(tmp_path, "joint", scenario_state=say, per_instance_stats=score)).recorded[1]
+    found = read(helm_copy(tmp_path, "joint", scenario_state=say, per_instance_stats=score)).recorded[1]
     assert (found.position, found.stated, found.excuse) == (1, 1.0, EQUAL_OPTIONS)
 
 
@@ -128,7 +121,7 @@ def test_a_letter_beyond_the_options_is_no_valid_answer_and_a_pattern_is_applied
 
     folder = helm_copy(tmp_path, "joint", scenario_state=say)
     (folder / "per_instance_stats.json").unlink()
-    log = _read(folder)
+    log = read(folder)
     assert [item.position for item in log.recorded] == [4, None, None, None, None]
     assert [item.stated for item in log.recorded] == [None] * 5
     assert "no per_instance_stats.json" in log.remarks[0]
@@ -145,7 +138,7 @@ def test_equally_likely_options_are_shared_by_helm_and_the_first_counts_here(tmp
 
     folder = helm_copy(tmp_path, "separate", scenario_state=even)
     (folder / "per_instance_stats.json").unlink()
-    assert (_read(folder).recorded[0].position, _read(folder).recorded[0].excuse) == (0, TIE)
+    assert (read(folder).recorded[0].position, read(folder).recorded[0].excuse) == (0, TIE)
 
 
 def test_alternatives_of_older_runs_become_log_probabilities_unless_a_label_is_lacking(tmp_path: Path) -> None:
@@ -155,7 +148,7 @@ def test_alternatives_of_older_runs_become_log_probabilities_unless_a_label_is_l
         del top[" E"]
         _requests(document)[1]["result"]["completions"][0]["tokens"][0]["top_logprobs"] = top
 
-    found = _read(helm_copy(tmp_path, "joint", scenario_state=add)).recorded
+    found = read(helm_copy(tmp_path, "joint", scenario_state=add)).recorded
     assert found[0].logprobs == pytest.approx([math.log(0.1 * number) for number in range(1, 6)])
     assert found[1].logprobs is None
 
@@ -170,7 +163,7 @@ def test_trials_are_variants_and_perturbed_instances_are_left_out(tmp_path: Path
             request["train_trial_index"] = 1
         _requests(document).extend([*again, perturbed])
 
-    log = _read(helm_copy(tmp_path, "joint", scenario_state=repeat))
+    log = read(helm_copy(tmp_path, "joint", scenario_state=repeat))
     assert [item.variant for item in log.recorded] == [0] * 5 + [1] * 5
     assert log.remarks == ["1 perturbed instances are left out: their texts differ from the benchmark's"]
 
@@ -227,12 +220,12 @@ def test_what_does_not_hold_is_refused_by_name(
     tmp_path: Path, change: Callable[[dict[str, Any]], None], message: str
 ) -> None:
     with pytest.raises(ShuffleboardError, match=rf"^scenario_state\.json {message}"):
-        _read(helm_copy(tmp_path, "joint", scenario_state=change))
+        read(helm_copy(tmp_path, "joint", scenario_state=change))
 
 
 def test_a_reference_that_no_request_scored_is_named(tmp_path: Path) -> None:
     with pytest.raises(ShuffleboardError, match=r"request 0: no original request for reference 3 of question 001b0f"):
-        _read(helm_copy(tmp_path, "separate", scenario_state=put("request_states/3", GONE)))
+        read(helm_copy(tmp_path, "separate", scenario_state=put("request_states/3", GONE)))
 
 
 def test_tokens_that_do_not_spell_a_reference_leave_the_answer_that_helm_predicted(tmp_path: Path) -> None:
@@ -241,11 +234,11 @@ def test_tokens_that_do_not_spell_a_reference_leave_the_answer_that_helm_predict
             token["text"] = "\ufffd"
 
     folder = helm_copy(tmp_path, "separate", scenario_state=garble)
-    found = _read(folder).recorded[0]
+    found = read(folder).recorded[0]
     assert (found.position, found.logprobs) == (1, None)
     (folder / "per_instance_stats.json").unlink()
     with pytest.raises(ShuffleboardError, match=r"request 0: its tokens do not spell the reference"):
-        _read(folder)
+        read(folder)
 
 
 def test_statistics_of_another_run_are_refused(tmp_path: Path) -> None:
@@ -255,7 +248,7 @@ def test_statistics_of_another_run_are_refused(tmp_path: Path) -> None:
                 stat["mean"] = 4.0
 
     with pytest.raises(ShuffleboardError, match=r"reference 4 was predicted, its log-likelihoods say 1"):
-        _read(helm_copy(tmp_path, "separate", per_instance_stats=shift))
+        read(helm_copy(tmp_path, "separate", per_instance_stats=shift))
 
 
 def test_a_score_that_contradicts_its_answer_is_refused_and_nothing_is_stored(
@@ -298,7 +291,7 @@ def test_a_cut_off_file_is_named(tmp_path: Path, length: int) -> None:
     with pytest.raises(
         ShuffleboardError, match=r"^scenario_state\.json: cannot be read as JSON \(.*\); fetch it again"
     ):
-        _read(folder)
+        read(folder)
 
 
 def test_documents_of_other_programs_and_folders_without_a_run_are_refused(tmp_path: Path) -> None:
@@ -312,4 +305,4 @@ def test_documents_of_other_programs_and_folders_without_a_run_are_refused(tmp_p
         ShuffleboardError,
         match=r"results\.json: is neither a scenario state of HELM, a log of Inspect AI nor predictions",
     ):
-        _read(other)
+        read(other)

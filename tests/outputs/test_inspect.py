@@ -14,14 +14,14 @@ from registry.db import read_session
 from registry.errors import ShuffleboardError
 from registry.exchange.outputs.importer import ImportRequest, import_outputs
 from registry.exchange.outputs.logs import Log
-from registry.exchange.outputs.programs import log_file, log_questions, read_log
+from registry.exchange.outputs.programs import log_questions
 from registry.exchange.outputs.stated import Comparison
 from registry.leaderboard.reports import evaluation_metrics
 from registry.prompting.variants import QuestionShape, parse_variants
-from registry.tables import Evaluation, Generation, Prediction
+from registry.tables import Generation, Prediction
 from tests.commands import shuffleboard, shuffleboard_json
 from tests.outputs.conftest import Registry
-from tests.outputs.logs import GONE, IDS, INSPECT, QUESTIONS, deflated, inspect_copy, inspect_document, known, put
+from tests.outputs.logs import GONE, IDS, INSPECT, QUESTIONS, deflated, inspect_copy, inspect_document, known, put, read
 
 pytestmark = pytest.mark.one_engine
 
@@ -29,14 +29,8 @@ pytestmark = pytest.mark.one_engine
 REPLIES = ["ANSWER: A", "ANSWER: B", "I think it is C.\n\nANSWER: C", "ANSWER: C", "no idea"]
 
 
-def _read(path: Path) -> Log:
-    file = log_file(path)
-    assert file is not None
-    return read_log(file, known())
-
-
 def test_a_log_in_the_benchmarks_order() -> None:
-    log = _read(INSPECT / "plain.eval")
+    log = read(INSPECT / "plain.eval")
     assert [item.question.external_id for item in log.recorded] == IDS
     assert [item.position for item in log.recorded] == [0, 1, 2, 2, None]
     assert [item.text for item in log.recorded] == REPLIES
@@ -45,14 +39,14 @@ def test_a_log_in_the_benchmarks_order() -> None:
 
 
 def test_log_probabilities_are_those_of_the_labels_where_the_letter_was_written() -> None:
-    log = _read(INSPECT / "plain.eval")
+    log = read(INSPECT / "plain.eval")
     # The mock gives the letter it writes one half, and the others 0.2, 0.15, 0.1 and 0.05 in their order.
     assert log.recorded[2].logprobs == pytest.approx([-1.6094379, -1.8971200, -0.6931472, -2.3025851, -2.9957323])
     assert log.recorded[4].logprobs is None
 
 
 def test_choices_that_the_dataset_shuffled_stand_as_they_were_shown() -> None:
-    log = _read(INSPECT / "shuffled_dataset.json")
+    log = read(INSPECT / "shuffled_dataset.json")
     assert log.recorded[0].order == (0, 2, 3, 4, 1)
     # Options 0 and 1 of the second question are both "bent"; its target, D, says that the right one stood there.
     assert log.recorded[1].order == (1, 3, 2, 0, 4)
@@ -60,7 +54,7 @@ def test_choices_that_the_dataset_shuffled_stand_as_they_were_shown() -> None:
 
 
 def test_variants_that_our_extension_asked_are_those_of_the_kind() -> None:
-    log = _read(INSPECT / "permuted.json")
+    log = read(INSPECT / "permuted.json")
     kind = parse_variants("cyclic*repeat:k=2")
     for question in known().values():
         shape = QuestionShape(question.external_id, len(question.options), question.answer)
@@ -70,7 +64,7 @@ def test_variants_that_our_extension_asked_are_those_of_the_kind() -> None:
 
 
 def test_choices_that_the_solver_shuffled_are_read_as_shown_and_the_text_as_written() -> None:
-    log = _read(INSPECT / "two_epochs.eval")
+    log = read(INSPECT / "two_epochs.eval")
     first, second = log.recorded[:5], log.recorded[5:]
     assert ([item.variant for item in first], [item.variant for item in second]) == ([0] * 5, [1] * 5)
     # "Choices were shuffled …: A) defecating B) reduced C) chewing D) getting full E) becoming full": the answer is A.
@@ -87,9 +81,9 @@ def test_both_forms_of_a_log_and_both_compressions_hold_the_same(name: str, tmp_
             (item.question, item.variant, item.order, item.position, item.logprobs, item.text) for item in log.recorded
         ]
 
-    expected = answers(_read(INSPECT / name))
-    assert answers(_read(deflated(tmp_path, inspect_document(name)))) == expected
-    assert answers(_read(inspect_copy(tmp_path, name, lambda _: None))) == expected
+    expected = answers(read(INSPECT / name))
+    assert answers(read(deflated(tmp_path, inspect_document(name)))) == expected
+    assert answers(read(inspect_copy(tmp_path, name, lambda _: None))) == expected
 
 
 def test_an_import_recomputes_the_stated_accuracy(registry: Registry) -> None:
@@ -141,7 +135,7 @@ def test_samples_are_found_by_their_text_where_ids_are_only_counted(tmp_path: Pa
                 {"role": "user", "content": [{"type": "text", "text": f"Question:\n{sample['input']}"}]},
             ]
 
-    log = _read(inspect_copy(tmp_path, "plain.eval", count))
+    log = read(inspect_copy(tmp_path, "plain.eval", count))
     assert [item.question.external_id for item in log.recorded] == IDS
 
 
@@ -150,7 +144,7 @@ def test_without_events_a_shuffled_samples_rewritten_text_is_not_taken(tmp_path:
         for sample in document["samples"]:
             del sample["events"]
 
-    log = _read(inspect_copy(tmp_path, "two_epochs.eval", strip))
+    log = read(inspect_copy(tmp_path, "two_epochs.eval", strip))
     assert [item.text for item in log.recorded] == [None] * 10
     assert log.recorded[0].position == 0
 
@@ -214,7 +208,7 @@ def test_what_does_not_hold_is_refused_by_name(
     tmp_path: Path, change: Callable[[dict[str, Any]], None], message: str
 ) -> None:
     with pytest.raises(ShuffleboardError, match=rf"^log\.json {message}"):
-        _read(inspect_copy(tmp_path, "plain.eval", change))
+        read(inspect_copy(tmp_path, "plain.eval", change))
 
 
 @pytest.mark.parametrize(
@@ -233,20 +227,7 @@ def test_an_explanation_that_contradicts_its_sample_is_refused(
         score["explanation"] = f"{head}:\n\n{explanation or rest[:-1] + 'C'}"
 
     with pytest.raises(ShuffleboardError, match=message):
-        _read(inspect_copy(tmp_path, "two_epochs.eval", change))
-
-
-def test_a_score_that_contradicts_its_answer_is_refused_and_nothing_is_stored(
-    registry: Registry, tmp_path: Path
-) -> None:
-    registry.benchmark("csqa", QUESTIONS)
-    path = inspect_copy(tmp_path, "plain.eval", put("samples/0/scores/choice/value", "C"))
-    with pytest.raises(
-        ShuffleboardError, match=r"log\.json sample 1: its score for question 001b0f\w* is 1, but its ans"
-    ):
-        import_outputs(registry.engine, ImportRequest(path, "m", "csqa", "original"))
-    with read_session(registry.engine) as session:
-        assert session.scalar(select(func.count()).select_from(Evaluation)) == 0
+        read(inspect_copy(tmp_path, "two_epochs.eval", change))
 
 
 @pytest.mark.parametrize("length", [3, 200, 15_000])
@@ -254,7 +235,7 @@ def test_a_cut_off_archive_is_named(tmp_path: Path, length: int) -> None:
     path = tmp_path / "cut.eval"
     path.write_bytes((INSPECT / "plain.eval").read_bytes()[:length])
     with pytest.raises(ShuffleboardError, match=r"^cut\.eval: damaged or cut-off archive \(.*\); fetch it again"):
-        _read(path)
+        read(path)
 
 
 def test_a_damaged_sample_is_named(tmp_path: Path) -> None:
@@ -265,14 +246,14 @@ def test_a_damaged_sample_is_named(tmp_path: Path) -> None:
     content[start + 200 : start + 260] = bytes(60)
     path.write_bytes(content)
     with pytest.raises(ShuffleboardError, match=rf"^damaged\.eval samples/{IDS[0]}_epoch_1\.json: cannot be read"):
-        _read(path)
+        read(path)
 
 
 def test_other_archives_and_a_cut_off_document_are_refused(tmp_path: Path) -> None:
     other = shutil.make_archive(str(tmp_path / "other"), "zip", INSPECT)
     with pytest.raises(ShuffleboardError, match=r"other\.zip: is an archive, but not a log of Inspect AI"):
-        _read(Path(other))
+        read(Path(other))
     path = tmp_path / "cut.json"
     path.write_text(json.dumps(inspect_document("plain.eval"))[:5000], encoding="utf-8")
     with pytest.raises(ShuffleboardError, match=r"^cut\.json: cannot be read as JSON"):
-        _read(path)
+        read(path)

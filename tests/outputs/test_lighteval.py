@@ -10,11 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from registry.errors import ShuffleboardError
-from registry.exchange.outputs.logs import Log
-from registry.exchange.outputs.programs import log_file, read_log
 from tests.commands import shuffleboard, shuffleboard_json
 from tests.outputs.conftest import DATA
-from tests.outputs.logs import IDS, QUESTIONS, known, put
+from tests.outputs.logs import IDS, QUESTIONS, put, read
 
 pytestmark = pytest.mark.one_engine
 [FOLDER] = (DATA / "lighteval" / "details" / "smollm2").iterdir()
@@ -23,11 +21,6 @@ pytestmark = pytest.mark.one_engine
 def _file(task: str) -> Path:
     [path] = FOLDER.glob(f"details_csqa_{task}|*.parquet")
     return path
-
-
-def _read(path: Path) -> Log:
-    assert log_file(path) == path
-    return read_log(path, known())
 
 
 def _changed(folder: Path, task: str, change: Callable[[dict[str, Any]], None]) -> Path:
@@ -40,7 +33,7 @@ def _changed(folder: Path, task: str, change: Callable[[dict[str, Any]], None]) 
 
 @pytest.mark.parametrize(("task", "score", "shots"), [("letters", 0.4, 2), ("cloze", 0.2, 0), ("written", 0.4, 0)])
 def test_answers_and_scores_are_those_that_lighteval_computed(task: str, score: float, shots: int) -> None:
-    log = _read(_file(task))
+    log = read(_file(task))
     assert sorted(item.question.external_id for item in log.recorded) == sorted(IDS)
     assert [item.order for item in log.recorded] == [(0, 1, 2, 3, 4)] * 5
     assert (log.stated, log.shots, log.about["model"]) == (score, shots, "smollm2")
@@ -68,7 +61,7 @@ def test_options_that_the_query_moved_are_read_as_shown(tmp_path: Path) -> None:
         row["doc"]["query"] = query.replace("C.  race track", "C.  eating food")
         row["doc"]["gold_index"] = 0
 
-    assert _read(_changed(tmp_path, "letters", move)).recorded[0].order == (2, 1, 0, 3, 4)
+    assert read(_changed(tmp_path, "letters", move)).recorded[0].order == (2, 1, 0, 3, 4)
 
 
 UNLISTED = pq.read_table(_file("letters")).to_pylist()[0]["doc"]["query"].replace("A. ", "1. ")
@@ -96,4 +89,4 @@ UNLISTED = pq.read_table(_file("letters")).to_pylist()[0]["doc"]["query"].replac
 )
 def test_what_does_not_hold_is_refused(tmp_path: Path, where: str, value: Any, problem: str) -> None:
     with pytest.raises(ShuffleboardError, match=problem):
-        _read(_changed(tmp_path, "letters", put(where, value)))
+        read(_changed(tmp_path, "letters", put(where, value)))

@@ -10,12 +10,10 @@ import pytest
 
 from registry.errors import ShuffleboardError
 from registry.exchange.outputs.importer import ImportRequest, import_outputs
-from registry.exchange.outputs.logs import Log
 from registry.exchange.outputs.opencompass import NO_PROBABILITIES
-from registry.exchange.outputs.programs import log_file, read_log
 from registry.exchange.outputs.stated import Comparison
 from tests.outputs.conftest import DATA, Registry
-from tests.outputs.logs import IDS, QUESTIONS, known, put
+from tests.outputs.logs import IDS, QUESTIONS, put, read
 
 pytestmark = pytest.mark.one_engine
 RUN = DATA / "opencompass"
@@ -23,11 +21,6 @@ RUN = DATA / "opencompass"
 
 def _file(name: str, run: Path = RUN) -> Path:
     return run / "predictions" / "smollm2" / f"{name}.json"
-
-
-def _read(path: Path) -> Log:
-    assert log_file(path) == path
-    return read_log(path, known())
 
 
 def _changed(folder: Path, name: str, change: Callable[[dict[str, Any]], None]) -> Path:
@@ -43,7 +36,7 @@ def _changed(folder: Path, name: str, change: Callable[[dict[str, Any]], None]) 
 
 @pytest.mark.parametrize("name", ["csqa_letters", "csqa_cloze"])
 def test_the_label_that_was_chosen_is_its_position(name: str) -> None:
-    log = _read(_file(name))
+    log = read(_file(name))
     document = json.loads(_file(name).read_text(encoding="utf-8"))
     chosen = ["ABCDE".index(document[str(number)]["prediction"]) for number in range(5)]
     assert [item.question.external_id for item in log.recorded] == IDS
@@ -57,7 +50,7 @@ def test_the_label_that_was_chosen_is_its_position(name: str) -> None:
 
 
 def test_a_written_answer_is_what_the_evaluator_read_from_it() -> None:
-    log = _read(_file("csqa_written"))
+    log = read(_file("csqa_written"))
     assert [item.position for item in log.recorded] == [0, None, None, 0, 0]
     assert [item.text for item in log.recorded][:2] == [" A. reduced\n\nA. reduced", None]
     assert (log.stated, log.remarks) == (0.0, [])
@@ -67,8 +60,8 @@ def test_a_model_that_counts_its_tokens_writes_its_text_one_level_down(tmp_path:
     def nest(first: dict[str, Any]) -> None:
         first["prediction"] = {"prediction": f"A? No.</think>{first['prediction']}", "rollout": {"num_tokens": 9}}
 
-    plain = _read(_file("csqa_written")).recorded[0]
-    found = _read(_changed(tmp_path, "csqa_written", nest)).recorded[0]
+    plain = read(_file("csqa_written")).recorded[0]
+    found = read(_changed(tmp_path, "csqa_written", nest)).recorded[0]
     assert (found.position, found.text) == (plain.position, f"A? No.</think>{plain.text}")
 
 
@@ -82,7 +75,7 @@ def test_options_that_the_prompt_moved_are_read_as_shown(tmp_path: Path) -> None
             )
         prediction["gold"] = "A"
 
-    log = _read(_changed(tmp_path, "csqa_letters", move))
+    log = read(_changed(tmp_path, "csqa_letters", move))
     assert log.recorded[0].order == (4, 1, 2, 3, 0)
 
 
@@ -93,7 +86,7 @@ def test_log_likelihoods_are_probabilities_by_position(tmp_path: Path) -> None:
             del entry["PPL"]
             entry["Loglikelihood"] = -float(number)
 
-    log = _read(_changed(tmp_path, "csqa_letters", score))
+    log = read(_changed(tmp_path, "csqa_letters", score))
     assert log.recorded[0].logprobs == (-1.0, -2.0, -3.0, -4.0, -5.0)
 
 
@@ -138,7 +131,7 @@ def _endless(prediction: dict[str, Any]) -> None:
 )
 def test_what_does_not_hold_is_refused(tmp_path: Path, change: Callable[[dict[str, Any]], None], problem: str) -> None:
     with pytest.raises(ShuffleboardError, match=problem):
-        _read(_changed(tmp_path, "csqa_letters", change))
+        read(_changed(tmp_path, "csqa_letters", change))
 
 
 def test_written_answers_without_the_results_are_refused(tmp_path: Path) -> None:
@@ -146,7 +139,7 @@ def test_written_answers_without_the_results_are_refused(tmp_path: Path) -> None
     with pytest.raises(
         ShuffleboardError, match=r"prediction 0: is a generated text, and no results .* --dump-eval-det"
     ):
-        _read(path)
+        read(path)
 
 
 def test_a_file_with_a_number_missing_is_refused(tmp_path: Path) -> None:
@@ -155,4 +148,4 @@ def test_a_file_with_a_number_missing_is_refused(tmp_path: Path) -> None:
     del document["2"]
     path.write_text(json.dumps(document), encoding="utf-8")
     with pytest.raises(ShuffleboardError, match=r"^cut\.json prediction 2: 2 null is not an object"):
-        _read(path)
+        read(path)

@@ -24,6 +24,7 @@ from registry.exchange.audit.seen import Source, digest, normal
 from registry.exchange.outputs.forms import QUESTIONS
 from registry.exchange.outputs.record import Seen, Unusable
 from registry.files.documents import as_written
+from registry.prompting.labels import letter
 from registry.prompting.thoughts import OPENED_SHARE, closes_only, known_markers, opens_thought
 from registry.untrusted import LARGEST
 
@@ -328,12 +329,12 @@ class Gathered:
             counts[2] += position is not None and position == seen.key
         final = positions[0]
         if final is not None and seen.position is None:
-            self.note("answers-lost", where, f"reads as {_letter(final)}, recorded as no answer")
+            self.note("answers-lost", where, f"reads as {letter(final)}, recorded as no answer")
         elif final is not None and final != seen.position:
             name = "thought-read" if thought == seen.position and thought is not None else "answers-misread"
-            self.note(name, where, f"reads as {_letter(final)}, recorded as {_letter(seen.position or 0)}")
+            self.note(name, where, f"reads as {letter(final)}, recorded as {letter(seen.position or 0)}")
         elif final is None and seen.position is not None and thought == seen.position:
-            self.note("thought-read", where, f"{_letter(seen.position)} is in the thought alone")
+            self.note("thought-read", where, f"{letter(seen.position)} is in the thought alone")
         if final is not None and positions[1] not in (None, final):
             self.note("rules-disagree", where, "")
 
@@ -355,12 +356,6 @@ class Gathered:
         if not hasattr(self, "_name_list"):
             self._name_list = list(self.ids)
         return self._name_list
-
-
-def _letter(position: int) -> str:
-    from registry.prompting.labels import letter
-
-    return letter(position)
 
 
 _COLUMNS: Final[dict[str, str]] = {

@@ -10,7 +10,7 @@ from html import escape
 from registry.exchange.audit.across import Compared
 from registry.exchange.audit.catalogue import SEVERITIES, Finding
 from registry.exchange.audit.checks import Checked
-from registry.exchange.audit.report import Report
+from registry.exchange.audit.report import Report, percent
 from registry.exchange.outputs.forms import QUESTIONS
 from registry.prompting.labels import letter
 
@@ -68,10 +68,6 @@ def _page(report: Report) -> Iterator[str]:
     yield "</body>\n</html>\n"
 
 
-def _percent(value: float | None) -> str:
-    return "–" if value is None else f"{value:.1%}"
-
-
 def _table(logs: Sequence[Checked]) -> Iterator[str]:
     yield '<div class="table"><table><thead><tr><th>Log</th><th>Answers</th><th>Accuracy</th><th>95 % interval</th>'
     yield "<th>Stated</th><th>Guessing</th><th>Read</th><th>Accuracy from 0 to 100 %</th></tr></thead><tbody>"
@@ -80,11 +76,11 @@ def _table(logs: Sequence[Checked]) -> Iterator[str]:
         read = log.states["answered"] / log.answers if log.answers else None
         cells = (
             f"{log.answers:,}",
-            _percent(log.accuracy),
+            percent(log.accuracy),
             between,
-            _percent(log.stated),
-            _percent(log.chance),
-            _percent(read),
+            percent(log.stated),
+            percent(log.chance),
+            percent(read),
         )
         written = escape(log.gathered.source.format)
         yield f"<tr><td>{escape(log.gathered.label)}<br><span class=quiet>{written}</span></td>"

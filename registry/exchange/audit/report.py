@@ -15,6 +15,7 @@ from registry.exchange.audit.readers import FORMATS, Known, files_of, lines_of, 
 from registry.exchange.outputs.forms import QUESTIONS, form_of_line
 from registry.files.documents import as_written
 from registry.names import plural
+from registry.prompting.labels import letter
 
 WIDTH = 80
 SHOWN_LOGS = 12
@@ -118,20 +119,20 @@ class Report:
             yield from [whole] if len(whole) <= width else (both[0], f"    {both[1]}")
         if log.orders is not None and log.orders.metrics:
             average, worst, changed = (
-                _percent(log.orders.metrics[name])
-                for name in ("average_accuracy", "worst_accuracy", "fluctuation_rate")
+                percent(log.orders.metrics[name]) for name in ("average_accuracy", "worst_accuracy", "fluctuation_rate")
             )
             means = f"average accuracy {average}, worst {worst}, fluctuation rate {changed}"
             yield f"  up to {log.orders.orders} orders: {means}"
 
 
-def _percent(value: float | None) -> str:
+def percent(value: float | None) -> str:
+    """A share in percent, with one decimal."""
     return "–" if value is None else f"{value:.1%}"
 
 
 def _spread(counts: Sequence[int]) -> str:
     total = max(1, sum(counts))
-    return " ".join(f"{'ABCDEFGHIJKLMNOPQRSTUVWXYZ'[at]} {count / total:.0%}" for at, count in enumerate(counts[:11]))
+    return " ".join(f"{letter(at)} {count / total:.0%}" for at, count in enumerate(counts[:11]))
 
 
 def _cut(line: str, width: int) -> str:

@@ -32,7 +32,7 @@ KEYS: Final[Mapping[str, frozenset[str]]] = {
     LIGHTEVAL: frozenset({"doc", "metric", "model_response"}),
 }
 """Format → the keys, or columns, that each of its lines, documents or tables has; the first that fits is meant."""
-LINES: Final = (CAT, HARNESS, EVERY_EVAL_EVER, OUTPUTS, QUESTIONS)
+LINES: Final = (HARNESS, EVERY_EVAL_EVER, CAT, OUTPUTS, QUESTIONS)
 _LONGEST_LINE: Final = 1 << 20
 """A first line beyond this is a whole document: a prompt of JSON Lines is shorter."""
 

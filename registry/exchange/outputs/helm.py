@@ -450,13 +450,15 @@ def per_instance(path: Path) -> Stats:
 
 
 def helm_splits(document: Mapping[str, Any]) -> Counter[str]:
-    """How many unperturbed instances, in each training trial, are of which split."""
-    found: dict[tuple[Any, Any], str] = {}
+    """How many unperturbed instances, in each training trial, are of which split; of none, where one is damaged."""
+    found: dict[tuple[str, str], str] = {}
     requests = document["request_states"]
     for request in requests if isinstance(requests, list) else []:
-        instance = request.get("instance") if isinstance(request, dict) else None
-        if isinstance(instance, dict) and instance.get("perturbation") is None:
-            found[instance.get("id"), request.get("train_trial_index")] = str(instance.get("split"))
+        whole = request if isinstance(request, dict) else {}
+        instance = whole["instance"] if isinstance(whole.get("instance"), dict) else {}
+        if instance.get("perturbation") is None:
+            key = str(instance.get("id")), str(whole.get("train_trial_index"))
+            found.setdefault(key, str(instance.get("split")))
     return Counter(found.values())
 
 

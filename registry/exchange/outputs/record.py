@@ -118,7 +118,7 @@ def record_of(place: str, read: Callable[[], Iterator[Seen | Unusable]]) -> list
 
 def unusable(place: str, error: IngestError) -> Unusable:
     """A record that was rejected, by what was said of it."""
-    return Unusable(place, str(error).partition(f"{place}: ")[2] or str(error))
+    return Unusable(place, str(error).split(": ", 1)[-1])
 
 
 def only(value: Any) -> Any:
