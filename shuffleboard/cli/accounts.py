@@ -17,7 +17,7 @@ from registry.people.accounts import OPERATOR, ROLES, SCOPES
 from registry.tables.accounts import Account, ApiToken, AuditEvent
 from shuffleboard.cli.common import json_option, note, printed, settings_of, tell
 from shuffleboard.cli.groups import Group
-from shuffleboard.cli.tables import print_table, table_options
+from shuffleboard.cli.tables import headed, print_table, table_options
 
 password_file_option = click.option(
     "--password-file",
@@ -80,10 +80,7 @@ def list_command() -> None:
         rows = [{"name": account.name} | people.account_row(account) for account in accounts_found]
     if printed({"accounts": rows}):
         return
-    headings = {
-        "name": "Account", "role": "Role", "password": "Password", "disabled": "Disabled",
-        "last_login_at": "Signed in",
-    }  # fmt: skip
+    headings = headed("name: Account, role, password, disabled, last_login_at: Signed in")
     print_table(rows, headings, "no account yet; create the first: shuffleboard accounts add NAME --role admin")
 
 
@@ -217,10 +214,9 @@ def list_tokens_command(account: str | None) -> None:
     if printed({"tokens": rows}):
         return
     shown = [row | {"scopes": ", ".join(row["scopes"])} for row in rows]
-    headings = {
-        "id": "Id", "account": "Account", "name": "Name", "begins": "Begins", "scopes": "Scopes",
-        "last_used_at": "Last used", "expires_at": "Expires", "revoked_at": "Revoked",
-    }  # fmt: skip
+    headings = headed(
+        "id, account, name, begins, scopes, last_used_at: Last used, expires_at: Expires, revoked_at: Revoked"
+    )
     print_table(
         shown, headings, "no token yet; create one: shuffleboard accounts tokens add ACCOUNT --name N --scope read"
     )

@@ -10,7 +10,7 @@ from registry.operations.opening import engine_of
 from registry.studies import assessment
 from shuffleboard.cli.common import json_option, note, printed, settings_of
 from shuffleboard.cli.selecting import require_known
-from shuffleboard.cli.tables import print_table, show, wide_option
+from shuffleboard.cli.tables import headed, print_table, show, wide_option
 
 TARGETS = {
     "fluctuation_rate": "full fluctuation rate",
@@ -124,15 +124,7 @@ def _print_plans(plans: list[dict[str, Any]]) -> None:
         }
         for plan in plans
     ]
-    headings = {
-        "metric": "Metric",
-        "plan": "Asking",
-        "share": "Prompts",
-        "error": "Error",
-        "seen": "Largest seen",
-        "covered": "Covered",
-        "recommended": "",
-    }
+    headings = headed("metric, plan: Asking, share: Prompts, error, seen: Largest seen, covered, recommended: ")
     click.echo("The cost of asking less, by replay")
     print_table(rows, headings, "")
 

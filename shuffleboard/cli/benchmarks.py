@@ -18,7 +18,7 @@ from shuffleboard.cli.errata import errata
 from shuffleboard.cli.fetch import fetch_command, list_available
 from shuffleboard.cli.files import require_kind
 from shuffleboard.cli.groups import Group
-from shuffleboard.cli.tables import print_table, show, table_options
+from shuffleboard.cli.tables import headed, print_table, show, table_options
 
 
 @click.group(cls=Group)
@@ -207,15 +207,9 @@ def list_command(word: str | None, available: bool, language: str | None, licenc
         rows = [_document(row) for row in session.scalars(query)]
     if printed({"benchmarks": rows}):
         return
-    headings = {
-        "name": "Benchmark",
-        "version": "Version",
-        "visibility": "Seen by",
-        "questions": "Questions",
-        "few_shot_examples": "Few-shot",
-        "language": "Language",
-        "licence": "Licence",
-    }
+    headings = headed(
+        "name: Benchmark, version, visibility: Seen by, questions, few_shot_examples: Few-shot, language, licence"
+    )
     more = {name: name for name in ("split", "source", "content_digest", "created_at")}
     empty = (
         "no benchmark yet; import one: shuffleboard benchmarks import FILE --name NAME"
@@ -333,16 +327,7 @@ def items_command(name: str, like: int | None, limit: int) -> None:
         }
         for item in document["items"][:limit]
     ]
-    headings = {
-        "rank": "Rank",
-        "external_id": "Question",
-        "answer": "Key",
-        "rival": "Rival",
-        "lead": "Lead",
-        "difficulty": "Difficulty",
-        "discrimination": "Discrimination",
-        "reasons": "Reasons",
-    }
+    headings = headed("rank, external_id: Question, answer: Key, rival, lead, difficulty, discrimination, reasons")
     more = {"subject": "Subject", "question_id": "Id", "found": "Found"}
     print_table(rows, headings, "", more=more, drop=("difficulty", "rival", "answer", "discrimination"))
     note("a high reliability is not validity, and a suspicious question is not proof of a wrong key")

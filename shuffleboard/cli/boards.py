@@ -41,7 +41,7 @@ from shuffleboard.cli.fetch import fetch_suite_command
 from shuffleboard.cli.files import require_kind
 from shuffleboard.cli.groups import Group
 from shuffleboard.cli.planning import differing_option, power_option, print_smallest
-from shuffleboard.cli.tables import Detailed, note_below, print_table, show, table_options
+from shuffleboard.cli.tables import Detailed, headed, note_below, print_table, show, table_options
 
 
 @click.group(cls=Group)
@@ -387,13 +387,7 @@ def list_snapshots(name: str) -> None:
             )
     if printed({"snapshots": rows}):
         return
-    headings = {
-        "as_of": "As of",
-        "board_version": "Version",
-        "models": "Models",
-        "complete": "Complete",
-        "digest": "Digest",
-    }
+    headings = headed("as_of, board_version: Version, models, complete, digest")
     print_table(rows, headings, "no snapshot yet")
 
 

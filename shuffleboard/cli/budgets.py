@@ -11,7 +11,7 @@ from registry.providers.prices import load_prices
 from registry.tables.providers import BUDGET_KINDS, Budget
 from shuffleboard.cli.common import json_option, note, printed, settings_of, tell
 from shuffleboard.cli.groups import Group
-from shuffleboard.cli.tables import print_table, table_options
+from shuffleboard.cli.tables import headed, print_table, table_options
 
 _KIND = click.argument("kind", type=click.Choice(BUDGET_KINDS))
 
@@ -67,14 +67,7 @@ def list_command() -> None:
     currency = load_prices(settings.prices).currency
     if printed({"budgets": rows, "currency": currency}):
         return
-    headings = {
-        "kind": "Kind",
-        "subject": "Of",
-        "amount": "Amount",
-        "spent": "Spent",
-        "held": "Under way",
-        "left": "Left",
-    }
+    headings = headed("kind, subject: Of, amount, spent, held: Under way, left")
     print_table(rows, headings, "no budgets")
     if rows:
         note(f"in {currency}")

@@ -17,7 +17,7 @@ from registry.scores.corrections import TREATMENTS
 from registry.tables import ERRATUM_STATUSES, ErrataVersion
 from shuffleboard.cli.common import json_option, note, printed, settings_of, tell
 from shuffleboard.cli.groups import Group, Where
-from shuffleboard.cli.tables import print_table, table_options
+from shuffleboard.cli.tables import headed, print_table, table_options
 
 errata_option = click.option(
     "--errata",
@@ -64,14 +64,7 @@ def list_command(name: str, number: int | None) -> None:
         }
         for item in document["errata"]
     ]
-    headings = {
-        "question": "Question",
-        "status": "Status",
-        "published": "Published key",
-        "right": "Right key",
-        "note": "Note",
-        "actor": "By",
-    }
+    headings = headed("question, status, published: Published key, right: Right key, note, actor: By")
     click.echo(f"{_named(document)}: {len(rows)} questions, of {document['at']}, digest {document['digest']}")
     print_table(rows, headings, "all were taken back", more={"at": "When"}, drop=("actor", "note"))
 

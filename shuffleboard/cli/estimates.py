@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from registry.queue.progress import duration
 from shuffleboard.cli.common import note
-from shuffleboard.cli.tables import print_table
+from shuffleboard.cli.tables import headed, print_table
 
 HEADINGS: Final = {
     "benchmark": "Benchmark",
@@ -83,16 +83,10 @@ def _print_ways(ways: list[dict[str, Any]], currency: str | None) -> None:
         }
         for way in ways
     ]
-    headings = {
-        "way": "Asking",
-        "error": "Error",
-        "expected_prompts": "Prompts",
-        "most_prompts": "at most",
-        "expected_tokens": "Computed",
-        "most_tokens": "at most",
-        "expected_seconds": "Time",
-        "most_seconds": "at most",
-    }
+    headings = headed(
+        "way: Asking, error, expected_prompts: Prompts, most_prompts: at most, expected_tokens: Computed, "
+        "most_tokens: at most, expected_seconds: Time, most_seconds: at most"
+    )
     money = {"expected_cost": "Cost", "most_cost": "at most"} if currency is not None else {}
     print_table(rows, headings | money, "")
 

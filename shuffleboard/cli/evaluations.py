@@ -40,7 +40,7 @@ from shuffleboard.cli.files import require_kind
 from shuffleboard.cli.groups import Group, Where
 from shuffleboard.cli.models import register_of_hub
 from shuffleboard.cli.selecting import filter_options, nothing_matches, selection_of
-from shuffleboard.cli.tables import print_table, show, table_options
+from shuffleboard.cli.tables import headed, print_table, show, table_options
 
 if TYPE_CHECKING:
     from registry.operations.archiving import Moved
@@ -511,19 +511,10 @@ def list_command(state: str | None, limit: int | None, **filters: str | None) ->
         ]
     if printed({"evaluations": rows}):
         return
-    headings = {
-        "evaluation": "ID",
-        "model": "Model",
-        "revision": "Rev.",
-        "benchmark": "Benchmark",
-        "protocol": "Protocol",
-        "shots": "Shots",
-        "variants": "Variants",
-        "replicate": "Repl.",
-        "state": "State",
-        "prompts_done": "Done",
-        "prompts": "Prompts",
-    }
+    headings = headed(
+        "evaluation: ID, model, revision: Rev., benchmark, protocol, shots, variants, replicate: Repl., state, "
+        "prompts_done: Done, prompts"
+    )
     more = {"benchmark_version": "Version", "no_worker": "No worker"}
     shown = [row | {"state": "waiting" if row["no_worker"] else row["state"]} for row in rows]
     print_table(shown, headings, empty, more=more, drop=("replicate", "revision", "shots", "prompts", "prompts_done"))

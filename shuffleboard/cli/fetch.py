@@ -18,7 +18,7 @@ from registry.prompting.labels import letter
 from registry.tables import Benchmark, BenchmarkVersion
 from shuffleboard.cli.common import json_option, note, printed, settings_of, tell
 from shuffleboard.cli.groups import Where
-from shuffleboard.cli.tables import asked_layout, common_beginning, print_table, wide_option
+from shuffleboard.cli.tables import asked_layout, common_beginning, headed, print_table, wide_option
 
 NONSENSE: Final = "nonsenseqa"
 
@@ -262,14 +262,7 @@ def list_available(word: str | None, language: str | None, licence: str | None) 
         else:
             folded = True
             rows.append(_family(members, here))
-    headings = {
-        "name": "Name",
-        "questions": "Questions",
-        "language": "Language",
-        "licence": "Licence",
-        "here": "Here",
-        "title": "Title",
-    }
+    headings = headed("name, questions, language, licence, here, title")
     print_table(rows, headings, "", drop=("title",))
     if folded:
         note("A line with … is several: name a WORD of it, such as belebele, or a --language.")

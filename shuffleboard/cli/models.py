@@ -26,7 +26,7 @@ from registry.settings import Settings
 from registry.tables import MODEL_KINDS, Model, ModelRevision
 from shuffleboard.cli.common import json_option, note, printed, settings_of, tell
 from shuffleboard.cli.groups import Group
-from shuffleboard.cli.tables import print_table, show, table_options
+from shuffleboard.cli.tables import headed, print_table, show, table_options
 
 PROVIDERS = ("anthropic", "google", "bedrock", "azure", "openrouter")
 KINDS = (*MODEL_KINDS, *PROVIDERS)
@@ -282,15 +282,7 @@ def list_command() -> None:
         rows = [_document(row) for row in session.scalars(query)]
     if printed({"models": rows}):
         return
-    headings = {
-        "name": "Model",
-        "revision": "Revision",
-        "kind": "Kind",
-        "state": "State",
-        "dtype": "Precision",
-        "quantisation": "Quantisation",
-        "location": "Location",
-    }
+    headings = headed("name: Model, revision, kind, state, dtype: Precision, quantisation, location")
     more = {
         name: name
         for name in (

@@ -27,7 +27,7 @@ from registry.tables import Protocol, Question
 from shuffleboard.cli.common import json_option, note, print_json_list, printed, settings_of, tell, wants_json
 from shuffleboard.cli.files import require_kind
 from shuffleboard.cli.groups import Group
-from shuffleboard.cli.tables import print_table, table_options
+from shuffleboard.cli.tables import headed, print_table, table_options
 
 if TYPE_CHECKING:
     from workers.matching import SentenceMatcher
@@ -52,12 +52,7 @@ def list_command() -> None:
         rows = [_document(find_definition(session, name)) for name in names]
     if printed({"protocols": rows}):
         return
-    headings = {
-        "name": "Protocol",
-        "kind": "Kind",
-        "format": "Format",
-        "digest": "Digest",
-    }
+    headings = headed("name: Protocol, kind, format, digest")
     print_table([row | {"digest": row["digest"][:12]} for row in rows], headings, "no protocol")
 
 

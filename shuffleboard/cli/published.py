@@ -7,7 +7,7 @@ from registry.operations.opening import engine_of
 from registry.studies.published import published_rows
 from shuffleboard.cli.common import json_option, printed, settings_of
 from shuffleboard.cli.groups import Group
-from shuffleboard.cli.tables import print_table, table_options
+from shuffleboard.cli.tables import headed, print_table, table_options
 
 
 @click.group(cls=Group)
@@ -30,20 +30,10 @@ def list_command(paper: str | None, metric: str | None) -> None:
         rows = published_rows(session, paper=paper, metric=metric)
     if printed({"published": rows}):
         return
-    headings = {
-        "paper": "Paper",
-        "paper_table": "Table",
-        "model": "Model",
-        "benchmark": "Benchmark",
-        "protocol": "Protocol",
-        "target": "Target",
-        "metric": "Metric",
-        "printed": "Printed",
-        "unit": "Unit",
-        "rank": "Rank",
-        "registry_metric": "Here",
-        "registry_value": "Value here",
-    }
+    headings = headed(
+        "paper, paper_table: Table, model, benchmark, protocol, target, metric, printed, unit, rank, "
+        "registry_metric: Here, registry_value: Value here"
+    )
     empty = "no published result is stored; load them: shuffleboard db upgrade"
     drop = ("registry_value", "registry_metric", "rank", "target", "protocol", "paper_table", "unit", "paper", "metric")
     print_table(rows, headings, empty, drop=drop)

@@ -11,7 +11,7 @@ from registry.people.accounts import OPERATOR
 from registry.studies.schedules import add_schedule, end_schedule, schedule_documents
 from shuffleboard.cli.common import budget_option, json_option, note, printed, settings_of, tell
 from shuffleboard.cli.groups import Group
-from shuffleboard.cli.tables import print_table, table_options
+from shuffleboard.cli.tables import headed, print_table, table_options
 
 
 @click.group(cls=Group)
@@ -80,20 +80,10 @@ def list_command() -> None:
         }
         for row in found
     ]
-    headings = {
-        "schedule": "ID",
-        "model": "Model",
-        "benchmark": "Benchmark",
-        "evaluation": "Evaluation",
-        "every_days": "Every (days)",
-        "questions": "Questions",
-        "budget": "Budget",
-        "runs": "Runs",
-        "last": "Last",
-        "p_value": "p",
-        "moved": "Moved",
-        "ended_at": "Ended",
-    }
+    headings = headed(
+        "schedule: ID, model, benchmark, evaluation, every_days: Every (days), questions, budget, runs, last, "
+        "p_value: p, moved, ended_at: Ended"
+    )
     print_table(rows, headings, "no schedule yet; add one: shuffleboard schedules add EVALUATION --questions 100")
 
 

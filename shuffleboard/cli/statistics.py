@@ -16,7 +16,7 @@ from shuffleboard.cli.common import json_option, note, printed, settings_of
 from shuffleboard.cli.groups import Group
 from shuffleboard.cli.noise import noise_from_option, print_noise
 from shuffleboard.cli.planning import differing_option, power_option, print_smallest
-from shuffleboard.cli.tables import print_table, show, table_options
+from shuffleboard.cli.tables import headed, print_table, show, table_options
 
 
 @click.group(
@@ -64,15 +64,7 @@ def compare(first: int, second: int) -> None:
         for name, item in document["metrics"].items()
         if item["difference"] is not None
     ]
-    headings = {
-        "metric": "Metric",
-        "first": "First",
-        "second": "Second",
-        "difference": "Difference",
-        "interval": "95 % interval",
-        "p": "McNemar mid-p",
-        "n": "Questions",
-    }
+    headings = headed("metric, first, second, difference, interval: 95 % interval, p: McNemar mid-p, n: Questions")
     print_table(rows, headings, "no metric is defined for both")
     differing = document["differing"]
     if differing["metric"]:
@@ -288,13 +280,7 @@ def clusters_command(evaluation_id: int, by_subject: bool) -> None:
         }
         for name, item in found["metrics"].items()
     ]
-    headings = {
-        "metric": "Metric",
-        "value": "Value",
-        "alone": "Questions alone",
-        "clusters": "Clusters",
-        "effect": "Design effect",
-    }
+    headings = headed("metric, value, alone: Questions alone, clusters, effect: Design effect")
     print_table(rows, headings, "no metric is defined for 30 questions")
 
 

@@ -23,7 +23,7 @@ from shuffleboard.cli.common import budget_option, json_option, note, printed, s
 from shuffleboard.cli.estimates import print_estimate
 from shuffleboard.cli.groups import Group
 from shuffleboard.cli.models import inspect_here
-from shuffleboard.cli.tables import print_table, show, table_options
+from shuffleboard.cli.tables import headed, print_table, show, table_options
 
 
 @click.group(cls=Group)
@@ -42,16 +42,9 @@ def list_command(state: str | None) -> None:
         rows = [submission_document(session, row) for row in found]
     if printed({"submissions": rows}):
         return
-    headings = {
-        "submission": "ID",
-        "state": "State",
-        "name": "Model",
-        "where": "From",
-        "suite": "Suite",
-        "requester": "Requested by",
-        "created_at": "Asked",
-        "decided_by": "Decided by",
-    }
+    headings = headed(
+        "submission: ID, state, name: Model, where: From, suite, requester: Requested by, created_at: Asked, decided_by"
+    )
     print_table([row | _model(row["model"]) for row in rows], headings, "no submission yet")
 
 

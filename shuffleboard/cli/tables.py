@@ -113,6 +113,16 @@ def chosen_columns(available: Iterable[str], default: Sequence[str]) -> list[str
     return list(asked)
 
 
+def headed(columns: str) -> dict[str, str]:
+    """Key to heading, from left to right: a key stands for itself unless its heading is given behind a colon.
+
+    >>> headed("evaluation: ID, few_shot, state")
+    {'evaluation': 'ID', 'few_shot': 'Few shot', 'state': 'State'}
+    """
+    named = (column.partition(": ") for column in columns.split(", "))
+    return {key: heading if colon else key.capitalize().replace("_", " ") for key, colon, heading in named}
+
+
 def print_table(
     rows: Sequence[Mapping[str, Any]],
     headings: Mapping[str, str],

@@ -17,7 +17,7 @@ from registry.operations.opening import engine_of
 from registry.people.accounts import OPERATOR, find_account
 from shuffleboard.cli.common import json_option, note, printed, settings_of, tell
 from shuffleboard.cli.groups import Group
-from shuffleboard.cli.tables import print_table, wide_option
+from shuffleboard.cli.tables import headed, print_table, wide_option
 
 
 @click.group(cls=Group)
@@ -59,14 +59,7 @@ def list_command() -> None:
     listed = [row | {"kinds": ", ".join(row["kinds"] or ["everything"])} for row in rows]
     print_table(listed, headings, "no webhook yet; add one: shuffleboard webhooks add URL --account NAME")
     if deliveries:
-        of_delivery = {
-            "delivery": "Delivery",
-            "kind": "Notice",
-            "state": "State",
-            "attempts": "Attempts",
-            "status": "Status",
-            "error": "Error",
-        }
+        of_delivery = headed("delivery, kind: Notice, state, attempts, status, error")
         print_table(deliveries, of_delivery, "")
 
 
