@@ -276,39 +276,27 @@ def _opencompass_prediction(folder: Path, text: str) -> Path:
     return _results_of("opencompass", _LETTERS, str(_LETTERS))(folder, text)
 
 
+def _of_lines(line: Callable[[int], Any], count: int = 5) -> Importer:
+    return Importer(line(0), _lines("o.jsonl", [line(number) for number in range(1, count)]), _outputs)
+
+
+def _of_run(run: str, name: str, read: Callable[[Engine, Path], Any] = _outputs) -> Importer:
+    return Importer(_json(HELM / run / name), _beside(HELM / run, name), read)
+
+
 IMPORTERS: Final[dict[str, Importer]] = {
-    "the outputs contract": Importer(
-        _contract_line(0), _lines("o.jsonl", [_contract_line(number) for number in range(1, 5)]), _outputs
-    ),
-    "IBM/cat": Importer(_cat_line(0), _lines("o.jsonl", [_cat_line(number) for number in range(1, 5)]), _outputs),
-    "lm-evaluation-harness": Importer(
-        _harness_line(0), _lines("o.jsonl", [_harness_line(number) for number in range(1, 5)]), _outputs
-    ),
-    "SCORE": Importer(_score_line(0), _lines("o.jsonl", [_score_line(number) for number in range(1, 4)]), _outputs),
-    "Every Eval Ever": Importer(
-        _eee_line(0), _lines("o.jsonl", [_eee_line(number) for number in range(1, 5)]), _outputs
-    ),
+    "the outputs contract": _of_lines(_contract_line),
+    "IBM/cat": _of_lines(_cat_line),
+    "lm-evaluation-harness": _of_lines(_harness_line),
+    "SCORE": _of_lines(_score_line, 4),
+    "Every Eval Ever": _of_lines(_eee_line),
     "a table of letters": Importer({"question_id": QUESTIONS[0]["id"], "m": "A"}, _cells(_LETTERS_HEADING), _outputs),
-    "HELM's state": Importer(
-        _json(HELM / "joint" / "scenario_state.json"), _beside(HELM / "joint", "scenario_state.json"), _outputs
-    ),
-    "HELM's separate state": Importer(
-        _json(HELM / "separate" / "scenario_state.json"),
-        _beside(HELM / "separate", "scenario_state.json"),
-        _outputs,
-    ),
-    "HELM's instances": Importer(
-        _json(HELM / "joint" / "per_instance_stats.json"), _beside(HELM / "joint", "per_instance_stats.json"), _outputs
-    ),
-    "HELM's statistics": Importer(
-        _json(HELM / "joint" / "stats.json"), _beside(HELM / "joint", "stats.json"), _outputs
-    ),
+    "HELM's state": _of_run("joint", "scenario_state.json"),
+    "HELM's separate state": _of_run("separate", "scenario_state.json"),
+    "HELM's instances": _of_run("joint", "per_instance_stats.json"),
+    "HELM's statistics": _of_run("joint", "stats.json"),
     "HELM's specification": Importer({"name": "csqa"}, _beside(HELM / "joint", "run_spec.json"), _outputs),
-    "HELM's questions": Importer(
-        _json(HELM / "joint" / "scenario_state.json"),
-        _beside(HELM / "joint", "scenario_state.json"),
-        _questions_of_log,
-    ),
+    "HELM's questions": _of_run("joint", "scenario_state.json", _questions_of_log),
     "Inspect's document": Importer(_inspect(), _file("log.json"), _outputs),
     "Inspect's shuffled document": Importer(_json(INSPECT / "shuffled_dataset.json"), _file("log.json"), _outputs),
     "Inspect's header": Importer(_inspect_header(), _entry("header.json", _inspect_entries()), _outputs),
