@@ -59,7 +59,8 @@ def csv_text(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], *, headi
 def parquet_bytes(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], source: str) -> bytes:
     """Rows as a Parquet file. source: where they are from, kept in the file's metadata.
 
-    A column without any value is one of float64: only numbers are ever missing throughout.
+    A column without any value is one of float64: only numbers are ever missing throughout. Values of several kinds in a
+    column become texts.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -67,7 +68,10 @@ def parquet_bytes(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], sou
     arrays = []
     for column in columns:
         values = [row[column] for row in rows]
-        array = pa.array(values)
+        try:
+            array = pa.array(values)
+        except (pa.ArrowException, OverflowError):
+            array = pa.array([None if value is None else str(value) for value in values], pa.string())
         arrays.append(array.cast(pa.float64()) if pa.types.is_null(array.type) else array)
     table = pa.Table.from_arrays(arrays, names=list(columns)).replace_schema_metadata({"source": source})
     file = io.BytesIO()

@@ -4,10 +4,10 @@ import csv
 import json
 import math
 from dataclasses import dataclass
-from io import BytesIO, StringIO
+from io import StringIO
 from typing import Any
 
-from registry.exchange.tabular import spreadsheet_cell
+from registry.exchange.tabular import parquet_bytes, spreadsheet_cell
 
 Cell = Any
 """None, bool, int, float, str, or a list or object of them."""
@@ -62,9 +62,6 @@ def as_csv(result: QueryResult) -> str:
 
 def as_parquet(result: QueryResult) -> bytes:
     """A Parquet file. Columns of one name are numbered; values of several kinds in a column become texts."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     names: list[str] = []
     for name in result.columns:
         taken, number = name, 1
@@ -72,16 +69,7 @@ def as_parquet(result: QueryResult) -> bytes:
             number += 1
             taken = f"{name}_{number}"
         names.append(taken)
-    columns = list(zip(*result.rows, strict=True)) if result.rows else [()] * len(names)
-    arrays = []
-    for values in columns:
-        try:
-            arrays.append(pa.array(values))
-        except (pa.ArrowException, OverflowError):
-            arrays.append(pa.array([None if value is None else str(value) for value in values], pa.string()))
-    sink = BytesIO()
-    pq.write_table(pa.Table.from_arrays(arrays, names=names), sink)
-    return sink.getvalue()
+    return parquet_bytes([dict(zip(names, row, strict=True)) for row in result.rows], names, "a query")
 
 
 def _finite(cell: Cell) -> Cell:
