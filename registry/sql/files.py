@@ -69,6 +69,8 @@ PUBLISH_SHARE: Final = 5.0
 WRITING_SECONDS: Final = 86_400.0
 WRITING_BYTES: Final = 2 << 30
 """Limits of the process that writes."""
+UNUSED_SECONDS: Final = 86_400.0
+"""How long the files of another version of this software stay once it lists nothing anew."""
 KEPT_FOLDERS: Final = 3
 """Folders of views that stay, since a query may still read an older one."""
 
@@ -199,10 +201,13 @@ class Files:
             return listed
 
     def _tidy(self) -> None:
-        """Removes the files of evaluations that are no longer there."""
+        """Removes the files of evaluations that are no longer there, and those of another shape that nobody uses."""
         wanted = {f"evaluation_id={number}" for number in self._places("all")}
         for folder in (self.folder / "evaluations").glob("evaluation_id=*"):
             if folder.name not in wanted:
+                shutil.rmtree(folder, ignore_errors=True)
+        for folder in self.folder.parent.glob(f"{self.folder.name.partition('-')[0]}-*"):
+            if folder != self.folder and time.time() - folder.stat().st_mtime > UNUSED_SECONDS:
                 shutil.rmtree(folder, ignore_errors=True)
 
     @contextmanager

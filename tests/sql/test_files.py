@@ -1,5 +1,6 @@
 """The files that queries read are those of what is sealed and seen, written when it is due, whole or not at all."""
 
+import os
 import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -150,12 +151,19 @@ def test_an_evaluation_whose_file_cannot_be_written_leaves_none_half_written(
 def test_older_lists_go_and_files_of_evaluations_that_are_gone_go_too(own: Asked) -> None:
     files = Files(get_engine(own.url), own.settings)
     (files.folder / "evaluations" / "evaluation_id=999").mkdir(parents=True)
+    database = files.folder.name.split("-")[0]
+    older, used, another = map(files.folder.with_name, (f"{database}-a", f"{database}-b", "another-c"))
+    for place in (older, used, another):
+        place.mkdir()
+    for place in (older, another):
+        os.utime(place, (0, 0))
     for number in range(5):
         with write_session(get_engine(own.url)) as session:
             session.scalars(select(Model)).one().family = f"family {number}"
         files.write("public")
     assert len(list((files.folder / "views").iterdir())) == 3
     assert [path.name for path in (files.folder / "evaluations").iterdir()] == ["evaluation_id=1"]
+    assert [place.exists() for place in (older, used, another)] == [False, True, True]
 
 
 def test_predictions_that_are_archived_are_there_with_the_others(sqlite_proof: tuple[Engine, Population]) -> None:
