@@ -173,6 +173,10 @@ def test_a_result_is_drawn_as_its_address_says(app: Flask) -> None:
     page = client.get("/sql", query_string=twice | {"chart": "bar", "x": "benchmark", "y": "accuracy"})
     specification = json.loads(page.text.split('<script type="application/json">')[1].split("</script>")[0])
     assert [row["x"] for row in specification["data"]["values"]] == ["open", "open (2)"]
+    # Without a choice: fractions by what tells the rows apart, and no ids.
+    asked = "SELECT question_id, subject, external_id, expected, fluctuation_rate FROM question_metrics"
+    page = client.get("/sql", query_string={"q": asked, "chart": "bar"})
+    assert "Bars: fluctuation_rate by external_id, 4 rows of the result" in page.text
     data = {"csrf_token": csrf_of(client, "/sql"), "chart": "bar", "x": "benchmark", "y": ""}
     assert "chart=bar&x=benchmark" in client.post("/sql", data=query | data).headers["Location"]
     for wrong, said in (

@@ -26,7 +26,12 @@ class Choice:
 
 
 def choice(result: QueryResult, kind: str, x: str, y: str) -> Choice:
-    """What a request asks for. Raises UsageError for another kind, a column that is not there, or no numbers."""
+    """What a request asks for; columns that it does not name are chosen.
+
+    The height is the first column with fractions, else the first with numbers, and never an id if there is another.
+    Along the other axis stands the text that tells most rows apart; of a scatter, another column of numbers.
+    Raises UsageError for another kind, a column that is not there, or no numbers.
+    """
     if not kind:
         return Choice()
     if kind not in KINDS:
@@ -36,9 +41,14 @@ def choice(result: QueryResult, kind: str, x: str, y: str) -> Choice:
     numeric = [name for name in result.columns if _numbers(result, name)]
     if not numeric:
         raise UsageError("chart: no column of this result has numbers; select one that does")
-    others = [name for name in result.columns if name not in numeric]
-    x = x or (numeric[0] if kind == "point" or not others else others[0])
-    y = y or next((name for name in numeric if name != x), numeric[0])
+    measures = [name for name in numeric if not _is_id(name)] or numeric
+    fractions = [name for name in measures if any(isinstance(value, float) for value in _values(result, name))]
+    names = [name for name in result.columns if name not in numeric]
+    if kind == "point":
+        x = x or next((name for name in measures if name != y), measures[0])
+    y = y or next((name for name in (*fractions, *measures) if name != x), measures[0])
+    names = names or [name for name in result.columns if name != y] or [y]
+    x = x or max(names, key=lambda name: len(set(map(str, _values(result, name)))))
     for name in (x, y):
         if name not in result.columns:
             raise UsageError(f"chart: the result has no column {name[:40]!r}; it has {', '.join(result.columns[:20])}")
@@ -57,8 +67,12 @@ def _numbers(result: QueryResult, name: str) -> bool:
     return bool(found) and all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in found)
 
 
+def _is_id(name: str) -> bool:
+    return name == "id" or name.endswith("_id")
+
+
 def _kind_of(result: QueryResult, name: str) -> str:
-    if _numbers(result, name):
+    if _numbers(result, name) and not _is_id(name):
         return "quantitative"
     found = result.types[result.columns.index(name)] if result.types else ""
     return "temporal" if found.startswith(("TIMESTAMP", "DATE")) else "nominal"
