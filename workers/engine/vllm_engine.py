@@ -1,10 +1,10 @@
 """vLLM in this process: the engine on GPUs, where it is installed and knows the model.
 
 Labels are asked for by `logprob_token_ids`, exactly those, with one token to write: never by `prompt_logprobs`, which
-skip the prefix cache and depend on the order of requests under it. A whole continuation is one request that is made to
-write it, so that no token of it is computed twice; of its context only the last, unfilled block of the cache is.
-Requests are sent in the order of the token tree, so that what begins alike comes one after the other and its keys and
-values are still in the cache.
+skip the prefix cache and depend on the order of requests under it. Of a context's whole continuations the longest is
+written, by a request that is made to, and the others go on, in requests of their own, from where they part from it: so
+no token of them is computed twice but in the last, unfilled block of the cache. Requests are sent in the order of the
+token tree, so that what begins alike comes one after the other and its keys and values are still in the cache.
 
 vLLM is imported where an engine is opened and nowhere else: everything else here takes what is opened, so that the
 tests can stand in for it.
@@ -14,9 +14,10 @@ import itertools
 import os
 import subprocess
 import sys
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
@@ -57,6 +58,8 @@ PART: Final = 256
 
 Tokens = tuple[int, ...]
 Asked = TypeVar("Asked")
+_Request = tuple[Asked, list[int], Any]
+"""What is asked, the tokens of its prompt, and vLLM's parameters."""
 
 GUARD: Final = """\
 import os, pathlib, signal, sys
@@ -78,8 +81,10 @@ while found:
 class Core(Protocol):
     """What is used of vLLM's `LLMEngine`."""
 
-    def add_request(self, request_id: str, prompt: Any, params: Any, *, lora_request: Any = None) -> object:
-        """Queues a request; its id comes back with its output."""
+    def add_request(
+        self, request_id: str, prompt: Any, params: Any, *, lora_request: Any = None, priority: int = 0
+    ) -> object:
+        """Queues a request, before those with a greater `priority`; its id comes back with its output."""
         ...
 
     def step(self) -> Sequence[Any]:
@@ -123,7 +128,7 @@ class VllmEngine:
 
     def __init__(self, loaded: LoadedModel, opened: OpenedVllm) -> None:
         self._loaded = loaded
-        self._opened = opened
+        self.opened = opened
         self._numbers = itertools.count()
         self.budget_tokens = 1
 
@@ -131,103 +136,138 @@ class VllmEngine:
         self, prompts: Sequence[ScoringPrompt], *, should_stop: Callable[[], bool] | None = None
     ) -> ScoredPrompts:
         """Log-probabilities of each continuation's first token."""
-        reads: list[tuple[Tokens, list[int]]] = []
-        found: dict[Tokens, dict[int, float]] = {}
+        reads: list[tuple[_Context, list[int]]] = []
         computed = 0
-        for (tokens, labels), output in self._run(self._readings(prompts, reads), should_stop):
-            of_tokens = found.setdefault(tokens, {})
-            computed += len(tokens) - (output.num_cached_tokens or 0)
+        for (context, labels), output in self._run(self._readings(prompts, reads), should_stop):
+            computed += len(context.tokens) - (output.num_cached_tokens or 0)
             logprobs = output.outputs[0].logprobs[0]
-            for token in labels:
-                if token not in logprobs:
-                    raise EngineError(f"vLLM gave no log-probability of token {token}, which it was asked for")
-                of_tokens[token] = float(logprobs[token].logprob)
+            context.nats.update(((token,), _nats(logprobs, token)) for token in labels)
         return ScoredPrompts(
-            [checked_logprobs([found[context][label] for label in labels]) for context, labels in reads],
-            sum(len(context) for context, _ in reads),
+            [checked_logprobs([context.nats[(label,)] for label in labels]) for context, labels in reads],
+            sum(len(context.tokens) for context, _ in reads),
             computed,
         )
 
     def _readings(
-        self, prompts: Sequence[ScoringPrompt], reads: list[tuple[Tokens, list[int]]]
-    ) -> Iterator[tuple[tuple[Tokens, list[int]], Any]]:
-        """What is asked of the prompts, whose tokens and labels are added to `reads`."""
+        self, prompts: Sequence[ScoringPrompt], reads: list[tuple["_Context", list[int]]]
+    ) -> Iterator[_Request[tuple["_Context", list[int]]]]:
+        """What is asked of the prompts, whose contexts and labels are added to `reads`."""
         made: dict[Tokens, Any] = {}  # most prompts have the same labels, and vLLM copies what it changes
         for part in _parts(prompts):
-            new = [(tuple(prompt.context), prompt.labels) for prompt in encode_labels(self._loaded.tokenizer, part)]
-            reads += new
-            wanted: dict[Tokens, set[int]] = {}
-            for tokens, following in new:
-                check_length(len(tokens), self._loaded.max_length)
-                wanted.setdefault(tokens, set()).update(following)
-            for tokens in sorted(wanted):  # the order of the token tree
-                listed = sorted(wanted[tokens])
+            wanted: dict[Tokens, tuple[_Context, set[int]]] = {}
+            for prompt in encode_labels(self._loaded.tokenizer, part):
+                check_length(len(prompt.context), self._loaded.max_length)
+                tokens = tuple(prompt.context)
+                context, following = wanted.setdefault(tokens, (_Context(tokens), set()))
+                following.update(prompt.labels)
+                reads.append((context, prompt.labels))
+            for context, following in sorted(
+                wanted.values(), key=lambda one: one[0].tokens
+            ):  # the order of the token tree
+                listed = sorted(following)
                 for first in range(0, len(listed), MOST_TOKENS_ASKED):
                     labels = listed[first : first + MOST_TOKENS_ASKED]
                     params = made.get(tuple(labels))
                     if params is None:
                         given = {"max_tokens": 1, "temperature": 0.0, "detokenize": False, "logprob_token_ids": labels}
-                        params = made[tuple(labels)] = self._opened.params(**given)
-                    yield (tokens, labels), params
+                        params = made[tuple(labels)] = self.opened.params(**given)
+                    yield (context, labels), list(context.tokens), params
 
     def score_continuations(
         self, prompts: Sequence[ScoringPrompt], *, should_stop: Callable[[], bool] | None = None
     ) -> ScoredPrompts:
         """Log-probabilities of whole continuations, summed over their tokens."""
-        wanted: list[tuple[Tokens, list[Tokens]]] = []
-        found: dict[Tokens, dict[Tokens, float]] = {}
+        wanted: list[tuple[_Context, list[Tokens]]] = []
         computed = 0
-        for (context, tokens), output in self._run(self._writings(prompts, wanted), should_stop):
-            written = output.outputs[0]
-            if tuple(written.token_ids) != tokens:
-                raise EngineError(f"vLLM wrote tokens {list(written.token_ids)}, and was given {list(tokens)} to write")
-            of_tokens = zip(tokens, written.logprobs, strict=True)
-            found.setdefault(context, {})[tokens] = sum(float(after[token].logprob) for token, after in of_tokens)
-            computed += len(context) - (output.num_cached_tokens or 0) + len(tokens) - 1
-        naive = sum(len(context) + len(tokens) - 1 for context, listed in wanted for tokens in listed)
+        parted: deque[_Request[_Branch]] = deque()
+        for branch, output in self._run(self._writings(prompts, wanted), should_stop, parted):
+            context, written = branch.context, output.outputs[0]
+            if tuple(written.token_ids) != branch.tokens:
+                raise EngineError(
+                    f"vLLM wrote tokens {list(written.token_ids)}, and was given {list(branch.tokens)} to write"
+                )
+            computed += len(context.tokens) + branch.begun - (output.num_cached_tokens or 0) + len(branch.tokens) - 1
+            for begun, nats, continuations in branch.read(written.logprobs):
+                context.nats.update((one, nats) for one in continuations if len(one) == begun)
+                parted += self._branches(context, begun, nats, [one for one in continuations if len(one) > begun])
+        naive = sum(len(context.tokens) + len(tokens) - 1 for context, listed in wanted for tokens in listed)
         return ScoredPrompts(
-            [checked_logprobs([found[context][tokens] for tokens in listed]) for context, listed in wanted],
+            [checked_logprobs([context.nats[tokens] for tokens in listed]) for context, listed in wanted],
             naive,
             computed,
         )
 
     def _writings(
-        self, prompts: Sequence[ScoringPrompt], wanted: list[tuple[Tokens, list[Tokens]]]
-    ) -> Iterator[tuple[tuple[Tokens, Tokens], Any]]:
-        """What is asked of the prompts, whose tokens and continuations are added to `wanted`."""
+        self, prompts: Sequence[ScoringPrompt], wanted: list[tuple["_Context", list[Tokens]]]
+    ) -> Iterator[_Request["_Branch"]]:
+        """What is asked of the prompts first, whose contexts and continuations are added to `wanted`."""
         for part in _parts(prompts):
-            tokenised = encode_continuations(self._loaded.tokenizer, part)
-            new = [(tuple(one.context), [tuple(tokens) for tokens in one.continuations]) for one in tokenised]
-            wanted += new
-            asked: dict[Tokens, set[Tokens]] = {}
-            for context, continuations in new:
-                check_length(len(context) + max(map(len, continuations)) - 1, self._loaded.max_length)
-                asked.setdefault(context, set()).update(continuations)
-            for context in sorted(asked):
-                for tokens in sorted(asked[context]):
-                    given = {"max_tokens": len(tokens), "temperature": 0.0, "detokenize": False, "ignore_eos": True}
-                    # logprobs=0: of what is written alone
-                    yield (
-                        (context, tokens),
-                        self._opened.params(logprobs=0, **given, **self._opened.forced(list(tokens))),
-                    )
+            asked: dict[Tokens, tuple[_Context, set[Tokens]]] = {}
+            for prompt in encode_continuations(self._loaded.tokenizer, part):
+                continuations = [tuple(tokens) for tokens in prompt.continuations]
+                check_length(len(prompt.context) + max(map(len, continuations)) - 1, self._loaded.max_length)
+                tokens = tuple(prompt.context)
+                context, following = asked.setdefault(tokens, (_Context(tokens), set()))
+                following.update(continuations)
+                wanted.append((context, continuations))
+            for context, following in sorted(asked.values(), key=lambda one: one[0].tokens):
+                yield from self._branches(context, 0, 0.0, sorted(following))
+
+    def _branches(
+        self, context: "_Context", begun: int, nats: float, continuations: list[Tokens]
+    ) -> Iterator[_Request["_Branch"]]:
+        """A request for continuations that begin alike: the longest is written, and the others' next token is read.
+
+        begun: tokens of that beginning, which are sent with the context. nats: its log-probability.
+        """
+        while continuations:
+            longest = max(continuations, key=len)
+            parting: dict[tuple[int, int], list[Tokens]] = {}
+            ended, later = [], []
+            for tokens in continuations:
+                same = begun
+                while same < len(tokens) and tokens[same] == longest[same]:
+                    same += 1
+                if same == len(tokens):
+                    ended.append(tokens)
+                elif (same, tokens[same]) in parting or len(parting) < MOST_TOKENS_ASKED:
+                    parting.setdefault((same, tokens[same]), []).append(tokens)
+                else:
+                    later.append(tokens)
+            branch = _Branch(context, begun, nats, longest[begun:], ended, parting)
+            # Only what is written is asked for with logprobs=0, and more than that with the tokens of others.
+            read = {"logprob_token_ids": sorted({token for _, token in parting})} if parting else {"logprobs": 0}
+            given = {"max_tokens": len(branch.tokens), "temperature": 0.0, "detokenize": False, "ignore_eos": True}
+            params = self.opened.params(**read, **given, **self.opened.forced(list(branch.tokens)))
+            yield branch, [*context.tokens, *longest[:begun]], params
+            continuations = later
 
     def _run(
-        self, requests: Iterable[tuple[tuple[Tokens, Asked], Any]], should_stop: Callable[[], bool] | None
-    ) -> Iterator[tuple[tuple[Tokens, Asked], Any]]:
+        self,
+        requests: Iterable[_Request[Asked]],
+        should_stop: Callable[[], bool] | None,
+        more: deque[_Request[Asked]] | None = None,
+    ) -> Iterator[tuple[Asked, Any]]:
         """What was asked, with its output, as each request ends. They are queued as they come, and none is waited for.
 
-        So vLLM, which computes in a process of its own, works on the first while the next are tokenised here.
+        So vLLM, which computes in a process of its own, works on the first while the next are tokenised here. more:
+        what is asked because of an output; it goes before what still waits, since its beginning is in the cache.
         """
-        core, number = self._opened.core, next(self._numbers)
-        waiting: dict[str, tuple[Tokens, Asked]] = {}
+        core, number = self.opened.core, next(self._numbers)
+        waiting: dict[str, Asked] = {}
+        places = itertools.count()
+
+        def queue(asked: Asked, tokens: list[int], params: Any, priority: int) -> None:
+            name = f"{number}-{next(places)}"
+            waiting[name] = asked
+            prompt = {"type": "token", "prompt_token_ids": tokens}
+            core.add_request(name, prompt, params, lora_request=self.opened.lora, priority=priority)
+            if should_stop is not None and should_stop():
+                raise InterruptedScoringError
+
         try:
-            for place, (asked, params) in enumerate(requests):
-                waiting[f"{number}-{place}"] = asked
-                prompt = {"prompt_token_ids": list(asked[0])}
-                core.add_request(f"{number}-{place}", prompt, params, lora_request=self._opened.lora)
-                if should_stop is not None and should_stop():
-                    raise InterruptedScoringError
+            for request in requests:
+                queue(*request, priority=0)
             while waiting:
                 if should_stop is not None and should_stop():
                     raise InterruptedScoringError
@@ -236,6 +276,8 @@ class VllmEngine:
                 for output in core.step():
                     if output.finished and output.request_id in waiting:
                         yield waiting.pop(output.request_id), output
+                while more:
+                    queue(*more.popleft(), priority=-1)
         finally:
             if waiting:
                 with suppress(Exception):  # of an engine that has died nothing need be taken back
@@ -266,11 +308,11 @@ class VllmEngine:
         waiting = sorted(range(len(rows)), key=lambda place: rows[place].context)
         while waiting:
             requests = [
-                ((tuple(rows[place].context + rows[place].written), place), self._drawing(parameters, rows[place]))
+                (place, rows[place].context + rows[place].written, self._drawing(parameters, rows[place]))
                 for place in waiting
             ]
             going_on = []
-            for (_, place), output in self._run(requests, should_stop):
+            for place, output in self._run(requests, should_stop):
                 row, ended = rows[place], output.outputs[0]
                 if not row.written:
                     counted += len(row.context)
@@ -293,7 +335,7 @@ class VllmEngine:
         if parameters["do_sample"]:
             drawn = {name: float(parameters[name]) for name in ("temperature", "top_p", "min_p")}
             drawn |= {"top_k": parameters["top_k"], "seed": row.seed(parameters["seed"])}
-        return self._opened.params(
+        return self.opened.params(
             max_tokens=left,
             repetition_penalty=float(parameters["repetition_penalty"]),
             stop=parameters["stop"] or None,
@@ -335,20 +377,64 @@ class VllmEngine:
 
     def settings(self) -> dict[str, object]:
         """What could change a number."""
-        return {"engine": "vllm", **self._opened.settings}
+        return {"engine": "vllm", **self.opened.settings}
 
     def forget(self) -> None:
         """Empties the cache of what prompts begin with."""
-        self._opened.core.reset_prefix_cache()
+        self.opened.core.reset_prefix_cache()
 
     def close(self) -> None:
         """Ends vLLM's processes, which gives their memory back."""
-        self._opened.close()
+        self.opened.close()
 
 
 def _parts(prompts: Sequence[ScoringPrompt]) -> Iterator[Sequence[ScoringPrompt]]:
     for first in range(0, len(prompts), PART):
         yield prompts[first : first + PART]
+
+
+def _nats(logprobs: Mapping[int, Any], token: int) -> float:
+    if token not in logprobs:
+        raise EngineError(f"vLLM gave no log-probability of token {token}, which it was asked for")
+    return float(logprobs[token].logprob)
+
+
+@dataclass(frozen=True, eq=False)
+class _Context:
+    """The tokens of a prompt, and the log-probability of each continuation of it that is known."""
+
+    tokens: Tokens
+    nats: dict[Tokens, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Branch:
+    """Continuations of a context that begin alike.
+
+    begun: how many tokens of that beginning are sent with the context. nats: its log-probability. tokens: those that
+    are written after it. ended: continuations of which nothing is left then. parting: the others, by how many tokens
+    they have in common with what is written, and by their next one.
+    """
+
+    context: "_Context"
+    begun: int
+    nats: float
+    tokens: Tokens
+    ended: list[Tokens]
+    parting: Mapping[tuple[int, int], list[Tokens]]
+
+    def read(self, logprobs: Sequence[Mapping[int, Any]]) -> Iterator[tuple[int, float, list[Tokens]]]:
+        """A number of tokens, the log-probability of these, and the continuations that begin with them.
+
+        logprobs: after each token that was written, from the last one of the prompt on.
+        """
+        after = [_nats(of_token, token) for of_token, token in zip(logprobs, self.tokens, strict=True)]
+        nats = list(itertools.accumulate(after, initial=self.nats))
+        for tokens in self.ended:
+            yield len(tokens), nats[len(tokens) - self.begun], [tokens]
+        for (same, token), continuations in self.parting.items():
+            place = same - self.begun
+            yield same + 1, nats[place] + _nats(logprobs[place], token), continuations
 
 
 class _Text:
@@ -420,8 +506,8 @@ def open_vllm(
         options |= {"logits_processors": [ForcedTokens]}
 
     def whole(**given: Any) -> Any:
-        # Without it vLLM describes every request anew at every token.
-        return SamplingParams(output_kind=RequestOutputKind.FINAL_ONLY, **given)
+        # Else vLLM describes every request anew at every token, and copies its parameters in depth.
+        return SamplingParams(output_kind=RequestOutputKind.FINAL_ONLY, skip_clone=True, **given)
 
     def forced(tokens: list[int]) -> Mapping[str, Any]:
         return {"trace_decode_token_ids": tokens} if replays else {"extra_args": {FORCED: tokens}}
@@ -435,6 +521,7 @@ def open_vllm(
             load_format="safetensors",
             generation_config="vllm",  # a protocol says how to sample, and nothing else does
             enable_prefix_caching=True,
+            scheduling_policy="priority",
             tensor_parallel_size=tensor_parallel,
             pipeline_parallel_size=pipeline_parallel,
             **options,
