@@ -392,12 +392,10 @@ def _insert(session: Session, evaluation_id: int, table: pa.Table) -> None:
     """Brings rows of a file back into the database's tables."""
     written = table.filter(table.column(f"{TEXT}text").is_valid())
     for of, rows, prefix in ((Prediction, table, ""), (Generation, written, TEXT)):
-        given = {name: f"{prefix}{name}" for name in of.__table__.columns.keys()}  # noqa: SIM118
+        given = {name: f"{prefix}{name}" for name in of.__table__.columns.keys() if name != "evaluation_id"}  # noqa: SIM118
         given |= {"question_id": "question_id", "variant": "variant"}
-        columns = {
-            name: archive_files.values(rows, of_file) for name, of_file in given.items() if name != "evaluation_id"
-        }
-        insert_columns(session, of, columns | {"evaluation_id": [evaluation_id] * len(rows)})
+        columns = {name: rows.column(of_file) for name, of_file in given.items()}
+        insert_columns(session, of, columns | {"evaluation_id": pa.repeat(evaluation_id, len(rows))})
 
 
 def _require_sealed(

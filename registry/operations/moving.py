@@ -19,16 +19,15 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from psycopg.types.json import Jsonb
 from sqlalchemy import BigInteger, Connection, Engine, Table, bindparam, func, insert, select, text, update
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
-from registry.db import Base, Digest, DoubleArray, JsonDocument, get_engine, read_session
+from registry.db import Base, DoubleArray, JsonDocument, get_engine, read_session
 from registry.errors import DatabaseError, UsageError
 from registry.operations import migrate
 from registry.operations.backup import problems_of
-from registry.predictions.bulk import sqlalchemy_errors
+from registry.predictions import binary_copy
 from registry.queue import generation
 from registry.schema import history
 from registry.tables import RegistryGeneration
@@ -241,25 +240,7 @@ def _insert(write: Connection, table: Table, rows: Sequence[dict[str, Any]]) -> 
     if write.dialect.name != "postgresql":
         write.execute(insert(table), list(rows))
         return
-    columns = list(table.columns)
-    statement = f"COPY {table.name} ({', '.join(column.name for column in columns)}) FROM STDIN"
-    driver = write.connection.cursor()
-    with sqlalchemy_errors(write, statement), driver.copy(statement) as copy:
-        for row in rows:
-            copy.write_row([_to_postgresql(row[column.name], column.type) for column in columns])
-
-
-def _to_postgresql(value: Any, kind: Any) -> Any:
-    """A value as psycopg takes it for COPY."""
-    if value is None:
-        return None
-    if isinstance(kind, JsonDocument):
-        return Jsonb(value)
-    if isinstance(kind, DoubleArray):
-        return [float(number) for number in value]  # SQLite's text may hold 0 beside 0.5
-    if isinstance(kind, Digest):
-        return bytes.fromhex(value)
-    return value
+    binary_copy.write(write, table, {name: [row[name] for row in rows] for name in table.columns.keys()})  # noqa: SIM118
 
 
 def _set_sequences(read: Connection, write: Connection) -> None:

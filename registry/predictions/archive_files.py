@@ -19,7 +19,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from sqlalchemy import BigInteger, Boolean, Column, Double, Integer, LargeBinary, SmallInteger, Text, select
+from sqlalchemy import BigInteger, Boolean, Double, Integer, LargeBinary, SmallInteger, String, select
 from sqlalchemy.orm import Session
 from sqlalchemy.types import TypeEngine
 
@@ -63,15 +63,15 @@ _ARROW: Final[tuple[tuple[type[TypeEngine[Any]], pa.DataType], ...]] = (
     (SmallInteger, pa.int16()),
     (BigInteger, pa.int64()),
     (Integer, pa.int32()),
-    (Text, pa.string()),
+    (String, pa.string()),
     (JsonDocument, pa.string()),
     (LargeBinary, pa.binary()),
 )
 
 
-def arrow_type(column: Column[Any] | Any) -> pa.DataType:
-    """The type of a column of the database in a file."""
-    return next(arrow for kind, arrow in _ARROW if isinstance(column.type, kind))
+def arrow_type(of: TypeEngine[Any]) -> pa.DataType:
+    """What values of a type of the database are in a file."""
+    return next(arrow for kind, arrow in _ARROW if isinstance(of, kind))
 
 
 PREDICTION_COLUMNS: Final = tuple(
@@ -91,9 +91,9 @@ NAMED: Final[Mapping[str, Any]] = {
 
 SCHEMA: Final = pa.schema(
     [
-        *(pa.field(name, arrow_type(column)) for name, column in NAMED.items()),
-        *(pa.field(name, arrow_type(Prediction.__table__.columns[name])) for name in PREDICTION_COLUMNS),
-        *(pa.field(f"{TEXT}{name}", arrow_type(Generation.__table__.columns[name])) for name in TEXT_COLUMNS),
+        *(pa.field(name, arrow_type(column.type)) for name, column in NAMED.items()),
+        *(pa.field(name, arrow_type(Prediction.__table__.columns[name].type)) for name in PREDICTION_COLUMNS),
+        *(pa.field(f"{TEXT}{name}", arrow_type(Generation.__table__.columns[name].type)) for name in TEXT_COLUMNS),
     ]
 )
 

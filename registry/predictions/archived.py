@@ -195,5 +195,5 @@ def _table(session: Session, name: str, ids: Collection[int], question_ids: Coll
         query = query.where(
             Variant.variant_set_id.in_(select(Evaluation.variant_set_id).where(is_in(Evaluation.id, ids)))
         )
-    schema = pa.schema([pa.field(column.name, archive_files.arrow_type(column)) for column in columns])
+    schema = pa.schema([pa.field(column.name, archive_files.arrow_type(column.type)) for column in columns])
     return archive_files.table_of(session.execute(query).all(), schema)

@@ -1,24 +1,38 @@
-"""Rows of PostgreSQL's binary COPY as Arrow tables, column by column rather than value by value.
+"""PostgreSQL's binary COPY from and to Arrow, column by column rather than value by value.
 
 A row is the number of its columns, then each as its length (−1: NULL) and its bytes, big-endian. An array of one
 dimension is, after its length: dimensions, whether it has NULLs, type of its items, number of items, first index, and
 each item again with its length.
 """
 
+import json
+import struct
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from sqlalchemy import Connection, Select
+from sqlalchemy import Connection, Select, Table
+from sqlalchemy.types import TypeEngine
 
+from registry.db import Digest, JsonDocument, UtcDateTime
 from registry.errors import ArchiveError
+from registry.predictions.archive_files import arrow_type
 from registry.predictions.bulk import sqlalchemy_errors
 
 SIGNATURE: Final = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 END: Final = b"\xff\xff"
+_NULL: Final = b"\xff\xff\xff\xff"
+_SENT: Final = 2000
+"""Rows that are made bytes at once."""
+_ITEMS: Final[Mapping[pa.DataType, int]] = {pa.int16(): 21, pa.float64(): 701}
+"""Type of an array's items to PostgreSQL's number for it."""
+
+_BEGINNING: Final = datetime(2000, 1, 1, tzinfo=UTC)
+"""From which PostgreSQL counts microseconds."""
 
 Bytes = NDArray[np.uint8]
 Places = NDArray[np.int64]
@@ -171,6 +185,76 @@ def _lists(data: Bytes, places: Places, known: NDArray[np.bool_], kind: pa.DataT
 def _spread(known: NDArray[np.bool_]) -> pa.Array:
     """For each row the number of its value among those that there are, or NULL."""
     return pa.array(np.cumsum(known) - 1, pa.int64(), mask=~known)
+
+
+# To PostgreSQL
+
+
+def write(connection: Connection, table: Table, columns: Mapping[str, Any]) -> None:
+    """Inserts rows. columns: name to Arrow arrays, or to values as the registry has them; those left out are NULL."""
+    given = [_array(column.type, columns[column.name]) for column in table.columns if column.name in columns]
+    listed = ", ".join(column.name for column in table.columns if column.name in columns)
+    statement = f"COPY {table.name} ({listed}) FROM STDIN (FORMAT BINARY)"
+    driver = connection.connection.cursor()
+    with sqlalchemy_errors(connection, f"COPY {table.name}"), driver.copy(statement) as copy:
+        copy.write(SIGNATURE)
+        for start in range(0, len(given[0]), _SENT):
+            parts = [_fields(values.slice(start, _SENT)) for values in given]
+            heads = pa.repeat(pa.scalar(struct.pack(">h", len(given)), pa.large_binary()), len(parts[0]))
+            copy.write(contiguous(joined([heads, *parts])))
+        copy.write(END)
+
+
+def _array(kind: TypeEngine[Any], values: Any) -> pa.Array:
+    """Values of a column, as bytes where PostgreSQL has others than a file."""
+    if isinstance(values, pa.ChunkedArray):
+        return values.combine_chunks()
+    if isinstance(kind, Digest):
+        values = [None if value is None else bytes.fromhex(value) for value in values]
+    elif isinstance(kind, JsonDocument):
+        texts = [None if value is None else json.dumps(value) for value in values]
+        return pa.array([None if value is None else b"\x01" + value.encode() for value in texts], pa.large_binary())
+    elif isinstance(kind, UtcDateTime):
+        since = [None if value is None else value - _BEGINNING for value in values]
+        return pa.array(since, pa.duration("us")).cast(pa.int64())
+    return pa.array(values, arrow_type(kind))
+
+
+def _fields(values: pa.Array) -> pa.Array:
+    """Each value after its length."""
+    kind, known = values.type, pc.is_valid(values)
+    if pa.types.is_list(kind):
+        found = _arrays(values, known)
+    elif kind in NUMBERS:
+        found = binaries(big_endian(values, _length(int(NUMBERS[kind][1]))), known=known)
+    elif pa.types.is_boolean(kind):
+        found = pc.if_else(values, *(pa.scalar(_length(1) + byte, pa.large_binary()) for byte in (b"\1", b"\0")))
+    else:
+        content = values.cast(pa.large_binary())
+        sizes = pc.fill_null(pc.binary_length(content), 0).cast(pa.int32())
+        found = joined([binaries(big_endian(sizes), known=known), content], missing="emit_null")
+    return pc.fill_null(found, pa.scalar(_NULL, pa.large_binary()))
+
+
+def _arrays(values: pa.Array, known: pa.Array) -> pa.Array:
+    """Arrays of one dimension that begin at 1, each after its length."""
+    items, counts = items_of(values), lengths_of(values)
+    kind = items.type
+    if kind == pa.float64() and not pc.all(pc.is_finite(items), min_count=0).as_py():
+        message = f"non-finite number in {items.filter(pc.invert(pc.is_finite(items)))[:1].to_pylist()}"
+        raise ValueError(message)
+    size = int(NUMBERS[kind][1])
+    heads = np.zeros((len(values), 4), ">i4")
+    heads[:, 0], heads[:, 1], heads[:, 3] = 12 + (counts > 0) * 8 + counts * (4 + size), counts > 0, _ITEMS[kind]
+    shapes = np.stack([counts, np.ones_like(counts)], axis=1).astype(">i4").view(np.uint8)
+    numbers = big_endian(items, _length(size))
+    ends = np.concatenate([[0], np.cumsum(counts)]) * numbers.shape[1]
+    parts = [binaries(heads.view(np.uint8), known=known), binaries(shapes, known=pa.array(counts > 0))]
+    return pc.if_else(known, joined([*parts, binaries(numbers.reshape(-1), ends)]), None)
+
+
+def _length(size: int) -> bytes:
+    return struct.pack(">i", size)
 
 
 def contiguous(strings: pa.Array) -> Any:

@@ -1,30 +1,15 @@
 """Bulk inserts: COPY on PostgreSQL, executemany on SQLite. Plain inserts: a conflict is an error."""
 
-import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache, partial
-from math import isfinite
 from typing import Any, Final
 
-from sqlalchemy import (
-    BigInteger,
-    Boolean,
-    Connection,
-    Dialect,
-    Double,
-    Integer,
-    LargeBinary,
-    SmallInteger,
-    Table,
-    Text,
-    text,
-)
+from sqlalchemy import Connection, Dialect, Table, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
-from registry.db import Base, Digest, DoubleArray, SmallIntArray
+from registry.db import Base, Digest
 from registry.schema.planner import BY_EVALUATION, analyze
 from registry.tables import Prediction
 
@@ -46,30 +31,23 @@ def insert_rows(session: Session, of: type[Base], rows: Sequence[dict[str, Any]]
     insert_columns(session, of, {name: [row.get(name) for row in rows] for name in of.__table__.columns.keys()})  # noqa: SIM118
 
 
-def insert_columns(session: Session, of: type[Base], columns: Mapping[str, Sequence[Any]]) -> None:
-    """The same of columns, all of one length."""
+def insert_columns(session: Session, of: type[Base], columns: Mapping[str, Any]) -> None:
+    """The same of columns, all of one length: values, or what Arrow has of them in a file."""
     table = of.__table__
     assert isinstance(table, Table)
     if not (length := len(next(iter(columns.values())))):
         return
-    given = [(column.type, columns.get(column.name)) for column in table.columns]
     connection = session.connection()
-    listed = ", ".join(table.columns.keys())
     if connection.dialect.name == "postgresql":
-        driver = connection.connection.cursor()
-        head = struct.pack(">h", len(given))
-        statement = f"COPY {table.name} ({listed}) FROM STDIN (FORMAT BINARY)"
-        with sqlalchemy_errors(connection, f"COPY {table.name}"), driver.copy(statement) as copy:
-            copy.write(_SIGNATURE)
-            for start in range(0, length, _ROWS_SENT):
-                sent = slice(start, min(length, start + _ROWS_SENT))
-                parts = [_encoded(kind, values, sent) for kind, values in given]
-                copy.write(b"".join([head + b"".join(row) for row in zip(*parts, strict=True)]))
-            copy.write(_END)
+        from registry.predictions import binary_copy  # loads numpy, which the website does without
+
+        binary_copy.write(connection, table, columns)
         return
-    marks = ", ".join("?" * len(given))
+    listed, marks = ", ".join(table.columns.keys()), ", ".join("?" * len(table.columns))
     statement = f"INSERT INTO {table.name} ({listed}) VALUES ({marks})"  # noqa: S608 - our own columns
-    of_driver = [_of_driver(kind, values, length, connection.dialect) for kind, values in given]
+    of_driver = [
+        _of_driver(column.type, columns.get(column.name), length, connection.dialect) for column in table.columns
+    ]
     # exec_driver_sql hands the rows to executemany and turns the driver's errors into SQLAlchemy's.
     connection.exec_driver_sql(statement, list(zip(*of_driver, strict=True)))
 
@@ -138,70 +116,13 @@ def sqlalchemy_errors(connection: Connection, statement: str) -> Iterator[None]:
         ) from error
 
 
-# PostgreSQL's binary COPY: a signature, rows, an end. A row is the number of its columns, then each as its length and
-# its bytes, big-endian. The driver can write it too, and takes four times as long over arrays of numbers.
-
-_SIGNATURE: Final = b"PGCOPY\n\xff\r\n\0" + bytes(8)
-_END: Final = b"\xff\xff"
-_NULL: Final = b"\xff\xff\xff\xff"
-_ROWS_SENT: Final = 500
-"""Rows that are handed to the driver at once."""
-_LENGTH: Final = struct.Struct(">i").pack
-_BOOLEANS: Final = {value: _LENGTH(1) + bytes([value]) for value in (False, True)}
-
-
-def _bytes(value: bytes) -> bytes:
-    return _LENGTH(len(value)) + value
-
-
-def _numbers(oid: int, letter: str, values: Sequence[Any]) -> bytes:
-    """An array of one dimension that begins at 1; oid: of its numbers' type; letter: `struct`'s for them."""
-    if not isfinite(sum(values)) and not all(map(isfinite, values)):
-        message = f"non-finite number in {values!r}"
-        raise ValueError(message)
-    pack, head, parts = _array(oid, letter, len(values))
-    parts = parts.copy()
-    parts[1::2] = values
-    return head + pack(*parts)
-
-
-@cache
-def _array(oid: int, letter: str, length: int) -> tuple[Callable[..., bytes], bytes, list[int]]:
-    """What packs the numbers, what stands before them, and the length of each, with room for it."""
-    size = struct.calcsize(f">{letter}")
-    packer = struct.Struct(">" + f"i{letter}" * length)
-    shape = struct.pack(">ii", length, 1) if length else b""
-    head = struct.pack(">iii", min(1, length), 0, oid) + shape
-    return packer.pack, _LENGTH(len(head) + packer.size) + head, [size, 0] * length
-
-
-_ENCODERS: Final[dict[type, Callable[[Any], bytes]]] = {
-    BigInteger: partial(struct.Struct(">iq").pack, 8),
-    Integer: partial(struct.Struct(">ii").pack, 4),
-    SmallInteger: partial(struct.Struct(">ih").pack, 2),
-    Double: partial(struct.Struct(">id").pack, 8),
-    Boolean: _BOOLEANS.__getitem__,
-    Text: lambda value: _bytes(value.encode()),
-    Digest: lambda value: _bytes(bytes.fromhex(value)),
-    LargeBinary: _bytes,
-    DoubleArray: partial(_numbers, 701, "d"),
-    SmallIntArray: partial(_numbers, 21, "h"),
-}
-
-
-def _encoded(kind: TypeEngine[Any], values: Sequence[Any] | None, sent: slice) -> list[bytes]:
-    """Values of a column as PostgreSQL's binary COPY has them."""
-    if values is None:
-        return [_NULL] * (sent.stop - sent.start)
-    encode = _ENCODERS[type(kind)]
-    return [_NULL if value is None else encode(value) for value in values[sent]]
-
-
-def _of_driver(kind: TypeEngine[Any], values: Sequence[Any] | None, length: int, dialect: Dialect) -> Sequence[Any]:
+def _of_driver(kind: TypeEngine[Any], values: Any, length: int, dialect: Dialect) -> Sequence[Any]:
     """Values of a column as SQLite's driver takes them."""
     if values is None:
         return [None] * length
-    if not isinstance(kind, TypeDecorator):
-        return values
+    is_arrow = hasattr(values, "to_pylist")
+    listed: Sequence[Any] = values.to_pylist() if is_arrow else values
+    if not isinstance(kind, TypeDecorator) or (is_arrow and isinstance(kind, Digest)):
+        return listed
     convert = kind.process_bind_param
-    return [None if value is None else convert(value, dialect) for value in values]
+    return [None if value is None else convert(value, dialect) for value in listed]

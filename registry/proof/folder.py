@@ -24,25 +24,18 @@ from registry.errors import ArchiveError
 from registry.files.stores import Store
 from registry.predictions import archive_files
 from registry.predictions.archive_files import EVALUATION, PREDICTIONS, arrow_type
+from registry.proof.manifest import evaluation_document
 from registry.scores.corrections import is_of_errata
 from registry.tables import (
-    BenchmarkVersion,
-    EngineFingerprint,
     Evaluation,
     EvaluationMetric,
     EvaluationQuestion,
-    Model,
-    ModelRevision,
     Question,
     QuestionSeal,
     Shard,
-    Variant,
-    VariantSet,
-    Worker,
 )
 from registry.untrusted import decode
 
-VERSION: Final = 1
 ASKED: Final = "evaluation_questions.parquet"
 METRICS: Final = "metrics.parquet"
 FILES: Final = (ASKED, METRICS, PREDICTIONS, EVALUATION)
@@ -136,52 +129,6 @@ def _metrics(session: Session, evaluation_id: int) -> Iterator[dict[str, Any]]:
             yield stored_values(EvaluationMetric, row, METRIC_COLUMNS)
 
 
-def evaluation_document(session: Session, evaluation: Evaluation) -> dict[str, Any]:
-    """All that is stored of an evaluation when it is sealed but its rows, without database ids."""
-    revision, version, variants = evaluation.model_revision, evaluation.benchmark_version, evaluation.variant_set
-    shards = session.execute(
-        select(Shard, Worker, EngineFingerprint)
-        .outerjoin(Worker, Worker.id == Shard.worker_id)
-        .outerjoin(EngineFingerprint, EngineFingerprint.id == Shard.engine_fingerprint_id)
-        .where(Shard.evaluation_id == evaluation.id)
-        .order_by(Shard.ordinal)
-    )
-    names = select(Variant.n_options, Variant.ordinal, Variant.name).filter_by(variant_set_id=variants.id)
-    return {
-        "version": VERSION,
-        "seal": evaluation.seal,
-        "specification": evaluation.specification,
-        "evaluation": row_document(evaluation, "id", "specification", "seal", "state"),
-        "model": row_document(revision.model, "id"),
-        "model_revision": row_document(revision, "id", "model_id", "state", "error"),
-        "benchmark_version": row_document(version, "id", "benchmark_id"),
-        "variant_set": {
-            **row_document(variants, "id", "digest"),
-            "variants": [
-                {"n_options": row.n_options, "ordinal": row.ordinal, "name": row.name}
-                for row in session.execute(names.order_by(Variant.n_options, Variant.ordinal))
-            ],
-        },
-        "shards": [
-            {
-                **row_document(shard, "id", "evaluation_id", "worker_id", "engine_fingerprint_id"),
-                "worker": None if worker is None else row_document(worker, "loaded_model_revision_id", "token_budgets"),
-                "engine_fingerprint": None if fingerprint is None else fingerprint.document,
-            }
-            for shard, worker, fingerprint in shards
-        ],
-    }
-
-
-def row_document(
-    row: Evaluation | Model | ModelRevision | BenchmarkVersion | VariantSet | Shard | Worker | Any, *without: str
-) -> dict[str, Any]:
-    """A row's columns as JSON has them, less these and pointers to other tables."""
-    left_out = {*without, "model_revision_id", "benchmark_version_id", "protocol_id", "variant_set_id", "asked_digest"}
-    values = {name: getattr(row, name) for name in row.__table__.columns.keys() if name not in left_out}  # noqa: SIM118
-    return {name: value.isoformat() if hasattr(value, "isoformat") else value for name, value in values.items()}
-
-
 # Tables as files
 
 
@@ -196,7 +143,7 @@ METRIC_COLUMNS: Final = columns_of(EvaluationMetric, "evaluation_id", "computed_
 def schema_of(table: Any, names: tuple[str, ...], **more: pa.DataType) -> pa.Schema:
     """The Arrow schema of these columns, after `more`."""
     columns = [table.__table__.columns[name] for name in names]
-    fields = [pa.field(column.name, arrow_type(column), bool(column.nullable)) for column in columns]
+    fields = [pa.field(column.name, arrow_type(column.type), bool(column.nullable)) for column in columns]
     return pa.schema([*(pa.field(name, kind, nullable=False) for name, kind in more.items()), *fields])
 
 

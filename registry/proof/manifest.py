@@ -11,12 +11,11 @@ import json
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from decimal import Context, Decimal
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import Select, and_, select
+from sqlalchemy import ColumnElement, Select, and_, select
 from sqlalchemy.orm import Session
 
 from registry.digests import specification_digest
@@ -27,12 +26,14 @@ from registry.tables import (
     Evaluation,
     EvaluationQuestion,
     Generation,
+    Model,
     ModelRevision,
     Prediction,
     Protocol,
     Question,
     QuestionOption,
     Shard,
+    Variant,
     VariantSet,
     Worker,
 )
@@ -40,6 +41,8 @@ from registry.tables import (
 if TYPE_CHECKING:
     import pyarrow as pa
 
+FOLDER_VERSION: Final = 1
+"""What `evaluation_document` holds, as it says itself."""
 SEAL_VERSION: Final = 3
 """What a seal covers, as its manifest says it. There is one; it is kept so that archives keep their seals."""
 
@@ -290,41 +293,31 @@ def _headers(session: Session, evaluation_id: int, records: QuestionRecords) -> 
 
 
 def _records(session: Session, evaluation_id: int) -> QuestionRecords:
-    options: dict[int, list[tuple[int, str]]] = {}
-    listed = (
-        select(QuestionOption.question_id, QuestionOption.ordinal, QuestionOption.text)
-        .join(EvaluationQuestion, EvaluationQuestion.question_id == QuestionOption.question_id)
-        .where(EvaluationQuestion.evaluation_id == evaluation_id)
-        .order_by(QuestionOption.question_id, QuestionOption.ordinal)
+    return _questions(
+        session, Question.id.in_(select(EvaluationQuestion.question_id).filter_by(evaluation_id=evaluation_id))
     )
-    for question_id, ordinal, text in session.execute(listed):
-        options.setdefault(question_id, []).append((ordinal, text))
-    asked = (
-        select(Question.id, *(getattr(Question, name) for name in QUESTION_COLUMNS))
-        .join(EvaluationQuestion, EvaluationQuestion.question_id == Question.id)
-        .where(EvaluationQuestion.evaluation_id == evaluation_id)
-    )
-    return {row.id: (row.external_id, question_hash(row, options.get(row.id, ()))) for row in session.execute(asked)}
 
 
 def _few_shot_leaves(session: Session, evaluation_id: int) -> Iterator[Leaf]:
     evaluation = session.get_one(Evaluation, evaluation_id)
     if not evaluation.protocol.shots:
         return
-    of_pool = (Question.benchmark_version_id == evaluation.benchmark_version_id, Question.few_shot)
+    version = Question.benchmark_version_id == evaluation.benchmark_version_id
+    for question_id, (external_id, record) in _questions(session, version & Question.few_shot).items():
+        yield Leaf(question_id, external_id, record.hexdigest(), None, few_shot=True)
+
+
+def _questions(session: Session, which: ColumnElement[bool]) -> QuestionRecords:
+    """These questions, in the benchmark's order."""
     options: dict[int, list[tuple[int, str]]] = {}
-    listed = (
-        select(QuestionOption.question_id, QuestionOption.ordinal, QuestionOption.text)
-        .join(Question, Question.id == QuestionOption.question_id)
-        .where(*of_pool)
-        .order_by(QuestionOption.question_id, QuestionOption.ordinal)
-    )
-    for question_id, ordinal, text in session.execute(listed):
+    listed = select(QuestionOption.question_id, QuestionOption.ordinal, QuestionOption.text).join(Question)
+    for question_id, ordinal, text in session.execute(
+        listed.where(which).order_by(*QuestionOption.__table__.primary_key)
+    ):
         options.setdefault(question_id, []).append((ordinal, text))
-    pool = select(Question.id, *(getattr(Question, name) for name in QUESTION_COLUMNS)).where(*of_pool)
-    for row in session.execute(pool.order_by(Question.ordinal, Question.id)):
-        digest = question_hash(row, options.get(row.id, ())).hexdigest()
-        yield Leaf(row.id, row.external_id, digest, None, few_shot=True)
+    query = select(Question.id, *(getattr(Question, name) for name in QUESTION_COLUMNS)).where(which)
+    found = session.execute(query.order_by(Question.ordinal, Question.id))
+    return {row.id: (row.external_id, question_hash(row, options.get(row.id, ()))) for row in found}
 
 
 def _shards(session: Session, evaluation_id: int) -> Iterator[Any]:
@@ -363,80 +356,82 @@ def shard_provenance(session: Session, evaluation_id: int) -> list[dict[str, Any
     ]
 
 
-def _sealed_shards(session: Session, evaluation_id: int) -> list[dict[str, Any]]:
-    """All that is stored of the shards, as seals cover it."""
-    return [
-        {
-            **_facts(shard, SHARD_COLUMNS),
-            "worker": None if worker is None else _facts(worker, ("id", "host", "device")),
-            "engine_fingerprint": None if fingerprint is None else fingerprint.document,
-        }
-        for shard, worker, fingerprint in _shards(session, evaluation_id)
-    ]
+def evaluation_document(session: Session, evaluation: Evaluation) -> dict[str, Any]:
+    """All that is stored of an evaluation when it is sealed but its rows, without database ids."""
+    revision, version, variants = evaluation.model_revision, evaluation.benchmark_version, evaluation.variant_set
+    names = select(Variant.n_options, Variant.ordinal, Variant.name).filter_by(variant_set_id=variants.id)
+    return {
+        "version": FOLDER_VERSION,
+        "seal": evaluation.seal,
+        "specification": evaluation.specification,
+        "evaluation": row_document(evaluation, "id", "specification", "seal", "state"),
+        "model": row_document(revision.model, "id"),
+        "model_revision": row_document(revision, "id", "model_id", "state", "error"),
+        "benchmark_version": row_document(version, "id", "benchmark_id"),
+        "variant_set": {
+            **row_document(variants, "id", "digest"),
+            "variants": [
+                {"n_options": row.n_options, "ordinal": row.ordinal, "name": row.name}
+                for row in session.execute(names.order_by(Variant.n_options, Variant.ordinal))
+            ],
+        },
+        "shards": [
+            {
+                **row_document(shard, "id", "evaluation_id", "worker_id", "engine_fingerprint_id"),
+                "worker": None if worker is None else row_document(worker, "loaded_model_revision_id", "token_budgets"),
+                "engine_fingerprint": None if fingerprint is None else fingerprint.document,
+            }
+            for shard, worker, fingerprint in _shards(session, evaluation.id)
+        ],
+    }
 
 
-def _facts(row: Any, columns: Iterable[str]) -> dict[str, Any]:
-    """The columns that are not NULL, as a specification holds them: times in ISO 8601, floats as text."""
-    values = {name: getattr(row, name) for name in columns}
-    return {name: _fact(value) for name, value in values.items() if value is not None}
+def row_document(
+    row: Evaluation | Model | ModelRevision | BenchmarkVersion | VariantSet | Shard | Worker | Any, *without: str
+) -> dict[str, Any]:
+    """A row's columns as JSON has them, less these and pointers to other tables."""
+    left_out = {*without, "model_revision_id", "benchmark_version_id", "protocol_id", "variant_set_id", "asked_digest"}
+    values = {name: getattr(row, name) for name in row.__table__.columns.keys() if name not in left_out}  # noqa: SIM118
+    return {name: value.isoformat() if hasattr(value, "isoformat") else value for name, value in values.items()}
 
 
-def _fact(value: Any) -> Any:
-    if isinstance(value, datetime):
-        return value.isoformat()
-    return repr(value) if isinstance(value, float) else value
+# The manifest
 
 
 def manifest(session: Session, evaluation: Evaluation, leaves_of: Iterable[Leaf]) -> dict[str, Any]:
     """What the seal is taken over. leaves_of: of `question_leaves`."""
-    listed = list(leaves_of)
-    questions = {leaf.external_id: leaf.leaf for leaf in listed if not leaf.few_shot}
-    facts, shards = _facts(evaluation, EVALUATION_COLUMNS), _sealed_shards(session, evaluation.id)
-    few_shot = {leaf.external_id: leaf.leaf for leaf in listed if leaf.few_shot}
-    return _manifest(evaluation.seal_version, evaluation.specification, facts, shards, questions, few_shot)
+    leaves: tuple[dict[str, str], dict[str, str]] = {}, {}
+    for leaf in leaves_of:
+        leaves[leaf.few_shot][leaf.external_id] = leaf.leaf
+    return manifest_of(evaluation_document(session, evaluation), *leaves)
 
 
-def _manifest(
-    version: int, specification: Any, facts: Any, shards: Any, questions: Any, few_shot: Any
+def manifest_of(
+    document: Mapping[str, Any], questions: Mapping[str, str], few_shot: Mapping[str, str]
 ) -> dict[str, Any]:
+    """The same of `evaluation_document` and of leaves. questions, few_shot: external id to leaf."""
+    facts = document["evaluation"]
     return {
-        "seal_version": version,
-        "specification": specification,
-        "questions": questions,
-        "evaluation": facts,
-        "shards": shards,
-        "few_shot": few_shot,
+        "seal_version": facts["seal_version"],
+        "specification": document["specification"],
+        "questions": dict(questions),
+        "evaluation": _facts(facts, EVALUATION_COLUMNS),
+        "shards": [
+            {
+                **_facts(shard, SHARD_COLUMNS),
+                "worker": None if shard["worker"] is None else _facts(shard["worker"], ("id", "host", "device")),
+                "engine_fingerprint": shard["engine_fingerprint"],
+            }
+            for shard in document["shards"]
+        ],
+        "few_shot": dict(few_shot),
     }
 
 
-def exported_manifest(
-    document: Mapping[str, Any], questions: Mapping[str, str], few_shot: Mapping[str, str]
-) -> dict[str, Any]:
-    """What a seal is taken over, of an archive's document of the evaluation and of leaves.
-
-    questions, few_shot: external id to leaf.
-    """
-    facts = document["evaluation"]
-    shards = [
-        {
-            **_of_document(shard, SHARD_COLUMNS),
-            "worker": None if shard["worker"] is None else _of_document(shard["worker"], ("id", "host", "device")),
-            "engine_fingerprint": shard["engine_fingerprint"],
-        }
-        for shard in document["shards"]
-    ]
-    return _manifest(
-        facts["seal_version"],
-        document["specification"],
-        _of_document(facts, EVALUATION_COLUMNS),
-        shards,
-        dict(questions),
-        dict(few_shot),
-    )
-
-
-def _of_document(values: Mapping[str, Any], columns: Iterable[str]) -> dict[str, Any]:
-    return {name: _fact(values[name]) for name in columns if values.get(name) is not None}
+def _facts(values: Mapping[str, Any], columns: Iterable[str]) -> dict[str, Any]:
+    """Of these columns those that are not NULL, as a specification holds them: floats as text."""
+    found = {name: values[name] for name in columns if values.get(name) is not None}
+    return {name: repr(value) if isinstance(value, float) else value for name, value in found.items()}
 
 
 def compute_seal(session: Session, evaluation: Evaluation) -> str:
@@ -484,4 +479,4 @@ def local_labels(evaluation: Evaluation) -> str:
         "protocol": evaluation.protocol,
         "variant_set": evaluation.variant_set,
     }
-    return specification_digest({name: _facts(rows[name], columns) for name, columns in LABELS.items()})
+    return specification_digest({name: _facts(row_document(rows[name]), columns) for name, columns in LABELS.items()})

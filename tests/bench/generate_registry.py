@@ -6,21 +6,20 @@ metric over all questions. The values are random, but each model has a skill tha
 more benchmark has its predictions too, under all orders of four options.
 """
 
-import json
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from itertools import permutations
+from itertools import islice, permutations
 from typing import Any
 
-from sqlalchemy import Engine, Table, select, text, update
+from sqlalchemy import Engine, select, text, update
 from sqlalchemy.orm import Session
-from sqlalchemy.types import TypeDecorator
 
 from registry.db import write_session
 from registry.digests import sha256_text, specification_digest
 from registry.metrics import METRICS
+from registry.predictions import binary_copy
 from registry.predictions.bulk import insert_predictions
 from registry.predictions.rows import prediction_row
 from registry.prompting.protocols.store import protocol_definition, store_protocol
@@ -47,6 +46,8 @@ WORKER = "00000000-0000-0000-0000-00000000be9c"
 SEALED = datetime(2026, 1, 1, tzinfo=UTC)
 EXPLORED = "explored"
 PROMPTS_A_SHARD = 4096
+ROWS = 20_000
+"""Rows that are written at once."""
 
 
 @dataclass(frozen=True)
@@ -293,27 +294,6 @@ def _predictions(session: Session, rng: random.Random, evaluation_id: int, quest
 
 def copy(session: Session, table: Any, rows: Iterable[dict[str, Any]]) -> None:
     """Writes rows, given as column name to value, all with the same columns, by COPY."""
-    assert isinstance(table, Table)
-    connection = session.connection()
     listed = iter(rows)
-    first = next(listed, None)
-    if first is None:
-        return
-    columns = [table.columns[name] for name in first]
-    names = ", ".join(column.name for column in columns)
-
-    def values(row: dict[str, Any]) -> list[Any]:
-        return [_driver_value(column.type, row[column.name], connection.dialect) for column in columns]
-
-    with connection.connection.cursor().copy(f"COPY {table.name} ({names}) FROM STDIN") as stream:
-        stream.write_row(values(first))
-        for row in listed:
-            stream.write_row(values(row))
-
-
-def _driver_value(kind: Any, value: Any, dialect: Any) -> Any:
-    if isinstance(value, dict):
-        return json.dumps(value)
-    if value is None or not isinstance(kind, TypeDecorator):
-        return value
-    return kind.process_bind_param(value, dialect)
+    while some := list(islice(listed, ROWS)):
+        binary_copy.write(session.connection(), table, {name: [row[name] for row in some] for name in some[0]})

@@ -7,7 +7,7 @@ with the question concerned, and then nothing is stored.
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from itertools import islice
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from sqlalchemy import Engine, func, insert, select
@@ -19,7 +19,7 @@ from registry.benchmarks.contract import content_digest
 from registry.boards.snapshots import refresh_boards
 from registry.db import one_at_a_time, write_session
 from registry.designs import as_specified
-from registry.digests import sha256_file, sha256_text, specification_digest
+from registry.digests import sha256_text, specification_digest
 from registry.errors import IngestError, SealError
 from registry.exchange.crates import layout
 from registry.files.parquet import parquet_rows
@@ -29,8 +29,8 @@ from registry.predictions.bulk import insert_predictions, renew_statistics
 from registry.prompting.prompts import PromptKeys, question_text
 from registry.prompting.protocols.store import store_protocol
 from registry.prompting.variants import VariantSetDefinition, stored_variants
-from registry.proof.folder import ASKED, METRIC_COLUMNS, METRICS, VERSION
-from registry.proof.manifest import LEAF_COLUMNS, SEAL_VERSION, Leaf, manifest, question_leaves
+from registry.proof.folder import ASKED, METRIC_COLUMNS, METRICS
+from registry.proof.manifest import FOLDER_VERSION, LEAF_COLUMNS, SEAL_VERSION, Leaf, manifest, question_leaves
 from registry.proof.seal import complete
 from registry.proof.withdrawals import withdrawal_digest
 from registry.queue.claims import fingerprint_id
@@ -57,13 +57,10 @@ from registry.tables import (
     Withdrawal,
     Worker,
 )
-from registry.untrusted import RefusedError, decode
 from registry.verification import alike
 
 BATCH: Final = 5000
 LISTED: Final = 5
-MAX_METADATA: Final = 10_000_000
-"""Bytes of the metadata, and of the document of the evaluation: they are read whole."""
 
 
 def import_crate(engine: Engine, path: Path) -> int:
@@ -73,7 +70,8 @@ def import_crate(engine: Engine, path: Path) -> int:
     already exists; SealError, naming questions, where the seal or the metrics do not match.
     """
     folder = path.parent if path.name == layout.METADATA else path
-    _check_files(folder)
+    for name in layout.changed_files(folder):
+        _reject(name, "is not the file that the metadata describes (SHA-256 differs); fetch the crate again")
     document = _document(folder)
     try:
         with write_session(engine) as session:
@@ -93,59 +91,12 @@ def _reject(name: str, problem: str) -> NoReturn:
     raise IngestError(message)
 
 
-def _read_json(path: Path) -> Any:
-    if path.stat().st_size > MAX_METADATA:
-        _reject(path.name, f"is larger than {MAX_METADATA} bytes, too large for the crate of an evaluation")
-    try:
-        return decode(path.read_text(encoding="utf-8"), items=layout.MAX_ITEMS)
-    except RefusedError as error:
-        _reject(path.name, str(error))
-    except ValueError:
-        _reject(path.name, "is not a JSON document in UTF-8; fetch the crate again")
-
-
-def _check_files(folder: Path) -> None:
-    """Every file that the metadata names lies in the folder and is what it says; those of a crate are all named."""
-    found = _read_json(folder / layout.METADATA)
-    graph = found.get("@graph") if isinstance(found, dict) else None
-    if not isinstance(graph, list) or not all(isinstance(entity, dict) for entity in graph):
-        _reject(layout.METADATA, "has no @graph of entities, so it is not an RO-Crate")
-    listed = set()
-    for entity in graph:
-        kinds = entity.get("@type")
-        if "File" not in (kinds if isinstance(kinds, list) else [kinds]):
-            continue
-        name = entity.get("@id")
-        _check_file(folder, name, entity.get("sha256"))
-        listed.add(name)
-    missing = [name for name in layout.FILES if name not in listed]
-    if missing:
-        _reject(layout.METADATA, f"does not list {', '.join(missing)}; the crate is incomplete, fetch it again")
-
-
-def _check_file(folder: Path, name: Any, digest: Any) -> None:
-    # Before anything is opened: a path that leads out of the folder would read other files.
-    parts = PurePosixPath(name).parts if isinstance(name, str) else ()
-    if not parts or name.startswith("/") or ".." in parts or "\\" in name or ":" in name or "\x00" in name:
-        _reject(layout.METADATA, f"the file {str(name)[:200]!r} is outside the crate; it is refused")
-    path = folder.joinpath(*parts)
-    inside = folder.resolve()
-    if any(place.is_symlink() for place in (path, *path.parents) if inside in place.resolve().parents):
-        _reject(name, "is a link; a crate may contain only files")
-    if not path.resolve().is_relative_to(inside):
-        _reject(layout.METADATA, f"the file {name!r} is outside the crate; it is refused")
-    if not path.is_file():
-        _reject(name, "is missing; fetch the crate again")
-    if not isinstance(digest, str) or sha256_file(path) != digest:
-        _reject(name, "is not the file that the metadata describes (SHA-256 differs); fetch the crate again")
-
-
 def _document(folder: Path) -> dict[str, Any]:
-    document: dict[str, Any] = _read_json(folder / EVALUATION)
-    said = _read_json(folder / layout.SAID)
-    if not isinstance(document, dict) or not isinstance(said, dict) or document.get("version") != VERSION:
+    document: dict[str, Any] = layout.json_of(folder, EVALUATION)
+    said = layout.json_of(folder, layout.SAID)
+    if not isinstance(document, dict) or not isinstance(said, dict) or document.get("version") != FOLDER_VERSION:
         version = document.get("version") if isinstance(document, dict) else None
-        _reject(EVALUATION, f"has version {version}; this code reads version {VERSION}")
+        _reject(EVALUATION, f"has version {version}; this code reads version {FOLDER_VERSION}")
     document |= {key: said.get(key) for key in ("analyses", "withdrawals")}
     for key, kind in {
         "seal": str,

@@ -22,8 +22,8 @@ from registry.files.storage import writing
 from registry.lookups import find_evaluation, is_published
 from registry.operations.archiving import copy
 from registry.predictions.archive_files import PREDICTIONS
-from registry.proof.folder import METRICS, row_document, schema_of, stored_values, write_table
-from registry.proof.manifest import compute_seal
+from registry.proof.folder import METRICS, schema_of, stored_values, write_table
+from registry.proof.manifest import compute_seal, row_document
 from registry.proof.provenance import link_document
 from registry.proof.signing import covering, signed_chain
 from registry.proof.withdrawals import withdrawals_of

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import groupby, islice
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -20,9 +20,9 @@ from registry.chain import check_links
 from registry.digests import sha256_file, specification_digest
 from registry.errors import IngestError, ShuffleboardError, UsageError
 from registry.exchange.crates import layout
+from registry.exchange.crates.layout import inside, json_of
 from registry.exchange.proofs.numbers import Values, check_numbers, functions_of, outcomes_of
 from registry.exchange.proofs.writing import BOARD, CHAIN, DATA, OF_EVALUATION, PROOF
-from registry.files.documents import read_document
 from registry.files.parquet import damaged_values, parquet_rows
 from registry.metrics.outcome import VariantOutcome
 from registry.names import plural
@@ -37,15 +37,14 @@ from registry.proof.manifest import (
     QUESTION_COLUMNS,
     SEAL_VERSION,
     asked_header,
-    exported_manifest,
     leaf_digest,
+    manifest_of,
     question_hash,
 )
 from registry.proof.statements import Signed, is_digest, read_signed
 from registry.untrusted import decode
 
 SUMS: Final = "SHA256SUMS"
-_MAX_JSON: Final = 64 << 20
 _MAX_SUMS: Final = 32 << 20
 _LISTED: Final = 10
 _MOST_VARIANTS: Final = 400_000
@@ -133,31 +132,9 @@ def _check_of(root: Path) -> Callable[[Path, Trust, Checked, datetime], None]:
 # Files
 
 
-def _inside(root: Path, name: str) -> Path:
-    """A file of the folder. Raises IngestError for one outside, a link, or one that is no plain file."""
-    parts = PurePosixPath(name).parts
-    if not parts or name.startswith("/") or ".." in parts or "\\" in name or "\x00" in name:
-        raise IngestError(f"the file {name[:200]!r} is outside the folder; it is refused")
-    path = root
-    for part in parts:
-        path = path / part
-        if path.is_symlink():
-            raise IngestError(f"{name}: is a link; a published folder has only files")
-    if not path.is_file():
-        raise IngestError(f"{name}: is missing")
-    return path
-
-
-def _json(root: Path, name: str) -> Any:
-    path = _inside(root, name)
-    if path.stat().st_size > _MAX_JSON:
-        raise IngestError(f"{name}: is larger than {_MAX_JSON} bytes")
-    return read_document(path, name)
-
-
 def _check_sums(root: Path, found: Checked) -> None:
     """Every file is as the folder's list says. The list itself is not signed, but a slip of the disk is found."""
-    path = _inside(root, SUMS)
+    path = inside(root, SUMS)
     if path.stat().st_size > _MAX_SUMS:
         raise IngestError(f"{SUMS}: is larger than {_MAX_SUMS} bytes")
     listed: set[str] = set()
@@ -168,7 +145,7 @@ def _check_sums(root: Path, found: Checked) -> None:
             if not is_digest(digest):
                 raise IngestError(f"{SUMS}: a line of it is not a SHA-256 and the name of a file")
             listed.add(name)
-            if sha256_file(_inside(root, name)) != digest:
+            if sha256_file(inside(root, name)) != digest:
                 changed.append(name)
     for name in changed[:_LISTED]:
         found.problems.append(f"{name}: is not the file that {SUMS} lists")
@@ -380,9 +357,9 @@ def _check_seal(one: _Evaluation, questions: _Questions, links: Sequence[Any], c
     stated = {**{f"example {name}": leaf for name, leaf in one.few_shot.items()}, **one.stated}
     changed = sorted(name for name in rows.keys() | stated.keys() if rows.get(name) != stated.get(name))
     held = True
-    if specification_digest(exported_manifest(one.document, one.leaves, examples)) != one.seal:
+    if specification_digest(manifest_of(one.document, one.leaves, examples)) != one.seal:
         held = False
-        known = specification_digest(exported_manifest(one.document, one.stated, one.few_shot)) == one.seal
+        known = specification_digest(manifest_of(one.document, one.stated, one.few_shot)) == one.seal
         if changed:
             found.questions += [name for name in changed if name not in found.questions]
             sure = "" if known else "; the list of leaves, or what else the seal covers, was changed as well"
@@ -404,8 +381,8 @@ def _check_seal(one: _Evaluation, questions: _Questions, links: Sequence[Any], c
 
 def _check_site(root: Path, trust: Trust, found: Checked, now: datetime) -> None:
     _check_sums(root, found)
-    links, covered = _check_chain(_json(root, f"{PROOF}/{CHAIN}"), trust, found, now)
-    board = _json(root, f"{PROOF}/{BOARD}")
+    links, covered = _check_chain(json_of(root, f"{PROOF}/{CHAIN}"), trust, found, now)
+    board = json_of(root, f"{PROOF}/{BOARD}")
     seals = _check_snapshot(board, links, covered, trust, found)
     questions = _questions(root, f"{DATA}/questions.parquet", None, found)
     functions = functions_of(board["snapshot"])
@@ -484,7 +461,7 @@ def _questions(root: Path, name: str, version: tuple[str, str] | None, found: Ch
         (*(version or (row["benchmark"], row["benchmark_version"])), row["few_shot"], row["external_id"]): _question(
             row
         )
-        for row in _rows(_inside(root, name), "external_id", found)
+        for row in _rows(inside(root, name), "external_id", found)
     }
 
 
@@ -497,9 +474,9 @@ def _evaluation(root: Path, at: str, links: Sequence[Any], found: Checked, numbe
     folders = {link.subject for link in links if link.kind == "folder"}
     if not folders:
         found.unchecked.append(f"{file}, and metrics: the chain that was signed has no digest of the folder")
-    elif sha256_file(_inside(root, file)) not in folders:
+    elif sha256_file(inside(root, file)) not in folders:
         found.problems.append(f"{file}: is not one that the signed chain has")
-    document = _json(root, file)
+    document = json_of(root, file)
     name = f"{document['specification']['model']['name']} on {document['specification']['benchmark']['name']}"
     return _Evaluation(name if number is None else f"evaluation {number} ({name})", document)
 
@@ -510,16 +487,16 @@ def _read(
     """Reads the files of an evaluation's folder, which are those that its document lists. functions: of its values."""
     listed = one.document["files"]
     for file in sorted({*listed, *FILES} - {EVALUATION}):
-        if sha256_file(_inside(root, f"{at}{file}")) != listed[file]["sha256"]:
+        if sha256_file(inside(root, f"{at}{file}")) != listed[file]["sha256"]:
             found.problems.append(f"{one.name}: {at}{file} is not the file that its {EVALUATION} lists")
     try:
-        for row in _rows(_inside(root, f"{at}{ASKED}"), "question", found):
+        for row in _rows(inside(root, f"{at}{ASKED}"), "question", found):
             if row["few_shot"]:
                 one.few_shot[row["question"]] = row["leaf"]
                 continue
             one.stated[row["question"]] = row["leaf"]
             one.asked[row["question"]] = (row["n_variants"], row["shard"])
-        rows = _rows(_inside(root, f"{at}{PREDICTIONS}"), "question", found, kept=False)
+        rows = _rows(inside(root, f"{at}{PREDICTIONS}"), "question", found, kept=False)
         for question, several in groupby(rows, key=lambda row: row["question"]):
             answers = _answers(one, question, map(plain, several))
             sealed = (row | {f"generation.{key}": row[f"{TEXT}{key}"] for key in GENERATION_COLUMNS} for row in answers)
@@ -586,7 +563,7 @@ def _check_shown(root: Path, board: Any, found: Checked) -> None:
     if not (root / name).exists():
         found.unchecked.append(f"{name}, which is missing")
         return
-    shown = _json(root, name)
+    shown = json_of(root, name)
     told = [{key: value for key, value in row.items() if key not in UNSIGNED} for row in shown["rows"]]
     if sorted(told, key=_row_key) != sorted(snapshot["rows"], key=_row_key) or any(
         shown.get(key) != snapshot[key] for key in snapshot.keys() - {"rows", "bootstrap"}
@@ -602,16 +579,14 @@ def _row_key(row: Mapping[str, Any]) -> tuple[str, int]:
 
 
 def _check_crate(root: Path, trust: Trust, found: Checked, now: datetime) -> None:
-    metadata = _json(root, layout.METADATA)
-    for entity in metadata["@graph"]:
-        if entity.get("@type") == "File" and sha256_file(_inside(root, entity["@id"])) != entity["sha256"]:
-            found.problems.append(f"{entity['@id']}: is not the file that {layout.METADATA} describes")
+    for name in layout.changed_files(root):
+        found.problems.append(f"{name}: is not the file that {layout.METADATA} describes")
     if not (root / layout.PROOF).exists():
         found.problems.append(f"the archive has no {layout.PROOF}: it was written where there was no key")
         links: list[Any] = []
         covered = 0
     else:
-        links, covered = _check_chain(_json(root, layout.PROOF), trust, found, now)
+        links, covered = _check_chain(json_of(root, layout.PROOF), trust, found, now)
     one = _evaluation(root, "", links[:covered], found)
     questions = _questions(root, layout.QUESTIONS, one.benchmark, found)
     _read(root, "", one, questions, {}, found)
