@@ -265,6 +265,7 @@ def test_what_is_mounted_can_be_used() -> None:
         if compose.services()[name]["image"].startswith("shuffleboard-"):
             assert memory == ["/tmp"], name
             assert places.get(home, home in memory), name
+            assert places.get(compose.environment(name)["SHUFFLEBOARD_ARCHIVES"]), "folders that all of them reach"
     # Not every Compose makes the folder of a bind mount: it comes with the repository, and stays empty there.
     assert compose.variables()["MODELS_FOLDER"] == "./models"
     ignored = (ROOT / "docker/models/.gitignore").read_text(encoding="utf-8").splitlines()

@@ -45,11 +45,12 @@ def score(
     packages: tuple[str, ...] = ("1",),
     copies: dict[str, int] | None = None,
     scorer: FakeScorer | None = None,
+    sealed: bool = True,
 ) -> None:
-    """Scores and seals an evaluation by hand, as a worker would.
+    """Scores an evaluation by hand, as a worker would, and seals it.
 
     packages: the version of the engine for each shard, in turn. copies: prompt digest to the evaluation that holds its
-    result.
+    result. sealed: whether it is sealed, too.
     """
     scorer = scorer or FakeScorer()
     versions = cycle(packages)
@@ -66,8 +67,9 @@ def score(
         result = scorer.score(engine, claim, lambda: False)
         with write_session(engine) as session:
             assert claims.finish(session, claim, _as_copied(session, result, next(versions), copies or {}))
-    with write_session(engine) as session:
-        assert seal(session, evaluation_id)
+    if sealed:
+        with write_session(engine) as session:
+            assert seal(session, evaluation_id)
 
 
 def _as_copied(session, result: ShardResult, package: str, copies: dict[str, int]) -> ShardResult:  # type: ignore[no-untyped-def]

@@ -21,7 +21,7 @@ from sqlalchemy import Engine, delete, event, func, insert, select, update
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
-from registry.db import get_engine, make_engine, read_session, write_session
+from registry.db import get_engine, read_session, write_session
 from registry.errors import ArchiveError, QueueError, UsageError
 from registry.exchange.crates import export_crate
 from registry.exchange.exports.relations import RELATIONS, batches
@@ -29,6 +29,7 @@ from registry.exchange.exports.selection import ExportRequest, select_rows
 from registry.files.stores import Store, store_at
 from registry.operations import archiving
 from registry.operations.archiving import Shared, archive, restore, strays, write
+from registry.operations.backup import backup
 from registry.operations.doctor import Context, services
 from registry.operations.maintenance import Maintenance
 from registry.operations.moving import move
@@ -50,13 +51,15 @@ from registry.studies.wordings import consistency_document
 from registry.tables import Archive, Evaluation, Generation, Prediction, Question, QuestionSeal
 from registry.verification import verify_all, verify_evaluation
 from tests.commands import shuffleboard
-from tests.proof.population import Population
+from tests.proof.population import Population, submit_and_score
+from web.publishing import publish
+from web.publishing.files import CHECKSUMS
 from web.shown import chart_data, queries
 
 pytestmark = pytest.mark.long_on("postgresql")
 
 Proof = tuple[Engine, Population]
-Move = Callable[[Engine, int], Any]
+Move = Callable[[Engine, int, Path], None]
 
 
 def rows(engine: Engine) -> dict[str, list[Any]]:
@@ -423,26 +426,60 @@ class Killed:
         return stepping
 
 
-def moved(taken: Connection, environment: Mapping[str, str], at: int, url: str, move: Move, evaluation_id: int) -> None:
+def sealing(engine: Engine, _: int, __: Path) -> None:
+    """Seals what is scored, and writes its folder."""
+    Maintenance(engine, get_settings()).seal_complete()
+
+
+def publishing(engine: Engine, _: int, folder: Path) -> None:
+    publish(get_settings().model_copy(update={"database_url": url_of(engine)}), "main", folder / "site")
+
+
+def backing_up(engine: Engine, _: int, folder: Path) -> None:
+    backup(url_of(engine), folder / "file")
+
+
+def writing(engine: Engine, evaluation_id: int, _: Path) -> None:
+    write(engine, evaluation_id)
+
+
+def archiving_one(engine: Engine, evaluation_id: int, _: Path) -> None:
+    archive(engine, evaluation_id)
+
+
+def restoring(engine: Engine, evaluation_id: int, _: Path) -> None:
+    restore(engine, evaluation_id)
+
+
+MOVES: tuple[Move, ...] = (sealing, writing, archiving_one, restoring, publishing, backing_up)
+
+
+def url_of(engine: Engine) -> str:
+    return engine.url.render_as_string(hide_password=False)
+
+
+def moved(taken: Connection, environment: Mapping[str, str], at: int, url: str, move: Move, *of: Any) -> None:
     """Moves, and is killed at a step; sends how many steps it took."""
     os.environ.update(environment)
-    here, engine = Killed(at), make_engine(url)
+    here, engine = Killed(at), get_engine(url)
     for name in ("before_cursor_execute", "after_cursor_execute", "commit"):
         event.listen(engine, name, here.step)
-    for name in ("writing", "move", "remove", "digest", "_place"):
-        setattr(Store, name, here.around(getattr(Store, name)))
+    for owner, names in ((Store, ("writing", "move", "remove", "digest", "_place")), (Path, ("rename", "replace"))):
+        for name in names:
+            setattr(owner, name, here.around(getattr(owner, name)))
     os.fsync = here.around(os.fsync)
-    move(engine, evaluation_id)
+    move(engine, *of)
     taken.send(here.done)
 
 
-def killed_at(url: str, at: int, move: Move, evaluation_id: int) -> int:
+def killed_at(engine: Engine, at: int, move: Move, *of: Any) -> int:
     """Runs a move in a process of its own that is killed at a step; returns how many steps it took, 0 if killed."""
+    engine.dispose()
     # Where S3 was used there are threads, so that processes are made of one that did not use it.
     context = multiprocessing.get_context("fork" if store_at().folder else "forkserver")
     context.set_forkserver_preload([__name__])
     receiving, sending = context.Pipe(duplex=False)
-    child = context.Process(target=moved, args=(sending, dict(os.environ), at, url, move, evaluation_id))
+    child = context.Process(target=moved, args=(sending, dict(os.environ), at, url_of(engine), move, *of))
     child.start()
     sending.close()
     child.join()
@@ -451,53 +488,81 @@ def killed_at(url: str, at: int, move: Move, evaluation_id: int) -> int:
         return 0 if child.exitcode else receiving.recv()
 
 
-def anew(engine: Engine) -> None:
-    """As if no file had been written."""
-    with write_session(engine) as session:
-        session.execute(delete(Archive))
+def prepared(engine: Engine, move: Move, evaluation_id: int, folder: Path) -> int:
+    """Makes a move possible that was made before; returns the evaluation that it is of."""
+    folder.mkdir(exist_ok=True)
+    if move is sealing:
+        return submit_and_score(engine, "original", new_replicate=True, sealed=False)
+    if move is writing:
+        with write_session(engine) as session:
+            session.execute(delete(Archive).filter_by(evaluation_id=evaluation_id))
+    if move is restoring:
+        archive(engine, evaluation_id)
+    return evaluation_id
 
 
-def kill_at_seeded_points(engine: Engine, evaluation_id: int, points: int) -> None:
-    url = engine.url.render_as_string(hide_password=False)
-    before, rng, killed = rows(engine), random.Random(32), 0
-    engine.dispose()
-    write(engine, evaluation_id)
-    steps = {archive: killed_at(url, 0, archive, evaluation_id), restore: killed_at(url, 0, restore, evaluation_id)}
-    anew(engine)
-    steps[write] = killed_at(url, 0, write, evaluation_id)
-    for point in range(points):
-        move = (archive, restore, write)[point % 3]
-        if move is restore:
-            archive(engine, evaluation_id)
-        if move is write:
-            anew(engine)
-        engine.dispose()
-        killed += killed_at(url, rng.randint(1, steps[move]), move, evaluation_id) == 0
-        with read_session(engine) as session:
-            row = session.get(Archive, evaluation_id)
-            left = session.scalar(select(func.count()).select_from(Prediction).filter_by(evaluation_id=evaluation_id))
-            seal = session.get_one(Evaluation, evaluation_id).seal
-            known = set() if row is None else {folder_name(seal or "", row.digest)}
-            report = verify_evaluation(session, evaluation_id)
-            assert report["ok"], report["problems"]
-            found = strays(session, store_at(), older_than_s=0)
-        assert bool(left) is (row is None or row.state == "written"), "neither lost nor double"
-        assert not found.lost + found.missing
-        unknown = {store_at().url_of(name) for name in store_at().folders() if name not in known}
-        assert unknown <= set(found.unknown), "the doctor names what nobody is archived in"
-        restore(engine, evaluation_id)
-        assert rows(engine) == before
+def files_in(folder: Path) -> dict[str, bytes]:
+    found = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {name: content for name, content in found.items() if not name.endswith((".partial", CHECKSUMS))}
+
+
+def require_whole(engine: Engine, evaluation_id: int) -> None:
+    """All predictions of an evaluation are in one place, as sealed, and the doctor names what else there is."""
+    with read_session(engine) as session:
+        row = session.get(Archive, evaluation_id)
+        left = session.scalar(select(func.count()).select_from(Prediction).filter_by(evaluation_id=evaluation_id))
+        recorded = select(Archive, Evaluation.seal).join(Evaluation, Evaluation.id == Archive.evaluation_id)
+        known = {folder_name(seal or "", one.digest) for one, seal in session.execute(recorded)}
+        report = verify_evaluation(session, evaluation_id)
+        assert report["ok"], report["problems"]
+        found = strays(session, store_at(), older_than_s=0)
+    assert bool(left) is (row is None or row.state == "written"), "neither lost nor double"
+    assert not found.lost + found.missing
+    unknown = {store_at().url_of(name) for name in store_at().folders() if name not in known}
+    assert unknown <= set(found.unknown), "the doctor names what nobody is archived in"
+
+
+def kill_at_seeded_points(engine: Engine, found: Population, points: int, folder: Path) -> None:
+    """Kills each move in turn; what it left is whole, and the next such move completes it."""
+    rng, killed, steps = random.Random(32), 0, dict[Move, int]()
+    write(engine, found.evaluation)
+    for point in range(-len(MOVES), points):
+        move, place = MOVES[point % len(MOVES)], folder / str(point)
+        of = prepared(engine, move, found.evaluation, place)
+        before = rows(engine) if move is not restoring else None
+        if point < 0:
+            steps[move] = killed_at(engine, 0, move, of, place)
+        else:
+            killed += killed_at(engine, rng.randint(1, steps[move]), move, of, place) == 0
+        left = files_in(place)
+        if move is sealing:
+            move(engine, of, place)
+        require_whole(engine, of)
+        if move is publishing:
+            move(engine, of, place)
+            assert left.items() <= files_in(place).items(), "only whole files"
+        if move is backing_up and (place / "file").exists():
+            assert (place / "file.folders").is_dir(), "what the folders are missing of is no backup"
+        restore(engine, found.evaluation)
+        assert before in (None, rows(engine))
+        assert move is sealing or require_whole(engine, found.evaluation) is None
     assert killed > points // 2
 
 
 @pytest.mark.one_engine
-def test_a_process_that_is_killed_while_it_writes_archives_or_restores_loses_nothing(sqlite_proof: Proof) -> None:
-    kill_at_seeded_points(sqlite_proof[0], sqlite_proof[1].evaluation, 6)
+def test_a_process_that_is_killed_while_it_seals_archives_restores_publishes_or_backs_up_loses_nothing(
+    sqlite_proof: Proof, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))  # where killed processes leave what they were making
+    kill_at_seeded_points(*sqlite_proof, 6, tmp_path)
 
 
 @pytest.mark.long
-def test_forty_kills_lose_nothing_on_either_engine(proof: Proof) -> None:
-    kill_at_seeded_points(proof[0], proof[1].evaluation, 40)
+def test_eighty_kills_lose_nothing_on_either_engine(
+    proof: Proof, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    kill_at_seeded_points(*proof, 80, tmp_path)
 
 
 @pytest.mark.long

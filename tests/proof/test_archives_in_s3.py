@@ -142,5 +142,8 @@ def test_what_a_store_refuses_is_said_and_nothing_is_lost(
 
 
 @pytest.mark.usefixtures("in_s3")
-def test_forty_kills_lose_nothing_in_a_store_either(proof: tuple[Engine, Population]) -> None:
-    kill_at_seeded_points(proof[0], proof[1].evaluation, 40)
+def test_eighty_kills_lose_nothing_in_a_store_either(
+    proof: tuple[Engine, Population], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    kill_at_seeded_points(*proof, 80, tmp_path)
