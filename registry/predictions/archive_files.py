@@ -19,7 +19,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from sqlalchemy import BigInteger, Boolean, Double, Integer, LargeBinary, SmallInteger, String, select
+from sqlalchemy import BigInteger, Boolean, Double, Integer, LargeBinary, SmallInteger, String, select, type_coerce
 from sqlalchemy.orm import Session
 from sqlalchemy.types import TypeEngine
 
@@ -107,18 +107,6 @@ _MEASURED: Final = tuple(
 
 def _path(field: pa.Field) -> str:
     return f"{field.name}.list.element" if pa.types.is_list(field.type) else str(field.name)
-
-
-def table_of(rows: Sequence[Sequence[Any]], schema: pa.Schema) -> pa.Table:
-    """Rows of values in the order of a schema, digests as the registry gives them."""
-    columns: Sequence[Sequence[Any]] = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
-    arrays = []
-    for field, values in zip(schema, columns, strict=True):
-        stored = values
-        if field.type == pa.binary(32):
-            stored = [None if value is None else bytes.fromhex(value) for value in values]
-        arrays.append(pa.array(stored, field.type))
-    return pa.Table.from_arrays(arrays, schema=schema)
 
 
 def write(stream: Any, groups: Iterable[pa.Table], description: Mapping[str, Any]) -> tuple[int, int]:
@@ -317,12 +305,15 @@ def tables(session: Session, evaluation_id: int) -> Iterator[pa.Table]:
 def rows_of(session: Session, evaluation_id: int, ids: Sequence[int]) -> Iterator[pa.Table]:
     """The rows of these questions, as a row group; nothing where there are none."""
     of, text, option = Prediction, Generation, QuestionOption
+    columns = [
+        *NAMED.values(),
+        *(of.__table__.columns[name] for name in PREDICTION_COLUMNS),
+        *(text.__table__.columns[name] for name in TEXT_COLUMNS),
+    ]
+    # As they are stored: what the registry makes of each value takes longer than all the rest.
+    stored = (type_coerce(column, getattr(column.type, "impl", column.type)) for column in columns)
     query = (
-        select(
-            *(column.label(name) for name, column in NAMED.items()),
-            *(of.__table__.columns[name] for name in PREDICTION_COLUMNS),
-            *(text.__table__.columns[name].label(f"{TEXT}{name}") for name in TEXT_COLUMNS),
-        )
+        select(*(column.label(name) for name, column in zip(SCHEMA.names, stored, strict=True)))
         .join(Question, Question.id == of.question_id)
         .join(Evaluation, Evaluation.id == of.evaluation_id)
         .outerjoin(
@@ -346,9 +337,18 @@ def rows_of(session: Session, evaluation_id: int, ids: Sequence[int]) -> Iterato
 
         found = binary_copy.read(connection, query, SCHEMA)
     else:
-        found = table_of(session.execute(query).all(), SCHEMA)
+        rows = session.execute(query).all()
+        arrays = map(_of_sqlite, zip(*rows, strict=True) if rows else [()] * len(SCHEMA), SCHEMA.types)
+        found = pa.Table.from_arrays(list(arrays), schema=SCHEMA)
     if len(found):
         yield found.sort_by([("question_id", "ascending"), ("variant", "ascending")])
+
+
+def _of_sqlite(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    if pa.types.is_list(kind):
+        listed = ",".join("null" if value is None else value for value in values)
+        return pa.array(json.loads(f"[{listed}]"), kind)  # noqa: TID251 - our own column
+    return pa.array(values, kind)
 
 
 # As DuckDB reads files

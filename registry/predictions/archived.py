@@ -23,7 +23,7 @@ from registry.errors import ArchiveError
 from registry.files.stores import Store, store_at
 from registry.predictions import archive_files
 from registry.predictions.archive_files import EVALUATION, PREDICTIONS, SCHEMA, TEXT
-from registry.schema.views import VIEWS, view_sql
+from registry.schema.views import VIEWS, read_by, view_sql
 from registry.tables import (
     Archive,
     Evaluation,
@@ -38,15 +38,6 @@ from registry.tables import (
 _DETAIL: Final = "prediction_detail"
 _FETCHED: Final = 5000
 """Rows of an answer that are made Python's at once."""
-_BEHIND: Final[Mapping[str, tuple[str, ...]]] = {
-    "option_probability": ("prediction",),
-    "evaluation_question_scope": ("evaluation_question", "question", "subject_category"),
-    "run_accuracy": ("question_score", "evaluation", "evaluation_question_scope", "prediction"),
-    "question_statistics": ("evaluation_question", "evaluation", "prediction"),
-    "adversarial_effects": ("prediction", "evaluation", "variant_set", "question", "variant", "option_probability"),
-    "extraction_counts": ("prediction", "generation"),
-}
-"""View to what it selects from."""
 _OTHERS: Final[Mapping[str, tuple[Any, ...]]] = {
     "evaluation": (
         *(Evaluation.id, Evaluation.variant_set_id, Evaluation.sampled_for, Evaluation.stopped_for, Evaluation.repeats),
@@ -153,7 +144,9 @@ def _relations(query: Select[*tuple[Any, ...]]) -> list[str]:
 def _with_behind(names: Iterable[str]) -> list[str]:
     found: dict[str, None] = {}
     for name in names:
-        found |= dict.fromkeys(_with_behind(_BEHIND.get(name, ()))) | {name: None}
+        behind = read_by(view_sql(name, "postgresql")) if name in VIEWS and name != _DETAIL else []
+        known = [one for one in behind if one in VIEWS or one in _OTHERS or one in ("prediction", "generation")]
+        found |= dict.fromkeys(_with_behind(known)) | {name: None}
     return list(found)
 
 
@@ -195,5 +188,7 @@ def _table(session: Session, name: str, ids: Collection[int], question_ids: Coll
         query = query.where(
             Variant.variant_set_id.in_(select(Evaluation.variant_set_id).where(is_in(Evaluation.id, ids)))
         )
-    schema = pa.schema([pa.field(column.name, archive_files.arrow_type(column.type)) for column in columns])
-    return archive_files.table_of(session.execute(query).all(), schema)
+    schema = pa.schema([(column.name, archive_files.arrow_type(column.type)) for column in columns])
+    rows = session.execute(query).all()
+    arrays = [pa.array(values, kind) for values, kind in zip(zip(*rows, strict=True), schema.types, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=schema) if rows else schema.empty_table()

@@ -4,10 +4,8 @@ import os
 import shutil
 import sqlite3
 import stat
-import subprocess
-import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, nullcontext, suppress
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +30,7 @@ from registry.schema.views import VIEWS
 from registry.tables import Archive, Evaluation, Model, Prediction, Question
 from registry.verification import verify_all
 from shuffleboard.cli.backups import move_command, restore_command
-from tests.commands import shuffleboard, shuffleboard_json, shuffleboard_process
+from tests.commands import shuffleboard, shuffleboard_json
 from tests.conftest import FilledDatabases
 from tests.migration.populated import populate
 from tests.population import add_model, queue_evaluation, table_counts
@@ -245,29 +243,15 @@ def test_a_backup_is_never_written_over_another(sqlite_filled: Engine, tmp_path:
     assert (tmp_path / name).read_text() == "precious"
 
 
-@pytest.mark.long
-def test_a_backup_that_is_killed_is_whole_or_not_there(filled: Engine, empty: str, tmp_path: Path) -> None:
-    expected, url = contents(filled), url_of(filled)
-    begun = time.monotonic()
-    shuffleboard_process("db", "backup", tmp_path / "whole", database_url=url)
-    took = time.monotonic() - begun
-    files = [tmp_path / f"{number}.backup" for number in range(12)]
-    for number, file in enumerate(files):
-        with suppress(subprocess.TimeoutExpired):  # by which time it was killed
-            timeout_s = took * (number + 1) / len(files)
-            shuffleboard_process("db", "backup", file, database_url=url, timeout_s=timeout_s)
-    assert not files[0].exists()
-    left = list(tmp_path.glob(".backup-*"))
-    for folder in left:
-        for path in (*folder.rglob("*"), folder):
-            os.utime(path, (0, 0))
-    backup(url, tmp_path / "last")
-    assert not any(folder.exists() for folder in left)
-    for file in filter(Path.exists, files):
-        assert file.with_name(f"{file.name}.folders").is_dir()
-        assert abs(file.stat().st_size - (tmp_path / "whole").stat().st_size) < 4096  # times are in it
-    restore(empty, tmp_path / "last")
-    assert_arrived(get_engine(empty), expected)
+def test_what_killed_backups_left_goes_with_the_next_once_it_is_a_day_old(
+    sqlite_filled: Engine, tmp_path: Path
+) -> None:
+    old, young = tmp_path / ".backup-old", tmp_path / ".backup-young"
+    for folder in (old, young):
+        folder.mkdir()
+    os.utime(old, (0, 0))
+    backup(url_of(sqlite_filled), tmp_path / "file")
+    assert (old.exists(), young.exists()) == (False, True)
 
 
 def test_only_an_empty_database_is_restored_into(filled: Engine, tmp_path: Path) -> None:

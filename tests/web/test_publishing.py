@@ -4,10 +4,7 @@ import functools
 import hashlib
 import http.server
 import re
-import shutil
-import subprocess
-import time
-from contextlib import closing, suppress
+from contextlib import closing
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -17,7 +14,6 @@ from playwright.sync_api import expect
 
 from registry.errors import NotFoundError, UsageError
 from registry.settings import get_settings
-from tests.commands import shuffleboard_process
 from tests.web.conftest import empty_caches
 from tests.web.outputs import BOARD
 from tests.web.test_browser import page, running
@@ -49,27 +45,6 @@ def listing(folder):
         for path in folder.rglob("*")
         if path.is_file() and path.name != CHECKSUMS
     }
-
-
-@pytest.mark.long
-def test_publishing_that_is_killed_leaves_whole_files_and_is_completed(settings, site, tmp_path, monkeypatch):
-    monkeypatch.setenv("TMPDIR", str(tmp_path))  # where killed processes leave what they were making
-    folder, whole = tmp_path / "site", listing(site[0])
-    began = time.monotonic()
-    arguments = ("publish", BOARD, "--to", folder)
-    shuffleboard_process(*arguments, database_url=settings.database_url)
-    took = time.monotonic() - began
-    for number in range(9):
-        if number % 3 == 0:
-            shutil.rmtree(folder)
-        with suppress(subprocess.TimeoutExpired):  # by which time it was killed
-            timeout_s = took * (number + 1) / 9
-            shuffleboard_process(*arguments, database_url=settings.database_url, timeout_s=timeout_s)
-        if folder.exists():
-            there = {name: digest for name, digest in listing(folder).items() if not name.endswith(".partial")}
-            assert there.items() <= whole.items()
-    shuffleboard_process(*arguments, database_url=settings.database_url)
-    assert listing(folder) == whole
 
 
 class Addresses(HTMLParser):

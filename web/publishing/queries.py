@@ -1,11 +1,10 @@
 """The documented views on a published site's SQL page, made of its tables, and the worked queries that they answer."""
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from registry.predictions.archive_files import relation
-from registry.schema.views import view_sql
+from registry.schema.views import read_by, view_sql
 from registry.sql.examples import EXAMPLES
 from registry.sql.relations import COMPUTED, OF_FILES, OF_QUESTIONS
 
@@ -41,8 +40,8 @@ def views(tables: Iterable[str], evaluations: Sequence[int]) -> dict[str, dict[s
     texts = _OF_TABLES | {name: view_sql(name, "postgresql") for name in _STATED_ONCE}
     there = {*tables, *answers}
     known = {*there, *OF_FILES, *texts}
-    made = {name: {"sql": text, "needs": _named(text, known - {name})} for name, text in texts.items()}
-    # Columns of these are named like views, so what they need is not told from their text.
+    needs = {name: sorted(known.intersection(read_by(text)) - {name}) for name, text in texts.items()}
+    made = {name: {"sql": text, "needs": needs[name]} for name, text in texts.items()}
     source = f"({' UNION ALL '.join(files)})"
     made |= {name: {"sql": relation(name, source), "needs": answers} for name in OF_FILES}
     while more := {name for name, view in made.items() if name not in there and set(view["needs"]) <= there}:
@@ -50,12 +49,7 @@ def views(tables: Iterable[str], evaluations: Sequence[int]) -> dict[str, dict[s
     return {name: view for name, view in made.items() if name in there}
 
 
-def _named(text: str, known: Iterable[str]) -> list[str]:
-    words = set(re.findall(r"\w+", re.sub(r"--[^\n]*|'[^']*'", "", text)))
-    return sorted(words & set(known))
-
-
 def examples(tables: Iterable[str], made: Mapping[str, Any]) -> dict[str, str]:
     """The worked queries over what the site has."""
     there = {*tables, *made}
-    return {label: text for label, text in EXAMPLES.items() if set(re.findall(r"(?:FROM|JOIN) (\w+)", text)) <= there}
+    return {label: text for label, text in EXAMPLES.items() if there.issuperset(read_by(text))}

@@ -51,6 +51,11 @@ def view_sql(name: str, dialect: str) -> str:
     return _filled(name, path.read_text(encoding="utf-8").strip().removesuffix(";"))
 
 
+def read_by(sql: str) -> list[str]:
+    """The tables, views and names of its own that a query selects from."""
+    return sorted(set(re.findall(r"\b(?:from|join)\s+(\w+)", re.sub(r"--[^\n]*", "", sql), re.IGNORECASE)))
+
+
 def _filled(name: str, sql: str) -> str:
     if "{{" not in sql:
         return sql
