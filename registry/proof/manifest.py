@@ -12,10 +12,9 @@ import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal
-from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import ColumnElement, Select, and_, select
+from sqlalchemy import ColumnElement, and_, select
 from sqlalchemy.orm import Session
 
 from registry.digests import specification_digest
@@ -189,50 +188,25 @@ def question_leaves(
     archives have them (`archive_files.SCHEMA`), in whole questions; None: they are read from where they are.
     """
     yield from _few_shot_leaves(session, evaluation_id)
-    headers = _headers(session, evaluation_id, {} if records is None else records)
-    archive = None if tables is not None else archive_of(session, evaluation_id)
-    if archive is not None:
-        from registry.predictions.archive_files import salvaged
+    asked = _asked(session, evaluation_id, {} if records is None else records)
+    from registry.proof import leaf_tables  # and Arrow
 
-        tables = salvaged(*archive)
-    if tables is not None:
-        yield from _leaves_of_tables(session, evaluation_id, tables, headers)
-    else:
-        # Closed before whoever asked goes back to a savepoint, which would leave a cursor that cannot be closed.
-        with session.execute(_predictions(evaluation_id)) as streamed:
-            for question_id, group in groupby(streamed, key=lambda row: row[0]):
-                rows = list(group)
-                external_id, header = headers.pop(question_id, (rows[0][1], b""))
-                yield Leaf(question_id, external_id, leaf_digest((row[2:] for row in rows), header), _prompts(rows))
-    for question_id, (external_id, header) in sorted(headers.items()):
-        yield Leaf(question_id, external_id, leaf_digest((), header), None)
+    if tables is None:
+        from registry.predictions import archive_files
 
-
-def _leaves_of_tables(
-    session: Session,
-    evaluation_id: int,
-    tables: "Iterable[pa.Table]",
-    headers: dict[int, tuple[str, bytes]],
-) -> Iterator[Leaf]:
-    """headers: those of the questions that are found are taken out."""
-    from registry.proof import leaf_tables
-
-    query = (
-        select(Question.external_id, Question.id)
-        .join(EvaluationQuestion, EvaluationQuestion.question_id == Question.id)
-        .where(EvaluationQuestion.evaluation_id == evaluation_id)
-    )
-    ids: dict[str, int] = dict(session.execute(query).all())
-
-    def header(external_id: str) -> bytes:
-        return headers.pop(ids.get(external_id, 0), ("", b""))[1]
-
+        archive, rows = archive_of(session, evaluation_id), archive_files.tables(session, evaluation_id)
+        tables = rows if archive is None else archive_files.salvaged(*archive)
+    unanswered = dict(asked)
     for table in tables:
-        for external_id, leaf, prompts in leaf_tables.leaves(table, _COLUMNS, header):
-            if external_id in ids:
-                yield Leaf(ids[external_id], external_id, leaf, prompts)
+        for external_id, leaf, prompts in leaf_tables.leaves(table, _COLUMNS, lambda name: asked.get(name, _NONE)[1]):
+            if external_id in asked:
+                unanswered.pop(external_id, None)
+                yield Leaf(asked[external_id][0], external_id, leaf, prompts)
+    for external_id, (question_id, header) in unanswered.items():
+        yield Leaf(question_id, external_id, hashlib.sha256(header).hexdigest(), None)
 
 
+_NONE: Final = (0, b"")
 _COLUMNS: Final = list(
     zip(_NAMES, (*LEAF_COLUMNS, *(f"generation_{name}" for name in GENERATION_COLUMNS)), strict=True)
 )
@@ -246,35 +220,8 @@ def leaves(session: Session, evaluation_id: int) -> Iterator[tuple[str, str]]:
             yield leaf.external_id, leaf.leaf
 
 
-def _predictions(evaluation_id: int) -> Select[Any]:
-    """Question id, external id, and the columns that a leaf covers, by question and variant."""
-    query = (
-        select(
-            Question.id,
-            Question.external_id,
-            *(getattr(Prediction, name) for name in LEAF_COLUMNS),
-            *(getattr(Generation, name) for name in GENERATION_COLUMNS),
-        )
-        .join(Question, Question.id == Prediction.question_id)
-        .outerjoin(Prediction.generation)
-        .where(Prediction.evaluation_id == evaluation_id)
-        .order_by(Prediction.question_id, Prediction.variant)
-    )
-    return query.execution_options(yield_per=5000)
-
-
-_VARIANT: Final = 2 + LEAF_COLUMNS.index("variant")
-_PROMPT: Final = 2 + LEAF_COLUMNS.index("prompt_digest")
-
-
-def _prompts(rows: Sequence[Any]) -> str | None:
-    if any(row[_PROMPT] is None for row in rows):
-        return None
-    return hashlib.sha256("".join(f"{row[_VARIANT]}:{row[_PROMPT]}\n" for row in rows).encode()).hexdigest()
-
-
-def _headers(session: Session, evaluation_id: int, records: QuestionRecords) -> dict[int, tuple[str, bytes]]:
-    """Question id to external id and the digest of the question as it was asked."""
+def _asked(session: Session, evaluation_id: int, records: QuestionRecords) -> dict[str, tuple[int, bytes]]:
+    """External id to question id and the digest of the question as it was asked."""
     query = (
         select(EvaluationQuestion.question_id, EvaluationQuestion.n_variants, Shard.ordinal.label("shard"))
         .join(Question, Question.id == EvaluationQuestion.question_id)
@@ -288,7 +235,7 @@ def _headers(session: Session, evaluation_id: int, records: QuestionRecords) -> 
     found = {}
     for row in asked:
         external_id, record = records[row.question_id]
-        found[row.question_id] = (external_id, asked_header(record, row.n_variants, row.shard))
+        found[external_id] = (row.question_id, asked_header(record, row.n_variants, row.shard))
     return found
 
 

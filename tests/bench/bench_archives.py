@@ -55,11 +55,12 @@ def pages(engine: Engine, evaluation_id: int, requests: int) -> dict[str, tuple[
         asked = select(EvaluationQuestion.question_id).filter_by(evaluation_id=evaluation_id)
         ids = session.scalars(asked.order_by(EvaluationQuestion.question_id)).all()
     url = engine.url.render_as_string(hide_password=False)
-    client = create_app(Settings(database_url=url, rate_limits=False)).test_client()
+    client = create_app(Settings(database_url=url, rate_limits=False), keep_pages=False).test_client()
     found = {}
     for name, address in {
         "question page": f"/evaluations/{evaluation_id}/questions/{{}}",
         "explorer": f"/evaluations/{evaluation_id}?page={{}}",
+        "evaluation page": f"/evaluations/{evaluation_id}",
     }.items():
         seconds, cpu = [], []
         for number in range(requests + 1):
@@ -93,25 +94,27 @@ def hot(engine: Engine) -> tuple[int, int]:
 
 
 @contextmanager
-def timed(what: str, predictions: int, report: Callable[[str], None]) -> Iterator[None]:
-    """Reports how many predictions are done in a second, and in a second of this process's CPU."""
-    started, computed = time.perf_counter(), time.process_time()
-    yield
+def timed(what: str, predictions: int, report: Callable[[str], None]) -> Iterator[list[float]]:
+    """Reports how many predictions are done in a second, and in a second of this process's CPU; yields the seconds."""
+    started, computed, took = time.perf_counter(), time.process_time(), list[float]()
+    yield took
     seconds, cpu = time.perf_counter() - started, time.process_time() - computed
+    took.append(seconds)
     load = f"load of the machine {os.getloadavg()[0]:.1f}"
     report(f"{what}: {predictions / seconds:,.0f} predictions/s, {predictions / cpu:,.0f} in a second of CPU; {load}")
 
 
-def fill(engine: Engine, source: Source, number: int, kind: Kind) -> int:
-    """Stores the predictions of an evaluation and seals it; returns its id."""
+def fill(engine: Engine, source: Source, number: int, kind: Kind) -> tuple[int, float]:
+    """Stores the predictions of an evaluation and seals it; returns its id, and how many seconds sealing took."""
     with write_session(engine) as session:
         evaluation_id = source.add(session, number, kind)
         store(session, source.rows(number, kind, evaluation_id))
         renew_statistics(session, kind.predictions)
         write_question_scores(session, evaluation_id)
+    began = time.perf_counter()
     with write_session(engine) as session:
         seal(session, evaluation_id)
-    return evaluation_id
+    return evaluation_id, time.perf_counter() - began
 
 
 def unlike(engine: Engine, ids: Sequence[int]) -> list[int]:
@@ -154,11 +157,13 @@ def run(
     with write_session(engine) as session:
         source = (Source if foreign else Scored)(session, folder, share)
     made: dict[int, int] = {}
-    started = time.perf_counter()
+    started, sealing = time.perf_counter(), 0.0
     for number, kind in source.plan():
         if sum(made.values()) >= predictions:
             break
-        made[fill(engine, source, number, kind)] = kind.predictions
+        evaluation_id, seconds = fill(engine, source, number, kind)
+        made[evaluation_id] = kind.predictions
+        sealing += seconds
     stored, ids = sum(made.values()), list(made)
     largest = max(ids, key=lambda one: made[one])
 
@@ -177,9 +182,11 @@ def run(
     check("before")
     times = {"hot": pages(engine, largest, requests)}
     shared = Shared()
-    with timed("files written", stored, report):
+    with timed("files written", stored, report) as took:
         written = sum(write(engine, evaluation_id, target, shared).size for evaluation_id in ids)
-    report(f"{written / stored:.1f} bytes each")
+    report(
+        f"{written / stored:.1f} bytes each; sealing took {sealing:.1f} s, and its files {took[0] / sealing:.0%} more"
+    )
     with timed("archived", stored, report):
         for evaluation_id in ids:
             assert archive(engine, evaluation_id, target) is not None

@@ -547,7 +547,7 @@ def describe(
         "evaluations": state.evaluations,
         "bytes": total,
         "archived": state.archived,
-        "archive_bytes": sum(file.stat().st_size for file in state.archives.iterdir()) if state.archives else 0,
+        "archive_bytes": sum(file.stat().st_size for file in state.archives.rglob("*.*")) if state.archives else 0,
         "tables": tables,
         "imported": asdict(imported),
         "sealed": [asdict(one) for one in sealed],
