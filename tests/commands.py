@@ -28,9 +28,9 @@ class _Terminal(io.TextIOWrapper):
 
 
 def shuffleboard(
-    *arguments: object, status: int = 0, width: int | None = None, **settings: object
+    *arguments: object, status: int | None = 0, width: int | None = None, **settings: object
 ) -> subprocess.CompletedProcess[str]:
-    """Runs `shuffleboard ARGUMENTS` with SHUFFLEBOARD_<SETTING>; fails the test unless it ends with `status`.
+    """Runs `shuffleboard ARGUMENTS` with SHUFFLEBOARD_<SETTING>; fails the test unless it ends with `status`, if any.
 
     In this process, because starting Python and importing what a command needs costs far more than the command.
     width: stdout is a terminal of so many columns; without it, a pipe.

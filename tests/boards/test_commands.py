@@ -11,6 +11,7 @@ from pybtex.database import parse_string
 from sqlalchemy import Engine
 
 from tests.boards.outputs import HEADLINE, import_all
+from tests.commands import shuffleboard
 from tests.conftest import FilledDatabases
 from tests.outputs.conftest import Registry, four_options
 
@@ -42,26 +43,13 @@ def filled(filled_databases: FilledDatabases, tmp_path: Path, monkeypatch: pytes
         yield Registry(url, tmp_path)
 
 
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
+def run(*arguments: object) -> tuple[int, str, str]:
     """The command line in this process: (status, stdout, stderr)."""
-
-    def run(*arguments: object) -> tuple[int, str, str]:
-        from shuffleboard.cli import main
-
-        monkeypatch.setattr("sys.argv", ["shuffleboard", *map(str, arguments)])
-        status = 0
-        try:
-            main()
-        except SystemExit as end:
-            status = int(end.code or 0)
-        out = capsys.readouterr()
-        return status, out.out, out.err
-
-    return run
+    done = shuffleboard(*arguments, status=None)
+    return done.returncode, done.stdout, done.stderr
 
 
-def test_a_board_from_a_file_to_a_table(filled: Registry, run, tmp_path: Path) -> None:
+def test_a_board_from_a_file_to_a_table(filled: Registry, tmp_path: Path) -> None:
     file = tmp_path / "board.toml"
     file.write_text(BOARD)
     status, out, _ = run("boards", "import", file, "--json")
@@ -90,7 +78,7 @@ def test_a_board_from_a_file_to_a_table(filled: Registry, run, tmp_path: Path) -
     assert snapshot["digest"] == document["digest"]
 
 
-def test_a_board_is_cited_by_its_newest_snapshot(filled: Registry, run, tmp_path: Path, monkeypatch) -> None:
+def test_a_board_is_cited_by_its_newest_snapshot(filled: Registry, tmp_path: Path, monkeypatch) -> None:
     file = tmp_path / "board.toml"
     file.write_text(BOARD)
     run("boards", "import", file)
@@ -105,7 +93,7 @@ def test_a_board_is_cited_by_its_newest_snapshot(filled: Registry, run, tmp_path
     assert "no board 'nope'" in run("boards", "cite", "nope")[2]
 
 
-def test_a_suite_from_a_file(filled: Registry, run, tmp_path: Path) -> None:
+def test_a_suite_from_a_file(filled: Registry, tmp_path: Path) -> None:
     file = tmp_path / "suite.toml"
     file.write_text('name = "mine"\nvariants = ["cyclic"]\n[[tasks]]\nbenchmark = "b"\n')
     assert json.loads(run("suites", "import", file, "--json")[1])["version"] == 1
@@ -120,7 +108,7 @@ def test_a_suite_from_a_file(filled: Registry, run, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("group", ["suites", "boards"])
 def test_an_older_file_that_is_loaded_again_does_not_become_the_newest(
-    group: str, filled: Registry, run, tmp_path: Path
+    group: str, filled: Registry, tmp_path: Path
 ) -> None:
     rest = {
         "suites": 'variants = ["cyclic"]\n[[tasks]]\nbenchmark = "b"\n',
@@ -134,7 +122,7 @@ def test_an_older_file_that_is_loaded_again_does_not_become_the_newest(
     assert notes == ["", "", "mine still means version 2, this one is mine@1; to go back to it, change its title\n"]
 
 
-def test_statistics_are_one_json_document_or_text(filled: Registry, run) -> None:
+def test_statistics_are_one_json_document_or_text(filled: Registry) -> None:
     for command in (
         ("compare", 1, 4),
         ("noise", 1),
@@ -156,7 +144,7 @@ def test_statistics_are_one_json_document_or_text(filled: Registry, run) -> None
         assert out.strip()
 
 
-def test_power_is_planned_for_a_board_and_for_any_number_of_questions(filled: Registry, run, tmp_path: Path) -> None:
+def test_power_is_planned_for_a_board_and_for_any_number_of_questions(filled: Registry, tmp_path: Path) -> None:
     file = tmp_path / "board.toml"
     file.write_text(BOARD)
     run("boards", "import", file)
@@ -199,16 +187,14 @@ def test_power_is_planned_for_a_board_and_for_any_number_of_questions(filled: Re
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
 )
-def test_what_cannot_be_done_is_said(
-    filled: Registry, run, command: tuple[str, ...], status: int, message: str
-) -> None:
+def test_what_cannot_be_done_is_said(filled: Registry, command: tuple[str, ...], status: int, message: str) -> None:
     found, out, err = run(*command)
     assert (found, out) == (status, "")
     assert message in err
     assert "Traceback" not in err
 
 
-def test_a_suite_whose_outputs_are_there_queues_nothing(filled: Registry, run) -> None:
+def test_a_suite_whose_outputs_are_there_queues_nothing(filled: Registry) -> None:
     status, out, err = run("evaluations", "submit", "--model", "m", "--suite", "robustness-core", "--benchmark", "b")
     assert status == 0
     assert json.loads(out)["evaluations"] == [4, 2, 3]

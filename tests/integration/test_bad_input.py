@@ -4,16 +4,13 @@ import gzip
 import json
 import re
 import shlex
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 from sqlalchemy import Engine
 
 from registry.db import get_engine, write_session
-from shuffleboard.cli import cli, main
 from tests.commands import shuffleboard, shuffleboard_process
 from tests.population import add_benchmark, add_model, question, table_counts, write_lines
 
@@ -33,32 +30,18 @@ def engine(database: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> En
     return made
 
 
-@dataclass(frozen=True)
-class Outcome:
-    status: int
-    message: str
-
-
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *arguments: object) -> Outcome:
-    """Runs the command line in this process, as its entry point does."""
-    monkeypatch.setattr("sys.argv", ["shuffleboard", *map(str, arguments)])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert isinstance(ended.value.code, int)
-    return Outcome(ended.value.code, printed.err)
-
-
-def assert_refused(outcome: Outcome, status: int, *parts: str) -> None:
-    assert outcome.status == status, outcome
-    *usage, message = outcome.message.strip().splitlines()
+def refused(command: Iterable[object], status: int, *parts: str, **settings: object) -> str:
+    """What a command says that ends with this status and one line, in which all of this stands."""
+    outcome = shuffleboard(*command, status=status, **settings)
+    assert outcome.stdout == ""
+    *usage, message = outcome.stderr.strip().splitlines()
     assert message.startswith("Error: ")
     # click prints how the command is used above its own messages; ours stand alone.
-    assert not usage or usage[0].startswith("Usage: "), outcome.message
-    assert "Traceback" not in outcome.message
+    assert not usage or usage[0].startswith("Usage: "), outcome.stderr
+    assert "Traceback" not in outcome.stderr
     for part in parts:
         assert part in message, f"{part!r} is not in: {message}"
+    return message
 
 
 def line(**changes: object) -> str:
@@ -116,15 +99,12 @@ BAD_LINES = {
 
 
 @pytest.mark.parametrize("name", BAD_LINES)
-def test_a_bad_line_of_a_benchmark_is_refused_and_nothing_is_stored(
-    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
-) -> None:
+def test_a_bad_line_of_a_benchmark_is_refused_and_nothing_is_stored(engine: Engine, tmp_path: Path, name: str) -> None:
     bad, *parts = BAD_LINES[name]
     path = tmp_path / "questions.jsonl"
     path.write_text(f"{line()}\n{bad}\n", encoding="utf-8")
     before = table_counts(engine)
-    outcome = run(capsys, monkeypatch, "benchmarks", "import", path, "--name", "bad")
-    assert_refused(outcome, 1, "questions.jsonl line 2: ", *parts)
+    refused(("benchmarks", "import", path, "--name", "bad"), 1, "questions.jsonl line 2: ", *parts)
     assert table_counts(engine) == before
 
 
@@ -198,12 +178,11 @@ BAD_FILES: dict[str, tuple[Callable[[Path], Path], tuple[str, ...]]] = {
 
 @pytest.mark.parametrize("name", BAD_FILES)
 def test_a_file_that_is_no_benchmark_is_refused_and_nothing_is_stored(
-    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
+    engine: Engine, tmp_path: Path, name: str
 ) -> None:
     make, parts = BAD_FILES[name]
     before = table_counts(engine)
-    outcome = run(capsys, monkeypatch, "benchmarks", "import", make(tmp_path), "--name", "bad")
-    assert_refused(outcome, 1, *parts)
+    refused(("benchmarks", "import", make(tmp_path), "--name", "bad"), 1, *parts)
     assert table_counts(engine) == before
 
 
@@ -350,78 +329,71 @@ def words(command: str, folder: Path) -> list[str]:
 
 @pytest.mark.parametrize("command", BAD_COMMANDS)
 def test_a_command_that_cannot_be_right_is_refused_and_nothing_is_stored(
-    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: str
+    engine: Engine, tmp_path: Path, command: str
 ) -> None:
     status, parts = BAD_COMMANDS[command]
     before = table_counts(engine)
-    outcome = run(capsys, monkeypatch, *words(command, tmp_path))
-    assert_refused(outcome, status, *parts)
+    refused(words(command, tmp_path), status, *parts)
     assert table_counts(engine) == before
 
 
-def test_a_version_name_that_other_content_has_is_refused(
-    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_version_name_that_other_content_has_is_refused(engine: Engine, tmp_path: Path) -> None:
     first = write_lines(tmp_path / "first.jsonl", [question(1)])
     other = write_lines(tmp_path / "other.jsonl", [question(2)])
-    imported = CliRunner().invoke(cli, ["benchmarks", "import", str(first), "--name", "b", "--version", "v1"])
-    assert imported.exit_code == 0, imported.output
+    shuffleboard("benchmarks", "import", first, "--name", "b", "--version", "v1")
     before = table_counts(engine)
-    outcome = run(capsys, monkeypatch, "benchmarks", "import", other, "--name", "b", "--version", "v1")
-    assert_refused(outcome, 1, "benchmark b has a version 'v1' with other content", "choose another --version")
+    command = ("benchmarks", "import", other, "--name", "b", "--version", "v1")
+    refused(command, 1, "benchmark b has a version 'v1' with other content", "choose another --version")
     assert table_counts(engine) == before
 
 
-def test_an_external_model_cannot_be_asked(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert CliRunner().invoke(cli, ["models", "add", "theirs", "--kind", "external"]).exit_code == 0
+def test_an_external_model_cannot_be_asked(engine: Engine) -> None:
+    shuffleboard("models", "add", "theirs", "--kind", "external")
     before = table_counts(engine)
     command = "evaluations submit --model theirs --benchmark there --variants cyclic"
-    outcome = run(capsys, monkeypatch, *command.split())
-    assert_refused(outcome, 2, "model theirs is external", "shuffleboard evaluations import")
+    refused(command.split(), 2, "model theirs is external", "shuffleboard evaluations import")
     assert table_counts(engine) == before
 
 
 # Settings and databases. Name of the variable -> value, from the test's folder; the message.
 BAD_SETTINGS: dict[str, tuple[dict[str, Callable[[Path], object]], int, tuple[str, ...]]] = {
     "a number that is none": (
-        {"LEASE_SECONDS": lambda _: "soon"},
+        {"lease_seconds": lambda _: "soon"},
         2,
         ("SHUFFLEBOARD_LEASE_SECONDS='soon'", "correct or unset the variable"),
     ),
     "a lease of no time": (
-        {"LEASE_SECONDS": lambda _: "0"},
+        {"lease_seconds": lambda _: "0"},
         2,
         ("SHUFFLEBOARD_LEASE_SECONDS='0'", "greater than 0", "correct or unset the variable"),
     ),
     "an unknown level of the log": (
-        {"LOG_LEVEL": lambda _: "loud"},
+        {"log_level": lambda _: "loud"},
         2,
         ("SHUFFLEBOARD_LOG_LEVEL='loud'", "use debug, info, warning or error"),
     ),
     "another kind of database": (
-        {"DATABASE_URL": lambda _: "mysql://localhost/x"},
+        {"database_url": lambda _: "mysql://localhost/x"},
         2,
         ("SHUFFLEBOARD_DATABASE_URL", "sqlite:/// or postgresql:// URL"),
     ),
     "an address that is none": (
-        {"DATABASE_URL": lambda _: "nonsense"},
+        {"database_url": lambda _: "nonsense"},
         2,
         ("SHUFFLEBOARD_DATABASE_URL", "correct or unset the variable"),
     ),
     "a database that does not answer": (
-        {"DATABASE_URL": lambda _: "postgresql://reader:secret@127.0.0.1:9/x"},
+        {"database_url": lambda _: "postgresql://reader:secret@127.0.0.1:9/x"},
         1,
         ("cannot be opened", "check SHUFFLEBOARD_DATABASE_URL"),
     ),
     "a file that is no database": (
-        {"DATABASE_URL": lambda folder: f"sqlite:///{written('notes.txt', b'no database at all' * 99)(folder)}"},
+        {"database_url": lambda folder: f"sqlite:///{written('notes.txt', b'no database at all' * 99)(folder)}"},
         1,
         ("notes.txt", "cannot be opened", "check SHUFFLEBOARD_DATABASE_URL"),
     ),
     "a data directory that is a file": (
-        {"HOME": written("file", b"")},
+        {"home": written("file", b"")},
         1,
         ("file", "data directory", "SHUFFLEBOARD_HOME"),
     ),
@@ -429,33 +401,21 @@ BAD_SETTINGS: dict[str, tuple[dict[str, Callable[[Path], object]], int, tuple[st
 
 
 @pytest.mark.parametrize("name", BAD_SETTINGS)
-def test_a_setting_that_cannot_be_right_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
-) -> None:
+def test_a_setting_that_cannot_be_right_is_named(tmp_path: Path, name: str) -> None:
     values, status, parts = BAD_SETTINGS[name]
-    for variable, value in values.items():
-        monkeypatch.setenv(f"SHUFFLEBOARD_{variable}", str(value(tmp_path)))
-    outcome = run(capsys, monkeypatch, "models", "list")
-    assert_refused(outcome, status, *parts)
-    assert "secret" not in outcome.message
+    settings = {name: value(tmp_path) for name, value in values.items()}
+    assert "secret" not in refused(("models", "list"), status, *parts, **settings)
 
 
-def test_an_empty_postgresql_database_is_not_set_up_unasked(
-    postgresql_url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("SHUFFLEBOARD_DATABASE_URL", postgresql_url)
-    outcome = run(capsys, monkeypatch, "models", "list")
-    assert_refused(outcome, 1, "is empty", "run: shuffleboard db upgrade")
+def test_an_empty_postgresql_database_is_not_set_up_unasked(postgresql_url: str) -> None:
+    refused(("models", "list"), 1, "is empty", "run: shuffleboard db upgrade", database_url=postgresql_url)
 
 
-def test_a_database_newer_than_the_code_is_left_alone(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_database_newer_than_the_code_is_left_alone(engine: Engine) -> None:
     with engine.begin() as connection:
         connection.exec_driver_sql("UPDATE alembic_version SET version_num = '299901010000'")
     for command in (("models", "list"), ("db", "check"), ("db", "upgrade")):
-        outcome = run(capsys, monkeypatch, *command)
-        assert_refused(outcome, 1, "at revision 299901010000, newer than this code", "upgrade the code")
+        refused(command, 1, "at revision 299901010000, newer than this code", "upgrade the code")
 
 
 def test_a_real_process_ends_with_the_same_status_and_no_traceback(tmp_path: Path) -> None:

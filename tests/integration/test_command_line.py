@@ -163,32 +163,19 @@ REPORTS = [
 ]
 
 
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *arguments: str) -> str:
-    """What the command line writes to stdout, run in this process."""
-    from shuffleboard.cli import main
-
-    monkeypatch.setattr("sys.argv", ["shuffleboard", *arguments])
-    main()
-    return capsys.readouterr().out
-
-
 @pytest.mark.long_on("postgresql")
 @pytest.mark.parametrize("command", REPORTS, ids=" ".join)
 def test_reports_are_one_json_document_or_text(
     evaluation_id: int,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
     command: tuple[str, ...],
 ) -> None:
     assert evaluation_id == 1
-    assert isinstance(json.loads(run(capsys, monkeypatch, *command, "--json")), dict)
-    assert run(capsys, monkeypatch, *command).strip()
+    assert isinstance(shuffleboard_json(*command), dict)
+    assert shuffleboard(*command).stdout.strip()
 
 
-def test_an_incomplete_evaluation_reports_every_metric_as_null(
-    evaluation_id: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    document = json.loads(run(capsys, monkeypatch, "metrics", str(evaluation_id), "--per-question", "--json"))
+def test_an_incomplete_evaluation_reports_every_metric_as_null(evaluation_id: int) -> None:
+    document = shuffleboard_json("metrics", evaluation_id, "--per-question")
     nulls: dict[str, Any] = dict.fromkeys(ALL_NAMES)
     assert document == {
         "evaluation": evaluation_id,
@@ -211,42 +198,29 @@ def test_an_incomplete_evaluation_reports_every_metric_as_null(
 
 
 @pytest.mark.one_engine
-def test_verifying_an_evaluation_that_is_not_sealed_says_so(
-    evaluation_id: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit) as ended:
-        run(capsys, monkeypatch, "verify", str(evaluation_id), "--json")
-    assert ended.value.code == 1
-    assert json.loads(capsys.readouterr().out)["problems"] == ["not sealed: it is queued"]
+def test_verifying_an_evaluation_that_is_not_sealed_says_so(evaluation_id: int) -> None:
+    assert shuffleboard_json("verify", evaluation_id, status=1)["problems"] == ["not sealed: it is queued"]
 
 
-def test_importing_and_adding_the_same_again_stores_nothing(
-    database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("SHUFFLEBOARD_DATABASE_URL", database)
+def test_importing_and_adding_the_same_again_stores_nothing(database: str, tmp_path: Path) -> None:
     engine = get_engine(database)
     with write_session(engine) as session:
         add_benchmark(session, tmp_path, [question(0)])
         add_model(session)
     before = table_counts(engine)
-    again = ("benchmarks", "import", str(tmp_path / "bench.jsonl"), "--name", "bench", "--json")
-    assert json.loads(run(capsys, monkeypatch, *again))["imported"] is False
+    again = ("benchmarks", "import", tmp_path / "bench.jsonl", "--name", "bench")
+    assert shuffleboard_json(*again, database_url=database)["imported"] is False
     assert table_counts(engine) == before
 
 
 @pytest.mark.one_engine
-def test_cells_that_a_spreadsheet_would_run_are_disarmed(
-    database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("SHUFFLEBOARD_DATABASE_URL", database)
+def test_cells_that_a_spreadsheet_would_run_are_disarmed(database: str, tmp_path: Path) -> None:
     queue_evaluation(get_engine(database), tmp_path, model="-model")
-    (row,) = csv.DictReader(io.StringIO(run(capsys, monkeypatch, "leaderboard", "--csv")))
+    (row,) = csv.DictReader(io.StringIO(shuffleboard("leaderboard", "--csv", database_url=database).stdout))
     assert row["model"] == "'-model"
 
 
-def test_the_prompt_shown_beforehand_is_the_one_that_is_asked(
-    database: str, evaluation_id: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_prompt_shown_beforehand_is_the_one_that_is_asked(database: str, evaluation_id: int) -> None:
     engine = get_engine(database)
     with read_session(engine) as session:
         evaluation = find_evaluation(session, evaluation_id)
@@ -256,11 +230,11 @@ def test_the_prompt_shown_beforehand_is_the_one_that_is_asked(
             for one in prompts_of(session, evaluation, questions)
         }
     first, last = min(asked), max(asked)
-    command = ("protocols", "prompt", "symbols", "--benchmark", "bench", "--variants", "cyclic", "--json")
-    shown = json.loads(run(capsys, monkeypatch, *command, "--question", last[0], "--variant", str(last[1])))
+    command = ("protocols", "prompt", "symbols", "--benchmark", "bench", "--variants", "cyclic")
+    shown = shuffleboard_json(*command, "--question", last[0], "--variant", last[1])
     assert (shown["prompt"], shown["digest"]) == (asked[last].text, asked[last].digest)
     assert shown["continuations"] == list(asked[last].continuations)
-    assert run(capsys, monkeypatch, *command[:-1]) == f"{asked[first].text}\n"
+    assert shuffleboard(*command).stdout == f"{asked[first].text}\n"
 
 
 @pytest.mark.one_engine
@@ -274,33 +248,26 @@ def test_the_prompt_shown_beforehand_is_the_one_that_is_asked(
 )
 def test_a_prompt_that_cannot_be_shown_says_why(
     evaluation_id: int,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
     options: tuple[str, ...],
     problem: str,
 ) -> None:
     assert evaluation_id == 1
-    with pytest.raises(SystemExit):
-        run(capsys, monkeypatch, "protocols", "prompt", "symbols", "--benchmark", "bench", *options)
-    assert problem in capsys.readouterr().err
+    refused = shuffleboard("protocols", "prompt", "symbols", "--benchmark", "bench", *options, status=None)
+    assert refused.returncode != 0
+    assert problem in refused.stderr
 
 
 @pytest.mark.one_engine
-def test_the_table_of_the_leaderboard_says_how_each_row_was_asked(
-    evaluation_id: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_table_of_the_leaderboard_says_how_each_row_was_asked(evaluation_id: int) -> None:
     assert evaluation_id == 1
-    headings, row = run(capsys, monkeypatch, "leaderboard").splitlines()
+    headings, row = shuffleboard("leaderboard").stdout.splitlines()
     assert headings.split()[3:8] == ["Variants", "Asked", "Protocol", "Shots", "Chance"]
     # Not scored yet: nothing says in how many orders it was asked.
     assert row.split()[3:8] == ["cyclic", "–", "symbols", "0", "–"]
 
 
-def test_an_empty_leaderboard_is_still_a_document(
-    sqlite_database: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("SHUFFLEBOARD_DATABASE_URL", sqlite_database)
-    assert json.loads(run(capsys, monkeypatch, "leaderboard", "--json")) == {"rows": []}
+def test_an_empty_leaderboard_is_still_a_document(sqlite_database: str) -> None:
+    assert shuffleboard_json("leaderboard", database_url=sqlite_database) == {"rows": []}
 
 
 def test_a_misspelt_command_is_answered_with_the_likeliest() -> None:

@@ -1,6 +1,7 @@
 """NonsenseQA on the command line: generated, stored once, and shown with what it is made of."""
 
-import json
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -10,20 +11,13 @@ from registry.benchmarks.nonsenseqa import generate_nonsenseqa
 from registry.db import get_engine, read_session
 from registry.lookups import find_version
 from registry.tables import Question
-from shuffleboard.cli import main
+from tests.commands import shuffleboard, shuffleboard_json
 
 
 @pytest.fixture
-def run(database: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
-    """The command line in this process: its JSON document."""
-    monkeypatch.setenv("SHUFFLEBOARD_DATABASE_URL", database)
-
-    def run(*arguments: object) -> Any:
-        monkeypatch.setattr("sys.argv", ["shuffleboard", "benchmarks", *map(str, arguments), "--json"])
-        main()
-        return json.loads(capsys.readouterr().out)
-
-    return run
+def run(database: str) -> Callable[..., Any]:
+    """`shuffleboard benchmarks …`: its JSON document."""
+    return partial(shuffleboard_json, "benchmarks", database_url=database)
 
 
 def test_what_is_generated_is_stored_as_it_was_drawn(run, database: str) -> None:
@@ -50,13 +44,8 @@ def test_the_same_seed_is_stored_once_and_another_is_another_version(run) -> Non
     assert other["version"] != first["version"]
 
 
-def test_numbers_out_of_range_store_nothing(
-    run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    arguments = ["shuffleboard", "benchmarks", "generate", "nonsenseqa", "--name", "n", "--questions", "0"]
-    monkeypatch.setattr("sys.argv", arguments)
-    with pytest.raises(SystemExit) as ended:
-        main()
-    assert ended.value.code == 2
-    assert capsys.readouterr().err == "Error: questions 0: give a number from 1 to 100,000\n"
+def test_numbers_out_of_range_store_nothing(run, database: str) -> None:
+    command = ("benchmarks", "generate", "nonsenseqa", "--name", "n", "--questions", 0)
+    refused = shuffleboard(*command, status=2, database_url=database)
+    assert refused.stderr == "Error: questions 0: give a number from 1 to 100,000\n"
     assert run("list") == {"benchmarks": []}

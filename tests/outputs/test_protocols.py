@@ -1,6 +1,7 @@
 """Protocols in a registry: imported by file, found by name, and named with outputs of others."""
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,6 @@ from registry.prompting.protocols.presets import PRESETS
 from registry.prompting.protocols.store import find_definition, import_protocol, protocol_definition, store_protocol
 from registry.queue.evaluations import EvaluationRequest, submit
 from registry.tables import Evaluation
-from shuffleboard.cli import main
 from tests.commands import shuffleboard
 from tests.outputs.conftest import Registry, four_options
 from tests.population import add_model
@@ -152,32 +152,23 @@ def test_a_name_that_comes_with_the_code_is_not_given_another_meaning(registry: 
 # On the command line
 
 
-def test_from_a_file_to_the_list(
-    registry: Registry, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    monkeypatch.setenv("SHUFFLEBOARD_DATABASE_URL", registry.url)
-
-    def run(*arguments: object) -> tuple[str, str]:
-        monkeypatch.setattr("sys.argv", ["shuffleboard", "protocols", *map(str, arguments)])
-        main()
-        printed = capsys.readouterr()
-        return printed.out, printed.err
-
+def test_from_a_file_to_the_list(registry: Registry, tmp_path: Path) -> None:
+    run = partial(shuffleboard, "protocols", database_url=registry.url)
     path = tmp_path / "p.toml"
     path.write_text('name = "mine"\nbase = "match-dash"\n[generation]\nmax_tokens = 64\n')
-    document = json.loads(run("import", path, "--json")[0])
+    document = json.loads(run("import", path, "--json").stdout)
     assert (document["protocol"], document["format"], document["new"]) == ("mine", "match-dash", True)
-    assert run("import", path)[0] == f"protocol mine {document['digest'][:12]} already exists\n"
-    listed = {row["protocol"]: row for row in json.loads(run("list", "--json")[0])["protocols"]}
+    assert run("import", path).stdout == f"protocol mine {document['digest'][:12]} already exists\n"
+    listed = {row["protocol"]: row for row in json.loads(run("list", "--json").stdout)["protocols"]}
     assert {listed[name]["kind"] for name in PRESETS} == {"preset"}
     assert (listed["match-x"]["kind"], listed["mine"]["kind"]) == ("shipped", "imported")
     assert listed["mine"]["digest"] == document["digest"]
-    shown = json.loads(run("show", "mine", "--shots", 5, "--json")[0])
+    shown = json.loads(run("show", "mine", "--shots", 5, "--json").stdout)
     assert shown["definition"]["generation"]["max_tokens"] == 64
     assert (shown["definition"]["shots"], shown["digest"] == document["digest"]) == (5, False)
-    assert "generation.max_tokens  64\n" in run("show", "mine")[0]
+    assert "generation.max_tokens  64\n" in run("show", "mine").stdout
     path.write_text('name = "mine"\nbase = "match-dash"\n[generation]\nmax_tokens = 65\n')
-    assert run("import", path)[0].endswith(" loaded\n")
+    assert run("import", path).stdout.endswith(" loaded\n")
     path.write_text('name = "mine"\nbase = "match-dash"\n[generation]\nmax_tokens = 64\n')
-    assert "mine means a newer definition" in run("import", path)[1]
-    assert "mine " in run("list")[0]
+    assert "mine means a newer definition" in run("import", path).stderr
+    assert "mine " in run("list").stdout
