@@ -274,6 +274,8 @@ def test_workers_on_gpus_differ_in_what_a_gpu_needs(rendered: dict[str, dict[str
     assert gpu.pop("args") == ["worker", "--device", "cuda:0", "--queues", "gpu"]
     whole = gpu.pop("resources")
     assert whole["limits"]["nvidia.com/gpu"] == 1
+    # Eight billion parameters in float32 pass through the host's memory.
+    assert all(int(one["memory"].removesuffix("Gi")) * 2**30 > 1.25 * 4 * 8e9 for one in whole.values())
     [sliced] = rendered["slices"]["StatefulSet/worker-gpu"]["spec"]["template"]["spec"]["containers"]
     for asked in whole.values():
         asked["nvidia.com/mig-3g.40gb"] = asked.pop("nvidia.com/gpu")

@@ -36,6 +36,11 @@ def test_the_whole_path_with_a_worker_of_its_own(
     )
     assert (added["state"], added["dtype"], added["added"]) == ("ready", "float32", True)
 
+    with monkeypatch.context() as gpu:
+        gpu.setattr("workers.fingerprint.driver_version", lambda: "580.95")
+        on_gpus = shuffleboard_json("models", "add", "Tiny-on-GPUs", "--kind", "huggingface", "--location", tiny_folder)
+    assert on_gpus["dtype"] == "bfloat16"
+
     asked = ("--model", "Tiny", "--benchmark", "mmlu", "--variants", "cyclic", "--limit", LIMIT)
     estimated = shuffleboard_json("evaluations", "estimate", *asked)
     (estimate,) = estimated["estimates"]

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, select
 
-from registry.db import read_session, write_session
+from registry.db import database_now, read_session, write_session
 from registry.errors import ModelError, StorageError
 from registry.lookups import find_evaluation
-from registry.queue import claims
+from registry.queue import claims, exclusions
 from registry.queue.evaluations import move
 from registry.revisions.store import ModelFiles, RevisionRequest, add_revision
 from registry.settings import Settings
-from registry.tables import ModelRevision, Shard
+from registry.tables import ModelRevision, Shard, Worker
 from tests.commands import eventually
 from tests.fake_scorer import FakeScorer
 from tests.population import queue_evaluation
@@ -36,12 +36,17 @@ class Gpu(FakeScorer):
         super().__init__(**options)  # type: ignore[arg-type]
         self.kind, self.number, self.trouble = kind, place, trouble
         self.tries = 0
+        self.shards: list[int] = []
 
     def device(self) -> str:
         return self.kind
 
     def place(self) -> str:
         return self.number
+
+    def score(self, engine: Engine, claim: claims.Claim, should_stop: Callable[[], bool]) -> claims.ShardResult:
+        self.shards.append(claim.shard_id)
+        return super().score(engine, claim, should_stop)
 
     def _load(self, model_revision_id: int) -> None:
         if self.trouble is not None and self.loaded_model_revision_id != model_revision_id:
@@ -96,11 +101,17 @@ def test_one_broken_device_parks_nothing_and_its_worker_ends(engine: Engine, tmp
     queue_evaluation(engine, tmp_path, shards=20)
     broken = Gpu("A100", "GPU 0", lambda: RuntimeError(ILLEGAL))
     healthy = [Gpu("A100", f"GPU {number}", seconds_per_prompt=0.01) for number in (1, 2, 3)]
+    with write_session(engine) as session:
+        scopes = exclusions.scopes_of("another host", "A100", "GPU 0")
+        busy = {"id": "busy", "host": "another host", "pid": 1, "device": "A100", "queues": ["cpu"], "scopes": scopes}
+        session.add(Worker(**busy, versions={}, last_seen=database_now(3600)))
+    assert all(loop.broken for loop in serve(engine, broken, restarts=5))
+    assert len(set(broken.shards)) == 6  # never one shard twice
     ends, *others = serve_together(engine, [broken, *healthy], restarts=40)
     assert set(shard_states(engine)) == {("done", 0, 0, None)}
     assert all(loop.broken for loop in ends[:-1])
     assert not any(loop.broken for loops_of_one in others for loop in loops_of_one)
-    assert broken.tries < 20  # never one shard twice
+    assert len(set(broken.shards)) == len(broken.shards)
 
 
 def test_a_shard_that_breaks_the_only_device_is_parked_with_its_error_after_three_tries(

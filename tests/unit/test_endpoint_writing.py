@@ -12,7 +12,7 @@ from registry.prompting.protocols.store import protocol_definition
 from registry.prompting.reading import read
 from registry.settings import Settings
 from tests.scripted_server import Answer, Asked, CutOffError, ScriptedServer, events, scripted_server, streamed
-from workers.endpoint import EndpointEngine, EndpointPrompt, open_endpoint
+from workers.endpoint import EndpointEngine, EndpointPrompt, client, open_endpoint
 from workers.errors import EngineError
 from workers.written import Written
 
@@ -150,7 +150,11 @@ def test_what_is_no_answer_has_the_same_state_in_whatever_form_it_comes(
     assert (reading.state, reading.position) == (state, None)
 
 
-def test_a_stream_may_take_far_longer_than_a_server_may_be_silent(opened: Callable[..., EndpointEngine]) -> None:
+def test_a_stream_may_take_far_longer_than_a_server_may_be_silent(
+    opened: Callable[..., EndpointEngine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "SIGNS_OF_LIFE", 2)
+
     def slowly() -> Iterator[bytes]:
         for event in deltas(*pieces(THOUGHT, "reasoning"), *pieces(SAID)):
             time.sleep(0.13)

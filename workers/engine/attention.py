@@ -6,7 +6,7 @@ node i itself: `j <= i < end[j]`, with depths as positions.
 
 The queries are taken in blocks of 128 nodes. A block attends to the path of its first node and to itself,
 some hundreds of keys instead of the thousands of a pass, and the mask covers only the keys that some of its queries do
-not see. On a GPU flex attention skips the blocks of 128 by 128 pairs that nobody sees.
+not see.
 """
 
 from collections.abc import Callable, Sequence
