@@ -12,7 +12,7 @@ import socket
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy import (
     ColumnElement,
@@ -107,9 +107,8 @@ def claim(
     scopes: Sequence[str] = (),
     sizes: Sizes | None = None,
 ) -> Claim | None:
-    """Takes the best queued shard: by priority, then of the loaded model, then the oldest of the best other model.
+    """Takes the best queued shard: by priority, then of the loaded model, then of the one that needs a worker most.
 
-    That is the oldest that no worker is at, or else the one with the most work left for each worker that is at it.
     scopes: the worker's; what an exclusion keeps from one of them is left to others. sizes: its own, which the shard
     is made to fit; None: it stays as it was planned.
     Returns None when there is nothing to do. Several workers never wait for each other (SKIP LOCKED); on SQLite the
@@ -203,29 +202,35 @@ def _needs(session: Session, evaluations: Sequence[int]) -> dict[int, tuple[bool
     """Of each model of some evaluations, what puts those first that need a worker most.
 
     Loading a model takes as long as several shards, so workers spread over the models rather than follow each other
-    from one to the next.
+    from one to the next: to those that none is at, then to the one that would take those at it the longest.
     """
     done = Shard.state == "done"
     rows = session.execute(
         select(
             Evaluation.model_revision_id,
             func.sum(case((Shard.state == "queued", Shard.prompts), else_=0)).label("left"),
-            func.count(case((Shard.state == "leased", Shard.worker_id)).distinct()).label("workers"),
-            func.sum(case((done, Shard.prompts))).label("prompts"),
-            func.sum(case((done, Shard.elapsed_s))).label("seconds"),
+            func.count(case((Shard.state == "leased", Shard.id))).label("workers"),
+            func.coalesce(func.sum(case((done, Shard.prompts))), 0).label("prompts"),
+            func.coalesce(func.sum(case((done, Shard.elapsed_s))), 0.0).label("seconds"),
         )
         .join(Evaluation, Evaluation.id == Shard.evaluation_id)
+        .outerjoin(Worker, Worker.id == Shard.worker_id)
         .where(Evaluation.id.in_(evaluations))
-        .group_by(Evaluation.model_revision_id)
+        .group_by(Evaluation.model_revision_id, Worker.device)
     ).all()
-    measured = all(row.seconds for row in rows)
-    return {
-        row.model_revision_id: (
-            row.workers > 0,
-            -float(row.left) * (row.seconds / row.prompts if measured else 1.0) / (row.workers + 1),
-        )
-        for row in rows
-    }
+    kinds: dict[int, list[Any]] = {}
+    for row in rows:
+        kinds.setdefault(row.model_revision_id, []).append(row)
+    measured = all(any(row.seconds for row in of_model) for of_model in kinds.values())
+
+    def need(of_model: Sequence[Any]) -> tuple[bool, float]:
+        rate = sum(row.workers for row in of_model)
+        if measured:  # a kind of device that has done nothing yet counts as the others do
+            mean = sum(row.prompts for row in of_model) / sum(row.seconds for row in of_model)
+            rate = sum(row.workers * (row.prompts / row.seconds if row.seconds else mean) for row in of_model)
+        return rate > 0, -sum(row.left for row in of_model) / (rate or 1)
+
+    return {model_revision_id: need(of_model) for model_revision_id, of_model in kinds.items()}
 
 
 def is_of(shard_claim: Claim, state: str = "leased") -> ColumnElement[bool]:

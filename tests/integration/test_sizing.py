@@ -99,6 +99,23 @@ def test_a_worker_without_a_rate_goes_by_the_last_shards_of_its_kind_of_device(e
     assert prompts(engine, "leased") == [EACH, 16]
 
 
+def test_a_worker_without_a_model_helps_where_those_at_work_would_need_longest(engine: Engine, tmp_path: Path) -> None:
+    with write_session(engine) as session:
+        session.add(Worker(id="slow", host="slow", pid=1, device="T4", scopes=[], versions={}, queues=["cpu"]))
+    large, small = (
+        queue_evaluation(engine, tmp_path, shards=shards, benchmark=f"of-{shards}", model=f"for-{shards}")
+        for shards in (20, 12)
+    )
+    took = {"one": 0.1, "slow": 4.0}
+    for order in (("one", "slow"), ("slow", "one")):  # the first takes what has most left, the second the other one
+        held = [take(engine, None, worker) for worker in order]
+        assert [one.evaluation_id for one in held] == [large, small]
+        for one in held:
+            finish(engine, one, elapsed_s=took[one.worker_id])
+    assert [take(engine, None, worker).evaluation_id for worker in ("one", "slow")] == [large, small]
+    assert take(engine, None, "two").evaluation_id == small
+
+
 def test_a_shard_that_failed_is_neither_joined_nor_added_to(engine: Engine, tmp_path: Path) -> None:
     evaluation_id = queue_evaluation(engine, tmp_path, shards=6)
     wanted = sizes(engine, evaluation_id, rate=8.0, seconds=10.0)
