@@ -94,8 +94,8 @@ MODELS: Final = (
 MEMORIES: Final = (0.0, *(kind.memory_gib for kind in KINDS))
 BROKEN: Final = 3
 """The number of the worker whose device fails."""
+SMALL_DISK_HOST: Final = "host1"
 SMALL_DISK_GIB: Final = 20.0
-"""Of the second host."""
 
 
 class Nothing(Sequence[Any]):
@@ -149,7 +149,7 @@ class Fleet:
         self.models: dict[int, Model] = {}
         self.there: dict[tuple[str, int], float] = {}
         """(host, model) to when its download ends or ended."""
-        self.disk: dict[str, float] = defaultdict(lambda: 1e9, {"host1": SMALL_DISK_GIB})
+        self.disk: dict[str, float] = defaultdict(lambda: 1e9, {SMALL_DISK_HOST: SMALL_DISK_GIB})
         self.downloads: Counter[tuple[str, int]] = Counter()
         self.counts: Counter[str] = Counter()
         self.seconds_of_shards: list[float] = []
@@ -232,7 +232,7 @@ class Fleet:
         worker.claim = claim
         if claim is None:
             self.counts["polls"] += 1
-            self.goes_on_to(worker, "idle")
+            self.goes_on_to(worker, "idle, of the small disk" if worker.host == SMALL_DISK_HOST else "idle")
             self.of(worker, POLL_SECONDS, self.step)
         elif worker.model == claim.model_revision_id:
             self.score(worker)
