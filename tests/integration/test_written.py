@@ -8,12 +8,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from sqlalchemy import select, update
 from sqlalchemy import text as sqlalchemy_text
 
 from registry.db import get_engine, read_session, write_session
 from registry.errors import ProtocolError, UsageError
+from registry.exchange.crates import export_crate, import_crate
+from registry.operations.migrate import upgrade
 from registry.predictions.texts import stored_output, thought_of
 from registry.prompting.protocols.custom import custom_definition
 from registry.prompting.protocols.store import import_protocol, protocol_definition
@@ -194,7 +197,7 @@ def talking(content: str, reasoning: str | None, finish: str = "stop") -> Answer
 
 @pytest.mark.parametrize("kept", [True, False])
 def test_thoughts_are_stored_beside_their_answers_and_sealed_by_their_digests(
-    opened: Open, kept: bool, monkeypatch: pytest.MonkeyPatch
+    opened: Open, kept: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("SHUFFLEBOARD_KEEP_THOUGHTS", str(kept))
     registry = opened(thinking)
@@ -219,7 +222,17 @@ def test_thoughts_are_stored_beside_their_answers_and_sealed_by_their_digests(
         detail = session.execute(
             sqlalchemy_text("SELECT state, thought_characters, generation_seconds FROM prediction_detail ORDER BY 1")
         ).all()
+        export_crate(session, evaluation_id, tmp_path / "crate", "all")
     assert [(row.state, row.thought_characters) for row in detail] == [("answered", 24), ("unfinished", 19)]
+    in_folder = pq.read_table(tmp_path / "crate" / "predictions.parquet").column("generation_thought")
+    assert in_folder.null_count == (0 if kept else 2)
+    # A registry that keeps none keeps none of an archive either.
+    monkeypatch.setenv("SHUFFLEBOARD_KEEP_THOUGHTS", "false")
+    upgrade(url := f"sqlite:///{tmp_path / 'other.db'}")
+    other = import_crate(get_engine(url), tmp_path / "crate")
+    with read_session(get_engine(url)) as session:
+        assert list(session.scalars(select(Generation.thought))) == [None, None]
+        assert verify_evaluation(session, other)["problems"] == []
 
 
 def test_a_replicate_draws_anew_and_the_same_prompt_the_same(opened: Open) -> None:

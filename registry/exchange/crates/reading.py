@@ -39,6 +39,7 @@ from registry.scores.analyses import READING, store_analysis
 from registry.scores.asked import asked_digest
 from registry.scores.pride import write_question_pride
 from registry.scores.question_scores import write_question_scores
+from registry.settings import get_settings
 from registry.studies.rereading import store_reading
 from registry.tables import (
     Benchmark,
@@ -342,6 +343,7 @@ class _Import:
         questions = self.session.scalars(with_options.execution_options(yield_per=500))
         asked = {question.id: question_text(question) for question in questions}
         keys: dict[int, PromptKeys] = {}
+        left_out = () if get_settings().keep_thoughts else ("thought",)
         for listed in _several(map(plain, parquet_rows(self.folder / PREDICTIONS))):
             predictions, texts = [], []
             for row in listed:
@@ -369,7 +371,7 @@ class _Import:
                 }
                 predictions.append({name: row[name] for name in LEAF_COLUMNS} | key | here)
                 if row[f"{TEXT}text"] is not None:
-                    texts.append(key | {name: row[f"{TEXT}{name}"] for name in TEXT_COLUMNS})
+                    texts.append(key | {name: row[f"{TEXT}{name}"] for name in TEXT_COLUMNS if name not in left_out})
             insert_predictions(self.session, predictions)
             if texts:
                 self.session.execute(insert(Generation), texts)
