@@ -106,12 +106,10 @@ def _page(text: str, saved: SavedQuery | None = None) -> ResponseReturnValue:
     if text:
         try:
             answered = run(text)
-        except BusyError as busy:
-            error, status = str(busy), HTTPStatus.SERVICE_UNAVAILABLE
+        except (BusyError, NotReadyError) as waiting:
+            error, status = str(waiting), HTTPStatus.SERVICE_UNAVAILABLE
         except QueryRefusedError as refused:
             error, status = str(refused), HTTPStatus.BAD_REQUEST
-        except NotReadyError as writing:
-            error, status = str(writing), HTTPStatus.SERVICE_UNAVAILABLE
     with read_session(engine()) as database:
         kept = readable(database)
     result = None if answered is None else answered.result
