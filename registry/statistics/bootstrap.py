@@ -257,8 +257,8 @@ def _ends(samples: Floats, questions: Sequence[int | None]) -> list[Interval | N
 
     def level(values: Floats) -> tuple[NDArray[np.intp], NDArray[np.intp], Floats]:
         """How many are below each row's value, how many not above it, and the share of half of them."""
-        below = np.count_nonzero(ordered < values[:, np.newaxis], axis=1)
-        until = np.count_nonzero(ordered <= values[:, np.newaxis], axis=1)
+        sought = np.stack([values, np.nextafter(values, np.inf)], axis=1)
+        below, until = np.stack([row.searchsorted(of) for row, of in zip(ordered, sought, strict=True)], axis=1)
         return below, until, (below + until) / 2 / resamples
 
     def between(x: Floats, left: tuple[Floats, Floats], right: tuple[Floats, Floats]) -> Floats:
@@ -267,7 +267,7 @@ def _ends(samples: Floats, questions: Sequence[int | None]) -> list[Interval | N
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(x1 > x0, (y1 - y0) / (x1 - x0) * (x - x0) + y0, y0)
 
-    until = np.count_nonzero(ordered <= means[:, np.newaxis], axis=1)
+    until = level(means)[1]
     left, right = ordered[every, np.maximum(until - 1, 0)], ordered[every, np.minimum(until, resamples - 1)]
     shift = 2 * ndtri(between(np.clip(means, left, right), (left, level(left)[2]), (right, level(right)[2])))
     tail = (1 - CONFIDENCE) / 2

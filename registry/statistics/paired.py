@@ -104,8 +104,8 @@ def paired(tasks: Sequence[Sequence[Floats]], *, zero_or_one: bool, weights: Seq
     where any of them does. zero_or_one: all values are 0 or 1, and there is one base metric. weights: of the tasks.
     """
     if not zero_or_one:
-        counts = np.sum([_differing(base, DIFFERING) for base in tasks], axis=0)
-        return Paired(np.asarray(counts >= DIFFERING))
+        parts = zip(*tasks, strict=True)
+        return Paired(_differing([np.concatenate(values) for values in parts], DIFFERING) >= DIFFERING)
     times = [1] * len(tasks) if weights is None else list(weights)
     number = sum(times)
     values = [base[0] for base in tasks]
@@ -194,14 +194,21 @@ def _differing(base: Sequence[Floats], enough: int) -> NDArray[np.int64]:
     """How many questions each pair differs in, shape (models, models); those beyond `enough` need not be counted."""
     models = base[0].shape[1]
     found = np.zeros((models, models), dtype=np.int64)
-    rows, columns = np.triu_indices(models, 1)
-    start = 0
+    # Nearly all pairs differ in enough of the first questions: of these whole tables are compared, then pair by pair.
+    start = min(2 * enough, len(base[0]))
+    for model in range(models):
+        apart = np.zeros((start, models - model), dtype=np.bool_)
+        for values in base:
+            part = values[:start, model:]
+            apart |= np.abs(part - part[:, :1]) > EQUAL  # NaN is no difference
+        found[model, model:] = apart.sum(axis=0)
+    rows, columns = np.nonzero(np.triu(found < enough, 1))
     while rows.size and start < len(base[0]):
         end = start + max(1, _AT_ONCE // rows.size)
         apart = np.zeros((len(base[0][start:end]), rows.size), dtype=np.bool_)
         for values in base:
             part = values[start:end]
-            apart |= np.abs(part[:, rows] - part[:, columns]) > EQUAL  # NaN is no difference
+            apart |= np.abs(part[:, rows] - part[:, columns]) > EQUAL
         found[rows, columns] += apart.sum(axis=0)
         left = found[rows, columns] < enough
         rows, columns, start = rows[left], columns[left], end

@@ -9,12 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from registry.errors import MetricInputError
-from registry.statistics.bootstrap import CONFIDENCE, Interval, percentile_interval
+from registry.statistics.bootstrap import CONFIDENCE, Interval, percentile_interval, percentile_intervals
 from registry.statistics.competition_ranks import RANK_TOLERANCE
 from registry.statistics.paired import Paired
 
 AT_ONCE: Final = 64
 """Resamples that are ranked together, so that they stay in a processor's cache. It never changes a result."""
+COMPARED_AT_ONCE: Final = 16
+"""Models that are compared with the leader of a tier together. It never changes a result."""
 
 
 @dataclass(frozen=True)
@@ -37,23 +39,23 @@ def rank_intervals(samples: NDArray[np.float64], better: str) -> list[tuple[int,
         return [None] * models
     lower_is_better = samples if better == "lower" else -samples
     # NaN sorts last, so that it is never better than a number; its rank is none.
-    found = np.empty((resamples, models), dtype=np.int32)
+    found = np.empty((resamples, models), dtype=np.int16 if models < 2**15 else np.int32)
+    places = np.arange(1, models, dtype=found.dtype)
     for start in range(0, resamples, AT_ONCE):
         part = np.ascontiguousarray(lower_is_better[start : start + AT_ONCE])
-        order = np.argsort(part, axis=1)
-        ordered = np.take_along_axis(part, order, axis=1)
+        order, ordered = np.argsort(part, axis=1), np.sort(part, axis=1)
         # Of each value the first place in its resample that holds one as good, which is how many are better.
-        first = np.zeros(order.shape, dtype=np.int32)
-        np.multiply(
-            ordered[:, :-1] < ordered[:, 1:] - RANK_TOLERANCE, np.arange(1, models, dtype=np.int32), out=first[:, 1:]
-        )
+        first = np.zeros(order.shape, dtype=found.dtype)
+        gaps = ordered[:, 1:] - ordered[:, :-1]
+        np.multiply(gaps > RANK_TOLERANCE, places, out=first[:, 1:])
         np.maximum.accumulate(first, axis=1, out=first)
         # A chain of values, each as good as the next but not as the last, is looked up.
-        for row in np.flatnonzero((np.take_along_axis(ordered, first, axis=1) < ordered - RANK_TOLERANCE).any(axis=1)):
+        for row in np.flatnonzero(((gaps > RANK_TOLERANCE / models) & (gaps < 2 * RANK_TOLERANCE)).any(axis=1)):
             first[row] = np.searchsorted(ordered[row], ordered[row] - RANK_TOLERANCE, side="left")
         first[np.isnan(ordered)] = models
-        np.put_along_axis(found[start : start + AT_ONCE], order, first, axis=1)
-    ranks = np.sort(found.T, axis=1)
+        order += models * np.arange(start, start + len(order))[:, np.newaxis]
+        found.ravel()[order] = first
+    ranks = np.sort(np.ascontiguousarray(found.T), axis=1)
     tail = (1 - CONFIDENCE) / 2
     result: list[tuple[int, int] | None] = []
     for of_model, n in zip(ranks, (ranks < models).sum(axis=1).tolist(), strict=True):
@@ -78,9 +80,18 @@ def tiers(
     Raises MetricInputError when values and samples are not of the same models.
     """
     check_samples(values, samples)
-    return tiers_where(
-        values, better, lambda leader, model: separated(values, samples, leader, model, questions, pairs)
-    )
+    order = [place for _, place in _best_first(values, better)]
+    found: dict[tuple[int, int], bool] = {}
+
+    def told_apart(leader: int, model: int) -> bool:
+        if (leader, model) not in found:
+            start = order.index(model)
+            coming = order[start : start + COMPARED_AT_ONCE]
+            apart = separated_from(values, samples, leader, coming, questions, pairs)
+            found.update(zip(((leader, one) for one in coming), apart, strict=True))
+        return found[leader, model]
+
+    return tiers_where(values, better, told_apart)
 
 
 def tiers_where(
@@ -90,16 +101,20 @@ def tiers_where(
     result: list[Tier | None] = [None] * len(values)
     if better not in ("higher", "lower"):
         return result
-    known = [(value, model) for model, value in enumerate(values) if value is not None]
-    known.sort(key=lambda pair: pair[0], reverse=better == "higher")
     tier: Tier | None = None
-    for _, model in known:
+    for _, model in _best_first(values, better):
         if tier is None:
             tier = Tier(1, model)
         elif told_apart(tier.leader, model):
             tier = Tier(tier.number + 1, model)
         result[model] = tier
     return result
+
+
+def _best_first(values: Sequence[float | None], better: str) -> list[tuple[float, int]]:
+    """Values with the models that they are of."""
+    known = [(value, model) for model, value in enumerate(values) if value is not None]
+    return sorted(known, key=lambda pair: pair[0], reverse=better == "higher")
 
 
 def check_samples(values: Sequence[float | None], samples: NDArray[np.float64]) -> None:
@@ -121,18 +136,40 @@ def separated(
     values, samples, questions: as for `tiers`; first, second: places of models. pairs: what `paired` says of all models
     and these questions; of 0/1 values it decides. None: only the resamples are known.
     """
-    if values[first] is None or values[second] is None:
-        return False
+    return separated_from(values, samples, first, [second], questions, pairs)[0]
+
+
+def separated_from(
+    values: Sequence[float | None],
+    samples: NDArray[np.float64],
+    first: int,
+    others: Sequence[int],
+    questions: int | None,
+    pairs: Paired | None = None,
+) -> list[bool]:
+    """What `separated` gives of one model and each of the others."""
+    value = values[first]
+    if value is None:
+        return [False] * len(others)
     if pairs is not None and pairs.difference is not None:
-        interval = pairs.interval(first, second, questions)
-        return interval is not None and not interval.low <= 0 <= interval.high
-    differences = samples[:, first] - samples[:, second]
-    if pairs is None or pairs.enough[first, second]:
-        known = differences[~np.isnan(differences)]
+        intervals = [pairs.interval(first, other, questions) for other in others]
+        return [
+            values[other] is not None and interval is not None and not interval.low <= 0 <= interval.high
+            for other, interval in zip(others, intervals, strict=True)
+        ]
+    compared = [
+        other for other in others if values[other] is not None and (pairs is None or pairs.enough[first, other])
+    ]
+    differences = samples.T[first] - samples.T[compared]
+    found = dict.fromkeys(others, False)
+    intervals = percentile_intervals(differences, [questions] * len(compared))
+    for other, row, interval in zip(compared, differences, intervals, strict=True):
+        known = row[~np.isnan(row)]
         if known.size and np.ptp(known) <= RANK_TOLERANCE:
-            return abs((values[first] or 0.0) - (values[second] or 0.0)) > RANK_TOLERANCE
-    interval = paired_interval(pairs, first, second, questions, differences)
-    return interval is not None and not interval.low <= 0 <= interval.high
+            found[other] = abs(value - (values[other] or 0.0)) > RANK_TOLERANCE
+        else:
+            found[other] = interval is not None and not interval.low <= 0 <= interval.high
+    return list(found.values())
 
 
 def paired_interval(

@@ -265,7 +265,7 @@ def _spread(deviations: Floats, *, skewed: bool) -> tuple[Floats, Pairs]:
         # E(x − y)³ = E x³ − 3 E x²y + 3 E xy² − E y³
         mixed = deviations**2 @ deviations.T / resamples
         third = np.subtract.outer(np.diag(mixed), np.diag(mixed)) - 3 * mixed + 3 * mixed.T
-        compared = (np.abs(third) <= LARGEST_SKEWNESS * spread**3) | (spread == 0)
+        compared = (np.abs(third) <= LARGEST_SKEWNESS * variance * spread) | (spread == 0)
     np.fill_diagonal(compared, val=False)
     return spread, compared
 
