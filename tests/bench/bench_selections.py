@@ -46,8 +46,8 @@ COLUMNS: Final = (
 RANKING: Final = Path(__file__).parents[2] / "web" / "publishing" / "static" / "ranking.js"
 SCRIPT: Final = """
 const fs = require("fs"), [ranking, folder] = process.argv.slice(1);
-const { Rankings } = require(ranking), read = (name) => JSON.parse(fs.readFileSync(`${folder}/${name}.json`));
-const rankings = new Rankings(read("board"), async (name) => read(name));
+const { Columns, Rankings } = require(ranking), read = (name) => JSON.parse(fs.readFileSync(`${folder}/${name}.json`));
+const board = read("board"), rankings = new Rankings(board, new Columns(board, async (name) => read(name)));
 (async () => {
   for (const query of read("queries")) {
     const began = process.cpuUsage(), { rows, together, sort, selection } = await rankings.select(new URLSearchParams(query));

@@ -42,7 +42,7 @@ class Frame:
         scripts = "'self' 'wasm-unsafe-eval'" if request.endpoint == "site.query" else "'self'"
         connects = {
             "site.query": "connect-src 'self' blob:; worker-src 'self'; ",
-            "own.own": "connect-src 'self'; ",
+            "own.own": "connect-src 'self'; worker-src 'self'; ",
         }.get(request.endpoint or "", "")
         return (
             f"default-src 'none'; script-src {scripts}; style-src 'self'; img-src 'self' data:; {connects}"

@@ -5,10 +5,10 @@ const form = document.getElementById("choose");
 const table = document.getElementById("own");
 const state = document.getElementById("state");
 const [choices, ...columns] = form.dataset.choices.trim().split(/\s+/);
-const json = async (address) => {
+const text = async (address) => {
   const response = await fetch(new URL(address, document.baseURI));
   if (!response.ok) throw new Error(`${address}: ${response.status}`);
-  return response.json();
+  return response.text();
 };
 // The server's rows: names, links and drawings stay what they are.
 const known = new Map([...table.tBodies[0].rows].map((row) => [row.dataset.row, row]));
@@ -142,27 +142,76 @@ async function digest(text) {
   return [...new Uint8Array(found)].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-async function opened() {
-  const board = await json(choices);
-  const names = Object.keys(board.columns);
-  return new Rankings(board, (name) => json(columns[names.indexOf(name)]));
+// Ranks columns as Columns does, each in a worker of its own: the page stays as quick as it is, and columns are ranked
+// at the same time.
+class Apart {
+  constructor(board) {
+    Object.assign(this, { board, workers: new Map(), waiting: new Map(), asked: 0 });
+  }
+
+  async #made(name) {
+    const { board, waiting } = this, values = await text(columns[Object.keys(board.columns).indexOf(name)]);
+    const worker = new Worker(document.querySelector("script[src*=ranking]").src);
+    worker.addEventListener("message", ({ data: { id, found, error } }) => {
+      const { resolve, reject } = waiting.get(id) ?? {};
+      waiting.delete(id);
+      if (error === undefined) resolve(found);
+      else if (reject) reject(new Error(error));
+    });
+    worker.postMessage({ name, board, values });
+    return worker;
+  }
+
+  // The worker of a column. If its values cannot be had, they are asked for again the next time.
+  worker(name) {
+    const { workers } = this;
+    if (!workers.has(name)) {
+      const made = this.#made(name);
+      workers.set(name, made);
+      made.catch(() => workers.delete(name));
+    }
+    return workers.get(name);
+  }
+
+  async rank(name, plan) {
+    const worker = await this.worker(name), id = ++this.asked;
+    return new Promise((resolve, reject) => {
+      this.waiting.set(id, { resolve, reject });
+      worker.postMessage({ id, name, plan });
+    });
+  }
 }
 
+let opening;
+
+// The board, whose shown columns are made ready while the visitor chooses.
+async function opened() {
+  const board = JSON.parse(await text(choices)), apart = new Apart(board);
+  for (const { value, checked } of form.querySelectorAll("[name=column]")) if (checked && value in board.columns) apart.worker(value);
+  return new Rankings(board, apart);
+}
+
+const ready = () => (opening ??= opened().catch((error) => {
+  opening = undefined;
+  throw error;
+}));
+
 async function rankThese(query) {
-  const text = query.toString(), mine = ++last;
-  document.getElementById("of-all").hidden = Boolean(text); // it is said of all models
+  const chosen = query.toString(), mine = ++last;
+  document.getElementById("of-all").hidden = Boolean(chosen); // it is said of all models
   state.textContent = "Computing …";
   await new Promise(requestAnimationFrame);
   try {
-    rankings ??= await opened();
+    rankings = await ready();
     const found = await rankings.select(query);
     if (mine !== last) return;
     show(found, rankings.board, !query.has("weight"));
     for (const legend of document.querySelectorAll(".legend")) legend.hidden = query.has("weight");
+    if (drawing) document.getElementById("undrawn").hidden = !query.has("weight");
     document.getElementById("selection").textContent = found.selection;
     document.getElementById("digest").textContent = await digest(found.selection);
     state.textContent = found.rows.length ? `${found.rows.length} of ${rankings.board.rows.length} models` : "No model meets these conditions";
-    history.replaceState(null, "", text ? `?${text}` : location.pathname);
+    history.replaceState(null, "", chosen ? `?${chosen}` : location.pathname);
   } catch (error) {
     if (!(error instanceof Refusal) && !(error instanceof TypeError && /fetch/i.test(error.message))) throw error;
     state.textContent = error.message;
@@ -173,6 +222,7 @@ form.addEventListener("submit", (event) => {
   event.preventDefault();
   rankThese(asked());
 });
+form.addEventListener("focusin", ready, { once: true });
 form.addEventListener("change", () => rankThese(asked()));
 
 const given = new URLSearchParams(location.search);

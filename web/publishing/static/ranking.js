@@ -215,7 +215,7 @@ class Values {
     this.units = clusters ? Math.max(...clusters) + 1 : this.questions;
   }
 
-  // The sums over drawn units, divided by how many of the drawn questions are defined: (models, resamples).
+  // The means over drawn units of the questions that are defined, of each model and resample.
   means(counts, resamples, whole) {
     const { models, questions, units, clusters, values } = this;
     const coarse = new Float64Array(models * units), rest = new Float64Array(models * units), known = new Float64Array(models * units);
@@ -229,11 +229,11 @@ class Values {
         known[at]++;
       }
     }
+    if (this.defined && !clusters) {
+      const found = rest.every((part) => part === 0) ? this.#packed(coarse, counts, resamples) : this.#byLevel(counts, resamples, whole);
+      if (found) return found;
+    }
     const found = new Float64Array(models * resamples);
-    const alike = this.defined && !clusters;
-    const exact = rest.every((part) => part === 0);
-    const packed = exact && alike ? this.#packed(coarse, counts, resamples, found) : false;
-    if (packed) return found;
     for (let model = 0; model < models; model++) {
       const from = model * units;
       for (let resample = 0; resample < resamples; resample++) {
@@ -249,11 +249,29 @@ class Values {
         found[model * resamples + resample] = (sum + more) / n;
       }
     }
-    return found;
+    return new Samples(found, null, resamples);
+  }
+
+  // Of values that are no such multiples, but few: how often each was drawn gives their sum.
+  #byLevel(counts, resamples, whole) {
+    const { values, units, models } = this, levels = [...new Set(values)].filter((level) => level);
+    if (levels.length > 8) return null;
+    const sums = new Float64Array(models * resamples), rests = new Float64Array(models * resamples);
+    for (const level of levels) {
+      const main = rint(level * whole) / whole, rest = level - main;
+      const often = this.#packed(values.map((value) => Number(value === level)), counts, resamples);
+      if (!often) return null;
+      for (let at = 0; at < sums.length; at++) {
+        sums[at] += often.codes[at] * main;
+        rests[at] += often.codes[at] * rest;
+      }
+    }
+    for (let at = 0; at < sums.length; at++) sums[at] = (sums[at] + rests[at]) / units;
+    return new Samples(sums, null, resamples);
   }
 
   // Several resamples in one number, where values are small whole multiples of a power of two: their sums do not meet.
-  #packed(coarse, counts, resamples, found) {
+  #packed(coarse, counts, resamples) {
     const { models, units } = this;
     let largest = 0, least = 0, scale = 1;
     for (const value of coarse) {
@@ -261,7 +279,8 @@ class Values {
       if (value > largest) largest = value;
       if (value < least) least = value;
     }
-    if (least < 0 || scale > 256 || largest * scale * units >= 2 ** 17) return false;
+    if (least < 0 || scale > 256 || largest * scale * units >= 2 ** 16) return null;
+    const found = new Uint16Array(models * resamples);
     let room = 2;
     while (room <= largest * scale * units) room *= 2;
     const fit = Math.floor(53 / Math.log2(room)), packs = Math.ceil(resamples / fit / 2) * 2;
@@ -276,7 +295,7 @@ class Values {
       const end = model * resamples + Math.min(resamples, (pack + 1) * fit);
       for (let to = model * resamples + pack * fit; to < end; to++) {
         const upper = Math.floor(sum / room);
-        found[to] = means[sum - upper * room];
+        found[to] = sum - upper * room;
         sum = upper;
       }
     };
@@ -300,8 +319,26 @@ class Values {
         }
       }
     }
-    return true;
+    return new Samples(found, means, resamples);
   }
+}
+
+// Resampled means of the models on one task. codes: the means themselves, or each one's place in the table of means.
+class Samples {
+  constructor(codes, table, resamples) {
+    Object.assign(this, { codes, table, resamples });
+  }
+
+  row(place) {
+    const { codes, table, resamples } = this, own = codes.subarray(place * resamples, (place + 1) * resamples);
+    return table ? Float64Array.from(own, (code) => table[code]) : own;
+  }
+}
+
+// Adds a row, as often as the task counts. scaled: the table of means times that.
+function addTo(sum, { codes, resamples }, at, scaled, times) {
+  if (scaled) for (let resample = 0; resample < resamples; resample++, at++) sum[resample] += scaled[codes[at]];
+  else for (let resample = 0; resample < resamples; resample++, at++) sum[resample] += times * codes[at];
 }
 
 // What is known of one column on one task; resamples are made when they are first asked for.
@@ -318,7 +355,7 @@ class Task {
   samples(clustered = false) {
     const { resamples, whole } = this.limits;
     return (this.cache[clustered ? "clusters" : "alone"] ??= !this.questions.length
-      ? [new Float64Array(bytes(this.given.samples).buffer)]
+      ? [new Samples(new Float64Array(bytes(this.given.samples).buffer), null, resamples)]
       : (clustered ? this.clustered : this.questions).map((values) =>
           values.means(drawn(this.generator, values.units, resamples), resamples, whole),
         ));
@@ -328,10 +365,6 @@ class Task {
   // have a value for all, in how many they differ, and in how many each is right.
   get pairs() {
     return (this.cache.pairs ??= counted(this.questions[0]));
-  }
-
-  get differing() {
-    return (this.cache.differing ??= differing(this.questions, this.limits));
   }
 }
 
@@ -379,25 +412,48 @@ function bits(word) {
   return Math.imul((n + (n >>> 4)) & 0x0f0f0f0f, 0x01010101) >>> 24;
 }
 
-function differing(parts, { differing: enough, equal }) {
-  const { models, questions } = parts[0];
-  const found = new Uint8Array(models * models);
-  for (let one = 0; one < models; one++) {
-    for (let other = 0; other < one; other++) {
-      let apart = 0;
-      for (let question = 0; question < questions && apart < enough; question++) {
-        const [a, b] = [one * questions + question, other * questions + question];
-        if (parts.some(({ values }) => Math.abs(values[a] - values[b]) > equal)) apart++;
+// The rows of two tasks, one after the other.
+function addTwo(sum, codes, others, at, from, scaled, means) {
+  for (let resample = 0; resample < sum.length; resample++) sum[resample] = sum[resample] + scaled[codes[at++]] + means[others[from++]];
+}
+
+// Whether two models differ in so many questions of the tasks, of which each has parts.
+function differ(tasks, places, one, other, { differing, equal }) {
+  let apart = 0;
+  for (let task = 0; task < tasks.length; task++) {
+    const parts = tasks[task].questions, { questions } = parts[0];
+    for (let a = places[task][one] * questions, b = places[task][other] * questions, end = a + questions; a < end; a++, b++) {
+      for (let part = 0; part < parts.length; part++) {
+        const { values } = parts[part];
+        if (Math.abs(values[a] - values[b]) > equal) {
+          if (++apart === differing) return true;
+          break;
+        }
       }
-      found[one * models + other] = found[other * models + one] = apart;
     }
   }
-  return found;
+  return false;
 }
 
 function defined(samples) {
   for (let at = 0; at < samples.length; at++) if (samples[at] !== samples[at]) return samples.filter((value) => value === value);
   return samples;
+}
+
+const room = [];
+
+// Numbers that are needed for a moment: each use has its own place.
+function scratch(place, n) {
+  if (!(room[place]?.length >= n)) room[place] = new Float64Array(n);
+  return room[place].length === n ? room[place] : room[place].subarray(0, n);
+}
+
+// The values that, times the sign, are above a limit.
+function tailOf(values, sign, limit) {
+  const found = scratch(sign < 0 ? 1 : 2, values.length);
+  let n = 0;
+  for (let at = 0; at < values.length; at++) if (sign * values[at] > limit) found[n++] = values[at];
+  return found.subarray(0, n);
 }
 
 // The percentile interval of resampled values, as `percentile_interval` has it; null where none is stated.
@@ -415,7 +471,7 @@ function interval(samples, units, limits) {
     second += off * off;
     third += off * off * off;
   }
-  const rounded = new Float64Array(n);
+  const rounded = scratch(0, n);
   let left = -Infinity, right = Infinity, least = Infinity, most = -Infinity; // left and right of the mean
   for (let at = 0; at < n; at++) {
     const value = (rounded[at] = rint(known[at] * 1e12) / 1e12);
@@ -438,8 +494,8 @@ function interval(samples, units, limits) {
   // Both ends are mostly in the tails, which are sorted faster than all.
   const tail = 1.4 * Math.sqrt(second / n);
   const parts = [
-    () => [rounded.filter((value) => value < mean - tail).sort(), 0],
-    () => [rounded.filter((value) => value > mean + tail).sort(), n],
+    () => [tailOf(rounded, -1, tail - mean).sort(), 0],
+    () => [tailOf(rounded, 1, mean + tail).sort(), n],
     () => [rounded.sort(), 0],
   ];
   const made = [];
@@ -497,13 +553,28 @@ function overTasks(metric, rows, tasks, times, limits) {
   const total = times ? times.reduce((sum, of) => sum + of, 0) : tasks.length;
   const mean = (values) =>
     times ? exactSum(values.map((value, at) => times[at] * value)) / total : exactSum(values) / values.length;
-  const averaged = (parts) => {
-    if (parts.length === 1) return parts[0];
+  const weighed = tasks.map(() => new Map()); // of each task the tables of its means, times its weight
+  const averaged = (rows) => {
     const sum = new Float64Array(resamples);
-    parts.forEach((part, at) => {
-      const of = times ? times[at] : 1;
-      for (let resample = 0; resample < resamples; resample++) sum[resample] += of * part[resample];
+    rows.forEach((row, at) => {
+      for (let resample = 0; resample < resamples; resample++) sum[resample] += (times ? times[at] : 1) * row[resample];
     });
+    for (let resample = 0; resample < resamples; resample++) sum[resample] /= total;
+    return sum;
+  };
+  const averageOf = (row, part, clustered) => {
+    const of = tasks.map((task) => task.samples(clustered && task.clustered !== null)[part]);
+    if (of.length === 1) return of[0].row(tasks[0].place.get(row));
+    const sum = new Float64Array(resamples);
+    const scaled = of.map(({ table }, at) => {
+      if (table && !weighed[at].has(table)) weighed[at].set(table, table.map((mean) => (times ? times[at] : 1) * mean));
+      return weighed[at].get(table);
+    });
+    const starts = tasks.map((task) => task.place.get(row) * resamples);
+    for (let at = 0; at < of.length; at++) {
+      if (scaled[at] && scaled[at + 1]) addTwo(sum, of[at].codes, of[at + 1].codes, starts[at], starts[at + 1], scaled[at], scaled[++at]);
+      else addTo(sum, of[at], starts[at], scaled[at], times ? times[at] : 1);
+    }
     for (let resample = 0; resample < resamples; resample++) sum[resample] /= total;
     return sum;
   };
@@ -514,14 +585,13 @@ function overTasks(metric, rows, tasks, times, limits) {
       return Number.isFinite(found) ? found : NaN;
     });
   const macro = (row, clustered) => {
-    const parts = tasks.map((task) =>
-      task.samples(clustered && task.clustered !== null).map((of) => {
-        const at = task.place.get(row) * resamples;
-        return of.subarray(at, at + resamples);
-      }),
-    );
-    if (combine && share) return combined(averaged(parts.map(([first]) => first)), averaged(parts.map(([, second]) => second)));
-    return averaged(parts.map(([first, second]) => (combine ? combined(first, second) : first)));
+    if (!combine) return averageOf(row, 0, clustered);
+    if (share) return combined(averageOf(row, 0, clustered), averageOf(row, 1, clustered));
+    const of = tasks.map((task) => {
+      const [first, second] = task.samples(clustered && task.clustered !== null).map((one) => one.row(task.place.get(row)));
+      return combined(first, second);
+    });
+    return of.length === 1 ? of[0] : averaged(of);
   };
   return rows.map((row) => {
     const of = tasks.map((task) => task.standings[row]);
@@ -558,8 +628,7 @@ function estimated(value, of, tasks, row, times, total, limits) {
   const ends = of.map((one, at) => {
     if (one.interval) return one.interval;
     if (!tasks[at].place.has(row)) return null;
-    const from = tasks[at].place.get(row) * limits.resamples;
-    return interval(tasks[at].samples()[0].subarray(from, from + limits.resamples), one.resting_on, limits);
+    return interval(tasks[at].samples()[0].row(tasks[at].place.get(row)), one.resting_on, limits);
   });
   if (ends.includes(null)) return {};
   const sums = [0, 1, 2].map((part) => of.reduce((sum, one) => sum + (one.estimated?.[part] ?? 0), 0));
@@ -589,7 +658,7 @@ function rankIntervals(standings, better, limits) {
   const counts = new Uint16Array(models * models); // of each model and rank
   const kept = new Uint16Array(models);
   const values = new Float64Array(models), sorted = new Float64Array(models);
-  const starts = new Uint16Array(DRAWERS + 1), ends = new Uint16Array(DRAWERS + 1);
+  const starts = new Uint16Array(DRAWERS + 1), ends = new Uint16Array(DRAWERS + 1), drawers = new Uint16Array(models);
   const samples = standings.map((one) => one.samples);
   for (let resample = 0; resample < resamples; resample++) {
     let least = Infinity, most = -Infinity;
@@ -601,12 +670,15 @@ function rankIntervals(standings, better, limits) {
     least -= tolerance;
     const scale = (DRAWERS - 1) / (most - least);
     starts.fill(0);
-    for (let model = 0; model < models; model++) if (values[model] === values[model]) starts[((values[model] - least) * scale + 1) | 0]++;
+    for (let model = 0; model < models; model++) {
+      const value = values[model];
+      if (value === value) starts[(drawers[model] = ((value - least) * scale) | 0) + 1]++;
+    }
     for (let drawer = 1; drawer <= DRAWERS; drawer++) starts[drawer] += starts[drawer - 1];
     ends.set(starts);
     for (let model = 0; model < models; model++) {
       const value = values[model];
-      if (value === value) sorted[ends[((value - least) * scale) | 0]++] = value;
+      if (value === value) sorted[ends[drawers[model]]++] = value;
     }
     for (let model = 0; model < models; model++) {
       const value = values[model] - tolerance;
@@ -638,12 +710,8 @@ function pairsOf(metric, standings, tasks, times, limits) {
   if (!metric.zero_or_one) {
     const enough = new Uint8Array(size);
     for (let one = 0; one < models; one++) {
-      for (let other = 0; other < models; other++) {
-        let apart = 0;
-        tasks.forEach((task, at) => {
-          apart += task.differing[places[at][one] * task.questions[0].models + places[at][other]];
-        });
-        enough[one * models + other] = apart >= limits.differing;
+      for (let other = 0; other < one; other++) {
+        enough[one * models + other] = enough[other * models + one] = differ(tasks, places, one, other, limits);
       }
     }
     return { enough, difference: null };
@@ -692,31 +760,97 @@ function pairsOf(metric, standings, tasks, times, limits) {
   return { enough: null, difference, error, slack };
 }
 
-// Sums of products of the rows of two (models, resamples) tables, four by four at a time; of one table the upper half.
-function products(left, right, resamples) {
-  const models = left.length, padded = Math.ceil(models / 4) * 4;
-  const one = panels(left, padded, resamples), other = left === right ? one : panels(right, padded, resamples);
-  const found = new Float64Array(padded * padded);
+// Products of matrices, of which hundreds of models ask hundreds of millions of multiplications
+
+// A WebAssembly module of two functions, of double and single precision, that add the sums of products of four rows
+// and a panel of columns to a table. Both are over panels of 32 bytes: of each resample the values of four or eight.
+// Their parameters: addresses of the rows, of the panel, of the rows' end, and of the table; bytes of a row of it.
+function kernels(memory) {
+  const number = (n) => (n < 128 ? [n] : [(n & 127) | 128, ...number(n >>> 7)]);
+  const section = (id, ...content) => [id, ...number(content.flat().length), ...content.flat()];
+  const get = (local) => [0x20, local], set = (local) => [0x21, local], simd = (code, ...rest) => [0xfd, ...number(code), ...rest];
+  const load = (local, offset, code = 0) => [get(local), simd(code, 0, ...number(offset))].flat();
+  const [LEFT, RIGHT, END, TABLE, STRIDE, SUMS, ONE, OTHER, VALUE] = [0, 1, 2, 3, 4, 5, 13, 14, 15];
+  const tile = ({ size, splat, multiply, add }) => {
+    const rows = [0, 1, 2, 3];
+    const plus = (sum, of) => [get(sum), get(VALUE), get(of), simd(multiply), simd(add), set(sum)].flat();
+    const store = (sum, offset) => [get(TABLE), load(TABLE, offset), get(sum), simd(add), simd(0x0b, 0, offset)].flat();
+    const step = (local, by) => [get(local), by, 0x6a, set(local)].flat();
+    const body = [
+      [2, 0, 0x7f, 11, 0x7b], // locals: none of whole numbers, eleven vectors
+      [0x03, 0x40], // loop
+      [load(RIGHT, 0), set(ONE), load(RIGHT, 16), set(OTHER)],
+      rows.map((row) => [load(LEFT, row * size, splat), set(VALUE), plus(SUMS + 2 * row, ONE), plus(SUMS + 2 * row + 1, OTHER)]),
+      [step(LEFT, [0x41, 32]), step(RIGHT, [0x41, 32]), get(LEFT), get(END), 0x49, 0x0d, 0, 0x0b], // again, unless at the end
+      rows.map((row) => [store(SUMS + 2 * row, 0), store(SUMS + 2 * row + 1, 16), step(TABLE, get(STRIDE))]),
+      [0x0b],
+    ].flat(Infinity);
+    return [...number(body.length), ...body];
+  };
+  const double = tile({ size: 8, splat: 0x0a, multiply: 0xf2, add: 0xf0 });
+  const single = tile({ size: 4, splat: 0x09, multiply: 0xe6, add: 0xe4 });
+  const module = Uint8Array.from([
+    [0, 0x61, 0x73, 0x6d, 1, 0, 0, 0],
+    section(1, [1, 0x60, 5, 0x7f, 0x7f, 0x7f, 0x7f, 0x7f, 0]),
+    section(2, [1, 1, 0x6d, 1, 0x6d, 2, 0, 1]), // the memory, m.m
+    section(3, [2, 0, 0]),
+    section(7, [2, 1, 0x64, 0, 0, 1, 0x73, 0, 1]), // d and s
+    section(10, [2], double, single),
+  ].flat());
+  const { d, s } = new WebAssembly.Instance(new WebAssembly.Module(module), { m: { m: memory } }).exports;
+  return { double: d, single: s };
+}
+
+let compiled = typeof WebAssembly === "undefined" ? null : undefined; // null where a browser or a policy allows none
+
+function memoryOf(bytes) {
+  if (compiled === undefined) {
+    try {
+      const memory = new WebAssembly.Memory({ initial: 1 });
+      compiled = { memory, ...kernels(memory) };
+    } catch (error) {
+      if (!(error instanceof WebAssembly.CompileError)) throw error;
+      compiled = null;
+    }
+  }
+  if (compiled === null) return new ArrayBuffer(bytes);
+  const { memory } = compiled;
+  const lacking = bytes - memory.buffer.byteLength;
+  if (lacking > 0) memory.grow(Math.ceil(lacking / 65536));
+  return memory.buffer;
+}
+
+// Sums of products of the rows of two (models, resamples) tables; of one table the upper half.
+// rough: in single precision, where the browser has it.
+function products(left, right, resamples, rough = false) {
+  const models = left.length, padded = Math.ceil(models / 8) * 8, same = left === right;
+  memoryOf(0);
+  const single = rough && compiled !== null, Numbers = single ? Float32Array : Float64Array;
+  const size = Numbers.BYTES_PER_ELEMENT, wide = 32 / size, ofTable = padded * resamples * size, table = same ? ofTable : 2 * ofTable;
+  const buffer = memoryOf(table + padded * padded * size);
+  const panels = (rows, from) => {
+    const found = new Numbers(buffer, from, padded * resamples).fill(0);
+    rows.forEach((row, model) => {
+      for (let at = Math.floor(model / wide) * wide * resamples + (model % wide), resample = 0; resample < resamples; resample++, at += wide) found[at] = row[resample];
+    });
+  };
+  panels(left, 0);
+  if (!same) panels(right, ofTable);
+  const found = new Numbers(buffer, table, padded * padded).fill(0), all = new Float64Array(buffer, 0, single ? 0 : table / 8);
+  const kernel = compiled?.[single ? "single" : "double"] ?? ((of, to, end, at, stride) => tile(all.subarray(of / 8, end / 8), all.subarray(to / 8), found, (at - table) / 8, stride / 8));
   for (let start = 0; start < resamples; start += 400) {
     const end = Math.min(resamples, start + 400);
     for (let row = 0; row < padded; row += 4) {
-      const of = one.subarray(row * resamples + start * 4, row * resamples + end * 4);
-      for (let column = left === right ? row : 0; column < padded; column += 4) {
-        tile(of, other.subarray(column * resamples + start * 4, column * resamples + end * 4), found, row * padded + column, padded);
+      const of = (Math.floor(row / wide) * resamples + start) * 32 + (row % wide) * size;
+      for (let column = same ? row - (row % wide) : 0; column < padded; column += wide) {
+        kernel(of, (same ? 0 : ofTable) + (column / wide) * resamples * 32 + start * 32, of + (end - start) * 32, table + (row * padded + column) * size, padded * size);
       }
     }
   }
-  return left === right
-    ? (row, column) => found[Math.min(row, column) * padded + Math.max(row, column)]
-    : (row, column) => found[row * padded + column];
-}
-
-function panels(rows, padded, resamples) {
-  const found = new Float64Array(padded * resamples);
-  rows.forEach((row, model) => {
-    for (let at = (model >> 2) * 4 * resamples + (model & 3), resample = 0; resample < resamples; resample++, at += 4) found[at] = row[resample];
-  });
-  return found;
+  const kept = found.slice();
+  return same
+    ? (row, column) => kept[Math.min(row, column) * padded + Math.max(row, column)]
+    : (row, column) => kept[row * padded + column];
 }
 
 function tile(left, right, found, at, width) {
@@ -758,7 +892,7 @@ function compareAll(metric, standings, pairs, units, limits) {
   const cubes = adjusted ? null : thirds(rows, resamples);
   const ratios = new Float64Array(size), weights = new Float32Array(size), left = new Uint8Array(size);
   const clustered = standings.some(({ clusters }) => clusters);
-  const own = Float64Array.from(standings, (_, model) => of(model, model) / resamples);
+  const own = Float64Array.from(standings, (_, model) => of(model, model) / resamples), cubed = own.map((variance) => variance ** 1.5);
   for (let one = 0; one < models; one++) {
     for (let other = one + 1; other < models; other++) {
       if (!usable[one] || !usable[other]) continue;
@@ -776,7 +910,7 @@ function compareAll(metric, standings, pairs, units, limits) {
         const off = pairs.difference[at];
         ratio = better * ((Math.sign(off) * Math.max(0, Math.abs(off) - pairs.slack[at])) / error);
       } else {
-        compared = (spread === 0 || Math.abs(cubes(one, other)) <= limits.largest_skewness * spread ** 3) && (!pairs || pairs.enough[at] === 1);
+        compared = (spread === 0 || cubes(one, other, limits.largest_skewness * variance * spread, cubed[one] + cubed[other])) && (!pairs || pairs.enough[at] === 1);
       }
       if (spread === 0 && Math.abs(difference) > limits.rank_tolerance) ratio = Math.sign(difference) * Infinity;
       ratios[at] = ratio;
@@ -808,10 +942,17 @@ function compareAll(metric, standings, pairs, units, limits) {
   return family;
 }
 
-// Third central moments of the difference of each pair.
+// Whether the third central moment of the difference of two models is within a limit. scale: cubes of both spreads, of
+// which single precision misses less than a 500th.
 function thirds(rows, resamples) {
-  const mixed = products(rows.map((row) => row.map((value) => value * value)), rows, resamples);
-  return (one, other) => (mixed(one, one) - mixed(other, other) - 3 * mixed(one, other) + 3 * mixed(other, one)) / resamples;
+  const mixed = products(rows.map((row) => row.map((value) => value * value)), rows, resamples, true);
+  return (one, other, limit, scale) => {
+    const third = Math.abs(mixed(one, one) - mixed(other, other) - 3 * mixed(one, other) + 3 * mixed(other, one)) / resamples;
+    if (Math.abs(third - limit) > scale / 500) return third <= limit;
+    let exact = 0;
+    for (let resample = 0; resample < resamples; resample++) exact += (rows[one][resample] - rows[other][resample]) ** 3;
+    return Math.abs(exact / resamples) <= limit;
+  };
 }
 
 const BLOCK = 16;
@@ -874,9 +1015,10 @@ class Maxima {
       maxima[resample] = most;
     };
     const known = () => maxima.slice().sort()[this.place];
-    const most = new Float32Array(resamples).fill(-1); // of each resample the highest limit, and the pair that has it
-    const reaches = new Uint16Array(resamples);
-    for (let pair = 0; pair < blocks * blocks; pair++) {
+    // Of each resample the highest limit, and the pair that has it.
+    const { most, reaches } = this.limits ?? { most: new Float32Array(resamples).fill(-1), reaches: new Uint16Array(resamples) };
+    // Fewer pairs are left with each call: limits of the first are limits of all.
+    for (let pair = 0; pair < (this.limits ? 0 : blocks * blocks); pair++) {
       const weight = heaviest[pair];
       if (weight < 0) continue;
       let up = Math.floor(pair / blocks) * resamples, down = (pair % blocks) * resamples;
@@ -888,6 +1030,7 @@ class Maxima {
         }
       }
     }
+    this.limits = { most, reaches };
     for (let resample = 0; resample < resamples; resample++) look(Math.floor(reaches[resample] / blocks), reaches[resample] % blocks, resample);
     let reached = known();
     const open = Uint16Array.from({ length: resamples }, (_, resample) => resample).filter((resample) => most[resample] > reached);
@@ -950,9 +1093,14 @@ function rank(metric, standings, tasks, times, limits) {
       const half = widening(units, limits) * error + pairs.slack[at], middle = pairs.difference[at];
       return !(Math.max(-1, middle - half) <= 0 && 0 <= Math.min(1, middle + half));
     }
-    const differences = one.samples.map((value, resample) => value - other.samples[resample]);
+    const differences = scratch(3, limits.resamples);
+    for (let at = 0; at < differences.length; at++) differences[at] = one.samples[at] - other.samples[at];
     if (!pairs || pairs.enough[at]) {
-      const [least, most] = differences.reduce(([from, to], value) => (Number.isNaN(value) ? [from, to] : [Math.min(from, value), Math.max(to, value)]), [Infinity, -Infinity]);
+      let least = Infinity, most = -Infinity;
+      for (let at = 0; at < differences.length; at++) {
+        if (differences[at] < least) least = differences[at];
+        if (differences[at] > most) most = differences[at];
+      }
       if (most - least <= limits.rank_tolerance && least !== Infinity) return Math.abs(one.value - other.value) > limits.rank_tolerance;
     } else return false;
     const found = interval(differences, units, limits);
@@ -1096,20 +1244,45 @@ function takes(models, row) {
   );
 }
 
-// A board as the site has it. column: what gives the values of a column, by its name.
-class Rankings {
+// What ranks the columns of a board. column: what gives the values of a column, by its name.
+class Columns {
   constructor(board, column) {
     Object.assign(this, { board, column });
-    this.tasks = new Map();
+    this.read = new Map();
   }
 
-  async #task(name, task) {
-    const key = `${name}\n${task}`;
-    if (!this.tasks.has(key)) {
-      const { board } = this, given = await this.column(name);
-      for (const [of, values] of Object.entries(given)) this.tasks.set(`${name}\n${of}`, new Task(values, board.tasks[of], board.limits));
+  #tasks(name) {
+    const { board, column, read } = this;
+    const made = (given) => new Map(Object.entries(given).map(([task, values]) => [task, new Task(values, board.tasks[task], board.limits)]));
+    if (!read.has(name)) read.set(name, column(name).then(made));
+    return read.get(name);
+  }
+
+  // Everything that does not rest on a choice.
+  async prepare(name) {
+    for (const task of (await this.#tasks(name)).values()) {
+      if (task.questions.length) task.samples();
+      if (task.clustered) task.samples(true);
+      if (this.board.columns[name].zero_or_one && task.questions.length) task.pairs;
     }
-    return this.tasks.get(key);
+  }
+
+  // By row the standing in one column, and what all pairs come to. rows, complete: numbers of rows of the board;
+  // times: how much each of the tasks counts, null where all count alike.
+  async rank(name, { tasks, rows, complete, times }) {
+    const { limits } = this.board, metric = this.board.columns[name], whole = new Set(complete);
+    const known = await this.#tasks(name), of = tasks.map((task) => known.get(task));
+    const standings = overTasks(metric.metric, rows, of, times, limits);
+    const together = rank(metric, standings.filter((one) => whole.has(one.row) && one.value !== null && !one.estimated), of, times, limits);
+    placeEstimates(standings, metric.better);
+    return { together, standings: standings.map((one) => [one.row, stated(one, limits)]) };
+  }
+}
+
+// A board as the site has it. columns: what ranks its columns, such as Columns.
+class Rankings {
+  constructor(board, columns) {
+    Object.assign(this, { board, columns });
   }
 
   // A selection's rows, in order, with their standings; its text, whose SHA-256 is its digest.
@@ -1133,27 +1306,22 @@ class Rankings {
     const rows = board.rows.flatMap((row, number) =>
       takes(definition.models ?? {}, row) && places.some((place) => row.asked[place]) ? [number] : [],
     );
-    const complete = new Set(rows.filter((number) => places.every((place) => board.rows[number].whole[place])));
+    const complete = rows.filter((number) => places.every((place) => board.rows[number].whole[place])), whole = new Set(complete);
     const own = tasks.map((task) => weights[task] ?? 1);
     const times = new Set(own).size === 1 ? null : own;
     const values = {}, together = {};
-    for (const name of names) {
-      const metric = board.columns[name];
-      const of = await Promise.all(tasks.map((task) => this.#task(name, task)));
-      const standings = overTasks(metric.metric, rows, of, times, limits);
-      const known = standings.filter((one) => complete.has(one.row) && one.value !== null && !one.estimated);
-      const found = rank(metric, known, of, times, limits);
-      if (found) together[name] = found;
-      placeEstimates(standings, metric.better);
-      values[name] = new Map(standings.map((one) => [one.row, stated(one, limits)]));
-    }
+    const ranked = await Promise.all(names.map((name) => this.columns.rank(name, { tasks, rows, complete, times })));
+    ranked.forEach((found, at) => {
+      if (found.together) together[names[at]] = found.together;
+      values[names[at]] = new Map(found.standings);
+    });
     const sort = definition.sort ?? board.sorted.flatMap((metric) => names.filter((name) => name.startsWith(`${metric}@`)))[0] ?? names[0];
     const sign = board.columns[sort].better === "lower" ? 1 : -1;
     const listed = rows.map((number) => ({
       model: board.rows[number].model,
       name: board.rows[number].model.toLowerCase(),
       revision: board.rows[number].revision,
-      complete: complete.has(number),
+      complete: whole.has(number),
       lacking: places.filter((place) => !board.rows[number].asked[place]).map((place) => board.entries[place]),
       values: Object.fromEntries(names.map((name) => [name, values[name].get(number)])),
     }));
@@ -1176,4 +1344,18 @@ function stated({ samples, units, paired, row, clusters, ...standing }, { decima
   return { ...standing, value: exactlyRounded(standing.value, decimals), interval: all(standing.interval) };
 }
 
-if (typeof module !== "undefined") module.exports = { Rankings };
+// As a worker it ranks one column of a board, whose values it is given first.
+if (typeof WorkerGlobalScope !== "undefined") {
+  let columns;
+  addEventListener("message", async ({ data: { id, name, board, values, plan } }) => {
+    try {
+      columns ??= new Columns(board, async () => JSON.parse(values));
+      if (plan) postMessage({ id, found: await columns.rank(name, plan) });
+      else await columns.prepare(name);
+    } catch (error) {
+      postMessage({ id, error: String(error) });
+    }
+  });
+}
+
+if (typeof module !== "undefined") module.exports = { Columns, Rankings };
