@@ -101,6 +101,9 @@ def _http_error(error: HTTPException) -> AnyResponse:
     allowed = ", ".join(sorted(getattr(error, "valid_methods", None) or ()))
     wait = getattr(error, "retry_after", None)
     detail = error.description or HTTPStatus(error.code).phrase
+    if error.code == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
+        most = "" if request.max_content_length is None else f" ({request.max_content_length:,} bytes)"
+        detail = f"the request is larger than this address takes{most}; divide it, or use the command line"
     response = problem(HTTPStatus(error.code), detail, allowed=allowed, wait_s=wait)
     if allowed:
         response.headers["Allow"] = allowed

@@ -246,3 +246,4 @@ def test_bodies_that_are_too_large_are_refused(app: Flask) -> None:
     for address in ("/sql", "/account/tokens", "/accounts", "/sign-in"):
         answer = client.post(address, data={"q": "x" * (3 * 1024 * 1024)})
         assert answer.status_code == 413, address
+        assert "use the command line" in answer.text
