@@ -285,6 +285,10 @@ def other_specification(crate: Path) -> None:
     document(crate, lambda content: content["specification"]["model"].update(name="better"))
 
 
+def a_float(crate: Path) -> None:
+    document(crate, lambda content: content["specification"]["model"].update(name=0.5))
+
+
 def from_another_file(crate: Path) -> None:
     document(crate, lambda content: content["variant_set"].update(content={"templates": []}))
 
@@ -363,6 +367,7 @@ REFUSED: list[tuple[Change, type[ShuffleboardError], str]] = [
     (other_host, SealError, "who scored its shards is not as it was sealed"),
     (other_weights, IngestError, "the model's digests and settings are not those that the specification names"),
     (other_specification, IngestError, "its specification does not match its digest"),
+    (a_float, IngestError, "a value is missing or has the wrong type .a specification holds a float"),
     (from_another_file, IngestError, "what the variants read from a file does not match its digest"),
     (newer, IngestError, "has version 99; this code reads version 1"),
     (half, IngestError, "has no 'shards' of the right kind"),
@@ -373,6 +378,7 @@ REFUSED: list[tuple[Change, type[ShuffleboardError], str]] = [
     (stray("..\\secret"), IngestError, "is outside the folder"),
     (stray("file:///etc/passwd"), IngestError, "is missing"),
     (stray("/etc/hostname"), IngestError, "is outside the folder"),
+    (stray("x" * 5000), IngestError, "is outside the folder"),
     (stray(""), IngestError, "is outside the folder"),
     (a_link, IngestError, "is a link"),
     (a_link_inside, IngestError, "is a link"),

@@ -13,6 +13,8 @@ from registry.proof.folder import ASKED, METRICS, columns_of
 from registry.tables import Question
 from registry.untrusted import decode
 
+LONGEST_NAME: Final = 255
+"""Bytes of a file's name in a folder."""
 MAX_ITEMS: Final = 1_000_000
 """Items of a list in a column of a crate."""
 MAX_DOCUMENT: Final = 64 << 20
@@ -36,7 +38,7 @@ FILES: Final[dict[str, str]] = {
 
 def inside(root: Path, name: Any) -> Path:
     """A file of a folder that somebody else wrote. Raises IngestError for one outside, a link, and for none."""
-    parts = PurePosixPath(name).parts if isinstance(name, str) else ()
+    parts = PurePosixPath(name).parts if isinstance(name, str) and len(name.encode()) <= LONGEST_NAME else ()
     # Before anything is opened: a path that leads out of the folder would read other files.
     if not parts or name.startswith("/") or ".." in parts or "\\" in name or "\x00" in name:
         raise IngestError(f"the file {str(name)[:200]!r} is outside the folder; it is refused")

@@ -73,8 +73,8 @@ def import_crate(engine: Engine, path: Path) -> int:
     folder = path.parent if path.name == layout.METADATA else path
     for name in layout.changed_files(folder):
         _reject(name, "is not the file that the metadata describes (SHA-256 differs); fetch the crate again")
-    document = _document(folder)
     try:
+        document = _document(folder)
         with write_session(engine) as session:
             evaluation_id = _Import(session, folder, document).run()
     except (LookupError, TypeError, ValueError, OverflowError, AttributeError, StatementError) as error:
