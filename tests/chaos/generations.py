@@ -214,7 +214,8 @@ class ByHand(Replacing):
 
     def _client(self, program: str, *words: object) -> None:
         url = make_url(self.url).set(drivername="postgresql").render_as_string(hide_password=False)
-        subprocess.run([client_program(program, 14), f"--dbname={url}", *map(str, words)], check=True)
+        command = [client_program(program, 14), f"--dbname={url}", *map(str, words)]
+        subprocess.run(command, check=True, stderr=subprocess.PIPE)
 
 
 class InPlace(ByHand):
@@ -225,7 +226,17 @@ class InPlace(ByHand):
             with closing(sqlite3.connect(self.folder / "copy")) as copy, closing(sqlite3.connect(self.path)) as there:
                 copy.backup(there)
         else:
+            # A worker that is awake and the restoring may wait for each other, and PostgreSQL ends one of them.
+            eventually(self._restored, "the dump is restored")
+
+    def _restored(self) -> bool:
+        try:
             self._client("pg_restore", "--clean", "--single-transaction", self.folder / "dump")
+        except subprocess.CalledProcessError as error:
+            if b"deadlock detected" not in error.stderr:
+                raise
+            return False
+        return True
 
 
 class Promoted:
