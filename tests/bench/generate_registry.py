@@ -48,6 +48,8 @@ EXPLORED = "explored"
 PROMPTS_A_SHARD = 4096
 ROWS = 20_000
 """Rows that are written at once."""
+_OF_SKILL = {"worst_accuracy": 0.6, "best_accuracy": 1.3}
+"""Metric to what it is of a model's skill, where it is not the skill itself."""
 
 
 @dataclass(frozen=True)
@@ -157,6 +159,11 @@ def _evaluations(
                     "priority": 0,
                     "questions": version.questions,
                     "prompts": version.questions * len(shown),
+                    "distinct_prompts_min": len(shown),
+                    "distinct_prompts_max": len(shown),
+                    "variants_max": len(shown),
+                    "orders_only": True,
+                    "chance": 0.25,
                     "created_at": SEALED - timedelta(days=1),
                     "started_at": SEALED - timedelta(hours=1),
                 }
@@ -218,9 +225,10 @@ def _questions(rows: Any, asked: dict[int, list[int]], shards: dict[int, int], n
 
 
 def _metrics(rng: random.Random, row: Any, skills: dict[int, float]) -> Iterable[dict[str, Any]]:
-    """Every metric over all questions."""
+    """Every metric over all questions; undefined what repeats alone define."""
     for name, metric in METRICS.items():
-        value = min(1.0, max(0.0, rng.gauss(skills[row.model_revision_id], 0.1)))
+        drawn = rng.gauss(skills[row.model_revision_id] * _OF_SKILL.get(name, 1.0), 0.05)
+        value = None if "asked twice" in metric.undefined else min(1.0, max(0.0, drawn))
         yield {
             "evaluation_id": row.id,
             "scope": "all",
@@ -228,8 +236,8 @@ def _metrics(rng: random.Random, row: Any, skills: dict[int, float]) -> Iterable
             "definition_version": metric.definition_version,
             "value": value,
             "n": 1000,
-            "interval_low": max(0.0, value - 0.02),
-            "interval_high": min(1.0, value + 0.02),
+            "interval_low": None if value is None else max(0.0, value - 0.02),
+            "interval_high": None if value is None else min(1.0, value + 0.02),
             "computed_at": SEALED,
             "interval_method": "made up",
         }

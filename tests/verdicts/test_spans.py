@@ -100,7 +100,7 @@ def test_the_picture_has_its_words_as_text_and_marks_that_the_legend_names() -> 
         "accuracy as printed",
         "lost to the order",
         "lost by asking again",
-        "right in every order … in some order",
+        "right in every order … in some order, chance included",
         "guessing",
     ]
 

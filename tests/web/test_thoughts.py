@@ -113,6 +113,13 @@ def test_what_was_lost_is_said_with_its_limit_and_the_command_that_asks_again(si
     assert f"To read the stored texts by other rules: {reread}" in said
 
 
+def test_questions_are_found_by_what_was_answered(site: Site) -> None:
+    found = page(site, f"/evaluations/{site.seeded.evaluations['thinker']}?q=CANNOT+say")
+    assert "Find in questions, options and answers" in found
+    assert "All 1 " in found
+    assert " q7 " in found.partition("Right in")[2]
+
+
 def test_a_loss_of_one_per_cent_or_less_is_not_said(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     one = site.seeded.evaluations["thinker"]
     for said, expected in ((0.02, [(0.025, None)]), (0.025, [])):

@@ -58,7 +58,10 @@ _LEGEND: Final[dict[str, tuple[str, Span]]] = {
 
 
 def span_legend(spans: Iterable[Span]) -> list[tuple[Markup, str]]:
-    """The marks that these spans have, each with what it means; what several axes vary is called a prompt."""
+    """The marks that these spans have, each with what it means; what several axes vary is called a prompt.
+
+    Without a word, a range that reaches below what the order takes would be read as the order's cost.
+    """
     spans, found = list(spans), set[str]()
     levels = {span.level for span in spans}
     level = levels.pop() if len(levels) == 1 else "prompt"
@@ -66,11 +69,24 @@ def span_legend(spans: Iterable[Span]) -> list[tuple[Markup, str]]:
         found.update(part.kind for part in span.parts)
         marks = {"dot": span.dot, "interval": span.interval, "guessing": span.guessing, "unread": span.missing or None}
         found.update(name for name, value in marks.items() if value is not None)
-    return [(_key(span), words.format(level)) for name, (words, span) in _LEGEND.items() if name in found]
+    inside = {"range": ", chance included"} if any(map(_chance_inside, spans)) else {}
+    return [
+        (_key(span), words.format(level) + inside.get(name, ""))
+        for name, (words, span) in _LEGEND.items()
+        if name in found
+    ]
+
+
+def _chance_inside(span: Span) -> bool:
+    """Whether the range begins below what is said to be lost."""
+    ends = [part.low for part in span.parts if part.kind == "range"]
+    lost = [part.low for part in span.parts if part.kind != "range"]
+    return span.dot is not None and any(low < min((span.dot, *lost)) - 1e-9 for low in ends)
 
 
 def _key(span: Span) -> Markup:
-    return Markup(f'<svg class="span alone" width="32" height="{HEIGHT}" aria-hidden="true">{marks(span)}</svg>')  # noqa: S704
+    width = 32 if span.parts or span.interval or span.missing else 12
+    return Markup(f'<svg class="span alone" width="{width}" height="{HEIGHT}" aria-hidden="true">{marks(span)}</svg>')  # noqa: S704
 
 
 def _part(part: Part) -> str:

@@ -57,7 +57,15 @@ def evaluation(evaluation_id: str) -> ResponseReturnValue:
     asked = parameters.paging(request.args, per_page=QUESTIONS_PER_PAGE, most=MAX_PER_PAGE)
     row = queries.evaluation(session(), parameters.identifier("evaluation", evaluation_id))
     place = parameters.choice(request.args, "place", PLACES, "")
+    archived, lost = _archived(row)
+    # Nobody can ask a published site for more.
+    wanted = parameters.choice(request.args, "answers", ("read",), "") or "site" in current_app.blueprints
+    unread = archived and not wanted and not lost and row["prompts"] > READ_UNASKED
+    whole = not lost and not unread
     facets = listings.Facets.asked_for(request.args)
+    if facets.q is not None and whole:
+        answered = queries.questions_answered_with(session(), row["evaluation_id"], facets.q)
+        facets = replace(facets, answered=answered)
     version = find_evaluation(session(), row["evaluation_id"]).benchmark_version_id
     found = among = facets.within(version)
     if place:
@@ -74,11 +82,6 @@ def evaluation(evaluation_id: str) -> ResponseReturnValue:
     parts_chart = _parts_chart(by_scope)
     named = parameters.text(request.args, "noise_from")
     noise_from = None if named is None else parameters.identifier("evaluation", named)
-    archived, lost = _archived(row)
-    # Nobody can ask a published site for more.
-    wanted = parameters.choice(request.args, "answers", ("read",), "") or "site" in current_app.blueprints
-    unread = archived and not wanted and not lost and row["prompts"] > READ_UNASKED
-    whole = not lost and not unread
     noise = repeat_noise(row["evaluation_id"], noise_from) if whole else None
     over_all = by_scope.get("all", {})
     known = facts_of(session(), [row["evaluation_id"]]).get(row["evaluation_id"])

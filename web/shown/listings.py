@@ -7,6 +7,7 @@ from typing import Any, Final
 from sqlalchemy import ColumnElement, Double, Select, func, or_, select, type_coerce
 from sqlalchemy.orm import Session
 
+from registry.db import is_in
 from registry.errors import NotFoundError
 from registry.queue.claims import differing_versions, queues_without_worker, worker_is_live
 from registry.queue.progress import ACTIVE, overall, progress_of_several
@@ -81,13 +82,15 @@ def shape(session: Session, benchmark_version_id: int) -> Row:
 class Facets:
     """Which questions of a version are wanted; None keeps all. q: part of the question, its context or an option.
 
-    flagged: its options refer to each other or are sorted numbers. disputed: the newest errata name it.
+    flagged: its options refer to each other or are sorted numbers. disputed: the newest errata name it. answered: the
+    questions whose written answers have q as well.
     """
 
     q: str | None = None
     subject: str | None = None
     flagged: bool = False
     disputed: bool = False
+    answered: Sequence[int] = ()
 
     @classmethod
     def asked_for(cls, arguments: parameters.Arguments) -> "Facets":
@@ -114,7 +117,8 @@ class Facets:
                 QuestionOption.question_id == Question.id, QuestionOption.text.icontains(self.q, autoescape=True)
             )
             texts = (Question.text, Question.context, Question.external_id)
-            found.append(or_(*(text.icontains(self.q, autoescape=True) for text in texts), options.exists()))
+            own = [text.icontains(self.q, autoescape=True) for text in texts]
+            found.append(or_(*own, options.exists(), is_in(Question.id, self.answered)))
         if self.subject is not None:
             found.append(Question.subject == self.subject)
         if self.flagged:

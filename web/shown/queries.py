@@ -388,6 +388,16 @@ def thoughts(session: Session, evaluation_id: int, question_id: int) -> dict[int
     return {row.variant: thought_of(row.thought) or "" for row in found}
 
 
+def questions_answered_with(session: Session, evaluation_id: int, words: str) -> list[int]:
+    """The questions to which an evaluation has a written text that contains these words, in any letter case."""
+    query = (
+        select(Generation.question_id)
+        .where(Generation.evaluation_id == evaluation_id, Generation.text.icontains(words, autoescape=True))
+        .distinct()
+    )
+    return [row.question_id for row in read(session, [evaluation_id], query)]
+
+
 def predictions_after(session: Session, evaluation_id: int, after: tuple[int, int] | None, *, limit: int) -> list[Row]:
     """Predictions of an evaluation by question and variant, from behind `after` on: (question, variant)."""
     asked = select(EvaluationQuestion.question_id).filter_by(evaluation_id=evaluation_id)
