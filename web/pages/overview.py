@@ -26,6 +26,7 @@ from registry.tables import Evaluation, Model, ModelRevision
 from web.formats import chosen_questions
 from web.serving.responses import session
 from web.urls import parameters
+from web.urls.paging import ROWS_PER_PAGE, paged
 from web.urls.sorting import Order, in_order, read_sorting
 
 blueprint = Blueprint("overview", __name__)
@@ -34,8 +35,8 @@ WAY: Final = ("variants", "protocol", "shots")
 STEPS: Final = 10
 MOST_WAYS: Final = 8
 """Other ways of asking that are named."""
-MOST: Final = 2000
-"""Evaluations on the page at most: fifty models on forty benchmarks."""
+MOST: Final = 20_000
+"""Evaluations that are read at most: five hundred models on forty benchmarks."""
 
 
 @blueprint.get("/overview")
@@ -57,6 +58,9 @@ def overview() -> ResponseReturnValue:
     found, total = complete_rows(
         session(), Selection(**way), asked, limit=MOST, offset=0, metrics=(metric,), ranked=False
     )
+    if total > len(found):
+        # Of the last benchmark only some evaluations were read, and the others were asked all the same.
+        found = [row for row in found if group_key(row) != group_key(found[-1])] or found
     columns = _columns(found, metric)
     natural: Order = "asc" if METRICS[metric].better == "lower" else "desc"
     keys = [column["key"] for column in columns]
@@ -68,6 +72,9 @@ def overview() -> ResponseReturnValue:
         # What lacks a number would not be comparable: it stands apart, those that lack the least first.
         apart = sorted((row for row in rows if row["mean"] is None), key=lambda row: len(row["lacking"]))
         rows = [row for row in rows if row["mean"] is not None]
+    rows = in_order(rows, sorting, lambda row: row["numbers"].get(sorting.sort, row.get(sorting.sort)))
+    paging = paged(len(rows) + len(apart), ROWS_PER_PAGE)
+    end = paging.offset + paging.per_page
     return render_template(
         "overview.html",
         metric=metric,
@@ -76,8 +83,9 @@ def overview() -> ResponseReturnValue:
         columns=columns,
         averaged=[column["label"] for column in columns if column["averaged"]],
         sorting=sorting,
-        rows=in_order(rows, sorting, lambda row: row["numbers"].get(sorting.sort, row.get(sorting.sort))),
-        apart=apart,
+        rows=rows[paging.offset : end],
+        apart=apart[max(0, paging.offset - len(rows)) : max(0, end - len(rows))],
+        paging=paging,
         left_out=total - len(found),
         elsewhere=_elsewhere(groups, way, {row["model"] for row in found}),
     )
