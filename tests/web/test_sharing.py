@@ -363,7 +363,9 @@ def test_badges_and_cards_are_valid_whatever_they_say() -> None:
         card = Card(
             text * 5, text * 9, [Line(text * 3, text, SPAN), Line(text * 3, text[:9], SPAN), Line(text, text)], text
         )
-        assert ET.fromstring(drawings.card_svg(card, pictures.palette(dark=False), text)).attrib["height"] == "630"
+        drawn = drawings.card_svg(card, pictures.palette(dark=False), text)
+        assert ET.fromstring(drawn).attrib["height"] == "630"
+        assert "lost to the order" in drawn, "the marks are explained"
 
 
 # Previews

@@ -1,9 +1,11 @@
 """Badges and cards as SVG: pure functions from what they say to a document."""
 
+from collections.abc import Sequence
 from typing import Final
 from xml.sax.saxutils import escape, quoteattr
 
-from web.charts.spans import marks
+from registry.verdicts.spans import Span
+from web.charts.spans import marks, span_legend
 from web.pictures.child import lines
 from web.shown.headlines import Badge, Card, Line
 
@@ -53,9 +55,11 @@ def card_svg(card: Card, colours: dict[str, str], host: str) -> str:
         y += 38
         parts.append(_text(60, y, line, 27, colours["quiet"]))
     y += 26
-    step = min(96.0, (height - 84 - y) / max(1, len(card.lines)))
+    legend = _legend([line.span for line in card.lines if line.span is not None and _has_room(line)], colours)
+    step = min(96.0, (height - (134 if legend else 84) - y) / max(1, len(card.lines)))
     for place, stated in enumerate(card.lines):
         parts += _line(stated, y + step * (place + 0.5), colours)
+    parts += legend
     foot = "How much of the score survives a shuffle?"
     parts.append(_text(60, height - 32, foot, 24, colours["quiet"]))
     parts.append(_text(width - 60, height - 32, host, 24, colours["quiet"], anchor="end"))
@@ -68,7 +72,7 @@ def card_svg(card: Card, colours: dict[str, str], host: str) -> str:
 def _line(line: Line, y: float, colours: dict[str, str]) -> list[str]:
     parts = []
     wide = False
-    if line.span is not None and len(line.text) < _BESIDE:
+    if line.span is not None and _has_room(line):
         wide, across, left = True, 400, 470
         parts.append(f'<line x1="{left}" x2="{left + across}" y1="{y:.1f}" y2="{y:.1f}" stroke="{colours["line"]}"/>')
         parts.append(
@@ -81,8 +85,22 @@ def _line(line: Line, y: float, colours: dict[str, str]) -> list[str]:
     return parts
 
 
-_BESIDE: Final = 17
-"""Texts shorter than this leave room for a drawing."""
+def _has_room(line: Line) -> bool:
+    """Whether the text leaves room for a drawing."""
+    return len(line.text) < 17
+
+
+def _legend(spans: Sequence[Span], colours: dict[str, str]) -> list[str]:
+    """What the marks mean, in up to two rows above the foot."""
+    parts, x, y = [], 60.0, CARD[1] - 112.0
+    for mark, words in span_legend(spans):
+        across = 66 + 8.6 * len(words)
+        if x + across > CARD[0] - 40:
+            x, y = 60.0, y + 28
+        parts.append(f'<g class="span" transform="translate({x:.1f} {y - 14:.1f})">{mark}</g>')
+        parts.append(_text(x + 40, y, words, 19, colours["quiet"]))
+        x += across
+    return parts
 
 
 def _looks(colours: dict[str, str]) -> str:
