@@ -12,6 +12,7 @@ from registry.db import read_session
 from registry.digests import sha256_text
 from registry.settings import get_settings
 from tests.boards.test_selected import COLUMNS, drawn, fill_board, select
+from tests.commands import eventually
 from tests.conftest import FilledDatabases
 from tests.outputs.conftest import Registry
 from tests.web.test_browser import page
@@ -61,7 +62,8 @@ def test_a_selection_is_ranked_in_the_browser_as_on_the_server(chromium: Any, pu
     with any_web_server(folder) as base, page(chromium) as opened:
         first = query_of(drawn(0))
         opened.goto(f"{base}/boards/main/own/?{first}")
-        opened.wait_for_function("typeof rankings !== 'undefined' && rankings !== undefined")
+        # Not wait_for_function: a page's policy forbids what it does if the first look comes too early.
+        eventually(lambda: opened.evaluate("typeof rankings !== 'undefined' && rankings !== undefined"), "the rankings")
         with read_session(engine) as session:
             snapshot = snapshot_as_of(session, "main")
             for seed in range(40):

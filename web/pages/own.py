@@ -151,11 +151,23 @@ def _asked() -> Chosen:
     return parameters.read(Chosen, arguments, others=True)
 
 
+def _to_begin_with(board: Board) -> tuple[str, ...]:
+    """The columns that are chosen before anything is: none for all, or the one that ranks if all is too much."""
+    from registry.boards.selected import MOST_VALUES
+
+    document = snapshot_as_of(session(), board.name).document
+    tasks = {entry["task"] for entry in document["entries"]}
+    values = len(document["rows"]) * len(tasks) * len(document["columns"])
+    return () if values <= MOST_VALUES else (document["sort"],)
+
+
 @blueprint.get("/boards/<name>/own")
 def own(name: str) -> ResponseReturnValue:
     """A board of one's own, chosen from a board, with the form to choose by."""
     board = shown_board(name)
     chosen = _asked()
+    if not chosen.arguments:
+        chosen = chosen.model_copy(update={"column": _to_begin_with(board)})
     document, snapshot, definition = selected(board, chosen)
     facts = _facts.get(f"{viewer().audience}:{snapshot.digest}", lambda: facts_behind(session(), snapshot.document))
     way = way_of(ways_of(document, facts), document, document["sort"])
