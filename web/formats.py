@@ -30,8 +30,8 @@ def metric_text(metric: str, value: float | None) -> str:
     if unit == "fraction":
         return percent(value)
     if unit == "percentage points":
-        return _minus(f"{value:.1f} points")
-    return _minus(f"{value:.1f}\u202f%" if unit == "percent" else f"{value:.3f}")
+        return _minus(f"{value:z.1f} points")
+    return _minus(f"{value:z.1f}\u202f%" if unit == "percent" else f"{value:z.3f}")
 
 
 def _minus(text: str) -> str:
@@ -46,20 +46,17 @@ def interval_text(metric: str, low: float | None, high: float | None) -> str:
 
 def percent(value: float | None) -> str:
     """A fraction as a percentage with one decimal."""
-    # Rounded first: there is no negative zero.
-    return DASH if value is None else _minus(f"{round(100 * value, 1) + 0.0:.1f}\u202f%")
+    return DASH if value is None else _minus(f"{100 * value:z.1f}\u202f%")
 
 
 def scaled(value: float | None) -> str:
     """A value on a scale from guessing, 0, to perfect, 1, with three decimals."""
-    # Rounded first: there is no negative zero.
-    return DASH if value is None else _minus(f"{round(value, 3) + 0.0:.3f}")
+    return DASH if value is None else _minus(f"{value:z.3f}")
 
 
 def points(value: float) -> str:
     """A difference of fractions in percentage points."""
-    # Rounded first: there is no negative zero.
-    return _minus(f"{round(100 * value, 1) + 0.0:.1f} points")
+    return _minus(f"{100 * value:z.1f} points")
 
 
 def tenths(value: float) -> str:

@@ -297,7 +297,7 @@ def show(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float) and not isinstance(value, Share):
-        return f"{value:.3f}"
+        return f"{value:z.3f}"
     if isinstance(value, datetime):
         return f"{value:%Y-%m-%d %H:%M} UTC"
     return str(value)
