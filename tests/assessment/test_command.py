@@ -8,7 +8,6 @@ from sqlalchemy import Engine
 
 from tests.assessment.outputs import MODELS
 from tests.commands import shuffleboard, shuffleboard_json
-from tests.integration.test_command_line import run
 
 SUBSETS = ["original", "original-inverse", "cyclic", "random2", "randomL"]
 
@@ -65,12 +64,10 @@ def test_json_is_one_document_with_every_table(document: Any) -> None:
     }
 
 
-def test_text_shows_tables_and_recommendations(
-    sqlite_assessed: Engine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("SHUFFLEBOARD_DATABASE_URL", of(sqlite_assessed))
-    document = json.loads(run(capsys, monkeypatch, "assess", "--tolerance", "0.3", "--json"))
-    shown = run(capsys, monkeypatch, "assess", "--tolerance", "0.3")
+def test_text_shows_tables_and_recommendations(sqlite_assessed: Engine) -> None:
+    command = ("assess", "--tolerance", "0.3")
+    document = shuffleboard_json(*command, database_url=of(sqlite_assessed))
+    shown = shuffleboard(*command, database_url=of(sqlite_assessed)).stdout
     for model in MODELS:
         assert f"{model}@1" in shown
     worst = next(
@@ -85,11 +82,8 @@ def test_text_shows_tables_and_recommendations(
         assert item["caveats"][0] in shown
 
 
-def test_text_says_why_nothing_is_recommended(
-    sqlite_assessed: Engine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("SHUFFLEBOARD_DATABASE_URL", of(sqlite_assessed))
-    shown = run(capsys, monkeypatch, "assess", "--model", "good")
+def test_text_says_why_nothing_is_recommended(sqlite_assessed: Engine) -> None:
+    shown = shuffleboard("assess", "--model", "good", database_url=of(sqlite_assessed)).stdout
     assert shown.count("no recommendation (too few points: 3") == 3
 
 

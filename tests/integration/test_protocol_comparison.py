@@ -1,6 +1,5 @@
 """Two protocols compared from imported outputs: which evaluations count, and what a user is told when none does."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from registry.exchange.outputs.importer import ImportRequest, import_outputs
 from registry.prompting.variants import QuestionShape, parse_variants
 from registry.queue.evaluations import EvaluationRequest, submit
 from registry.studies.protocol_comparison import compare_protocols
-from tests.integration.test_command_line import run
+from tests.commands import shuffleboard, shuffleboard_json
 from tests.integration.test_worker import run as run_worker
 from tests.outputs.conftest import Registry, four_options
 from tests.population import add_benchmark, add_model, question
@@ -218,16 +217,14 @@ def test_variants_that_nothing_was_sealed_with_are_named_with_those_that_there_a
 
 
 @pytest.mark.one_engine
-def test_the_command_prints_one_document_or_tables(
-    registry: Registry, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("SHUFFLEBOARD_DATABASE_URL", registry.url)
+def test_the_command_prints_one_document_or_tables(registry: Registry) -> None:
     fill(registry)
     command = ("compare-protocols", "symbols:5", "symbols:0")
-    assert json.loads(run(capsys, monkeypatch, *command, "--json")) == compared(registry)
-    chosen = json.loads(run(capsys, monkeypatch, *command, "--benchmark", "two", "--model", "m", "--json"))
+    assert shuffleboard_json(*command, database_url=registry.url) == compared(registry)
+    of_one = ("--benchmark", "two", "--model", "m")
+    chosen = shuffleboard_json(*command, *of_one, database_url=registry.url)
     assert chosen == compared(registry, benchmarks=["two"], models=["m"])
-    tables = run(capsys, monkeypatch, *command)
+    tables = shuffleboard(*command, database_url=registry.url).stdout
     assert "first: symbols:5  second: symbols:0  variants: answer-moving:examples=moved" in tables
     assert "1500.000" in tables
     assert "Spearman, first" in tables

@@ -1,6 +1,5 @@
 """What papers print, as a registry holds it: every number, in our unit where it means the same, apart from ours."""
 
-import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from registry.operations import migrate
 from registry.schema import history
 from registry.studies.published import load_published, published_rows
 from registry.tables import PublishedResult
-from tests.integration.test_command_line import run
+from tests.commands import shuffleboard, shuffleboard_json
 from tests.outputs.conftest import Registry, four_options
 from tests.spec.published import rows as transcribed
 
@@ -217,13 +216,9 @@ def test_the_view_has_every_row_and_the_command_its_columns(database: str) -> No
     assert Counter(map(str, listed)) == Counter(map(str, shown))
 
 
-def test_published_results_are_listed_by_paper_and_metric(
-    database: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("SHUFFLEBOARD_DATABASE_URL", database)
-
+def test_published_results_are_listed_by_paper_and_metric(database: str) -> None:
     def listed(*arguments: str) -> list[dict[str, Any]]:
-        document = json.loads(run(capsys, monkeypatch, "published", "list", *arguments, "--json"))
+        document = shuffleboard_json("published", "list", *arguments, database_url=database)
         assert document.keys() == {"published"}
         return list(document["published"])
 
@@ -239,7 +234,7 @@ def test_published_results_are_listed_by_paper_and_metric(
         if row["rank"] == 1 and row["paper_table"] == "1"
     ]
     assert (cora["model"], cora["printed"], cora["registry_value"]) == ("GPT4o", "0.74", 0.74)
-    table = run(capsys, monkeypatch, "published", "list", "--paper", "gupta")
+    table = shuffleboard("published", "list", "--paper", "gupta", database_url=database).stdout
     assert "Llama-3-70B-it" in table
     assert "80.3" in table
 
