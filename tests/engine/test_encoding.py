@@ -1,4 +1,4 @@
-"""Texts that are read from where they differ have the tokens that they have when read in full."""
+"""Texts that are read in pieces have the tokens that they have when read in full."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -13,10 +13,11 @@ from workers.engine.encoding import (
     ContinuationTokeniser,
     LabelTokeniser,
     OutOfStepError,
-    SteppingEncoder,
+    PieceEncoder,
     encode_all,
     encode_continuations,
     encode_labels,
+    is_cuttable,
 )
 from workers.errors import EngineError
 from workers.tokens import ScoringPrompt, encoder, tokenise, tokenise_continuations
@@ -40,7 +41,24 @@ WORDS = [
     "--",
     "?!",
 ]
-GAPS = [" ", " ", " ", " ", "\n", "\n\n", "  ", "\t", "\n\n\n", "", ", ", ".\n", ". ", "<|user|>"]
+GAPS = [
+    " ",
+    " ",
+    " ",
+    "\n",
+    "\nA. ",
+    "\n(B) ",
+    "\nC) ",
+    " \n",
+    "\n\n",
+    "  ",
+    "\t",
+    "\n\n\n",
+    "",
+    ", ",
+    ".\n",
+    "<|user|>",
+]
 
 TEXT = st.lists(st.tuples(st.sampled_from(WORDS), st.sampled_from(GAPS)), max_size=40).map(
     lambda pairs: "".join(word + gap for word, gap in pairs)
@@ -64,7 +82,7 @@ def in_full(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=150, deadline=None)
 @given(texts_that_begin_alike())
-def test_stepping_gives_the_tokens_of_the_whole_text(kind: str, texts: list[str]) -> None:
+def test_pieces_give_the_tokens_of_the_whole_text(kind: str, texts: list[str]) -> None:
     tokenizer = tokenizer_of_kind(kind)
     assert encoded(tokenizer, texts) == in_full(tokenizer, texts)
 
@@ -74,34 +92,43 @@ def encoded(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
     return encode_all(tokenizer, prompts, lambda encode, prompt: encode(prompt.text))
 
 
-class Counting(SteppingEncoder):
-    """Counts the texts that are read in full."""
-
-    def __init__(self, tokenizer: Any) -> None:
-        super().__init__(tokenizer)
-        self.full = 0
-
-    def _read(self, text: str) -> Any:
-        self.full += 1
-        return super()._read(text)
-
-
 EXAMPLES = "\n\n".join(
     f"Question number {number} about the unit of force?\nA. one\nB. two\nAnswer: A" for number in range(9)
 )
 
 
-@pytest.mark.parametrize("kind", ["gpt2", "llama3", "gemma"])
-def test_a_common_beginning_is_not_read_again(kind: str) -> None:
+def reading(read: list[str]) -> Callable[..., list[int]]:
+    """`PieceEncoder._read` that notes what it reads."""
+    original = PieceEncoder._read
+
+    def noting(self: PieceEncoder, piece: str, first: bool, last: bool) -> list[int]:
+        read.append(piece)
+        return original(self, piece, first, last)
+
+    return noting
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "llama3", "sentencepiece"])
+def test_what_texts_have_in_common_is_read_once(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     tokenizer = tokenizer_of_kind(kind)
-    texts = [f"{EXAMPLES}\n\nIs {word} a unit?\nAnswer:{label}" for word in WORDS for label in ("", " A", " B")]
-    encode = Counting(tokenizer)
+    orders = [(*WORDS[place:], *WORDS[:place]) for place in range(len(WORDS))]
+    texts = [
+        "\n".join([f"{EXAMPLES}\n\nWhich is it?", *map("{}. {}".format, "ABCD", order), "Answer:"]) for order in orders
+    ]
+    read: list[str] = []
+    monkeypatch.setattr(PieceEncoder, "_read", reading(read))
+    encode = PieceEncoder(tokenizer)
     assert [encode(text) for text in texts] == in_full(tokenizer, texts)
-    assert encode.full <= 2
+    assert len(read) == len(set(read))
+    assert sum(map(len, read)) < 2 * len(texts[0])
 
 
-@pytest.mark.parametrize("kind", ["llama2", "ending"])
-def test_where_reading_from_the_middle_differs_texts_are_read_in_full(kind: str) -> None:
+def test_texts_are_not_cut_where_a_token_may_lie() -> None:
+    assert {kind for kind in KINDS if not is_cuttable(tokenizer_of_kind(kind))} == {"llama2", "gemma"}
+
+
+@pytest.mark.parametrize("kind", ["gemma", "ending"])
+def test_where_reading_in_pieces_differs_texts_are_read_in_full(kind: str) -> None:
     tokenizer = tokenizer_of_kind(kind)
     texts = [f"{EXAMPLES}\n\nIs {word} a unit?\nAnswer:{label}" for word in WORDS for label in ("", " A", " B")]
     assert encoded(tokenizer, texts) == in_full(tokenizer, texts)
@@ -109,21 +136,18 @@ def test_where_reading_from_the_middle_differs_texts_are_read_in_full(kind: str)
 
 def test_a_tokenizer_that_looks_far_back_is_found_out_by_the_checks(monkeypatch: pytest.MonkeyPatch) -> None:
     tokenizer = tokenizer_of_kind("gpt2")
-    texts = [f"{EXAMPLES}\n\nIs {word} a unit?" for word in WORDS * 10]
+    texts = [f"{EXAMPLES}\n\nIs {word} a unit?\nA. {word}\nAnswer:" for word in WORDS * 10]
     expected = in_full(tokenizer, texts)
     monkeypatch.setattr(encoding, "CHECK_EVERY", 8)
 
-    class Wrong(SteppingEncoder):
-        def _step(self, text: str) -> Any:
-            reading = super()._step(text)
-            if reading is not None:
-                reading.ids[-1] += 1
-            return reading
+    class Wrong(PieceEncoder):
+        def _read(self, piece: str, first: bool, last: bool) -> list[int]:
+            return [token + (piece.strip() in WORDS) for token in super()._read(piece, first, last)]
 
     wrong = Wrong(tokenizer)
     with pytest.raises(OutOfStepError):
         [wrong(text) for text in texts]
-    monkeypatch.setattr(encoding, "SteppingEncoder", Wrong)
+    monkeypatch.setattr(encoding, "PieceEncoder", Wrong)
 
     assert encoded(tokenizer, texts) == expected
 

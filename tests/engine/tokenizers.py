@@ -63,6 +63,16 @@ def _llama2(size: int) -> Tokenizer:
     return _bpe(tokenizer, size, [])
 
 
+def _sentencepiece(size: int) -> Tokenizer:
+    """A blank is put before the text, and begins each word; line breaks stand alone."""
+    tokenizer = Tokenizer(models.BPE(unk_token="<pad>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Metaspace(prepend_scheme="first"), pre_tokenizers.Split("\n", "isolated")]
+    )
+    tokenizer.decoder = decoders.Metaspace()
+    return _bpe(tokenizer, size, [])
+
+
 def _ending(size: int) -> Tokenizer:
     """A token ends every text."""
     tokenizer = _gpt2(size)
@@ -75,6 +85,7 @@ KINDS: dict[str, Callable[[int], Tokenizer]] = {
     "llama3": _llama3,
     "gemma": _gemma,
     "llama2": _llama2,
+    "sentencepiece": _sentencepiece,
     "ending": _ending,
 }
 

@@ -1,16 +1,18 @@
-"""Tokenises many texts that begin alike, each as a whole, without reading the common beginning again.
+"""Tokenises many texts that have lines in common, each as a whole, without reading these lines again.
 
-A 5-shot prompt is mostly instruction and examples, and every label is tokenised together with its prompt: read in full,
-the texts of a shard would cost a seventh of the model's time on a CPU, and more than it on a GPU. Texts must not be cut
-where the tokenizer would merge across the cut. So a new text is read from some words before the place where it leaves
-the previous one. Where the tokens of those words come out as they did before, the reading has fallen into step, and the
-earlier tokens hold for both texts: tokenizers cut a text into words and merge within them, with no memory of the words
-before. Tokenizers do not guarantee that, so some texts of every call are read in full and compared.
+A 5-shot prompt is mostly instruction and examples, orders of a question have the same options, and every label is
+tokenised together with its prompt: read in full, the texts of a shard would cost a seventh of the model's time on a
+CPU, and more than it on a GPU. So a text is cut where a line begins and after its label, and each piece is read once.
+No token of a vocabulary may lie across such a cut: a tokenizer that has one reads every text in full. Since what cuts a
+text into words before that could look across as well, some texts of every call are read in full and compared.
 """
 
+import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from functools import cache
+from itertools import chain
+from typing import Any, Final, TypeVar
+from weakref import WeakKeyDictionary
 
 from workers.engine.chat import encode_rendered
 from workers.tokens import (
@@ -26,74 +28,99 @@ from workers.tokens import (
     tokenise_continuations,
 )
 
-OVERLAP = 64
-"""Characters before the difference from which a text is read again."""
+LINES: Final = re.compile(r"\n(?:([^\W_][.):]|\([^\W_]\))(?= [^\W_])|(?=[^\W_]|\())")
+"""The end of a line before another one, with the label that begins that one, such as "A.", "1)" or "(A)"."""
 
-UNCERTAIN = 16
-"""Characters before the difference whose tokens may depend on what follows."""
+ACROSS: Final = re.compile(r"[.):] |\n(?:[^\W_]|[(\ufffd])")
+"""What a token that lies across a cut has in it; U+FFFD stands for the beginning of a character."""
 
+PERHAPS_ACROSS: Final = re.compile(r"[.):][ ▁Ġ]|[\nĊ].")
+"""The same of a token as its vocabulary writes it, where a letter may stand for a byte."""
+
+BEFORE: Final = "x\n"
+"""Stands before a piece while it is read, since some tokenizers put a blank before what begins a text."""
+
+AFTER: Final = "x"
+"""Stands after a line while it is read, since at the end of a text its blanks may be taken together."""
 
 T = TypeVar("T")
 
+_cuttable: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
+
 
 class OutOfStepError(Exception):
-    """A tokenizer reads texts differently when it starts among their words."""
+    """A tokenizer reads a text differently when it reads it in pieces."""
 
 
-@dataclass
-class _Reading:
-    text: str
-    ids: list[int]
-    starts: list[int]
-
-
-class SteppingEncoder:
-    """An Encode for texts of which each begins like the one before."""
+class PieceEncoder:
+    """An Encode for texts that have lines in common."""
 
     def __init__(self, tokenizer: Any) -> None:
         self._backend = tokenizer.backend_tokenizer
         self._in_full = encoder(tokenizer)
-        self._previous: _Reading | None = None
-        self._special = 0
+        self._before: list[int] = self._backend.encode(BEFORE, add_special_tokens=False).ids
+        self._after: list[int] = self._backend.encode(BEFORE + AFTER, add_special_tokens=False).ids[len(self._before) :]
+        self._tokens = cache(self._read)
+        self._compared: list[str] = []
         self._count = 0
 
     def __call__(self, text: str) -> list[int]:
-        """Token ids of the whole text. Raises OutOfStepError where a check fails."""
+        """Token ids of the whole text. Raises OutOfStepError where a comparison fails."""
         if not text:
             return self._in_full(text)
-        reading = self._step(text) or self._read(text)
-        self._previous = reading
+        pieces = _cut(text)
+        last = len(pieces) - 1
+        tokens = [self._tokens(piece, place == 0, place == last) for place, piece in enumerate(pieces)]
         self._count += 1
-        if self._count % CHECK_EVERY == 1 and reading.ids != self._in_full(text):
-            raise OutOfStepError
-        return list(reading.ids)
+        if self._count % CHECK_EVERY == 1:
+            self._compare(pieces, tokens)
+        return list(chain.from_iterable(tokens))
 
-    def _read(self, text: str) -> _Reading:
-        encoding = self._backend.encode(text)
+    def _read(self, piece: str, first: bool, last: bool) -> list[int]:
+        """The tokens of a piece; with the special tokens that belong there where it is the first of a text."""
+        before = "" if first else BEFORE
+        after = AFTER if piece.endswith("\n") and not last else ""
+        encoding = self._backend.encode(before + piece + after, add_special_tokens=first)
+        ids: list[int] = encoding.ids
         mask = encoding.special_tokens_mask
-        self._special = mask.index(0) if 0 in mask else len(mask)
-        if any(mask[self._special :]):
+        if first and (0 not in mask or any(mask[mask.index(0) :])):
             raise OutOfStepError  # a token that ends the text stands in the way
-        return _Reading(text, encoding.ids, _starts(encoding))
+        start = len(self._before) if before else 0
+        end = len(ids) - len(self._after) if after else len(ids)
+        if (before and ids[:start] != self._before) or (after and ids[end:] != self._after):
+            raise OutOfStepError
+        return ids[start:end]
 
-    def _step(self, text: str) -> _Reading | None:
-        """The reading of a text that begins like the previous one; None when it does not fall into step."""
-        previous = self._previous
-        if previous is None:
-            return None
-        shared = common_length(previous.text, text)
-        cut = _cut(previous, shared - OVERLAP, self._special)
-        if cut is None:
-            return None
-        start = previous.starts[cut]
-        encoding = self._backend.encode(text[start:], add_special_tokens=False)
-        starts = [start + offset for offset in _starts(encoding)]
-        certain = sum(start <= shared - UNCERTAIN for start in starts) - 1  # the last one may reach beyond
-        if certain < 2 or encoding.ids[:certain] != previous.ids[cut : cut + certain]:
-            return None
-        if starts[:certain] != previous.starts[cut : cut + certain]:
-            return None
-        return _Reading(text, previous.ids[:cut] + encoding.ids, previous.starts[:cut] + starts)
+    def _compare(self, pieces: list[str], tokens: list[list[int]]) -> None:
+        """With the text read whole; where it begins like the last one that was compared, without that beginning."""
+        shared = common_length(pieces, self._compared)
+        start = max(1, shared - 1) if shared else 0
+        whole = "".join(pieces[start:])
+        found = [token for piece in tokens[start:] for token in piece]
+        if whole and found != (self._read(whole, False, True) if start else self._in_full(whole)):
+            raise OutOfStepError
+        self._compared = pieces
+
+
+def _cut(text: str) -> list[str]:
+    """The pieces of a text, of which the first is all up to its last blank line."""
+    last = text.rfind("\n\n") + 1
+    first, *others = LINES.split(text[last:])
+    pieces = [text[:last] + first]
+    for label, line in zip(others[::2], others[1::2], strict=True):
+        pieces[-1] += "\n"
+        pieces += [label, line] if label else [line]
+    return pieces
+
+
+def is_cuttable(tokenizer: Any) -> bool:
+    """Whether no token of the vocabulary lies across a cut."""
+    if not getattr(tokenizer, "is_fast", False):
+        return False
+    if tokenizer not in _cuttable:
+        perhaps = filter(PERHAPS_ACROSS.search, tokenizer.get_vocab())
+        _cuttable[tokenizer] = not any(ACROSS.search(tokenizer.convert_tokens_to_string([token])) for token in perhaps)
+    return _cuttable[tokenizer]
 
 
 class LabelTokeniser:
@@ -147,25 +174,6 @@ class ContinuationTokeniser:
         return found
 
 
-def _starts(encoding: Any) -> list[int]:
-    """Where each token starts in the text: where the one before ends, since offsets may leave blanks out."""
-    return [0, *(end for _, end in encoding.offsets[:-1])]
-
-
-def _cut(reading: _Reading, limit: int, special: int) -> int | None:
-    """The last token that starts at or before `limit` with a blank or line break between two words."""
-    text = reading.text
-    for token in range(len(reading.starts) - 1, special, -1):
-        start = reading.starts[token]
-        if start > limit:
-            continue
-        if start < limit - 16 * OVERLAP:
-            break
-        if text[start].isspace() and text[start - 1].isalnum() and text[start + 1 : start + 2].isalnum():
-            return token
-    return None
-
-
 def encoder_for(tokenizer: Any, prompts: Sequence[ScoringPrompt]) -> Encode:
     """Tokenises whole texts of such prompts, one by one. Either all of them or none were written by a chat template."""
     if any(prompt.chat for prompt in prompts):
@@ -187,16 +195,16 @@ def encode_all(
     tokenizer: Any,
     prompts: Sequence[ScoringPrompt],
     tokenise: Callable[[Encode, ScoringPrompt], T],
-    stepwise: Callable[[Encode, ScoringPrompt], T] | None = None,
+    by_pieces: Callable[[Encode, ScoringPrompt], T] | None = None,
 ) -> list[T]:
-    """Each prompt tokenised by an encoder that steps; again with one that does not, where stepping fails.
+    """Each prompt tokenised by an encoder that reads pieces; again by one that does not, where that fails.
 
-    stepwise: in place of `tokenise` with an encoder that steps; may raise OutOfStepError as well.
+    by_pieces: in place of `tokenise` with an encoder that reads pieces; may raise OutOfStepError as well.
     """
-    if getattr(tokenizer, "is_fast", False) and not any(prompt.chat for prompt in prompts):
-        stepping = SteppingEncoder(tokenizer)
+    if not any(prompt.chat for prompt in prompts) and is_cuttable(tokenizer):
+        pieces = PieceEncoder(tokenizer)
         try:
-            return [(stepwise or tokenise)(stepping, prompt) for prompt in prompts]
+            return [(by_pieces or tokenise)(pieces, prompt) for prompt in prompts]
         except OutOfStepError:
             pass
     encode = encoder_for(tokenizer, prompts)
