@@ -266,7 +266,7 @@ def test_without_a_sealed_evaluation_in_all_orders_the_remedy_is_named(database:
         add_benchmark(session, tmp_path, [question(1)])
         add_model(session)
         submit(session, EvaluationRequest(model="fake", benchmark="bench", variants="full"))
-    with read_session(registry.engine) as session, pytest.raises(NotFoundError, match=r"\(1 not yet complete"):
+    with read_session(registry.engine) as session, pytest.raises(NotFoundError, match=r"\(not yet complete: 1\)"):
         assess(session)
 
 

@@ -43,6 +43,12 @@ def bearer(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
 
 
+def maintaining(engine: Engine) -> dict[str, str]:
+    """Headers of a new maintainer's requests."""
+    add_account(engine, "maintainer", "maintainer")
+    return bearer(token_of(engine, "maintainer"))
+
+
 def csrf_of(client: FlaskClient, page: str = "/sign-in") -> str:
     """The CSRF token of a form on a page."""
     found = re.search(r'name="csrf_token" value="([^"]+)"', client.get(page).text)

@@ -9,6 +9,7 @@ from registry.db import read_session, write_session
 from registry.metrics import METRICS
 from registry.studies.comparing import compare_evaluations
 from tests.proof.commands import run
+from tests.web.accounts import maintaining
 from tests.web.outputs import MODELS
 from tests.web.seed import HOSTILE, add_model, evaluate, right
 from tests.web.test_charts import cells, specifications
@@ -206,17 +207,25 @@ def test_models_without_a_shared_way_of_asking_are_told_what_to_run(own):
     with write_session(own.engine) as session:
         add_model(session, "newcomer")
     evaluate(own.engine, "newcomer", "capitals", right, variants="original")
-    response = own.client.get("/compare?model=alpha&model=newcomer")
+    maintainer = maintaining(own.engine)
+    command = "shuffleboard evaluations submit --model {}@1 --benchmark capitals --variants cyclic"
+    response = own.client.get("/compare?model=alpha&model=newcomer", headers=maintainer)
     assert response.status_code == 404
-    assert "shuffleboard evaluations submit --model newcomer@1 --benchmark capitals --variants cyclic" in response.text
+    assert command.format("newcomer") in response.text
     # Nothing of slow is complete.
-    response = own.client.get("/compare?left=alpha&right=slow&benchmark=capitals")
-    assert "shuffleboard evaluations submit --model slow@1 --benchmark capitals --variants cyclic" in response.text
+    query = "left=alpha&right=slow&benchmark=capitals"
+    assert command.format("slow") in own.client.get(f"/compare?{query}", headers=maintainer).text
+    assert "shuffleboard evaluations" not in own.client.get(f"/compare?{query}").text
 
 
-def test_an_empty_registry_says_how_to_get_something_to_compare(empty_client):
-    assert "shuffleboard evaluations submit" in empty_client.get("/compare").text
-    assert "--replicate" in empty_client.get("/drift").text
+@pytest.mark.parametrize("page", ["/compare", "/drift", "/queue", "/chain", "/withdrawn", "/protocol", "/schedules"])
+def test_only_maintainers_are_told_what_to_run(page, empty_client):
+    engine = empty_client.application.extensions["shuffleboard_engine"]
+    command = re.compile("shuffleboard (evaluations|worker|schedules)")
+    visited = empty_client.get(page)
+    assert visited.status_code == 200
+    assert not command.search(visited.text)
+    assert command.search(empty_client.get(page, headers=maintaining(engine)).text)
 
 
 def test_what_cannot_be_compared_is_refused_by_name(site):

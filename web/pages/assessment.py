@@ -64,7 +64,7 @@ def protocol() -> ResponseReturnValue:
     except NotFoundError as missing:
         if benchmarks or models or way:
             raise
-        return render_template("assessment.html", missing=str(missing), document=None)
+        return render_template("assessment.html", missing=str(missing).partition(";")[0], document=None)
     chosen = choose(offered, benchmarks=benchmarks, models=models, protocol=way)
     command = _command(benchmarks, models, way, tolerance)
     context: dict[str, Any] = {

@@ -177,7 +177,7 @@ def _nothing_sealed(session: Session) -> str:
         .join(VariantSet, VariantSet.id == Evaluation.variant_set_id)
         .where(VariantSet.kind == FULL)
     )
-    waiting = f" ({unsealed} not yet complete: shuffleboard evaluations list)" if unsealed else ""
+    waiting = f" (not yet complete: {unsealed})" if unsealed else ""
     return (
         f"no sealed evaluation shows all orders{waiting}; queue one: shuffleboard evaluations submit --model M "
         "--benchmark B --variants full"
