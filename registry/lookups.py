@@ -205,7 +205,7 @@ def _find(
     version_of: Callable[[Row], str],
     *,
     remedy: str,
-    none: str = "none",
+    none: str = "there is none yet",
     called: str = "version",
 ) -> Row:
     name, version = split_reference(reference)

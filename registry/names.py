@@ -54,11 +54,13 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     return f" (did you mean {' or '.join(alike)}?)" if alike else ""
 
 
-def known_names(name: str, known: Iterable[str], *, none: str = "none") -> str:
+def known_names(name: str, known: Iterable[str], *, none: str = "there is none yet") -> str:
     """What to say after an unknown `name`: the likeliest of the known ones, and the first LISTED of all."""
     names = list(known)
+    if not names:
+        return f"; {none}"
     more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
-    return f"{suggestion(name, names)}; known: {', '.join(names[:LISTED]) or none}{more}"
+    return f"{suggestion(name, names)}; known: {', '.join(names[:LISTED])}{more}"
 
 
 def plural(number: int, noun: str) -> str:

@@ -388,12 +388,10 @@ def evaluations_of_suite(session: Session, row: Suite, benchmarks: Sequence[str]
         boards = [board for board in current_boards(session) if board.suite.name == row.name]
         chosen = list(dict.fromkeys(name for board in boards for name in board_definition(board).benchmarks))
         if not chosen:
-            known = (
-                ", ".join(session.scalars(select(Benchmark.name).order_by(Benchmark.name))) or "none is imported yet"
-            )
+            known = ", ".join(session.scalars(select(Benchmark.name).order_by(Benchmark.name)))
             raise UsageError(
-                f"suite {row.name} is for any benchmarks: name them with --benchmark (known: {known}), or import a "
-                "board on it"
+                f"suite {row.name} is for any benchmarks: name them with --benchmark "
+                f"({f'known: {known}' if known else 'none is imported yet'}), or import a board on it"
             )
     if benchmarks and not definition.needs_benchmarks:
         raise UsageError(f"suite {row.name} already names its benchmarks; leave out --benchmark")

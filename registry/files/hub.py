@@ -336,6 +336,8 @@ def _refusal(source: Source, error: BaseException, status: int | None, wait: flo
         )
     if status == 429:
         return f"the hub answers too many requests (status 429) and asks to wait {wait:.0f} s; try again then{tries}"
+    if status is not None and status < 500:
+        return f"the hub refuses it (status {status}); its page may say why: {source.page}"
     if status is not None:
         return f"the hub answered with status {status}; try again later{tries}"
     return (

@@ -167,7 +167,7 @@ def test_power_is_planned_for_a_board_and_for_any_number_of_questions(filled: Re
 @pytest.mark.parametrize(
     ("command", "status", "message"),
     [
-        (("leaderboard", "--board", "nothing"), 1, "no board 'nothing'; known: none"),
+        (("leaderboard", "--board", "nothing"), 1, "no board 'nothing'; there is none yet"),
         (("leaderboard", "--board", "x", "--variants", "cyclic"), 2, "leave out --variants"),
         (("leaderboard", "--as-of", "2026-01-01"), 2, "--as-of goes with --board"),
         (("boards", "show", "nothing"), 1, "no board 'nothing'"),

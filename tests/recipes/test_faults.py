@@ -47,6 +47,7 @@ REFUSALS = {
     "no such revision": ("/api/", Refusal(404, {"X-Error-Code": "RevisionNotFound"}), r"no such revision.*--revision"),
     "too many requests": ("", Refusal(429, {"Retry-After": "7200"}), r"too many requests .* wait 7200 s"),
     "busy for long": ("", Refusal(429, {"Retry-After": "1"}), r"too many requests"),
+    "not given here": ("", Refusal(451), r"refuses it \(status 451\); its page may say why: http://\S+"),
     "down": ("", Refusal(500), r"answered with status 500; try again later"),
     "files are down": ("/resolve/", Refusal(503), r"answered with status 503; try again later"),
     "cut off": ("/resolve/", Refusal(cut=40), r"cannot be downloaded .*try again: it resumes"),

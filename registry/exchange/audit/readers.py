@@ -254,7 +254,7 @@ def _results(path: Path, remarks: list[str]) -> Mapping[str, Any]:
 
 def _beside(read: Callable[[], Found], otherwise: Found, remarks: list[str]) -> Found:
     try:
-        with as_written("a file next to the log", "fetch it again"):
+        with as_written("a file next to the log", AGAIN):
             return read()
     except IngestError as error:
         remarks.append(str(error))
@@ -857,6 +857,9 @@ _CALLED: Final = {
 def _keys(form: str) -> str:
     return f"{', '.join(sorted(KEYS[form]))} ({_CALLED.get(form, form)})"
 
+
+AGAIN: Final = "fetch it again"
+"""What an error of a file that is read here ends with; a finding of it has a remedy of its own."""
 
 FORMATS: Final = (
     f"give JSON Lines with the keys {', or '.join(map(_keys, LINES))}; JSON with {_keys(HELM)}, {_keys(INSPECT)} or "

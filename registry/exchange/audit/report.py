@@ -11,7 +11,7 @@ from registry.exchange.audit.across import Compared, compare
 from registry.exchange.audit.catalogue import KINDS, SEVERITIES, Finding, Severity
 from registry.exchange.audit.checks import Checked, check
 from registry.exchange.audit.gathered import PLACES, Gathered, Questions
-from registry.exchange.audit.readers import FORMATS, Known, files_of, lines_of, reading, sources_of
+from registry.exchange.audit.readers import AGAIN, FORMATS, Known, files_of, lines_of, reading, sources_of
 from registry.exchange.outputs.forms import QUESTIONS, form_of_line
 from registry.files.documents import as_written
 from registry.names import plural
@@ -209,7 +209,7 @@ def audit(paths: Sequence[Path | str], tell: Callable[[str], None] = lambda _: N
     for file, named in files:
         tell(str(file))
         try:
-            with as_written(file.name, "fetch it again"), reading(file):
+            with as_written(file.name, AGAIN), reading(file):
                 sources = sources_of(file, known)
         except IngestError as error:
             unread.append((file, str(error)))
@@ -231,7 +231,7 @@ def audit(paths: Sequence[Path | str], tell: Callable[[str], None] = lambda _: N
     findings = [finding for log in found for finding in log.findings] + between
     said = {remark for gathered in read for remark in gathered.source.remarks}
     findings += [
-        Finding(KINDS["unreadable-file"], file.name, reason.removeprefix(f"{file.name}: "))
+        Finding(KINDS["unreadable-file"], file.name, reason.removeprefix(f"{file.name}: ").removesuffix(f"; {AGAIN}"))
         for file, reason in unread
         if reason not in said
     ]
