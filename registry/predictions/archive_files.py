@@ -102,7 +102,10 @@ _MEASURED: Final = tuple(
     for field in SCHEMA
     if field.type in (pa.float64(), pa.list_(pa.float64()))
 )
-"""Columns of numbers that hardly repeat: a dictionary would be as long as they are."""
+"""Columns of numbers, whose bytes are alike at the same place."""
+
+_UNLIKE: Final = (*_MEASURED, *(field.name for field in SCHEMA if field.type == pa.binary(32)))
+"""Columns whose values hardly repeat: a dictionary would be as long as they are."""
 
 
 def _path(field: pa.Field) -> str:
@@ -121,7 +124,7 @@ def write(stream: Any, groups: Iterable[pa.Table], description: Mapping[str, Any
         SCHEMA.with_metadata(metadata),
         compression="zstd",
         compression_level=9,
-        use_dictionary=[_path(field) for field in SCHEMA if _path(field) not in _MEASURED],
+        use_dictionary=[_path(field) for field in SCHEMA if _path(field) not in _UNLIKE],
         use_byte_stream_split=list(_MEASURED),
         write_page_checksum=True,
         write_statistics=[SCHEMA.names[0]],
