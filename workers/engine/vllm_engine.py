@@ -3,8 +3,8 @@
 Labels are asked for by `logprob_token_ids`, exactly those, with one token to write: never by `prompt_logprobs`, which
 skip the prefix cache and depend on the order of requests under it. Of a context's whole continuations the longest is
 written, by a request that is made to, and the others go on, in requests of their own, from where they part from it: so
-no token of them is computed twice but in the last, unfilled block of the cache. Requests are sent in the order of the
-token tree, so that what begins alike comes one after the other and its keys and values are still in the cache.
+no token of them is computed twice but in the last, unfilled block of the cache. Requests are sent in the order of
+their texts, so that what begins alike comes one after the other and its keys and values are still in the cache.
 
 vLLM is imported where an engine is opened and nowhere else: everything else here takes what is opened, so that the
 tests can stand in for it.
@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.metadata import version
+from operator import itemgetter
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final, Protocol, TypeVar
@@ -154,16 +155,14 @@ class VllmEngine:
         """What is asked of the prompts, whose contexts and labels are added to `reads`."""
         made: dict[Tokens, Any] = {}  # most prompts have the same labels, and vLLM copies what it changes
         for part in _parts(prompts):
-            wanted: dict[Tokens, tuple[_Context, set[int]]] = {}
-            for prompt in encode_labels(self._loaded.tokenizer, part):
+            wanted: dict[tuple[str, int], tuple[_Context, set[int]]] = {}
+            for asked, prompt in zip(part, encode_labels(self._loaded.tokenizer, part), strict=True):
                 check_length(len(prompt.context), self._loaded.max_length)
-                tokens = tuple(prompt.context)
-                context, following = wanted.setdefault(tokens, (_Context(tokens), set()))
+                key = asked.text, len(prompt.context)
+                context, following = wanted.setdefault(key, (_Context(prompt.context), set()))
                 following.update(prompt.labels)
                 reads.append((context, prompt.labels))
-            for context, following in sorted(
-                wanted.values(), key=lambda one: one[0].tokens
-            ):  # the order of the token tree
+            for _, (context, following) in sorted(wanted.items(), key=itemgetter(0)):
                 listed = sorted(following)
                 for first in range(0, len(listed), MOST_TOKENS_ASKED):
                     labels = listed[first : first + MOST_TOKENS_ASKED]
@@ -171,7 +170,7 @@ class VllmEngine:
                     if params is None:
                         given = {"max_tokens": 1, "temperature": 0.0, "detokenize": False, "logprob_token_ids": labels}
                         params = made[tuple(labels)] = self.opened.params(**given)
-                    yield (context, labels), list(context.tokens), params
+                    yield (context, labels), context.tokens, params
 
     def score_continuations(
         self, prompts: Sequence[ScoringPrompt], *, should_stop: Callable[[], bool] | None = None
@@ -202,15 +201,15 @@ class VllmEngine:
     ) -> Iterator[_Request["_Branch"]]:
         """What is asked of the prompts first, whose contexts and continuations are added to `wanted`."""
         for part in _parts(prompts):
-            asked: dict[Tokens, tuple[_Context, set[Tokens]]] = {}
-            for prompt in encode_continuations(self._loaded.tokenizer, part):
+            contexts: dict[tuple[str, int], tuple[_Context, set[Tokens]]] = {}
+            for asked, prompt in zip(part, encode_continuations(self._loaded.tokenizer, part), strict=True):
                 continuations = [tuple(tokens) for tokens in prompt.continuations]
                 check_length(len(prompt.context) + max(map(len, continuations)) - 1, self._loaded.max_length)
-                tokens = tuple(prompt.context)
-                context, following = asked.setdefault(tokens, (_Context(tokens), set()))
+                key = asked.text, len(prompt.context)
+                context, following = contexts.setdefault(key, (_Context(prompt.context), set()))
                 following.update(continuations)
                 wanted.append((context, continuations))
-            for context, following in sorted(asked.values(), key=lambda one: one[0].tokens):
+            for _, (context, following) in sorted(contexts.items(), key=itemgetter(0)):
                 yield from self._branches(context, 0, 0.0, sorted(following))
 
     def _branches(
@@ -403,7 +402,7 @@ def _nats(logprobs: Mapping[int, Any], token: int) -> float:
 class _Context:
     """The tokens of a prompt, and the log-probability of each continuation of it that is known."""
 
-    tokens: Tokens
+    tokens: list[int]
     nats: dict[Tokens, float] = field(default_factory=dict)
 
 
