@@ -35,17 +35,19 @@ def shuffleboard(
     In this process, because starting Python and importing what a command needs costs far more than the command.
     width: stdout is a terminal of so many columns; without it, a pipe.
     """
-    from shuffleboard.cli import main
+    from shuffleboard import cli
 
     command = ["shuffleboard", *map(str, arguments)]
     out = (io.TextIOWrapper if width is None else _Terminal)(io.BytesIO(), encoding="utf-8")
     err = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
     ended = 0
     columns = {} if width is None else {"COLUMNS": str(width)}
-    with mock.patch.dict(os.environ, _environment(settings) | columns), mock.patch.object(sys, "argv", command):
+    environment = mock.patch.dict(os.environ, _environment(settings) | columns)
+    # What a command freezes, and unfreezes as its process ends, is here what all tests have imported.
+    with environment, mock.patch.object(sys, "argv", command), mock.patch.object(cli, "gc"):
         try:
             with redirect_stdout(out), redirect_stderr(err):
-                main()
+                cli.main()
         except SystemExit as end:
             ended = int(end.code or 0)
     outcome = subprocess.CompletedProcess(command, ended, _written(out), _written(err))

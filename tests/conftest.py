@@ -169,11 +169,29 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: places.get(item.path, len(SLOWEST)))
 
 
+LOADED = pytest.StashKey[int]()
+"""How many modules were loaded when what lasts was last looked through."""
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Look for garbage from now on, but never among the million objects that were imported and collected."""
     gc.freeze()
     gc.set_threshold(100_000)  # looking through what SQLAlchemy makes for each test takes longer than making it
     gc.enable()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    """Look once through what lasts, which is mostly what is imported, and never again.
+
+    A worker looks for garbage before it loads a model; among all that the tests before it have left, for a second.
+    """
+    yield
+    loaded = item.session.stash.get(LOADED, 0)
+    if len(sys.modules) != loaded or nextitem is None or nextitem.path != item.path:
+        item.session.stash[LOADED] = len(sys.modules)
+        gc.collect()
+        gc.freeze()
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
