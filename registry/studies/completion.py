@@ -25,7 +25,7 @@ from registry.prompting.prompts import QuestionText, question_text
 from registry.prompting.variants import seeded_order
 from registry.queue.evaluations import select_questions
 from registry.statistics.bootstrap import SEED
-from registry.statistics.original_order import LEVEL, Asked, Measure, compare_with_other_orders
+from registry.statistics.original_order import DRAWS, LEVEL, Asked, Measure, compare_with_other_orders
 from registry.tables import BenchmarkVersion
 
 NGRAM: Final = 5
@@ -115,8 +115,9 @@ def completion_document(texts: Texts, shares: Shares, reference: Shares | None =
         if own is not None and (reference is None or other is not None)
     ]
     found = _compared([(own - other if reference else own, place) for own, other, place in both])
-    plain = _compared([(own, place) for own, _, place in both])
-    others = _compared([(other, place) for _, other, place in both]) if reference else None
+    # Only a p-value needs draws.
+    plain = _compared([(own, place) for own, _, place in both], draws=0)
+    others = _compared([(other, place) for _, other, place in both], draws=0) if reference else None
     p_value = found.p_value if found is not None and reference else None
     if found is None or found.p_value is None:
         why = "the order changes nothing that the model completes" if both else _why_none(texts)
@@ -144,9 +145,9 @@ NO_REFERENCE: Final = (
 )
 
 
-def _compared(values: Sequence[tuple[NDArray[np.float64], int]]) -> Measure | None:
+def _compared(values: Sequence[tuple[NDArray[np.float64], int]], draws: int = DRAWS) -> Measure | None:
     asked = [Asked(of_orders.reshape(1, 1, -1), 0, place) for of_orders, place in values]
-    found = compare_with_other_orders(asked)
+    found = compare_with_other_orders(asked, draws=draws)
     return None if found is None else found.measures[0]
 
 
