@@ -1,6 +1,5 @@
 """A visitor's own board on a published site: ranked in the browser as the server ranks it, to the last digit."""
 
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
@@ -19,19 +18,18 @@ from tests.web.test_browser import page
 from tests.web.test_publishing import any_web_server
 from web.publishing import publish
 
-pytestmark = pytest.mark.one_engine
-
 FIELDS = {"names": "model", "families": "family", "developers": "developer", "licences": "licence"}
 SHOWN = ("value", "n", "interval", "rank", "rank_interval", "tier", "all_rank_interval", "all_tier")
 TOLD = ("models", "pairs", "pairs_told_apart", "neighbours", "neighbours_told_apart", "critical_value")
 
 
-@pytest.fixture
-def published(filled_databases: FilledDatabases, tmp_path: Path) -> Any:
+@pytest.fixture(scope="module")
+def published(filled_sqlite: FilledDatabases, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The registry of nine models on three tasks, and the folder of its board's site."""
-    with filled_databases.copy(fill_board, tmp_path) as (url, _):
-        publish(get_settings().model_copy(update={"database_url": url}), "main", tmp_path / "site")
-        yield Registry(url, tmp_path).engine, tmp_path / "site"
+    folder = tmp_path_factory.mktemp("own")
+    with filled_sqlite.copy(fill_board, folder) as (url, _):
+        publish(get_settings().model_copy(update={"database_url": url}), "main", folder / "site")
+        yield Registry(url, folder).engine, folder / "site"
 
 
 def query_of(choice: dict[str, Any]) -> str:
