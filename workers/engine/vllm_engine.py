@@ -10,6 +10,7 @@ vLLM is imported where an engine is opened and nowhere else: everything else her
 tests can stand in for it.
 """
 
+import gc
 import itertools
 import os
 import subprocess
@@ -28,7 +29,7 @@ from uuid import uuid4
 import torch
 
 from workers.engine.adapters import Adapter
-from workers.engine.encoding import encode_continuations, encode_labels
+from workers.engine.encoding import encode_continuations, encode_labels, is_cuttable
 from workers.engine.generation import (
     Counted,
     Generated,
@@ -224,12 +225,13 @@ class VllmEngine:
             parting: dict[tuple[int, int], list[Tokens]] = {}
             ended, later = [], []
             for tokens in continuations:
-                same = begun
-                while same < len(tokens) and tokens[same] == longest[same]:
-                    same += 1
-                if same == len(tokens):
+                if tokens == longest[: len(tokens)]:
                     ended.append(tokens)
-                elif (same, tokens[same]) in parting or len(parting) < MOST_TOKENS_ASKED:
+                    continue
+                same = begun
+                while tokens[same] == longest[same]:
+                    same += 1
+                if (same, tokens[same]) in parting or len(parting) < MOST_TOKENS_ASKED:
                     parting.setdefault((same, tokens[same]), []).append(tokens)
                 else:
                     later.append(tokens)
@@ -393,9 +395,10 @@ def _parts(prompts: Sequence[ScoringPrompt]) -> Iterator[Sequence[ScoringPrompt]
 
 
 def _nats(logprobs: Mapping[int, Any], token: int) -> float:
-    if token not in logprobs:
-        raise EngineError(f"vLLM gave no log-probability of token {token}, which it was asked for")
-    return float(logprobs[token].logprob)
+    try:
+        return float(logprobs[token].logprob)
+    except KeyError:
+        raise EngineError(f"vLLM gave no log-probability of token {token}, which it was asked for") from None
 
 
 @dataclass(frozen=True, eq=False)
@@ -530,6 +533,9 @@ def open_vllm(
         reason = " ".join(str(error).split())[:300]
         raise EngineError(f"{folder} cannot be loaded by vLLM: {reason}; its log says more") from error
     loaded = _described(folder, dtype, device, chat_template, adapter)
+    is_cuttable(loaded.tokenizer)  # it looks through the vocabulary once, while no GPU waits
+    gc.collect()
+    gc.freeze()  # else every full collection looks through all that vLLM imported: 0.2 ms a prompt
     config = llm.llm_engine.vllm_config
     settings = {
         "version": version("vllm"),
@@ -546,6 +552,7 @@ def open_vllm(
     def close() -> None:
         llm.llm_engine.engine_core.shutdown()
         end_children()
+        gc.unfreeze()
 
     return loaded, VllmEngine(loaded, OpenedVllm(llm.llm_engine, whole, forced, settings, lora, close))
 
