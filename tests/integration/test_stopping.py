@@ -22,6 +22,7 @@ from tests.commands import shuffleboard, shuffleboard_json
 from tests.fake_scorer import FakeScorer, fake_logprobs
 from tests.integration.two_workers import assert_alike, finish, score_all, score_in_trouble, take, with_two_workers
 from tests.population import queue_stopped
+from tests.web.accounts import maintaining
 from web import create_app
 
 pytestmark = pytest.mark.long_on("sqlite")
@@ -192,6 +193,7 @@ def test_commands_and_pages_say_what_was_decided_and_why_the_rest_is_undefined(
     assert (row["stopped_for"], row["rank"], row["average_accuracy"]) == ("worst_accuracy", None, None)
     shown = shuffleboard("metrics", evaluation_id, database_url=database).stdout
     assert "40 of 40 questions decided" in shown
+    page = client.get(f"/evaluations/{evaluation_id}", headers=maintaining(engine)).text
     assert f"shuffleboard evaluations complete {evaluation_id}" in page
     rest = shuffleboard_json("evaluations", "complete", evaluation_id, database_url=database)["evaluation"]
     with read_session(engine) as session:
