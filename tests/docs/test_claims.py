@@ -26,7 +26,6 @@ from registry.tables import MODEL_KINDS
 from shuffleboard.cli import cli
 from shuffleboard.cli.models import KINDS
 from tests.commands import ROOT
-from workers.providers import anthropic_api, openai_api
 
 
 def kinds(*names: str) -> Callable[[], bool]:
@@ -71,6 +70,8 @@ def setting(name: str, value: object) -> Callable[[], bool]:
 
 
 def batches() -> bool:
+    from workers.providers import anthropic_api, openai_api  # importing these libraries takes seconds
+
     return all(any("atch" in name for name in vars(module)) for module in (openai_api, anthropic_api))
 
 

@@ -26,6 +26,7 @@ def changed(cue: str, name: str = "mine", base: str = "symbols") -> dict[str, ob
     return custom_definition({"name": name, "base": base, "cue": cue}, "p.toml")
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize("protocol", [*PRESETS, "recorded", "match-dash-dot"])
 def test_outputs_of_every_way_of_asking_are_imported(registry: Registry, protocol: str) -> None:
     registry.benchmark("b", four_options(2))
