@@ -104,7 +104,7 @@ def portable_column(session: Session, snapshot: BoardSnapshot, column: Column) -
     """A column's values: of each task every row's standing, and the values of its questions, if it has any."""
     found = {}
     for task in dict.fromkeys(entry.task for entry in snapshot.board.entries):
-        standings = [of[column.name] for of in values_of(session, snapshot, task, column)]
+        standings = values_of(session, snapshot, task, column).standings
         entries = [entry for entry in snapshot.board.entries if entry.task == task]
         clusters = clusters_of(session, pooled_questions(session, entries, column))
         drawn = [place for place, standing in enumerate(standings) if standing.samples is not None]

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any, Final
 
 from sqlalchemy import Select, func, select
@@ -9,7 +10,7 @@ from sqlalchemy.orm import Session, defer
 
 from registry.boards.rules import rules_document
 from registry.boards.store import board_definition
-from registry.boards.unranked import column_chances, unranked
+from registry.boards.unranked import column_chances, guessed, unranked
 from registry.db import is_in
 from registry.errors import NotFoundError
 from registry.leaderboard.costs import costs_of
@@ -98,7 +99,7 @@ def shown_document(session: Session, snapshot: BoardSnapshot) -> dict[str, Any]:
         "currency": load_prices(get_settings().prices).currency if costs else None,
         "as_of": snapshot.as_of,
         "digest": snapshot.digest,
-        "chance": column_chances(session, board_definition(snapshot.board), snapshot.board.entries),
+        "chance": column_chances(board_definition(snapshot.board), snapshot.board.entries, partial(guessed, session)),
         "unranked": unranked(session, snapshot),
         "submissions": rules_document(board_definition(snapshot.board).submissions),
     }

@@ -17,14 +17,14 @@ from registry.boards.definition import BoardDefinition, Column, as_document
 from registry.boards.snapshots import columns_document
 from registry.boards.standings import (
     BoardRow,
-    TaskStanding,
+    TaskColumn,
     standings_over,
     task_numbers,
     task_standings,
     weights_of,
 )
 from registry.boards.store import column_entries
-from registry.boards.unranked import column_chances, lacking
+from registry.boards.unranked import column_chances, guessed, lacking
 from registry.db import is_in
 from registry.digests import canonical_json, sha256_text
 from registry.errors import UsageError
@@ -37,16 +37,19 @@ OF_A_SELECTION: Final = ("columns", "sort", "weights", "models", "errata", "comp
 """Keys of a board's definition that say what it shows of its suite."""
 
 Row = dict[str, Any]
-Standings = list[dict[str, TaskStanding]]
 
 
 @dataclass(frozen=True)
 class Models:
-    """The rows of a snapshot. whole: of each entry, whether the row has an evaluation of all its questions."""
+    """The rows of a snapshot. whole: of each entry, whether the row has an evaluation of all its questions.
+
+    guessed: of each entry what `registry.boards.unranked.guessed` gives.
+    """
 
     revisions: Sequence[ModelRevision]
     facts: Sequence[ModelFacts]
     whole: Sequence[Sequence[bool]]
+    guessed: Sequence[tuple[float, int]]
 
 
 def models_of(session: Session, snapshot: BoardSnapshot) -> Models:
@@ -58,14 +61,15 @@ def models_of(session: Session, snapshot: BoardSnapshot) -> Models:
         [ModelRevision(number=row.revision.number, model=Model(name=row.revision.model.name)) for row in rows],
         facts_of_models(session, [(row.revision, row.evaluations) for row in rows]),
         [[one is not None and one.sampled_for is None for one in row.evaluations] for row in rows],
+        [guessed(session, entry) for entry in snapshot.board.entries],
     )
 
 
-def values_of(session: Session, snapshot: BoardSnapshot, task: str, column: Column) -> Standings:
+def values_of(session: Session, snapshot: BoardSnapshot, task: str, column: Column) -> TaskColumn:
     """A column's values on one task with their resamples, of every row of a snapshot. They never change."""
     entries = [entry for entry in snapshot.board.entries if entry.task == task]
     seed = SEED + task_numbers(snapshot.board)[task]
-    return task_standings(session, entries, [column], _rows(session, snapshot), seed)
+    return task_standings(session, entries, [column], _rows(session, snapshot), seed)[column.name]
 
 
 def _rows(session: Session, snapshot: BoardSnapshot, *columns: InstrumentedAttribute[Any]) -> list[BoardRow]:
@@ -125,11 +129,10 @@ def selection_text(snapshot: BoardSnapshot, definition: BoardDefinition) -> str:
 
 
 def selected_document(
-    session: Session,
     snapshot: BoardSnapshot,
     definition: BoardDefinition,
     models: Models,
-    values: Callable[[str, Column], Standings],
+    values: Callable[[str, Column], TaskColumn],
 ) -> Row:
     """A selection as a board's snapshot is shown, with ranks, intervals and tiers of the selection alone.
 
@@ -160,14 +163,11 @@ def selected_document(
         if (definition.models is None or takes(definition.models, models.facts[number]))
         and any(row["evaluations"][place] is not None for place in places)
     ]
-    by_task = []
-    for task in tasks:
-        of_columns = [values(task, column) for column in columns]
-        by_task.append([{name: one for of in of_columns for name, one in of[number].items()} for number in chosen])
+    by_task = [{column.name: values(task, column) for column in columns} for task in tasks]
     whole = [all(models.whole[number][place] for place in places) for number in chosen]
     found, together = standings_over(
         columns,
-        [(models.revisions[number], complete) for number, complete in zip(chosen, whole, strict=True)],
+        [(number, models.revisions[number], complete) for number, complete in zip(chosen, whole, strict=True)],
         by_task,
         weights_of(definition, tasks),
     )
@@ -194,7 +194,7 @@ def selected_document(
         "bootstrap": document["bootstrap"] | {"confidence": float(document["bootstrap"]["confidence"])},
         "together": {name: one.document() for name, one in together.items()},
         "rows": rows,
-        "chance": column_chances(session, definition, entries),
+        "chance": column_chances(definition, entries, lambda entry: models.guessed[entry.ordinal]),
         "unranked": _unranked(rows, [document["entries"][place] for place in places], columns),
     }
 

@@ -1,8 +1,9 @@
 """A board's values, intervals, ranks and tiers, from the sealed evaluations of its entries."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, Final
 
@@ -51,7 +52,7 @@ from registry.statistics.bootstrap import (
     resampled_means,
 )
 from registry.statistics.competition_ranks import ranks
-from registry.statistics.paired import Paired, paired
+from registry.statistics.paired import Paired, differing, enough_differ, paired
 from registry.statistics.ranks import rank_intervals, tiers
 from registry.statistics.simultaneous import Comparisons, compare_all
 from registry.tables import (
@@ -137,8 +138,8 @@ class Standing:
     clusters: how many independent units the questions are, None where each stands for itself; `samples` and what
     comes of them, ranks and tiers, are then over resampled clusters, and `interval` alone over resampled questions.
     rank_low, rank_high, tier: of this model for itself; all_rank_low, all_rank_high, all_tier: of all models at once.
-    unknown: why the value cannot be said under errata. tasks: the values of each task's questions, where all
-    have them. resting_on: how many questions the interval rests on.
+    unknown: why the value cannot be said under errata. tasks: each task's column, where all their questions have
+    values; place: the model's row there. resting_on: how many questions the interval rests on.
     """
 
     value: float | None
@@ -158,7 +159,8 @@ class Standing:
     all_tier: int | None = None
     above: Above | None = None
     estimated: Estimated | None = None
-    tasks: Sequence[TaskValues] = ()
+    tasks: Sequence["TaskColumn"] = ()
+    place: int = 0
     resting_on: int = 0
 
     @property
@@ -273,14 +275,16 @@ def board_standings(session: Session, board: Board) -> BoardStandings:
         task_standings(session, [entry for entry in entries if entry.task == task], columns, rows, SEED + numbers[task])
         for task in tasks
     ]
-    placed, together = standings_over(columns, [(row.revision, row.complete) for row in rows], by_task, weights)
+    placed, together = standings_over(
+        columns, [(number, row.revision, row.complete) for number, row in enumerate(rows)], by_task, weights
+    )
     for row, of_row in zip(rows, placed, strict=True):
         row.standings = of_row
     fragile = {}
     # What would rank models otherwise is asked of tasks that count alike.
     for column in columns if weights is None else ():
         known = [
-            (row, [task[number][column.name].values for task in by_task])
+            (row, [task[column.name].standings[number].values for task in by_task])
             for number, row in enumerate(rows)
             if row.complete and row.standings[column.name].rank is not None
         ]
@@ -306,26 +310,26 @@ def weights_of(definition: BoardDefinition, tasks: Sequence[str]) -> list[int] |
 
 def standings_over(
     columns: Sequence[Column],
-    rows: Sequence[tuple[ModelRevision, bool]],
-    by_task: Sequence[Sequence[Mapping[str, "TaskStanding"]]],
+    rows: Sequence[tuple[int, ModelRevision, bool]],
+    by_task: Sequence[Mapping[str, "TaskColumn"]],
     weights: Sequence[int] | None,
 ) -> tuple[list[dict[str, Standing]], dict[str, Together]]:
     """Of each row column to standing, and column to what all pairs come to.
 
-    rows: revisions, with whether they are complete. by_task: of each task what `task_standings` gives of these rows.
-    weights: as `weights_of` has them.
+    rows: their places in the tasks' columns, revisions, and whether they are complete. by_task: of each task what
+    `task_standings` gives. weights: as `weights_of` has them.
     """
     found: list[dict[str, Standing]] = [{} for _ in rows]
     together = {}
     for column in columns:
-        name = column.name
-        of_rows = [[of_task[number][name] for of_task in by_task] for number in range(len(rows))]
-        for standings, standing in zip(found, _over_tasks(column.metric, of_rows, weights), strict=True):
-            standings[name] = standing
+        tasks = [of_task[column.name] for of_task in by_task]
+        over = _over_tasks(column.metric, tasks, [place for place, *_ in rows], weights)
+        for standings, standing in zip(found, over, strict=True):
+            standings[column.name] = standing
     for column in columns:
         complete = [
             (revision, standings[column.name])
-            for (revision, whole), standings in zip(rows, found, strict=True)
+            for (_, revision, whole), standings in zip(rows, found, strict=True)
             if whole
         ]
         compared = _rank(column.metric, complete, weights)
@@ -419,10 +423,70 @@ class TaskStanding:
     unknown: str | None = None
 
 
+@dataclass(frozen=True)
+class TaskColumn:
+    """One column on one task: the standing of each row, and what every selection of the rows asks of them again."""
+
+    metric: str
+    standings: Sequence[TaskStanding]
+
+    @cached_property
+    def alone(self) -> list[tuple[Array, ...] | None]:
+        """Of each row what is averaged over tasks in each resample; None without resamples."""
+        return [None if of.samples is None else _averaged(self.metric, of.samples) for of in self.standings]
+
+    @cached_property
+    def together(self) -> list[tuple[Array, ...] | None]:
+        """Likewise over resampled clusters, where questions belong together."""
+        return [
+            drawn if of.clustered is None else _averaged(self.metric, of.clustered)
+            for of, drawn in zip(self.standings, self.alone, strict=True)
+        ]
+
+    @cached_property
+    def in_clusters(self) -> list[bool]:
+        """Of each row whether there are such resamples."""
+        return [of.clustered is not None for of in self.standings]
+
+    @cached_property
+    def resting_on(self) -> list[int]:
+        """Of each row how many questions its interval rests on."""
+        return [of.resting_on for of in self.standings]
+
+    @cached_property
+    def base(self) -> tuple[Array, ...]:
+        """The base metrics of the questions, each of shape (rows, questions); NaN without. Empty if no row has any."""
+        known = [(row, of.values) for row, of in enumerate(self.standings) if of.values is not None]
+        if not known:
+            return ()
+        shape = (len(self.standings), len(known[0][1].base[0]))
+        parts = tuple(np.full(shape, np.nan) for _ in known[0][1].base)
+        for row, values in known:
+            for part, of in zip(parts, values.base, strict=True):
+                part[row] = of
+            # Rows of these from now on, so that nothing is held twice.
+            self.standings[row].values = replace(values, base=tuple(part[row] for part in parts))
+        return parts
+
+    @cached_property
+    def differing(self) -> NDArray[np.uint16]:
+        """As `registry.statistics.paired.differing` has it of the rows."""
+        return differing([part.T for part in self.base])
+
+
+def _averaged(metric: str, samples: Array) -> tuple[Array, ...]:
+    """Of a share of the first mean both means, else the metric over each resample; NaN where it is undefined."""
+    function = FUNCTIONS_OF_TWO_MEANS.get(metric)
+    if function is None:
+        return (samples[:, 0],)
+    both = samples[:, 0], samples[:, 1]
+    return both if function.share_of_first else (combined(function.function, *both),)
+
+
 def task_standings(
     session: Session, entries: Sequence[BoardEntry], columns: Sequence[Column], rows: Sequence[BoardRow], seed: int
-) -> list[dict[str, TaskStanding]]:
-    """By row, column to its standing on one task. The questions of joined benchmarks are pooled."""
+) -> dict[str, TaskColumn]:
+    """Column to the rows' standings on one task. The questions of joined benchmarks are pooled."""
     found: list[dict[str, TaskStanding]] = [{} for _ in rows]
     drawn: list[tuple[int, str, _Means]] = []
     questions = {entry.ordinal: _question_ids(session, entry) for entry in entries}
@@ -503,7 +567,7 @@ def task_standings(
             found[number][column.name] = _of_means(column.metric, means)
             found[number][column.name].values = TaskValues(means.base, flags[pooled])
     _draw(found, drawn, seed)
-    return found
+    return {column.name: TaskColumn(column.metric, [of[column.name] for of in found]) for column in columns}
 
 
 def _of_axes(session: Session, metric: str, asked: Sequence[Asked], seed: int) -> TaskStanding:
@@ -589,41 +653,47 @@ def _mean(values: Array) -> float | None:
     return math.fsum(defined.tolist()) / len(defined) if len(defined) else None
 
 
-def _combined_samples(metric: str, samples: Array) -> Array:
-    """The metric over each resample, from the base metrics' means (resamples, base); NaN where it is undefined."""
-    if metric not in FUNCTIONS_OF_TWO_MEANS:
-        return np.asarray(samples[:, 0])
-    return combined(FUNCTIONS_OF_TWO_MEANS[metric].function, samples[:, 0], samples[:, 1])
-
-
-def _over_tasks(metric: str, rows: Sequence[Sequence[TaskStanding]], weights: Sequence[int] | None) -> list[Standing]:
+def _over_tasks(
+    metric: str, tasks: Sequence[TaskColumn], rows: Sequence[int], weights: Sequence[int] | None
+) -> list[Standing]:
     """Of each row the mean over its tasks, unweighted without `weights`; None if any is.
 
     A share of the first mean comes from the two macro means.
     """
-    found = [_value_over(metric, tasks, weights) for tasks in rows]
+
+    def by_row(of_tasks: Iterable[Sequence[Any]]) -> Iterator[tuple[Any, ...]]:
+        return zip(*([of_task[row] for row in rows] for of_task in of_tasks), strict=True)
+
+    standings_of = list(by_row(task.standings for task in tasks))
+    found = [_value_over(metric, standings, weights) for standings in standings_of]
     drawn: list[tuple[Standing, Array, int]] = []
     clustered: list[tuple[Standing, Array, int]] = []
-    for standing, tasks in zip(found, rows, strict=True):
+    compared = tasks if all(task.base for task in tasks) else ()
+    for row, standing, standings, parts, units, in_clusters in zip(
+        rows,
+        found,
+        standings_of,
+        by_row(task.alone for task in tasks),
+        by_row(task.resting_on for task in tasks),
+        by_row(task.in_clusters for task in tasks),
+        strict=True,
+    ):
         if standing.value is None or standing.estimated is not None:
             continue
-        alone = _macro_samples(metric, [task.samples for task in tasks], weights)
+        alone = _macro_samples(metric, parts, weights)
         if alone is None:
             continue
         standing.samples = alone
-        standing.resting_on = min(task.resting_on for task in tasks)
-        of_tasks = [task.values for task in tasks if task.values is not None]
-        standing.tasks = of_tasks if len(of_tasks) == len(tasks) else ()
+        standing.resting_on = min(units)
+        standing.tasks, standing.place = compared, row
         drawn.append((standing, alone, standing.resting_on))
-        if any(task.clustered is not None for task in tasks):
-            together = _macro_samples(
-                metric, [task.samples if task.clustered is None else task.clustered for task in tasks], weights
-            )
+        if any(in_clusters):
+            together = _macro_samples(metric, [task.together[row] for task in tasks], weights)
             if together is not None:
                 standing.samples = together
-                standing.clusters = sum(task.clusters or task.n for task in tasks)
+                standing.clusters = sum(of.clusters or of.n for of in standings)
                 standing.design_effect = design_effect(together, alone)
-                clustered.append((standing, together, min(task.clusters or task.resting_on for task in tasks)))
+                clustered.append((standing, together, min(of.clusters or of.resting_on for of in standings)))
     for standing, ends in _ends(drawn):
         standing.interval = ends
     for standing, ends in _ends(clustered):
@@ -633,16 +703,16 @@ def _over_tasks(metric: str, rows: Sequence[Sequence[TaskStanding]], weights: Se
 
 def _value_over(metric: str, tasks: Sequence[TaskStanding], weights: Sequence[int] | None) -> Standing:
     """The value over tasks, without what comes of its resamples."""
-    n = sum(task.n for task in tasks)
-    values = [task.value for task in tasks if task.value is not None]
-    if len(values) < len(tasks):
+    n = sum([task.n for task in tasks])
+    values = [task.value for task in tasks]
+    if None in values:
         return Standing(None, n, next((task.unknown for task in tasks if task.unknown), None))
     function = FUNCTIONS_OF_TWO_MEANS.get(metric)
     if function is not None and function.share_of_first:
         value = over_tasks(function, [task.means for task in tasks], weights)
     else:
-        value = over_tasks(None, [(value,) for value in values], weights)
-    if any(task.estimated is not None for task in tasks):
+        value = over_tasks(None, list(zip(values, strict=True)), weights)
+    if any(task.estimated for task in tasks):
         return _macro_estimate(value, n, tasks, weights)
     return Standing(value, n)
 
@@ -673,17 +743,14 @@ def _macro_estimate(
     return Standing(value, n, interval=(low, high), estimated=rests_on)
 
 
-def _macro_samples(metric: str, of_tasks: Sequence[Array | None], weights: Sequence[int] | None) -> Array | None:
-    """The column's value over the resamples, from the base metrics' means of each task; None if any has none."""
-    known = [samples for samples in of_tasks if samples is not None]
-    if len(known) < len(of_tasks):
+def _macro_samples(
+    metric: str, of_tasks: Sequence[tuple[Array, ...] | None], weights: Sequence[int] | None
+) -> Array | None:
+    """The column's value over the resamples, from what `_averaged` gives of each task; None if any has none."""
+    if None in of_tasks:
         return None
-    function = FUNCTIONS_OF_TWO_MEANS.get(metric)
-    if function is not None and function.share_of_first:
-        return combined(
-            function.function, *(_average([samples[:, part] for samples in known], weights) for part in (0, 1))
-        )
-    return _average([_combined_samples(metric, samples) for samples in known], weights)
+    means = [_average(parts, weights) for parts in zip(*filter(None, of_tasks), strict=True)]
+    return means[0] if len(means) == 1 else combined(FUNCTIONS_OF_TWO_MEANS[metric].function, *means)
 
 
 def _average(parts: Sequence[Array], weights: Sequence[int] | None) -> Array:
@@ -750,13 +817,13 @@ def _paired(
 
     samples: shape (resamples, models). Where questions belong together, errors are at least those of the clusters.
     """
-    by_task = [
-        [np.stack([task.base[part] for task in of_task]).T for part in range(len(of_task[0].base))]
-        for of_task in zip(*(standing.tasks for standing in standings), strict=True)
-    ]
-    if not by_task:
+    tasks, places = standings[0].tasks, [standing.place for standing in standings]
+    if not tasks:
         return None
-    pairs = paired(by_task, zero_or_one=METRICS[metric].zero_or_one, weights=weights)
+    if METRICS[metric].zero_or_one:
+        pairs = paired([[part[places].T for part in task.base] for task in tasks], zero_or_one=True, weights=weights)
+    else:
+        pairs = enough_differ([task.differing for task in tasks]).of(places)
     if all(standing.clusters is None for standing in standings):
         return pairs
     return pairs.at_least(np.sqrt(_variances_of_differences(samples)))

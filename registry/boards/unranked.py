@@ -1,6 +1,6 @@
 """What a board's numbers are held against: who has no rank, and the commands that ask for it; what guessing gives."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from sqlalchemy import Double, cast, func, select, type_coerce
@@ -132,20 +132,18 @@ def _asked(session: Session, document: Mapping[str, Any]) -> dict[int, dict[str,
 # Guessing
 
 
-def column_chances(session: Session, definition: BoardDefinition, entries: Sequence[BoardEntry]) -> dict[str, float]:
+def column_chances(
+    definition: BoardDefinition, entries: Sequence[BoardEntry], guessed_of: Callable[[BoardEntry], tuple[float, int]]
+) -> dict[str, float]:
     """Column of accuracy to what guessing gives there: as its values, the mean over tasks of pooled questions.
 
-    Of columns as published: under errata other questions may count.
+    Of columns as published: under errata other questions may count. guessed_of: what `guessed` gives of an entry.
     """
     columns = [item for item in definition.parsed_columns if item.metric == "accuracy" and item.errata == AS_PUBLISHED]
-    known: dict[int, tuple[float, int]] = {}
     found = {}
     for column in columns:
         of_column = column_entries("", column, entries)
-        tasks = [
-            _pooled(known.setdefault(entry.ordinal, _guessed(session, entry)) for entry in of_task)
-            for of_task in of_column.values()
-        ]
+        tasks = [_pooled(map(guessed_of, of_task)) for of_task in of_column.values()]
         times = [definition.weights.get(task, 1) for task in of_column]
         if all(task is not None for task in tasks):
             pairs = zip(times, tasks, strict=True)
@@ -159,7 +157,7 @@ def _pooled(parts: Iterable[tuple[float, int]]) -> float | None:
     return sum(chance * n for chance, n in listed) / questions if questions else None
 
 
-def _guessed(session: Session, entry: BoardEntry) -> tuple[float, int]:
+def guessed(session: Session, entry: BoardEntry) -> tuple[float, int]:
     """Mean of 1 / number of options over an entry's questions, and how many they are."""
     kept = entry.question_filter
     query = (

@@ -212,11 +212,12 @@ def over_tasks(
 
 
 def _mean_of_all(values: Sequence[float | None], weights: Sequence[int] | None = None) -> float | None:
-    mean, defined = mean_of_defined(values)
-    if defined < len(values) or weights is None:
-        return mean if defined == len(values) else None
-    weighted = (weight * (value or 0.0) for value, weight in zip(values, weights, strict=True))
-    return math.fsum(weighted) / sum(weights)
+    known = [value for value in values if value is not None]
+    if not known or len(known) < len(values):
+        return None
+    if weights is None:
+        return math.fsum(known) / len(known)
+    return math.fsum([weight * value for value, weight in zip(known, weights, strict=True)]) / sum(weights)
 
 
 def zero_or_one(condition: str) -> str:

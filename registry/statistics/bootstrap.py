@@ -256,9 +256,10 @@ def _ends(samples: Floats, questions: Sequence[int | None]) -> list[Interval | N
     every = np.arange(rows)
 
     def level(values: Floats) -> tuple[NDArray[np.intp], NDArray[np.intp], Floats]:
-        """How many are below each row's value, how many not above it, and the share of half of them."""
-        sought = np.stack([values, np.nextafter(values, np.inf)], axis=1)
-        below, until = np.stack([row.searchsorted(of) for row, of in zip(ordered, sought, strict=True)], axis=1)
+        """Of some values of each row, shape (some, rows): how many are below, how many not above, the share of half."""
+        sought = np.concatenate([values, np.nextafter(values, np.inf)]).T
+        places = np.array([row.searchsorted(of) for row, of in zip(ordered, sought, strict=True)])
+        below, until = places.T.reshape(2, *values.shape)
         return below, until, (below + until) / 2 / resamples
 
     def between(x: Floats, left: tuple[Floats, Floats], right: tuple[Floats, Floats]) -> Floats:
@@ -267,25 +268,25 @@ def _ends(samples: Floats, questions: Sequence[int | None]) -> list[Interval | N
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(x1 > x0, (y1 - y0) / (x1 - x0) * (x - x0) + y0, y0)
 
-    until = level(means)[1]
-    left, right = ordered[every, np.maximum(until - 1, 0)], ordered[every, np.minimum(until, resamples - 1)]
-    shift = 2 * ndtri(between(np.clip(means, left, right), (left, level(left)[2]), (right, level(right)[2])))
+    until = level(means[np.newaxis])[1][0]
+    around = np.stack([ordered[every, np.maximum(until - 1, 0)], ordered[every, np.minimum(until, resamples - 1)]])
+    left, right = zip(around, level(around)[2], strict=True)
+    shift = 2 * ndtri(between(np.clip(means, *around), left, right))
     tail = (1 - CONFIDENCE) / 2
     widths = {
         n: float(ndtri(tail) if n is None else np.sqrt(n / (n - 1)) * stdtrit(n - 1, tail)) for n in set(questions)
     }
     z = np.array([widths[n] for n in questions])
-    ends = []
-    for share in np.round(ndtr([shift + z, shift - z]), LEVEL_DIGITS):
-        near = ordered[every, np.minimum(share * resamples, resamples - 1).astype(np.intp)]
-        below, until, own = level(near)
-        # The value at that place, and the next one above or below it: the share is between their levels.
-        up = own <= share
-        other = ordered[every, np.where(up, np.minimum(until, resamples - 1), np.maximum(below - 1, 0))]
-        points = ((own, near), (level(other)[2], other))
-        lower = [np.where(up, one, two) for one, two in zip(*points, strict=True)]
-        upper = [np.where(up, two, one) for one, two in zip(*points, strict=True)]
-        ends.append(between(np.clip(share, lower[0], upper[0]), (lower[0], lower[1]), (upper[0], upper[1])).tolist())
+    share = np.round(ndtr([shift + z, shift - z]), LEVEL_DIGITS)
+    near = ordered[every, np.minimum(share * resamples, resamples - 1).astype(np.intp)]
+    below, until, own = level(near)
+    # The value at that place, and the next one above or below it: the share is between their levels.
+    up = own <= share
+    other = ordered[every, np.where(up, np.minimum(until, resamples - 1), np.maximum(below - 1, 0))]
+    points = ((own, near), (level(other)[2], other))
+    lower = [np.where(up, one, two) for one, two in zip(*points, strict=True)]
+    upper = [np.where(up, two, one) for one, two in zip(*points, strict=True)]
+    ends = between(np.clip(share, lower[0], upper[0]), (lower[0], lower[1]), (upper[0], upper[1])).tolist()
     with np.errstate(divide="ignore", invalid="ignore"):
         stated = (ordered[:, 0] < ordered[:, -1]) & (np.abs(third / second**1.5) <= LARGEST_SKEWNESS)
     return [Interval(low, high) if said else None for low, high, said in zip(*ends, stated.tolist(), strict=True)]

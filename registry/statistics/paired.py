@@ -104,8 +104,7 @@ def paired(tasks: Sequence[Sequence[Floats]], *, zero_or_one: bool, weights: Seq
     where any of them does. zero_or_one: all values are 0 or 1, and there is one base metric. weights: of the tasks.
     """
     if not zero_or_one:
-        parts = zip(*tasks, strict=True)
-        return Paired(_differing([np.concatenate(values) for values in parts], DIFFERING) >= DIFFERING)
+        return enough_differ([differing(base) for base in tasks])
     times = [1] * len(tasks) if weights is None else list(weights)
     number = sum(times)
     values = [base[0] for base in tasks]
@@ -113,6 +112,11 @@ def paired(tasks: Sequence[Sequence[Floats]], *, zero_or_one: bool, weights: Seq
     difference, variance, slack = together(values, times)
     enough = np.ones(difference.shape, dtype=np.bool_)
     return Paired(enough, difference / number, np.sqrt(variance) / number, slack / number)
+
+
+def enough_differ(counts: Sequence[NDArray[np.uint16]]) -> Paired:
+    """Whether each pair of models differs in enough questions. counts: of each task, as `differing` has them."""
+    return Paired(np.add.reduce(counts, dtype=np.uint16) >= DIFFERING)
 
 
 def _of_tasks(values: Sequence[Floats], times: Sequence[int]) -> tuple[Floats, Floats, Floats]:
@@ -190,19 +194,22 @@ def _if_nearly_all(share: Floats) -> Floats:
     return np.asarray(((share**2) ** 2) ** 2)
 
 
-def _differing(base: Sequence[Floats], enough: int) -> NDArray[np.int64]:
-    """How many questions each pair differs in, shape (models, models); those beyond `enough` need not be counted."""
+def differing(base: Sequence[Floats]) -> NDArray[np.uint16]:
+    """How many of a task's questions each pair differs in, shape (models, models), at most DIFFERING.
+
+    base: the base metrics, each of shape (questions, models), NaN where undefined; a question differs where any does.
+    """
     models = base[0].shape[1]
     found = np.zeros((models, models), dtype=np.int64)
     # Nearly all pairs differ in enough of the first questions: of these whole tables are compared, then pair by pair.
-    start = min(2 * enough, len(base[0]))
+    start = min(2 * DIFFERING, len(base[0]))
     for model in range(models):
         apart = np.zeros((start, models - model), dtype=np.bool_)
         for values in base:
             part = values[:start, model:]
             apart |= np.abs(part - part[:, :1]) > EQUAL  # NaN is no difference
         found[model, model:] = apart.sum(axis=0)
-    rows, columns = np.nonzero(np.triu(found < enough, 1))
+    rows, columns = np.nonzero(np.triu(found < DIFFERING, 1))
     while rows.size and start < len(base[0]):
         end = start + max(1, _AT_ONCE // rows.size)
         apart = np.zeros((len(base[0][start:end]), rows.size), dtype=np.bool_)
@@ -210,6 +217,7 @@ def _differing(base: Sequence[Floats], enough: int) -> NDArray[np.int64]:
             part = values[start:end]
             apart |= np.abs(part[:, rows] - part[:, columns]) > EQUAL
         found[rows, columns] += apart.sum(axis=0)
-        left = found[rows, columns] < enough
+        left = found[rows, columns] < DIFFERING
         rows, columns, start = rows[left], columns[left], end
-    return found + found.T
+    counts = np.minimum(found, DIFFERING).astype(np.uint16)
+    return counts + counts.T

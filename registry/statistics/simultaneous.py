@@ -34,6 +34,10 @@ MODELS_OF_A_BLOCK: Final = 16
 LOOKED_AT_ONCE: Final = 2_048
 """From how many models on they are compared in blocks; of how many models one is; how many pairs of blocks at once."""
 
+SINGLE_MISSES: Final = 1 / 500
+AT_ONCE: Final = 64
+"""A third moment of a difference in single precision misses less than this share of the two models' spreads cubed; how
+many such pairs are looked at together."""
 NO_SPREAD: Final = 1e-9
 """A variance of a difference below this share of both models' variances is none: it is what rounding leaves."""
 
@@ -262,10 +266,19 @@ def _spread(deviations: Floats, *, skewed: bool) -> tuple[Floats, Pairs]:
     spread = np.sqrt(variance)
     compared = np.ones(spread.shape, dtype=np.bool_)
     if not skewed:
-        # E(x − y)³ = E x³ − 3 E x²y + 3 E xy² − E y³
-        mixed = deviations**2 @ deviations.T / resamples
-        third = np.subtract.outer(np.diag(mixed), np.diag(mixed)) - 3 * mixed + 3 * mixed.T
-        compared = (np.abs(third) <= LARGEST_SKEWNESS * variance * spread) | (spread == 0)
+        # E(x − y)³ = E x³ − 3 E x²y + 3 E xy² − E y³, in single precision unless that is too near the limit.
+        rows = deviations.astype(np.float32)
+        mixed = rows**2 @ rows.T / np.float32(resamples)
+        third = np.abs(np.subtract.outer(np.diag(mixed), np.diag(mixed)) - 3 * mixed + 3 * mixed.T)
+        limit = LARGEST_SKEWNESS * variance * spread
+        cubes = variances**1.5 * SINGLE_MISSES
+        one, other = np.nonzero(np.triu(np.abs(third - limit) <= np.add.outer(cubes, cubes), 1))
+        compared = (third <= limit) | (spread == 0)
+        for start in range(0, one.size, AT_ONCE):
+            pair = one[start : start + AT_ONCE], other[start : start + AT_ONCE]
+            differences = deviations[pair[0]] - deviations[pair[1]]
+            exact = np.abs(np.einsum("pr,pr,pr->p", differences, differences, differences)) / resamples
+            compared[pair] = compared[pair[::-1]] = (exact <= limit[pair]) | (spread[pair] == 0)
     np.fill_diagonal(compared, val=False)
     return spread, compared
 
@@ -346,17 +359,20 @@ class _Blocks:
     spread of such a pair; rounding keeps that order. So only blocks that could reach the quantile are looked at.
 
     order: shape (blocks, models of a block), which models; the last one stands again where a block has fewer. weights:
-    those of the family, shape (blocks, blocks, models of a block, models of a block). values:
-    shape (blocks, resamples, models of a block), their resampled values; low, high: shape (blocks, resamples), their
-    lowest and highest.
+    those of the family, shape (blocks, blocks, models of a block, models of a block), -inf where a pair is not
+    compared. values: shape (blocks, resamples, models of a block), their resampled values; low, high: shape
+    (blocks, resamples), their lowest and highest. highest: likewise, of all pairs the highest limit; those of fewer
+    pairs are no higher. better, worse: shape (resamples,), the blocks that have the highest of all.
     """
 
-    family: _Family
     order: NDArray[np.intp]
     weights: Ratios
     values: Ratios
     low: Ratios
     high: Ratios
+    highest: Ratios
+    better: NDArray[np.intp]
+    worse: NDArray[np.intp]
 
     @classmethod
     def of(cls, family: _Family) -> "_Blocks":
@@ -365,9 +381,16 @@ class _Blocks:
         alike = leaves_list(linkage(family.spread[np.triu_indices(len(family.spread), 1)], "average"))
         order = np.pad(alike, (0, -len(alike) % MODELS_OF_A_BLOCK), mode="edge").reshape(-1, MODELS_OF_A_BLOCK)
         rows = family.rows[order]
-        weights = family.weights[order[:, None, :, None], order[:, None, :]]
+        compared = np.where(family.compared & (family.spread > 0), family.weights, np.float32(-np.inf))
+        weights = compared[order[:, None, :, None], order[:, None, :]]
         values = np.ascontiguousarray(rows.transpose(0, 2, 1))
-        return cls(family, order, weights, values, rows.min(axis=1), rows.max(axis=1))
+        low, high = rows.min(axis=1), rows.max(axis=1)
+        heaviest = weights.max(axis=(2, 3))
+        against = heaviest[:, :, None]
+        highest = np.stack([_limits(*of_block).max(axis=0) for of_block in zip(high, repeat(low), against)])
+        better = highest.argmax(axis=0)
+        worse = _limits(high[better, np.arange(better.size)], low, heaviest.T[:, better]).argmax(axis=0)
+        return cls(order, weights, values, low, high, highest, better, worse)
 
     def critical_value(self, left: Pairs) -> float:
         """`_upper_quantile` of `_largest` of the pairs that are left."""
@@ -379,13 +402,6 @@ class _Blocks:
         resamples = np.arange(self.low.shape[1])
         maxima = np.full(resamples.size, -np.inf, dtype=np.float32)
 
-        def limits(block: int, at: NDArray[np.intp]) -> Ratios:
-            """What no ratio of a model of the block exceeds in these resamples, shape (blocks, resamples)."""
-            found: Ratios = np.maximum(self.high[block, at] - self.low[:, at], 0)
-            found *= np.maximum(heaviest[block], 0)[:, None]
-            found[heaviest[block] < 0] = -np.inf
-            return found
-
         def look(better: NDArray[np.intp], worse: NDArray[np.intp], at: NDArray[np.intp]) -> None:
             """Raises the maxima to the largest ratio of each of these pairs of blocks in a resample."""
             for start in range(0, at.size, LOOKED_AT_ONCE):
@@ -396,20 +412,28 @@ class _Blocks:
                 np.maximum.at(maxima, resample, scaled.max(axis=(1, 2)))
 
         # The pair of blocks with the highest limit in each resample: nearly the maxima, so a quantile close below.
-        highest = np.empty_like(self.low)
-        worse = np.empty(self.low.shape, dtype=np.intp)
-        for block in range(len(self.order)):
-            of_block = limits(block, resamples)
-            worse[block] = of_block.argmax(axis=0)
-            highest[block] = of_block[worse[block], resamples]
-        better = highest.argmax(axis=0)
-        look(better, worse[better, resamples], resamples)
+        look(self.better, self.worse, resamples)
         for block in range(len(self.order)):
             known = _upper_quantile(maxima)
-            reaching = np.flatnonzero(highest[block] > known)
-            other, at = np.nonzero(limits(block, reaching) > known)
+            reaching = np.flatnonzero(self.highest[block] > known)
+            limits = _limits(self.high[block, reaching], self.low[:, reaching], heaviest[block][:, None])
+            other, at = np.nonzero(limits > known)
             look(np.full(at.size, block), other, reaching[at])
         return _upper_quantile(maxima)
+
+
+def _limits(high: Ratios, low: Ratios, heaviest: Ratios) -> Ratios:
+    """What no ratio of a model of one block exceeds, shape (blocks, resamples).
+
+    high: shape (resamples,), of that block; low: shape (blocks, resamples); heaviest: the largest weight against each,
+    of that shape or of one column; below 0 without a pair.
+    """
+    found: Ratios = high - low
+    np.maximum(found, 0, out=found)
+    found *= np.maximum(heaviest, 0)
+    if (heaviest < 0).any():
+        found[np.broadcast_to(heaviest < 0, found.shape)] = -np.inf
+    return found
 
 
 def _largest(family: _Family, left: Pairs, resamples: Any = slice(None)) -> tuple[Ratios, NDArray[np.intp]]:

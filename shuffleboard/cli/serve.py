@@ -1,5 +1,6 @@
 """`shuffleboard serve`."""
 
+import os
 import socket
 from typing import Any
 
@@ -24,6 +25,8 @@ THREADS = 8
 )
 def serve(host: str, port: int) -> None:
     """Serve the leaderboard on the web until stopped."""
+    # Requests are served side by side already: several threads of one matrix wait for each other at twice the CPU.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     settings = settings_of()
     openid.provider_of(settings)  # here, where a wrong setting is one line and not a server that does not start
     engine = engine_when_reachable(settings)

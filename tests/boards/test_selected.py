@@ -88,7 +88,6 @@ def drawn(seed: int) -> dict[str, Any]:
 def select(session: Session, snapshot: BoardSnapshot, choice: dict[str, Any]) -> dict[str, Any]:
     definition = narrowed(board_definition(snapshot.board), choice, "own")
     return selected_document(
-        session,
         snapshot,
         definition,
         models_of(session, snapshot),
@@ -125,7 +124,7 @@ def test_the_digest_of_a_selection_is_of_its_text_which_names_the_snapshot(board
         snapshot = snapshot_as_of(session, "main")
         definition = narrowed(board_definition(snapshot.board), drawn(0), "own")
         document = selected_document(
-            session, snapshot, definition, models_of(session, snapshot), partial(values_of, session, snapshot)
+            snapshot, definition, models_of(session, snapshot), partial(values_of, session, snapshot)
         )
     assert document["digest"] == sha256_text(document["selection"])
     assert snapshot.digest in document["selection"]

@@ -42,7 +42,7 @@ KEPT_BYTES: Final = 200 * 2**20
 """Of values with their resamples, of all boards together; at least the last are kept."""
 
 _models: Final[OfSealed[Any]] = OfSealed(16)
-_values: Final[OfSealed[Any]] = OfSealed(KEPT_BYTES, lambda found: 16_000 * sum(map(len, found)))
+_values: Final[OfSealed[Any]] = OfSealed(KEPT_BYTES, lambda found: 16_000 * len(found.standings))
 _facts: Final[OfSealed[dict[int, Facts]]] = OfSealed(16)
 
 
@@ -118,7 +118,6 @@ def selected(board: Board, chosen: Chosen) -> tuple[Row, BoardSnapshot, BoardDef
     with limited(SELECTIONS, "selections"):
         models = _models_of(snapshot)
     document = computed.selected_document(
-        found,
         snapshot,
         definition,
         models,

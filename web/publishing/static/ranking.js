@@ -440,17 +440,18 @@ function defined(samples) {
   return samples;
 }
 
-const room = [];
+const room = {};
 
-// Numbers that are needed for a moment: each use has its own place.
-function scratch(place, n) {
-  if (!(room[place]?.length >= n)) room[place] = new Float64Array(n);
+// Numbers that are needed until the next column is ranked: each use has its own place, which is not cleared. Made anew,
+// they would take as long to be collected as to be computed.
+function scratch(place, n, Numbers = Float64Array) {
+  if (!(room[place]?.length >= n)) room[place] = new Numbers(n);
   return room[place].length === n ? room[place] : room[place].subarray(0, n);
 }
 
 // The values that, times the sign, are above a limit.
 function tailOf(values, sign, limit) {
-  const found = scratch(sign < 0 ? 1 : 2, values.length);
+  const found = scratch(sign < 0 ? "lower tail" : "upper tail", values.length);
   let n = 0;
   for (let at = 0; at < values.length; at++) if (sign * values[at] > limit) found[n++] = values[at];
   return found.subarray(0, n);
@@ -471,7 +472,7 @@ function interval(samples, units, limits) {
     second += off * off;
     third += off * off * off;
   }
-  const rounded = scratch(0, n);
+  const rounded = scratch("rounded", n);
   let left = -Infinity, right = Infinity, least = Infinity, most = -Infinity; // left and right of the mean
   for (let at = 0; at < n; at++) {
     const value = (rounded[at] = rint(known[at] * 1e12) / 1e12);
@@ -562,10 +563,10 @@ function overTasks(metric, rows, tasks, times, limits) {
     for (let resample = 0; resample < resamples; resample++) sum[resample] /= total;
     return sum;
   };
-  const averageOf = (row, part, clustered) => {
+  const averageOf = (row, part, clustered, sum) => {
     const of = tasks.map((task) => task.samples(clustered && task.clustered !== null)[part]);
-    if (of.length === 1) return of[0].row(tasks[0].place.get(row));
-    const sum = new Float64Array(resamples);
+    if (of.length === 1) return sum.set(of[0].row(tasks[0].place.get(row)));
+    sum.fill(0);
     const scaled = of.map(({ table }, at) => {
       if (table && !weighed[at].has(table)) weighed[at].set(table, table.map((mean) => (times ? times[at] : 1) * mean));
       return weighed[at].get(table);
@@ -576,7 +577,6 @@ function overTasks(metric, rows, tasks, times, limits) {
       else addTo(sum, of[at], starts[at], scaled[at], times ? times[at] : 1);
     }
     for (let resample = 0; resample < resamples; resample++) sum[resample] /= total;
-    return sum;
   };
   const combine = TWO_MEANS[metric], share = SHARE_OF_FIRST.has(metric);
   const combined = (first, second) =>
@@ -584,16 +584,26 @@ function overTasks(metric, rows, tasks, times, limits) {
       const found = combine(value, second[at]);
       return Number.isFinite(found) ? found : NaN;
     });
-  const macro = (row, clustered) => {
-    if (!combine) return averageOf(row, 0, clustered);
-    if (share) return combined(averageOf(row, 0, clustered), averageOf(row, 1, clustered));
+  const macro = (row, at, clustered) => {
+    const sum = scratch(clustered ? "clustered" : "alone", rows.length * resamples).subarray(at * resamples, (at + 1) * resamples);
+    if (!combine || share) averageOf(row, 0, clustered, sum);
+    if (!combine) return sum;
+    if (share) {
+      const second = scratch("second", resamples);
+      averageOf(row, 1, clustered, second);
+      for (let resample = 0; resample < resamples; resample++) {
+        const found = combine(sum[resample], second[resample]);
+        sum[resample] = Number.isFinite(found) ? found : NaN;
+      }
+      return sum;
+    }
     const of = tasks.map((task) => {
       const [first, second] = task.samples(clustered && task.clustered !== null).map((one) => one.row(task.place.get(row)));
       return combined(first, second);
     });
     return of.length === 1 ? of[0] : averaged(of);
   };
-  return rows.map((row) => {
+  return rows.map((row, place) => {
     const of = tasks.map((task) => task.standings[row]);
     const n = of.reduce((sum, one) => sum + (one?.n ?? 0), 0);
     const standing = { row, value: null, n, interval: null, rank: null, rank_interval: null, tier: null, all_rank_interval: null, all_tier: null };
@@ -610,12 +620,12 @@ function overTasks(metric, rows, tasks, times, limits) {
     if (of.some((one) => one.estimated)) return { ...standing, ...estimated(value, of, tasks, row, times, total, limits) };
     standing.value = value;
     if (!drawnEverywhere) return standing;
-    const alone = macro(row, false);
+    const alone = macro(row, place, false);
     const resting = Math.min(...of.map((one) => one.resting_on));
     Object.assign(standing, { samples: alone, interval: interval(alone, resting, limits), units: resting });
     standing.paired = tasks.every((task) => task.questions.length);
     if (of.some((one) => one.clusters)) {
-      standing.samples = macro(row, true);
+      standing.samples = macro(row, place, true);
       standing.clusters = of.reduce((sum, one) => sum + (one.clusters || one.n), 0);
       standing.units = standing.clusters;
     }
@@ -649,7 +659,7 @@ function ranked(values, better, tolerance) {
   });
 }
 
-const DRAWERS = 2048;
+const DRAWERS = 2048, AT_ONCE = 16;
 
 // 95 % of each model's ranks over the resamples. In each one, values are put into drawers of equal width: all in lower
 // drawers are lower, and only those in the same one are looked at.
@@ -657,13 +667,20 @@ function rankIntervals(standings, better, limits) {
   const models = standings.length, sign = better === "lower" ? 1 : -1, { resamples, rank_tolerance: tolerance } = limits;
   const counts = new Uint16Array(models * models); // of each model and rank
   const kept = new Uint16Array(models);
-  const values = new Float64Array(models), sorted = new Float64Array(models);
+  const sorted = new Float64Array(models), several = new Float64Array(AT_ONCE * models);
   const starts = new Uint16Array(DRAWERS + 1), ends = new Uint16Array(DRAWERS + 1), drawers = new Uint16Array(models);
   const samples = standings.map((one) => one.samples);
   for (let resample = 0; resample < resamples; resample++) {
+    // Models lie far apart in memory: each one's next values are read together.
+    if (resample % AT_ONCE === 0) {
+      for (let model = 0, end = Math.min(AT_ONCE, resamples - resample); model < models; model++) {
+        for (let next = 0; next < end; next++) several[next * models + model] = sign * samples[model][resample + next];
+      }
+    }
+    const from = (resample % AT_ONCE) * models, values = several.subarray(from, from + models);
     let least = Infinity, most = -Infinity;
     for (let model = 0; model < models; model++) {
-      const value = (values[model] = sign * samples[model][resample]);
+      const value = values[model];
       if (value < least) least = value;
       if (value > most) most = value;
     }
@@ -717,24 +734,30 @@ function pairsOf(metric, standings, tasks, times, limits) {
     return { enough, difference: null };
   }
   const number = times ? times.reduce((sum, of) => sum + of, 0) : tasks.length;
-  const difference = new Float64Array(size), error = new Float64Array(size), slack = new Float64Array(size);
+  const [difference, error, slack] = ["difference", "error", "slack"].map((place) => scratch(place, size).fill(0));
   const nearlyAll = (share) => ((share ** 2) ** 2) ** 2;
-  tasks.forEach((task, at) => {
-    const { only, both, differ, counts, n: questions } = task.pairs, all = task.questions[0].models, of = times ? times[at] : 1;
-    if (differ) {
-      const one2 = of / (questions + 2), linear = one2 * one2, square = linear / (questions + 2);
-      const slacks = Float64Array.from({ length: questions + 1 }, (_, apart) => one2 * nearlyAll(questions ? apart / questions : 0));
-      for (let one = 0; one < models; one++) {
-        const row = differ.subarray(places[at][one] * all, (places[at][one] + 1) * all), own = counts[places[at][one]];
-        for (let other = one + 1; other < models; other++) {
-          const to = places[at][other], apart = row[to], off = own - counts[to], place = one * models + other;
-          difference[place] += one2 * off;
-          error[place] += linear * (apart + 2) - square * off * off;
-          if (slacks[apart] > slack[place]) slack[place] = slacks[apart];
-        }
+  const answered = tasks.flatMap((task, at) => {
+    const { differ, counts, n: questions } = task.pairs, one2 = (times ? times[at] : 1) / (questions + 2), linear = one2 * one2;
+    if (!differ) return [];
+    const slacks = Float64Array.from({ length: questions + 1 }, (_, apart) => one2 * nearlyAll(questions ? apart / questions : 0));
+    const right = Float64Array.from(places[at], (place) => counts[place]);
+    return [{ differ, right, all: task.questions[0].models, to: Uint16Array.from(places[at]), slacks, one2, linear, square: linear / (questions + 2) }];
+  });
+  // Model by model rather than task by task: a row of the tables stays in a processor's cache.
+  for (let one = 0; one < models; one++) {
+    for (const { differ, right, all, to, slacks, one2, linear, square } of answered) {
+      const row = differ.subarray(to[one] * all, (to[one] + 1) * all), own = right[one];
+      for (let other = one + 1, place = one * models + other; other < models; other++, place++) {
+        const apart = row[to[other]], off = own - right[other];
+        difference[place] += one2 * off;
+        error[place] += linear * (apart + 2) - square * off * off;
+        if (slacks[apart] > slack[place]) slack[place] = slacks[apart];
       }
-      return;
     }
+  }
+  tasks.forEach((task, at) => {
+    const { only, both, differ } = task.pairs, all = task.questions[0].models, of = times ? times[at] : 1;
+    if (differ) return;
     for (let one = 0; one < models; one++) {
       const from = places[at][one] * all;
       for (let other = one + 1; other < models; other++) {
@@ -876,8 +899,8 @@ function tile(left, right, found, at, width) {
 function compareAll(metric, standings, pairs, units, limits) {
   const models = standings.length, size = models * models, { resamples } = limits;
   const better = metric.better === "higher" ? 1 : -1;
-  const rows = standings.map(({ samples }) => {
-    const known = defined(samples), row = new Float64Array(resamples);
+  const rows = standings.map(({ samples }, model) => {
+    const known = defined(samples), row = scratch("deviations", models * resamples).subarray(model * resamples, (model + 1) * resamples);
     let mean = 0;
     for (let at = 0; at < known.length; at++) mean += known[at];
     mean /= known.length;
@@ -890,7 +913,7 @@ function compareAll(metric, standings, pairs, units, limits) {
   const of = products(rows, rows, resamples);
   const adjusted = pairs !== null && pairs.difference !== null;
   const cubes = adjusted ? null : thirds(rows, resamples);
-  const ratios = new Float64Array(size), weights = new Float32Array(size), left = new Uint8Array(size);
+  const ratios = scratch("ratios", size).fill(0), weights = scratch("weights", size, Float32Array).fill(0), left = new Uint8Array(size);
   const clustered = standings.some(({ clusters }) => clusters);
   const own = Float64Array.from(standings, (_, model) => of(model, model) / resamples), cubed = own.map((variance) => variance ** 1.5);
   for (let one = 0; one < models; one++) {
@@ -965,9 +988,9 @@ class Maxima {
     this.place = Math.min(resamples, Math.ceil(share * resamples)) - 1;
     this.order = Int32Array.from(alike(weights, models));
     this.blocks = Math.ceil(models / BLOCK);
-    this.values = new Float32Array(models * resamples); // (models in that order, resamples)
-    this.low = new Float32Array(this.blocks * resamples).fill(Infinity);
-    this.high = new Float32Array(this.blocks * resamples).fill(-Infinity);
+    this.values = scratch("values", models * resamples, Float32Array); // (models in that order, resamples)
+    this.low = scratch("low", this.blocks * resamples, Float32Array).fill(Infinity);
+    this.high = scratch("high", this.blocks * resamples, Float32Array).fill(-Infinity);
     this.order.forEach((model, at) => {
       const own = at * resamples, of = Math.floor(at / BLOCK) * resamples;
       for (let resample = 0; resample < resamples; resample++) {
@@ -982,8 +1005,8 @@ class Maxima {
   quantile(left) {
     const { blocks, order, models, resamples, values, low, high } = this;
     const maxima = new Float32Array(resamples).fill(-Infinity);
-    const weights = new Float32Array(models * models).fill(-1); // in that order; below 0: the pair is not left
-    const heavy = new Float32Array(models * blocks).fill(-1); // of a model and a block the largest
+    const weights = scratch("left weights", models * models, Float32Array).fill(-1); // in that order; below 0: the pair is not left
+    const heavy = scratch("heavy", models * blocks, Float32Array).fill(-1); // of a model and a block the largest
     const heaviest = new Float32Array(blocks * blocks).fill(-1);
     for (let one = 0; one < models; one++) {
       const from = order[one] * models, to = one * models, pairs = Math.floor(one / BLOCK) * blocks;
@@ -1012,9 +1035,14 @@ class Maxima {
           if (ratio > most && of >= 0) most = ratio;
         }
       }
+      raised ||= most > maxima[resample];
       maxima[resample] = most;
     };
-    const known = () => maxima.slice().sort()[this.place];
+    let raised = true, reached = -Infinity; // the quantile of what is known
+    const known = () => {
+      if (raised) reached = maxima.slice().sort()[this.place];
+      raised = false;
+    };
     // Of each resample the highest limit, and the pair that has it.
     const { most, reaches } = this.limits ?? { most: new Float32Array(resamples).fill(-1), reaches: new Uint16Array(resamples) };
     // Fewer pairs are left with each call: limits of the first are limits of all.
@@ -1032,7 +1060,7 @@ class Maxima {
     }
     this.limits = { most, reaches };
     for (let resample = 0; resample < resamples; resample++) look(Math.floor(reaches[resample] / blocks), reaches[resample] % blocks, resample);
-    let reached = known();
+    known();
     const open = Uint16Array.from({ length: resamples }, (_, resample) => resample).filter((resample) => most[resample] > reached);
     for (let one = 0; one < blocks; one++) {
       for (let other = 0; other < blocks; other++) {
@@ -1043,7 +1071,7 @@ class Maxima {
           if (limit > reached && limit > maxima[resample]) look(one, other, resample);
         }
       }
-      reached = known();
+      known();
     }
     return reached;
   }
@@ -1093,7 +1121,7 @@ function rank(metric, standings, tasks, times, limits) {
       const half = widening(units, limits) * error + pairs.slack[at], middle = pairs.difference[at];
       return !(Math.max(-1, middle - half) <= 0 && 0 <= Math.min(1, middle + half));
     }
-    const differences = scratch(3, limits.resamples);
+    const differences = scratch("differences", limits.resamples);
     for (let at = 0; at < differences.length; at++) differences[at] = one.samples[at] - other.samples[at];
     if (!pairs || pairs.enough[at]) {
       let least = Infinity, most = -Infinity;
