@@ -852,10 +852,10 @@ def _together(known: Sequence[tuple[ModelRevision, Standing]], compared: Compari
             _number(holm[place]),
             bool(apart[one, next_one]),
         )
-    errors = compared.standard_errors[~np.isnan(compared.standard_errors)]  # each pair stands there twice
+    errors = compared.standard_errors[np.triu(~np.isnan(compared.standard_errors), 1)]
     return Together(
         models=len(known),
-        pairs=errors.size // 2,
+        pairs=errors.size,
         pairs_told_apart=int(apart.sum()) // 2,
         neighbours=len(known) - 1,
         neighbours_told_apart=sum(bool(apart[pair]) for pair in pairwise(order)),

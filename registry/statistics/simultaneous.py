@@ -86,7 +86,7 @@ class Comparisons:
         """
         wanted = np.abs(self.ratios[first, second])
         own = _p_values(wanted, self.questions)
-        tested = np.sort(-np.abs(self.ratios[~np.isnan(self.ratios)]))[::2]  # each pair stands there twice
+        tested = np.sort(-np.abs(self.ratios[np.triu(~np.isnan(self.ratios), 1)]))
         corrected = np.minimum(1, own * (tested.size - np.searchsorted(tested, -wanted)))
         # The largest of all that are smaller counts, too; where the own is 1 already, they need not be known.
         if (below := corrected < 1).any():

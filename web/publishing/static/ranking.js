@@ -659,16 +659,16 @@ function ranked(values, better, tolerance) {
   });
 }
 
-const DRAWERS = 2048, AT_ONCE = 16;
+const AT_ONCE = 16;
 
-// 95 % of each model's ranks over the resamples. In each one, values are put into drawers of equal width: all in lower
-// drawers are lower, and only those in the same one are looked at.
+// 95 % of each model's ranks over the resamples. In each one, values are put into as many drawers of equal width as there
+// are models: all in lower drawers are lower, and only those in the same one are looked at.
 function rankIntervals(standings, better, limits) {
   const models = standings.length, sign = better === "lower" ? 1 : -1, { resamples, rank_tolerance: tolerance } = limits;
   const counts = new Uint16Array(models * models); // of each model and rank
   const kept = new Uint16Array(models);
   const sorted = new Float64Array(models), several = new Float64Array(AT_ONCE * models);
-  const starts = new Uint16Array(DRAWERS + 1), ends = new Uint16Array(DRAWERS + 1), drawers = new Uint16Array(models);
+  const starts = new Uint16Array(models + 1), ends = new Uint16Array(models + 1), drawers = new Uint16Array(models);
   const samples = standings.map((one) => one.samples);
   for (let resample = 0; resample < resamples; resample++) {
     // Models lie far apart in memory: each one's next values are read together.
@@ -685,13 +685,13 @@ function rankIntervals(standings, better, limits) {
       if (value > most) most = value;
     }
     least -= tolerance;
-    const scale = (DRAWERS - 1) / (most - least);
+    const scale = (models - 1) / (most - least);
     starts.fill(0);
     for (let model = 0; model < models; model++) {
       const value = values[model];
       if (value === value) starts[(drawers[model] = ((value - least) * scale) | 0) + 1]++;
     }
-    for (let drawer = 1; drawer <= DRAWERS; drawer++) starts[drawer] += starts[drawer - 1];
+    for (let drawer = 1; drawer <= models; drawer++) starts[drawer] += starts[drawer - 1];
     ends.set(starts);
     for (let model = 0; model < models; model++) {
       const value = values[model];
@@ -870,7 +870,8 @@ function products(left, right, resamples, rough = false) {
       }
     }
   }
-  const kept = found.slice();
+  const kept = scratch(same ? "products" : "mixed", found.length, Numbers);
+  kept.set(found);
   return same
     ? (row, column) => kept[Math.min(row, column) * padded + Math.max(row, column)]
     : (row, column) => kept[row * padded + column];
@@ -968,7 +969,12 @@ function compareAll(metric, standings, pairs, units, limits) {
 // Whether the third central moment of the difference of two models is within a limit. scale: cubes of both spreads, of
 // which single precision misses less than a 500th.
 function thirds(rows, resamples) {
-  const mixed = products(rows.map((row) => row.map((value) => value * value)), rows, resamples, true);
+  const squares = rows.map((row, model) => {
+    const to = scratch("squares", rows.length * resamples).subarray(model * resamples, (model + 1) * resamples);
+    for (let resample = 0; resample < resamples; resample++) to[resample] = row[resample] * row[resample];
+    return to;
+  });
+  const mixed = products(squares, rows, resamples, true);
   return (one, other, limit, scale) => {
     const third = Math.abs(mixed(one, one) - mixed(other, other) - 3 * mixed(one, other) + 3 * mixed(other, one)) / resamples;
     if (Math.abs(third - limit) > scale / 500) return third <= limit;
@@ -1286,13 +1292,11 @@ class Columns {
     return read.get(name);
   }
 
-  // Everything that does not rest on a choice.
+  // Makes everything that does not rest on a choice by ranking all models, which also has a browser compile what it takes.
   async prepare(name) {
-    for (const task of (await this.#tasks(name)).values()) {
-      if (task.questions.length) task.samples();
-      if (task.clustered) task.samples(true);
-      if (this.board.columns[name].zero_or_one && task.questions.length) task.pairs;
-    }
+    const { rows, tasks } = this.board, all = rows.map((_, number) => number);
+    const complete = all.filter((number) => rows[number].whole.every(Boolean));
+    await this.rank(name, { tasks: Object.keys(tasks), rows: all, complete, times: null });
   }
 
   // By row the standing in one column, and what all pairs come to. rows, complete: numbers of rows of the board;
