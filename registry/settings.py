@@ -335,7 +335,9 @@ def get_settings() -> Settings:
 
     Raises UsageError that names the variable, and its file, when one cannot be read or is given in both ways.
     """
-    return _settings_of(frozenset(pair for pair in os.environ.items() if pair[0].upper().startswith(ENVIRONMENT)))
+    # Asked for with every text that is read: values are decoded of our own variables alone.
+    names = [name for name in os.environ if name.upper().startswith(ENVIRONMENT)]
+    return _settings_of(frozenset((name, os.environ.get(name, "")) for name in names))
 
 
 @lru_cache(maxsize=1)
