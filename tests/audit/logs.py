@@ -6,13 +6,14 @@ import re
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from registry.benchmarks.contract import read_benchmark
+from registry.benchmarks.contract import QuestionRecord, read_benchmark
 from registry.prompting.labels import LETTERS
 
 SAMPLES = Path(__file__).parents[2] / "registry" / "benchmarks" / "samples"
@@ -62,13 +63,16 @@ def prompt_of(question: str, options: tuple[str, ...], labels: str | None = None
     return INSTRUCTION.format(labels=named) + examples + shown(question, options)
 
 
+@cache
+def sample(benchmark: str) -> tuple[QuestionRecord, ...]:
+    """The questions of a sample that ships, whose options all differ."""
+    questions = read_benchmark(SAMPLES / f"{benchmark}.jsonl").questions
+    return tuple(one for one in questions if len(set(one.options)) == len(one.options))
+
+
 def clean(seed: int, benchmark: str = "mmlu", count: int = 120) -> Log:
     """A run of a model that is right in two of three questions and writes its answer in one of many ways."""
-    draw = random.Random(seed)
-    questions = [
-        q for q in read_benchmark(SAMPLES / f"{benchmark}.jsonl").questions if len(set(q.options)) == len(q.options)
-    ]
-    items = []
+    draw, questions, items = random.Random(seed), sample(benchmark), []
     for question in draw.sample(questions, min(count, len(questions))):
         chosen = question.answer if draw.random() < 0.66 else draw.randrange(len(question.options))
         items.append(item(draw, question.external_id, question.text, tuple(question.options), question.answer, chosen))
