@@ -1,6 +1,5 @@
 """The real model: what is stored equals the one-prompt reference and an outside witness."""
 
-import json
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -26,7 +25,7 @@ from registry.settings import Settings
 from registry.tables import Model, ModelRevision
 from registry.verification import verify_evaluation
 from tests.commands import shuffleboard_json
-from tests.population import MMLU, predictions, write_lines
+from tests.population import MMLU, predictions
 from workers.artifacts import inspect_files, model_folder
 from workers.engine import EngineError, LoadedModel, ScoringPrompt, load_model, score_batched, score_reference
 from workers.errors import InterruptedScoringError
@@ -58,12 +57,12 @@ def loaded(smollm2_folder: Path) -> LoadedModel:
 def scored(
     smollm2_gguf: Path, put_smollm2: Callable[[Path], None], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Scored]:
-    """The shortest three questions of MMLU under cyclic, through the queue and the worker's loop."""
+    """Three questions of MMLU under cyclic, through the queue and the worker's loop."""
     home = tmp_path_factory.mktemp("scored")
     url = f"sqlite:///{home / 'shuffleboard.db'}"
     upgrade(url)
     engine = get_engine(url)
-    evaluation_id = submit_mmlu(engine, smollm2_gguf, home)
+    evaluation_id = submit_mmlu(engine, smollm2_gguf, variants="cyclic", limit=QUESTIONS)
     put_smollm2(home)
     loop = WorkerLoop(engine, Settings(home=home, poll_seconds=0.1), TransformersScorer(home, "cpu"), ["cpu"])
     with running(loop):
@@ -71,7 +70,7 @@ def scored(
     with read_session(engine) as session:
         evaluation = find_evaluation(session, evaluation_id)
         assert evaluation.state == "complete"
-        questions = select_questions(session, evaluation.benchmark_version)
+        questions = select_questions(session, evaluation.benchmark_version, limit=QUESTIONS)
         prompts = {
             (item.question.external_id, item.variant.ordinal): item.prompt
             for item in prompts_of(session, evaluation, questions)
@@ -89,17 +88,14 @@ def running(loop: WorkerLoop) -> Iterator[None]:
         loop.stop()
 
 
-def submit_mmlu(engine: Engine, model: Path, folder: Path) -> int:
-    lines = [json.loads(line) for line in MMLU.read_text(encoding="utf-8").splitlines()]
-    asked = [line for line in lines if line["split"] != "fewshot"]
-    asked.sort(key=lambda line: len(line["question"]) + sum(map(len, line["options"])))
-    content = read_benchmark(write_lines(folder / "mmlu.jsonl", asked[:QUESTIONS]))
+def submit_mmlu(engine: Engine, model: Path, **request: Any) -> int:
+    content = read_benchmark(MMLU)
     revision = RevisionRequest("gguf", str(model)).checked()
     files = inspect_files(revision)
     with write_session(engine) as session:
         import_benchmark(session, content, name="mmlu")
         add_revision(session, "SmolLM2", revision, files=files)
-        evaluation, _ = submit(session, EvaluationRequest("SmolLM2", "mmlu", "cyclic"))
+        evaluation, _ = submit(session, EvaluationRequest(model="SmolLM2", benchmark="mmlu", **request))
         return evaluation.id
 
 
