@@ -225,7 +225,7 @@ def test_processes_of_vllm_end_with_the_worker_even_if_it_is_killed(killed: bool
     """Else they keep the GPU's memory, and the next worker has none."""
     end = "input()" if killed else "end()"
     script = (
-        "import subprocess, sys; from workers.engine.vllm_engine import guard_children; end = guard_children()\n"
+        "import subprocess, sys; from workers.children import guard_children; end = guard_children()\n"
         f"print(subprocess.Popen([sys.executable, '-c', 'input()'], stdin=0).pid, flush=True); {end}; input()"
     )
     worker = subprocess.Popen(

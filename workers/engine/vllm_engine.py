@@ -13,8 +13,6 @@ tests can stand in for it.
 import gc
 import itertools
 import os
-import subprocess
-import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -24,10 +22,10 @@ from operator import itemgetter
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final, Protocol, TypeVar
-from uuid import uuid4
 
 import torch
 
+from workers.children import guard_children
 from workers.engine.adapters import Adapter
 from workers.engine.encoding import encode_continuations, encode_labels, is_cuttable
 from workers.engine.generation import (
@@ -62,22 +60,6 @@ Tokens = tuple[int, ...]
 Asked = TypeVar("Asked")
 _Request = tuple[Asked, list[int], Any]
 """What is asked, the tokens of its prompt, and vLLM's parameters."""
-
-GUARD: Final = """\
-import os, pathlib, signal, sys
-sys.stdin.buffer.read()
-found = True
-while found:
-    found = False
-    for place in pathlib.Path("/proc").glob("[0-9]*/environ"):
-        try:
-            if sys.argv[1].encode() in place.read_bytes() and int(place.parent.name) != os.getpid():
-                os.kill(int(place.parent.name), signal.SIGKILL)
-                found = True
-        except OSError:
-            pass  # it has ended, or is another user's
-"""
-"""A program that ends all processes with a mark in their environment once its standard input is closed."""
 
 
 class Core(Protocol):
@@ -555,26 +537,6 @@ def open_vllm(
         gc.unfreeze()
 
     return loaded, VllmEngine(loaded, OpenedVllm(llm.llm_engine, whole, forced, settings, lora, close))
-
-
-def guard_children() -> Callable[[], None]:
-    """From now on, processes that this one starts are ended when it is gone, even if it is killed (on Linux).
-
-    vLLM's engine is a process of its own that outlives a killed worker and keeps the GPU's memory, so that the next
-    worker finds none. Returns a function that ends these processes now.
-    """
-    mark = f"SHUFFLEBOARD_CHILD_OF={uuid4()}"
-    name, _, value = mark.partition("=")
-    guard = subprocess.Popen(  # noqa: S603 - this program; in a session of its own, since Ctrl-C is for the worker
-        [sys.executable, "-I", "-c", GUARD, mark], stdin=subprocess.PIPE, start_new_session=True
-    )
-    os.environ[name] = value
-
-    def end() -> None:
-        os.environ.pop(name, None)
-        guard.communicate()
-
-    return end
 
 
 def _prepare_environment(device: torch.device, gpus: int) -> bool:
