@@ -28,6 +28,7 @@ from registry.verification import verify_evaluation
 from tests.commands import shuffleboard
 from tests.fake_scorer import FakeScorer
 from tests.population import add_benchmark, add_model, question
+from tests.web.accounts import maintaining
 from tests.web.conftest import Site
 from tests.web.seed import Seeded
 from web import create_app
@@ -97,17 +98,27 @@ def words(html: str) -> str:
     return re.sub(r" ([.,:])", r"\1", " ".join(unescape(text).replace("\u202f", " ").split()))
 
 
-def page(site: Site, path: str) -> str:
-    return words(site.client.get(path).text)
+def page(site: Site, path: str, headers: dict[str, str] | None = None) -> str:
+    return words(site.client.get(path, headers=headers).text)
+
+
+@pytest.fixture(scope="module")
+def maintainer(site: Site) -> dict[str, str]:
+    return maintaining(site.engine)
 
 
 AGAIN = "evaluations submit --model thinker@1 --benchmark bench --variants cyclic --protocol select-letter"
 
 
 @pytest.mark.parametrize("path", ["/", "/boards/thinking", "/evaluations/{thinker}", "/models/thinker"])
-def test_what_was_lost_is_said_with_its_limit_and_the_command_that_asks_again(site: Site, path: str) -> None:
-    said = page(site, path.format(**site.seeded.evaluations))
-    assert "1.9 % unfinished at the limit of 512 tokens, 2.5 % unread." in said
+def test_what_was_lost_is_said_with_its_limit_and_to_maintainers_the_command_that_asks_again(
+    site: Site, maintainer: dict[str, str], path: str
+) -> None:
+    address = path.format(**site.seeded.evaluations)
+    seen = page(site, address)
+    assert "1.9 % unfinished at the limit of 512 tokens, 2.5 % unread." in seen
+    assert "shuffleboard evaluations" not in seen
+    said = page(site, address, maintainer)
     assert f"To ask again with more room: shuffleboard {AGAIN} --max-tokens 1024" in said
     reread = f"shuffleboard evaluations reread {site.seeded.evaluations['thinker']} --protocol final-answer"
     assert f"To read the stored texts by other rules: {reread}" in said
