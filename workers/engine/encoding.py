@@ -10,7 +10,6 @@ text into words before that could look across as well, some texts of every call 
 import re
 from collections.abc import Callable, Sequence
 from functools import cache
-from itertools import chain
 from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -61,6 +60,7 @@ class PieceEncoder:
         self._before: list[int] = self._backend.encode(BEFORE, add_special_tokens=False).ids
         self._after: list[int] = self._backend.encode(BEFORE + AFTER, add_special_tokens=False).ids[len(self._before) :]
         self._tokens = cache(self._read)
+        self._beginning: tuple[str, list[int]] = ("", [])
         self._compared: list[str] = []
         self._count = 0
 
@@ -70,11 +70,18 @@ class PieceEncoder:
             return self._in_full(text)
         pieces = _cut(text)
         last = len(pieces) - 1
-        tokens = [self._tokens(piece, place == 0, place == last) for place, piece in enumerate(pieces)]
+        if last and pieces[0] != self._beginning[0]:
+            self._beginning = pieces[0], self._tokens(pieces[0], True, False)
+        # Comparing long texts takes less than looking one up.
+        tokens = [self._beginning[1] if last else self._tokens(text, True, True)]
+        tokens += [self._tokens(piece, False, place == last) for place, piece in enumerate(pieces[1:], start=1)]
         self._count += 1
         if self._count % CHECK_EVERY == 1:
             self._compare(pieces, tokens)
-        return list(chain.from_iterable(tokens))
+        ids = tokens[0].copy()
+        for piece in tokens[1:]:
+            ids += piece
+        return ids
 
     def _read(self, piece: str, first: bool, last: bool) -> list[int]:
         """The tokens of a piece; with the special tokens that belong there where it is the first of a text."""

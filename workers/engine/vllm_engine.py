@@ -222,7 +222,7 @@ class VllmEngine:
             read = {"logprob_token_ids": sorted({token for _, token in parting})} if parting else {"logprobs": 0}
             given = {"max_tokens": len(branch.tokens), "temperature": 0.0, "detokenize": False, "ignore_eos": True}
             params = self.opened.params(**read, **given, **self.opened.forced(list(branch.tokens)))
-            yield branch, [*context.tokens, *longest[:begun]], params
+            yield branch, [*context.tokens, *longest[:begun]] if begun else context.tokens, params
             continuations = later
 
     def _run(
