@@ -27,8 +27,8 @@ from workers.tokens import (
     tokenise_continuations,
 )
 
-LINES: Final = re.compile(r"\n(?:([^\W_][.):]|\([^\W_]\))(?= [^\W_])|(?=[^\W_]|\())")
-"""The end of a line before another one, with the label that begins that one, such as "A.", "1)" or "(A)"."""
+LINES: Final = re.compile(r"\n(?:([^\W_]+[.):]|\([^\W_]\))(?= [^\W_])|(?=[^\W_]|\())")
+"""The end of a line before another one, with the label that begins that one, such as "A.", "(A)" or "Answer:"."""
 
 ACROSS: Final = re.compile(r"[.):] |\n(?:[^\W_]|[(\ufffd])")
 """What a token that lies across a cut has in it; U+FFFD stands for the beginning of a character."""
@@ -59,6 +59,8 @@ class PieceEncoder:
         self._in_full = encoder(tokenizer)
         self._before: list[int] = self._backend.encode(BEFORE, add_special_tokens=False).ids
         self._after: list[int] = self._backend.encode(BEFORE + AFTER, add_special_tokens=False).ids[len(self._before) :]
+        sentence = self._backend.encode(".\n", add_special_tokens=False).ids
+        self._breaks_alone = sentence[-1:] == self._before[-1:]
         self._tokens = cache(self._read)
         self._beginning: tuple[str, list[int]] = ("", [])
         self._compared: list[str] = []
@@ -85,6 +87,10 @@ class PieceEncoder:
 
     def _read(self, piece: str, first: bool, last: bool) -> list[int]:
         """The tokens of a piece; with the special tokens that belong there where it is the first of a text."""
+        if self._breaks_alone and last and not first and piece.startswith(" "):
+            line = self._tokens(f"{piece}\n", False, False)  # that of an option in the prompt is known
+            if line[-1:] == self._before[-1:]:
+                return line[:-1]
         before = "" if first else BEFORE
         after = AFTER if piece.endswith("\n") and not last else ""
         encoding = self._backend.encode(before + piece + after, add_special_tokens=first)

@@ -125,7 +125,8 @@ class VllmEngine:
         for (context, labels), output in self._run(self._readings(prompts, reads), should_stop):
             computed += len(context.tokens) - (output.num_cached_tokens or 0)
             logprobs = output.outputs[0].logprobs[0]
-            context.nats.update(((token,), _nats(logprobs, token)) for token in labels)
+            nats = _nats(zip(itertools.repeat(logprobs), labels))
+            context.nats.update(zip(zip(labels, strict=True), nats, strict=True))
         return ScoredPrompts(
             [checked_logprobs([context.nats[(label,)] for label in labels]) for context, labels in reads],
             sum(len(context.tokens) for context, _ in reads),
@@ -376,11 +377,12 @@ def _parts(prompts: Sequence[ScoringPrompt]) -> Iterator[Sequence[ScoringPrompt]
         yield prompts[first : first + PART]
 
 
-def _nats(logprobs: Mapping[int, Any], token: int) -> float:
+def _nats(read: Iterable[tuple[Mapping[int, Any], int]]) -> list[float]:
+    """Log-probabilities of tokens, each among those that vLLM gave at its place."""
     try:
-        return float(logprobs[token].logprob)
-    except KeyError:
-        raise EngineError(f"vLLM gave no log-probability of token {token}, which it was asked for") from None
+        return [float(logprobs[token].logprob) for logprobs, token in read]
+    except KeyError as missing:
+        raise EngineError(f"vLLM gave no log-probability of token {missing}, which it was asked for") from None
 
 
 @dataclass(frozen=True, eq=False)
@@ -412,13 +414,12 @@ class _Branch:
 
         logprobs: after each token that was written, from the last one of the prompt on.
         """
-        after = [_nats(of_token, token) for of_token, token in zip(logprobs, self.tokens, strict=True)]
-        nats = list(itertools.accumulate(after, initial=self.nats))
+        nats = list(itertools.accumulate(_nats(zip(logprobs, self.tokens, strict=True)), initial=self.nats))
         for tokens in self.ended:
             yield len(tokens), nats[len(tokens) - self.begun], [tokens]
         for (same, token), continuations in self.parting.items():
             place = same - self.begun
-            yield same + 1, nats[place] + _nats(logprobs[place], token), continuations
+            yield same + 1, nats[place] + _nats([(logprobs[place], token)])[0], continuations
 
 
 class _Text:
