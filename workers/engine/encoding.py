@@ -4,7 +4,8 @@ A 5-shot prompt is mostly instruction and examples, orders of a question have th
 tokenised together with its prompt: read in full, the texts of a shard would cost a seventh of the model's time on a
 CPU, and more than it on a GPU. So a text is cut where a line begins and after its label, and each piece is read once.
 No token of a vocabulary may lie across such a cut: a tokenizer that has one reads every text in full. Since what cuts a
-text into words before that could look across as well, some texts of every call are read in full and compared.
+text into words before that could look across as well, some texts of every call are read whole and compared, from where
+they leave the one compared before.
 """
 
 import re
