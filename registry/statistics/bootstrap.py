@@ -250,8 +250,8 @@ def _ends(samples: Floats, questions: Sequence[int | None]) -> list[Interval | N
     samples = np.ascontiguousarray(samples)
     means = samples.mean(axis=1)
     deviations = samples - means[:, np.newaxis]
-    squares = deviations * deviations
-    third, second = (squares * deviations).mean(axis=1), squares.mean(axis=1)
+    second = np.einsum("ij,ij->i", deviations, deviations) / resamples
+    third = np.einsum("ij,ij,ij->i", deviations, deviations, deviations) / resamples
     ordered = np.sort(np.round(samples, DIGITS), axis=1)
     every = np.arange(rows)
 

@@ -35,24 +35,40 @@ def rank_intervals(samples: NDArray[np.float64], better: str) -> list[tuple[int,
     Both ends are ranks that occur. None for a model without any rank, and for all where neither direction is better.
     """
     resamples, models = samples.shape
-    if better not in ("higher", "lower") or not resamples:
+    if better not in ("higher", "lower") or not samples.size:
         return [None] * models
     lower_is_better = samples if better == "lower" else -samples
-    # NaN sorts last, so that it is never better than a number; its rank is none.
     found = np.empty((resamples, models), dtype=np.int16 if models < 2**15 else np.int32)
     places = np.arange(1, models, dtype=found.dtype)
+    # Whole numbers of a value above its model's number: to sort these takes less than to ask for the values' order.
+    bits = models.bit_length()
+    last = 2 ** (62 - bits)
+    scale = last / 2.0 ** max(0, math.frexp(np.fmax.reduce(np.abs(samples), axis=None))[1])
+    least, most = int(scale * RANK_TOLERANCE / models) - 2, int(scale * 2 * RANK_TOLERANCE) + 2
+    undefined = np.isnan(samples).any()
     for start in range(0, resamples, AT_ONCE):
         part = np.ascontiguousarray(lower_is_better[start : start + AT_ONCE])
-        order, ordered = np.argsort(part, axis=1), np.sort(part, axis=1)
+        keys = (np.nan_to_num(part, nan=0.0) if undefined else part) * scale
+        keys = keys.astype(np.int64)
+        if undefined:
+            keys[np.isnan(part)] = last  # so that it is never better than a number
+        keys <<= bits
+        keys |= np.arange(models)
+        keys.sort(axis=1)
+        order = keys & (2**bits - 1)
+        keys >>= bits
         # Of each value the first place in its resample that holds one as good, which is how many are better.
         first = np.zeros(order.shape, dtype=found.dtype)
-        gaps = ordered[:, 1:] - ordered[:, :-1]
-        np.multiply(gaps > RANK_TOLERANCE, places, out=first[:, 1:])
+        gaps = keys[:, 1:] - keys[:, :-1]
+        np.multiply(gaps > least, places, out=first[:, 1:])
         np.maximum.accumulate(first, axis=1, out=first)
         # A chain of values, each as good as the next but not as the last, is looked up.
-        for row in np.flatnonzero(((gaps > RANK_TOLERANCE / models) & (gaps < 2 * RANK_TOLERANCE)).any(axis=1)):
-            first[row] = np.searchsorted(ordered[row], ordered[row] - RANK_TOLERANCE, side="left")
-        first[np.isnan(ordered)] = models
+        chains = (gaps > least) & (gaps < most)
+        for row in np.flatnonzero(chains.any(axis=1)) if chains.any() else ():
+            ordered = part[row, order[row]]
+            first[row] = np.searchsorted(np.sort(ordered), ordered - RANK_TOLERANCE, side="left")
+        if undefined:
+            first[keys == last] = models
         order += models * np.arange(start, start + len(order))[:, np.newaxis]
         found.ravel()[order] = first
     ranks = np.sort(np.ascontiguousarray(found.T), axis=1)
@@ -163,9 +179,9 @@ def separated_from(
     differences = samples.T[first] - samples.T[compared]
     found = dict.fromkeys(others, False)
     intervals = percentile_intervals(differences, [questions] * len(compared))
-    for other, row, interval in zip(compared, differences, intervals, strict=True):
-        known = row[~np.isnan(row)]
-        if known.size and np.ptp(known) <= RANK_TOLERANCE:
+    constant = np.fmax.reduce(differences, axis=1) - np.fmin.reduce(differences, axis=1) <= RANK_TOLERANCE
+    for other, same, interval in zip(compared, constant.tolist(), intervals, strict=True):
+        if same:
             found[other] = abs(value - (values[other] or 0.0)) > RANK_TOLERANCE
         else:
             found[other] = interval is not None and not interval.low <= 0 <= interval.high

@@ -32,7 +32,10 @@ Ratios = NDArray[np.float32]
 MODELS_IN_BLOCKS: Final = 64
 MODELS_OF_A_BLOCK: Final = 16
 LOOKED_AT_ONCE: Final = 2_048
-"""From how many models on they are compared in blocks; of how many models one is; how many pairs of blocks at once."""
+SLIGHTLY: Final = 0.03
+MOST_KEPT: Final = 1_000_000
+"""From how many models on they are compared in blocks; of how many models one is; how many pairs of blocks at once; by
+which share the floor is below the quantile; how many ratios above it are kept."""
 
 SINGLE_MISSES: Final = 1 / 500
 AT_ONCE: Final = 64
@@ -341,7 +344,7 @@ def _critical_value(family: _Family) -> Callable[[Pairs], float]:
     resampled: Callable[[Pairs], float] = (
         (lambda left: _upper_quantile(_largest(family, left)[0]))
         if len(family.rows) < MODELS_IN_BLOCKS
-        else _Blocks.of(family).critical_value
+        else _Blocks(family).critical_value
     )
     if not family.adjusted:
         return resampled
@@ -350,75 +353,82 @@ def _critical_value(family: _Family) -> Callable[[Pairs], float]:
     return lambda left: one if alone else max(one, resampled(left))
 
 
-@dataclass(frozen=True)
 class _Blocks:
     """The models of a family in blocks of models that answer alike.
 
     The quantile rests on the few resamples with the largest maxima, and in these on few pairs. No ratio of a model of
     one block to one of another exceeds the first block's highest value less the second's lowest, over the smallest
-    spread of such a pair; rounding keeps that order. So only blocks that could reach the quantile are looked at.
-
-    order: shape (blocks, models of a block), which models; the last one stands again where a block has fewer. weights:
-    those of the family, shape (blocks, blocks, models of a block, models of a block), -inf where a pair is not
-    compared. values: shape (blocks, resamples, models of a block), their resampled values; low, high: shape
-    (blocks, resamples), their lowest and highest. highest: likewise, of all pairs the highest limit; those of fewer
-    pairs are no higher. better, worse: shape (resamples,), the blocks that have the highest of all.
+    spread of such a pair; rounding keeps that order. So only blocks that can reach a floor just below the quantile are
+    looked at. All ratios from there on are kept: those of the pairs that later steps leave are among them.
     """
 
-    order: NDArray[np.intp]
-    weights: Ratios
-    values: Ratios
-    low: Ratios
-    high: Ratios
-    highest: Ratios
-    better: NDArray[np.intp]
-    worse: NDArray[np.intp]
-
-    @classmethod
-    def of(cls, family: _Family) -> "_Blocks":
+    def __init__(self, family: _Family) -> None:
         from scipy.cluster.hierarchy import leaves_list, linkage
 
         alike = leaves_list(linkage(family.spread[np.triu_indices(len(family.spread), 1)], "average"))
-        order = np.pad(alike, (0, -len(alike) % MODELS_OF_A_BLOCK), mode="edge").reshape(-1, MODELS_OF_A_BLOCK)
-        rows = family.rows[order]
-        compared = np.where(family.compared & (family.spread > 0), family.weights, np.float32(-np.inf))
-        weights = compared[order[:, None, :, None], order[:, None, :]]
-        values = np.ascontiguousarray(rows.transpose(0, 2, 1))
-        low, high = rows.min(axis=1), rows.max(axis=1)
-        heaviest = weights.max(axis=(2, 3))
-        against = heaviest[:, :, None]
-        highest = np.stack([_limits(*of_block).max(axis=0) for of_block in zip(high, repeat(low), against)])
-        better = highest.argmax(axis=0)
-        worse = _limits(high[better, np.arange(better.size)], low, heaviest.T[:, better]).argmax(axis=0)
-        return cls(order, weights, values, low, high, highest, better, worse)
+        # Shape (blocks, models of a block): the last one stands again where a block has fewer.
+        self.order = np.pad(alike, (0, -len(alike) % MODELS_OF_A_BLOCK), mode="edge").reshape(-1, MODELS_OF_A_BLOCK)
+        self.weights = family.weights
+        rows = family.rows[self.order]
+        self.values = np.ascontiguousarray(rows.transpose(0, 2, 1))  # (blocks, resamples, models of a block)
+        self.low, self.high = rows.min(axis=1), rows.max(axis=1)
+        self.floor = math.inf
+        self.above: tuple[NDArray[Any], ...] = (np.zeros(0, np.intp),) * 3 + (np.zeros(0, np.float32),)
 
     def critical_value(self, left: Pairs) -> float:
-        """`_upper_quantile` of `_largest` of the pairs that are left."""
-        order = self.order.ravel()
-        blocks = (*self.order.shape, *self.order.shape)
-        in_blocks = left[order][:, order].reshape(blocks).transpose(0, 2, 1, 3)
-        weights = np.where(in_blocks, self.weights, np.float32(-np.inf))
-        heaviest = weights.max(axis=(2, 3))
-        resamples = np.arange(self.low.shape[1])
-        maxima = np.full(resamples.size, -np.inf, dtype=np.float32)
+        """`_upper_quantile` of `_largest` of the pairs that are left, of which each step has some of the last one's."""
+        resample, better, worse, ratios = self.above
+        kept = left[better, worse]
+        maxima = np.full(self.low.shape[1], -np.inf, dtype=np.float32)
+        np.maximum.at(maxima, resample[kept], ratios[kept])
+        known = _upper_quantile(maxima)
+        return known if known >= self.floor else self._looked_for(left)
 
-        def look(better: NDArray[np.intp], worse: NDArray[np.intp], at: NDArray[np.intp]) -> None:
-            """Raises the maxima to the largest ratio of each of these pairs of blocks in a resample."""
-            for start in range(0, at.size, LOOKED_AT_ONCE):
-                one, other, resample = (of[start : start + LOOKED_AT_ONCE] for of in (better, worse, at))
-                scaled = self.values[one, resample][:, :, None] - self.values[other, resample][:, None, :]
-                of_pairs = weights[one, other]
-                scaled = np.where(of_pairs < 0, -np.inf, scaled * np.maximum(of_pairs, 0))
-                np.maximum.at(maxima, resample, scaled.max(axis=(1, 2)))
+    def _looked_for(self, left: Pairs) -> float:
+        """Likewise; keeps all ratios from a floor on, unless there are too many."""
+        shape, resamples = self.order.shape, np.arange(self.low.shape[1])
+        flat = self.order.ravel()
+        weights = np.where(left, self.weights, np.float32(np.nan))[flat][:, flat]
+        weights = np.ascontiguousarray(weights.reshape(*shape, *shape).transpose(0, 2, 1, 3))
+        heaviest = np.where(np.isnan(weights), np.float32(-np.inf), weights).max(axis=(2, 3))
+
+        def ratios(better: Any, worse: Any, at: Any) -> Ratios:
+            """Of pairs of blocks in a resample, shape (pairs, models, models); NaN of pairs that are not left."""
+            found: Ratios = self.values[better, at][:, :, None] - self.values[worse, at][:, None, :]
+            found *= weights[better, worse]
+            return found
 
         # The pair of blocks with the highest limit in each resample: nearly the maxima, so a quantile close below.
-        look(self.better, self.worse, resamples)
-        for block in range(len(self.order)):
-            known = _upper_quantile(maxima)
-            reaching = np.flatnonzero(self.highest[block] > known)
+        highest = np.stack(
+            [_limits(of, self.low, by[:, None]).max(axis=0) for of, by in zip(self.high, heaviest, strict=True)]
+        )
+        better = highest.argmax(axis=0)
+        worse = _limits(self.high[better, resamples], self.low, heaviest.T[:, better]).argmax(axis=0)
+        maxima = np.concatenate(
+            [
+                np.fmax.reduce(ratios(better[part], worse[part], part).reshape(part.size, -1), axis=1)
+                for part in np.array_split(resamples, -(-resamples.size // LOOKED_AT_ONCE))
+            ]
+        )
+        nearly = _upper_quantile(maxima)
+        floor = np.float32(nearly - SLIGHTLY * abs(nearly))
+        kept: list[tuple[NDArray[Any], ...]] = []
+        number = 0
+        for block in range(shape[0]):
+            reaching = np.flatnonzero(highest[block] >= floor)
             limits = _limits(self.high[block, reaching], self.low[:, reaching], heaviest[block][:, None])
-            other, at = np.nonzero(limits > known)
-            look(np.full(at.size, block), other, reaching[at])
+            others, places = np.nonzero(limits >= floor)
+            for start in range(0, others.size, LOOKED_AT_ONCE):
+                other, at = (of[start : start + LOOKED_AT_ONCE] for of in (others, reaching[places]))
+                found = ratios(block, other, at)
+                which, one, two = np.unravel_index(np.flatnonzero(found >= floor), found.shape)
+                np.maximum.at(maxima, at[which], found[which, one, two])
+                number += which.size
+                if number <= MOST_KEPT:
+                    models = self.order[block, one], self.order[other[which], two]
+                    kept.append((at[which], *models, found[which, one, two]))
+        if number <= MOST_KEPT:
+            self.floor, self.above = float(floor), tuple(map(np.concatenate, zip(*kept, strict=True)))
         return _upper_quantile(maxima)
 
 

@@ -57,7 +57,8 @@ def test_rank_intervals_are_percentiles_of_the_ranks_in_each_resample(better, se
     assert rank_intervals(samples, better) == expected_intervals(samples, better)
     assert rank_intervals(samples, better)[3] is None
     samples += generator.integers(0, 3, samples.shape) * 6e-10  # the first as good as the second, and that as the third
-    assert rank_intervals(samples, better) == expected_intervals(samples, better)
+    for scale in (1, 1e-3, 1e9):
+        assert rank_intervals(samples * scale, better) == expected_intervals(samples * scale, better)
 
 
 def test_differences_within_the_tolerance_are_ties_in_every_resample():

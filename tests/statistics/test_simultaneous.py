@@ -65,16 +65,17 @@ def test_in_blocks_the_critical_value_is_that_of_all_pairs_to_the_last_digit(mod
     samples = makers + generator.normal(0, 1, (400, models)) * generator.uniform(0.2, 2, models)
     samples[:, 3], samples[:, 5] = samples[:, 4], samples[:, 6] + generator.normal(0, 1e-3, 400)
     family = _family(list(samples.mean(axis=0)), samples, "higher", 300, None)
-    blocks, pairs = _Blocks.of(family), family.compared & (family.spread > 0)
-    for share in (1, 0.5, 0.02, 0.002):
-        left = pairs & (generator.random(pairs.shape) < share)
+    blocks, pairs = _Blocks(family), family.compared & (family.spread > 0)
+    left = pairs
+    for share in (1, 0.999, 0.5, 0.02, 0.002):
+        left = left & (generator.random(pairs.shape) < share)
         left[0, 1] = True
         assert blocks.critical_value(left) == _upper_quantile(_largest(family, left)[0])
     one_way = np.triu(pairs)
-    assert blocks.critical_value(one_way) == _upper_quantile(_largest(family, one_way)[0])
+    assert _Blocks(family).critical_value(one_way) == _upper_quantile(_largest(family, one_way)[0])
     alone = np.zeros_like(pairs)
     alone[6, 0] = True
-    assert blocks.critical_value(alone) == _upper_quantile(_largest(family, alone)[0])
+    assert _Blocks(family).critical_value(alone) == _upper_quantile(_largest(family, alone)[0])
 
 
 @pytest.mark.parametrize("better", ["higher", "lower"])

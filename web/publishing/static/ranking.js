@@ -123,7 +123,16 @@ function inverse(distribution, share) {
   return (from + to) / 2;
 }
 
-const normalQuantile = (share) => inverse(normal, share);
+// By Newton's method from the middle, which never steps beyond what it looks for.
+function normalQuantile(share) {
+  let x = 0;
+  for (let step = 0, by = 1; Math.abs(by) > 1e-16 * Math.max(1, Math.abs(x)) && step < 100; step++) {
+    by = (share - normal(x)) * Math.sqrt(2 * Math.PI) * Math.exp((x * x) / 2);
+    x += by;
+  }
+  return x;
+}
+
 const studentQuantile = (degrees, share) =>
   share > 0.5 ? -studentQuantile(degrees, 1 - share) : inverse((x) => (x < 0 ? student(degrees, x) : 1), share);
 
@@ -435,9 +444,12 @@ function differ(tasks, places, one, other, { differing, equal }) {
   return false;
 }
 
+// The values that are defined, and their mean.
 function defined(samples) {
-  for (let at = 0; at < samples.length; at++) if (samples[at] !== samples[at]) return samples.filter((value) => value === value);
-  return samples;
+  let sum = 0;
+  for (let at = 0; at < samples.length; at++) sum += samples[at];
+  if (sum !== sum) return defined(samples.filter((value) => value === value));
+  return { known: samples, mean: sum / samples.length };
 }
 
 const room = {};
@@ -457,15 +469,12 @@ function tailOf(values, sign, limit) {
   return found.subarray(0, n);
 }
 
-// The percentile interval of resampled values, as `percentile_interval` has it; null where none is stated.
-function interval(samples, units, limits) {
-  const known = defined(samples);
-  if (!known.length || known.length < (1 - limits.largest_undefined_share) * samples.length) return null;
+// The percentile interval of resampled values, as `percentile_interval` has it; null where none is stated. ofZero: only
+// whether it holds 0 is asked, so that one that does by the number of values on either side is not looked for.
+function interval(samples, units, limits, ofZero = false) {
+  const { known, mean } = defined(samples), n = known.length;
+  if (!n || n < (1 - limits.largest_undefined_share) * samples.length) return null;
   if (units < limits.minimum_questions) return null;
-  const n = known.length;
-  let mean = 0;
-  for (let at = 0; at < n; at++) mean += known[at];
-  mean /= n;
   let second = 0, third = 0;
   for (let at = 0; at < n; at++) {
     const off = known[at] - mean;
@@ -473,42 +482,39 @@ function interval(samples, units, limits) {
     third += off * off * off;
   }
   const rounded = scratch("rounded", n);
-  let left = -Infinity, right = Infinity, least = Infinity, most = -Infinity; // left and right of the mean
+  let left = -Infinity, right = Infinity, near = Infinity, least = Infinity, most = -Infinity; // left and right of the mean
   for (let at = 0; at < n; at++) {
     const value = (rounded[at] = rint(known[at] * 1e12) / 1e12);
-    if (value <= mean && value > left) left = value;
-    if (value > mean && value < right) right = value;
+    if (Math.abs(value - mean) < near) {
+      if (value > mean) right = Math.min(right, value);
+      else left = Math.max(left, value);
+      near = Math.max(mean - left, right - mean);
+    }
     if (value < least) least = value;
     if (value > most) most = value;
   }
   const skewness = third / n / (second / n) ** 1.5;
   if (least === most || Math.abs(skewness) > limits.largest_skewness) return null;
-  let under = 0, until = 0, beyond = 0; // how many are below the left, not above it, and not above the right
+  let under = 0, until = 0, beyond = 0, zero = 0; // how many are below the left, not above it, the right, and 0
   for (let at = 0; at < n; at++) {
     under += rounded[at] < left;
     until += rounded[at] <= left;
     beyond += rounded[at] <= right;
+    zero += rounded[at] <= 0;
   }
   const shift = 2 * normalQuantile(between(mean, left, (under + until) / 2 / n, right, (until + beyond) / 2 / n));
   const z = -widening(units, limits);
   const tenths = 10 ** limits.level_digits;
+  const level = (at) => rint(normal(at) * tenths) / tenths;
+  const first = level(shift + z), last = level(shift - z);
+  if (ofZero && zero && zero < n && first <= zero / 2 / n && last >= (zero + n) / 2 / n) return [0, 0];
   // Both ends are mostly in the tails, which are sorted faster than all.
   const tail = 1.4 * Math.sqrt(second / n);
-  const parts = [
-    () => [tailOf(rounded, -1, tail - mean).sort(), 0],
-    () => [tailOf(rounded, 1, mean + tail).sort(), n],
-    () => [rounded.sort(), 0],
-  ];
-  const made = [];
-  return [shift + z, shift - z].map((at) => {
-    const share = rint(normal(at) * tenths) / tenths;
-    for (const part of share < 0.5 ? [0, 2] : [1, 2]) {
-      const [sorted, end] = (made[part] ??= parts[part]());
-      const found = atLevel(share, sorted, end && end - sorted.length, n);
-      if (found !== null) return found;
-    }
-    return null;
-  });
+  const end = (share) => {
+    const under = share < 0.5, sorted = (under ? tailOf(rounded, -1, tail - mean) : tailOf(rounded, 1, mean + tail)).sort();
+    return atLevel(share, sorted, under ? 0 : n - sorted.length, n) ?? atLevel(share, rounded.sort(), 0, n);
+  };
+  return [end(first), end(last)];
 }
 
 // The value at a level of the mid-distribution of n values, of which some that follow each other are sorted, `from` are
@@ -900,15 +906,13 @@ function tile(left, right, found, at, width) {
 function compareAll(metric, standings, pairs, units, limits) {
   const models = standings.length, size = models * models, { resamples } = limits;
   const better = metric.better === "higher" ? 1 : -1;
+  const usable = [];
   const rows = standings.map(({ samples }, model) => {
-    const known = defined(samples), row = scratch("deviations", models * resamples).subarray(model * resamples, (model + 1) * resamples);
-    let mean = 0;
-    for (let at = 0; at < known.length; at++) mean += known[at];
-    mean /= known.length;
+    const { known, mean } = defined(samples), row = scratch("deviations", models * resamples).subarray(model * resamples, (model + 1) * resamples);
+    usable.push(1 - known.length / resamples <= limits.largest_undefined_share);
     for (let at = 0; at < resamples; at++) row[at] = samples[at] === samples[at] ? better * (samples[at] - mean) : 0;
     return row;
   });
-  const usable = standings.map(({ samples }) => 1 - defined(samples).length / resamples <= limits.largest_undefined_share);
   const family = { models, beats: new Uint8Array(size), compared: new Uint8Array(size), critical: null };
   if (units < limits.minimum_questions) return family;
   const of = products(rows, rows, resamples);
@@ -984,13 +988,14 @@ function thirds(rows, resamples) {
   };
 }
 
-const BLOCK = 16;
+const BLOCK = 16, SLIGHTLY = 0.03, MOST_KEPT = 1e6;
 
 // The quantile of the largest ratio in each resample, of the pairs that are left. Models that answer alike are in one
 // block; no ratio between two blocks exceeds the one's highest value less the other's lowest, times the largest weight.
 class Maxima {
   constructor(rows, weights, models, { resamples, share_below: share }) {
     Object.assign(this, { weights, models, resamples });
+    Object.assign(this, { above: [], floor: Infinity });
     this.place = Math.min(resamples, Math.ceil(share * resamples)) - 1;
     this.order = Int32Array.from(alike(weights, models));
     this.blocks = Math.ceil(models / BLOCK);
@@ -1008,9 +1013,18 @@ class Maxima {
     });
   }
 
+  // Fewer pairs are left with each call: the first one keeps the ratios from a floor just below the quantile on.
   quantile(left) {
+    const { resamples, above } = this, maxima = new Float32Array(resamples).fill(-Infinity);
+    for (let at = 0; at < above.length; at += 3) {
+      if (left[above[at + 1]] && above[at + 2] > maxima[above[at]]) maxima[above[at]] = above[at + 2];
+    }
+    const known = maxima.sort()[this.place];
+    return known >= this.floor ? known : this.#lookedFor(left);
+  }
+
+  #lookedFor(left) {
     const { blocks, order, models, resamples, values, low, high } = this;
-    const maxima = new Float32Array(resamples).fill(-Infinity);
     const weights = scratch("left weights", models * models, Float32Array).fill(-1); // in that order; below 0: the pair is not left
     const heavy = scratch("heavy", models * blocks, Float32Array).fill(-1); // of a model and a block the largest
     const heaviest = new Float32Array(blocks * blocks).fill(-1);
@@ -1028,31 +1042,26 @@ class Maxima {
         if (most > heaviest[pairs + block]) heaviest[pairs + block] = most;
       }
     }
-    const look = (one, other, resample) => {
+    const maxima = new Float32Array(resamples).fill(-Infinity), above = [];
+    // The ratios of two blocks in a resample, those from the floor on.
+    const look = (one, other, resample, floor) => {
       const to = Math.min(models, (one + 1) * BLOCK), end = Math.min(models, (other + 1) * BLOCK);
       const least = low[other * resamples + resample];
-      let most = maxima[resample];
       for (let first = one * BLOCK; first < to; first++) {
         const value = values[first * resamples + resample], weight = heavy[first * blocks + other];
-        if (weight < 0 || Math.fround(Math.fround(value - least) * weight) <= most) continue;
+        if (weight < 0 || Math.fround(Math.fround(value - least) * weight) < floor) continue;
         for (let second = other * BLOCK; second < end; second++) {
           const of = weights[first * models + second];
           const ratio = Math.fround(Math.fround(value - values[second * resamples + resample]) * of);
-          if (ratio > most && of >= 0) most = ratio;
+          if (of < 0 || ratio < floor) continue;
+          if (ratio > maxima[resample]) maxima[resample] = ratio;
+          if (floor !== -Infinity && above.length < 3 * MOST_KEPT) above.push(resample, order[first] * models + order[second], ratio);
         }
       }
-      raised ||= most > maxima[resample];
-      maxima[resample] = most;
     };
-    let raised = true, reached = -Infinity; // the quantile of what is known
-    const known = () => {
-      if (raised) reached = maxima.slice().sort()[this.place];
-      raised = false;
-    };
-    // Of each resample the highest limit, and the pair that has it.
-    const { most, reaches } = this.limits ?? { most: new Float32Array(resamples).fill(-1), reaches: new Uint16Array(resamples) };
-    // Fewer pairs are left with each call: limits of the first are limits of all.
-    for (let pair = 0; pair < (this.limits ? 0 : blocks * blocks); pair++) {
+    // Of each resample the highest limit, and the pair of blocks that has it: nearly the maxima.
+    const most = new Float32Array(resamples).fill(-1), reaches = new Uint16Array(resamples);
+    for (let pair = 0; pair < blocks * blocks; pair++) {
       const weight = heaviest[pair];
       if (weight < 0) continue;
       let up = Math.floor(pair / blocks) * resamples, down = (pair % blocks) * resamples;
@@ -1064,22 +1073,21 @@ class Maxima {
         }
       }
     }
-    this.limits = { most, reaches };
-    for (let resample = 0; resample < resamples; resample++) look(Math.floor(reaches[resample] / blocks), reaches[resample] % blocks, resample);
-    known();
-    const open = Uint16Array.from({ length: resamples }, (_, resample) => resample).filter((resample) => most[resample] > reached);
+    for (let resample = 0; resample < resamples; resample++) look(Math.floor(reaches[resample] / blocks), reaches[resample] % blocks, resample, -Infinity);
+    const nearly = maxima.slice().sort()[this.place], floor = nearly - SLIGHTLY * Math.abs(nearly);
+    const open = Uint16Array.from({ length: resamples }, (_, resample) => resample).filter((resample) => most[resample] >= floor);
     for (let one = 0; one < blocks; one++) {
       for (let other = 0; other < blocks; other++) {
         const weight = heaviest[one * blocks + other];
         if (weight < 0) continue;
         for (const resample of open) {
           const limit = Math.fround(Math.max(0, Math.fround(high[one * resamples + resample] - low[other * resamples + resample])) * weight);
-          if (limit > reached && limit > maxima[resample]) look(one, other, resample);
+          if (limit >= floor) look(one, other, resample, floor);
         }
       }
-      known();
     }
-    return reached;
+    if (above.length < 3 * MOST_KEPT) Object.assign(this, { above, floor }); // else they are looked for again
+    return maxima.sort()[this.place];
   }
 }
 
@@ -1137,7 +1145,7 @@ function rank(metric, standings, tasks, times, limits) {
       }
       if (most - least <= limits.rank_tolerance && least !== Infinity) return Math.abs(one.value - other.value) > limits.rank_tolerance;
     } else return false;
-    const found = interval(differences, units, limits);
+    const found = interval(differences, units, limits, true);
     return found !== null && !(found[0] <= 0 && 0 <= found[1]);
   };
   const apart = (one, other) => Boolean(beats[one * models + other] || beats[other * models + one]);
