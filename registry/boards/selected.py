@@ -4,7 +4,7 @@ Values, intervals, ranks and tiers are those of a board made of the same selecti
 the same draws. What would rank its models otherwise is only said of boards.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -133,11 +133,13 @@ def selected_document(
     definition: BoardDefinition,
     models: Models,
     values: Callable[[str, Column], TaskColumn],
+    compared: Collection[str] | None = None,
 ) -> Row:
     """A selection as a board's snapshot is shown, with ranks, intervals and tiers of the selection alone.
 
-    definition: as `narrowed` gives it. values: what `values_of` gives, perhaps kept. Raises UsageError where a column
-    is not asked on all tasks, no task or model is left, or more is asked for than MOST_VALUES.
+    definition: as `narrowed` gives it. values: what `values_of` gives, perhaps kept. compared: as for `standings_over`.
+    Raises UsageError where a column is not asked on all tasks, no task or model is left, or more is asked for than
+    MOST_VALUES.
     """
     document = snapshot.document
     named = list(dict.fromkeys(entry.task for entry in snapshot.board.entries))
@@ -170,6 +172,7 @@ def selected_document(
         [(number, models.revisions[number], complete) for number, complete in zip(chosen, whole, strict=True)],
         by_task,
         weights_of(definition, tasks),
+        compared,
     )
     rows = [
         document["rows"][number]

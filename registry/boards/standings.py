@@ -1,7 +1,7 @@
 """A board's values, intervals, ranks and tiers, from the sealed evaluations of its entries."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
@@ -313,11 +313,13 @@ def standings_over(
     rows: Sequence[tuple[int, ModelRevision, bool]],
     by_task: Sequence[Mapping[str, "TaskColumn"]],
     weights: Sequence[int] | None,
+    compared: Collection[str] | None = None,
 ) -> tuple[list[dict[str, Standing]], dict[str, Together]]:
     """Of each row column to standing, and column to what all pairs come to.
 
     rows: their places in the tasks' columns, revisions, and whether they are complete. by_task: of each task what
-    `task_standings` gives. weights: as `weights_of` has them.
+    `task_standings` gives. weights: as `weights_of` has them. compared: names of columns; in others models have values,
+    intervals and ranks alone. None: all.
     """
     found: list[dict[str, Standing]] = [{} for _ in rows]
     together = {}
@@ -332,9 +334,9 @@ def standings_over(
             for (_, revision, whole), standings in zip(rows, found, strict=True)
             if whole
         ]
-        compared = _rank(column.metric, complete, weights)
-        if compared is not None:
-            together[column.name] = compared
+        pairs = _rank(column.metric, complete, weights, compare=compared is None or column.name in compared)
+        if pairs is not None:
+            together[column.name] = pairs
         _place_estimates(column.metric, [standings[column.name] for standings in found])
     return found, together
 
@@ -779,16 +781,16 @@ def _interval(found: Interval | None) -> tuple[float, float] | None:
 
 
 def _rank(
-    metric: str, standings: Sequence[tuple[ModelRevision, Standing]], weights: Sequence[int] | None
+    metric: str, standings: Sequence[tuple[ModelRevision, Standing]], weights: Sequence[int] | None, *, compare: bool
 ) -> Together | None:
-    """Ranks, rank intervals and tiers among complete models. Metrics without a bootstrap get ranks only, and None."""
+    """Ranks, rank intervals and tiers among complete models; ranks only, and None, without `compare` or a bootstrap."""
     better = METRICS[metric].better
     known = [(revision, standing) for revision, standing in standings if standing.value is not None]
     values = [standing.value for _, standing in known]
     for (_, standing), rank in zip(known, ranks(values, better), strict=True):
         standing.rank = rank
     sampled = [standing.samples for _, standing in known]
-    if better == "neither" or not known or any(samples is None for samples in sampled):
+    if not compare or better == "neither" or not known or any(samples is None for samples in sampled):
         return None
     matrix = np.stack([samples for samples in sampled if samples is not None]).T
     questions = min(standing.units for _, standing in known)

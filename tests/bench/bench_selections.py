@@ -2,9 +2,10 @@
 
 URL: a database that holds what `generate_registry.fill` and `bench_web.snapshot` make of Size(571, 17, 40). Selections are drawn at
 random, one for each seed: tasks, weights, columns, and models by name, family, developer, licence, openness, size and
-date. Each is computed as on the website; as a board made of the same selection (--boards); and by Node as in the
-browser (--node). Every difference of values, intervals, ranks and tiers is printed, and what a selection takes of CPU;
-in Node of its slowest column, since a browser computes each in a process of its own.
+date. Each is computed as the website's page has it, whose models are compared in the column that ranks them; with all
+columns compared, as the API has it; as a board made of the same selection (--boards); and by Node as in the browser
+(--node). Every difference of values, intervals, ranks and tiers is printed, and what a selection takes of CPU; in Node
+of its slowest column, since a browser computes each in a process of its own.
 
 With OPENBLAS_NUM_THREADS=1, as `shuffleboard serve` has it.
 
@@ -22,7 +23,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from unittest import mock
 
 from sqlalchemy.orm import Session
@@ -72,6 +73,16 @@ const rank = (name, plan) => (turn = turn.then(async () => {
 """
 
 
+class Selection(NamedTuple):
+    """A seed's choice, its document, and milliseconds of CPU: with one column compared, and with all."""
+
+    seed: int
+    choice: dict[str, Any]
+    document: dict[str, Any]
+    page: float
+    every: float
+
+
 def drawn(seed: int, models: int) -> dict[str, Any]:
     """A selection drawn at random."""
     draw = random.Random(seed)
@@ -99,10 +110,8 @@ def drawn(seed: int, models: int) -> dict[str, Any]:
     }
 
 
-def computed(
-    session: Session, snapshot: BoardSnapshot, seeds: Sequence[int]
-) -> Iterator[tuple[int, dict[str, Any], dict[str, Any], float]]:
-    """Of each seed the choice, its document as the website has it, and seconds of CPU, its tasks being known."""
+def computed(session: Session, snapshot: BoardSnapshot, seeds: Sequence[int]) -> Iterator[Selection]:
+    """Of each seed the selection, its tasks being known."""
     models = models_of(session, snapshot)
 
     @cache
@@ -117,9 +126,12 @@ def computed(
     for seed in seeds:
         choice = drawn(seed, len(models.revisions))
         definition = narrowed(board_definition(snapshot.board), choice, "own")
-        began = time.process_time()
-        document = selected_document(snapshot, definition, models, values)
-        yield seed, choice, document, time.process_time() - began
+        spent = []
+        for compared in ((definition.sort_column,), None):
+            began = time.process_time()
+            document = selected_document(snapshot, definition, models, values, compared)
+            spent.append(1000 * (time.process_time() - began))
+        yield Selection(seed, choice, document, *spent)
 
 
 def read_once() -> Callable[..., Any]:
@@ -135,7 +147,7 @@ def read_once() -> Callable[..., Any]:
     return values
 
 
-def compare_with_boards(url: str, found: Sequence[tuple[int, dict[str, Any], dict[str, Any], float]]) -> int:
+def compare_with_boards(url: str, found: Sequence[Selection]) -> int:
     """How many differ from a board of the same selection; what would rank its models otherwise is left out."""
     differ = 0
     engine = get_engine(url)
@@ -143,7 +155,7 @@ def compare_with_boards(url: str, found: Sequence[tuple[int, dict[str, Any], dic
         mock.patch.object(standings, "question_values_of_each", read_once()),
         mock.patch.object(standings, "_fragility", return_value=None),
     ):
-        for seed, choice, document, _ in found:
+        for seed, choice, document, *_ in found:
             with write_session(engine) as session:
                 definition = narrowed(board_definition(snapshot_as_of(session, BOARD).board), choice, "own")
                 expected = snapshot_document(session, import_board(session, definition)[0])
@@ -156,9 +168,7 @@ def compare_with_boards(url: str, found: Sequence[tuple[int, dict[str, Any], dic
     return differ
 
 
-def compare_with_node(
-    session: Session, snapshot: BoardSnapshot, found: Sequence[tuple[int, dict[str, Any], dict[str, Any], float]]
-) -> tuple[int, list[float]]:
+def compare_with_node(session: Session, snapshot: BoardSnapshot, found: Sequence[Selection]) -> tuple[int, list[float]]:
     """How many differ from what the script of a published site computes, and its milliseconds of CPU.
 
     These are of the slowest column with what follows: a browser computes each column in a process of its own.
@@ -174,7 +184,7 @@ def compare_with_node(
         command = ["node", "-e", SCRIPT, str(RANKING), folder]
         lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
     differ, spent = 0, []
-    for (seed, choice, document, _), line in zip(found, lines, strict=True):
+    for (seed, choice, document, *_), line in zip(found, lines, strict=True):
         other = json.loads(line)
         spent.append(other["all"] - sum(other["ms"]) + max(other["ms"]))
         if told(other["document"], other["rows"]) != told(document, rows_in_order(document)):
@@ -204,7 +214,8 @@ def main() -> None:
         snapshot = snapshot_as_of(session, BOARD)
         found = list(computed(session, snapshot, seeds))
         print(f"{len(found)} selections, seeds {seeds.start} to {seeds.stop - 1}")
-        print(summary("website", [1000 * seconds for *_, seconds in found]), flush=True)
+        print(summary("page", [one.page for one in found]))
+        print(summary("all columns compared", [one.every for one in found]), flush=True)
         if options.node:
             differ, spent = compare_with_node(session, snapshot, found)
             print(summary("node", spent))

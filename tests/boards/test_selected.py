@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Iterator
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +128,22 @@ def test_the_digest_of_a_selection_is_of_its_text_which_names_the_snapshot(board
         )
     assert document["digest"] == sha256_text(document["selection"])
     assert snapshot.digest in document["selection"]
+
+
+def test_models_are_compared_in_the_columns_that_are_asked_for(board: Engine) -> None:
+    with read_session(board) as session:
+        snapshot = snapshot_as_of(session, "main")
+        definition = narrowed(board_definition(snapshot.board), {}, "own")
+        given = snapshot, definition, models_of(session, snapshot), cache(partial(values_of, session, snapshot))
+        every, one = selected_document(*given), selected_document(*given, ("accuracy@cyclic",))
+    assert one["together"] == {"accuracy@cyclic": every["together"]["accuracy@cyclic"]}
+    assert (one["unranked"], one["digest"]) == (every["unranked"], every["digest"])
+    for found, expected in zip(one["rows"], every["rows"], strict=True):
+        assert found["values"]["accuracy@cyclic"] == expected["values"]["accuracy@cyclic"]
+        for name in COLUMNS[1:]:
+            for key in ("value", "n", "interval", "rank"):
+                assert found["values"][name][key] == expected["values"][name][key]
+            assert found["values"][name]["all_tier"] is None
 
 
 @pytest.mark.parametrize(

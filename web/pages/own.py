@@ -103,8 +103,11 @@ def _weight(text: str) -> tuple[str, int]:
     return task, int(number)
 
 
-def selected(board: Board, chosen: Chosen) -> tuple[Row, BoardSnapshot, BoardDefinition]:
-    """A selection's document, the snapshot that it is of, and its definition."""
+def selected(board: Board, chosen: Chosen, *, all_compared: bool = True) -> tuple[Row, BoardSnapshot, BoardDefinition]:
+    """A selection's document, the snapshot that it is of, and its definition.
+
+    all_compared: whether models are compared in every column, or only in that which they are ranked by.
+    """
     # Here rather than above: the website starts without numpy, and most of its pages never need it.
     from registry.boards import selected as computed
 
@@ -124,6 +127,7 @@ def selected(board: Board, chosen: Chosen) -> tuple[Row, BoardSnapshot, BoardDef
         lambda task, column: _values.get(
             f"{audience}:{task}:{column.name}", lambda: computed.values_of(found, snapshot, task, column)
         ),
+        None if all_compared else (definition.sort_column,),
     )
     permanent = chosen.model_copy(update={"snapshot": snapshot.digest}).arguments
     url = url_for("own.own", name=board.name, **permanent)
@@ -167,7 +171,7 @@ def own(name: str) -> ResponseReturnValue:
     chosen = _asked()
     if not chosen.arguments:
         chosen = chosen.model_copy(update={"column": _to_begin_with(board)})
-    document, snapshot, definition = selected(board, chosen)
+    document, snapshot, definition = selected(board, chosen, all_compared=False)
     facts = _facts.get(f"{viewer().audience}:{snapshot.digest}", lambda: facts_behind(session(), snapshot.document))
     way = way_of(ways_of(document, facts), document, document["sort"])
     known = _models_of(snapshot).facts
@@ -228,7 +232,7 @@ def save(name: str) -> ResponseReturnValue:
     if not viewer().may("maintain"):
         viewer().require("submit")
     board = shown_board(name)
-    _, _, definition = selected(board, _asked())
+    _, _, definition = selected(board, _asked(), all_compared=False)
     wanted = check_name("board", request.form.get("name", "").strip())
     title = request.form.get("title", "").strip()[:500]
     with write_session(engine()) as database:
