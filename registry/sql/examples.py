@@ -7,14 +7,14 @@ EXAMPLES: Final[dict[str, str]] = {
 SELECT model, benchmark, variants, accuracy, worst_accuracy, accuracy - worst_accuracy AS lost
 FROM leaderboard
 WHERE worst_accuracy IS NOT NULL
-ORDER BY lost DESC
+ORDER BY lost DESC, evaluation_id
 LIMIT 20""",
     "How accurate is each model in its worst order?": """\
 SELECT leaderboard.model, leaderboard.benchmark, variant AS worst_order, run_accuracy.accuracy
 FROM run_accuracy
 JOIN leaderboard USING (evaluation_id)
 WHERE scope = 'all'
-QUALIFY row_number() OVER (PARTITION BY evaluation_id ORDER BY run_accuracy.accuracy) = 1
+QUALIFY row_number() OVER (PARTITION BY evaluation_id ORDER BY run_accuracy.accuracy, variant) = 1
 ORDER BY run_accuracy.accuracy DESC""",
     "Which ten questions do models above 50 % flip on most?": """\
 SELECT question_id, leaderboard.benchmark, external_id,
@@ -23,7 +23,7 @@ FROM question_metrics
 JOIN leaderboard USING (evaluation_id)
 WHERE leaderboard.accuracy > 0.5 AND question_metrics.fluctuation_rate IS NOT NULL
 GROUP BY ALL
-ORDER BY share_that_flips DESC, models DESC, external_id
+ORDER BY share_that_flips DESC, models DESC, external_id, question_id
 LIMIT 10""",
     "Which questions does every model flip on?": """\
 SELECT leaderboard.benchmark, question_metrics.external_id, count(*) AS models
@@ -52,7 +52,7 @@ ORDER BY model, benchmark, key_position""",
     "What is the history of a model's results?": """\
 SELECT sealed_at, benchmark, protocol, variants, accuracy, worst_accuracy
 FROM leaderboard
-WHERE model = (SELECT model FROM leaderboard WHERE complete ORDER BY sealed_at DESC LIMIT 1)
+WHERE model = (SELECT model FROM leaderboard WHERE complete ORDER BY sealed_at DESC, evaluation_id LIMIT 1)
 ORDER BY sealed_at""",
     "How has a board's first rank changed?": """\
 SELECT board, as_of, model, column_name, value
@@ -122,7 +122,7 @@ ORDER BY flipped DESC""",
 SELECT model, benchmark, metric, origin, value
 FROM measured_and_published
 WHERE metric = 'accuracy'
-ORDER BY model, benchmark, origin
+ORDER BY model, benchmark, origin, value
 LIMIT 100""",
     "Where and with what was each evaluation computed?": """\
 SELECT model, benchmark, host, device, count(*) AS shards, sum(evaluation_provenance.elapsed_s) AS seconds

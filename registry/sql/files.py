@@ -21,8 +21,9 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -48,6 +49,7 @@ from registry.sql.relations import (
     OF_EVALUATION,
     PREDICTIONS,
     TABLES,
+    Part,
     query_of,
     shape,
     small_views,
@@ -254,7 +256,8 @@ class Files:
                     continue
                 with read_session(self._engine) as session:
                     for name, path in missing.items():
-                        self._save(session, name, path, number)
+                        with self._whole(path) as part:
+                            save(session, name, part, Part((number,)), by_folder=True)
                 kept = {self.folder / path for path in places.values()}
                 for old in set(next(iter(kept)).parent.iterdir()) - kept:
                     old.unlink(missing_ok=True)
@@ -269,14 +272,6 @@ class Files:
             store, name = place_of(row, session.get_one(Evaluation, number).seal or "")
         with self._whole(path) as part:
             store.copy(f"{name}/{PREDICTIONS_FILE}", part)
-
-    def _save(self, session: Session, relation: str, path: Path, evaluation_id: int | None = None) -> None:
-        """Writes a relation as the session sees it, of one evaluation or of all."""
-        types = types_of(relation)
-        found = session.execute(query_of(relation, evaluation_id).execution_options(yield_per=BATCH))
-        with self._whole(path) as part, parquet(part, types) as append:
-            for rows in found.partitions(BATCH):
-                append(list(as_written(rows, types)))
 
     @contextmanager
     def _whole(self, path: Path) -> Iterator[Path]:
@@ -306,7 +301,8 @@ class Files:
             )
             for name in (*TABLES, *small_views()):
                 path = folder / f"{name}.parquet"
-                self._save(session, name, path)
+                with self._whole(path) as part:
+                    save(session, name, part)
                 others[name] = _name(path)
         views = [f"{name}.parquet" for name in others]
         if (
@@ -332,8 +328,8 @@ class Files:
             nothing = folder / "evaluation_id=0"
             of_evaluations = {name: [_name(nothing / f"{name}.parquet")] for name in (*OF_EVALUATION, PREDICTIONS)}
             for name in OF_EVALUATION:
-                with self._whole(nothing / f"{name}.parquet") as part, parquet(part, types_of(name)):
-                    pass
+                with self._whole(nothing / f"{name}.parquet") as part:
+                    save(session, name, part, Part(()), by_folder=True)
             pq.write_table(SCHEMA.empty_table(), self.folder / nothing / f"{PREDICTIONS}.parquet")
         files = [*others.values(), *(path for paths in of_evaluations.values() for path in paths)]
         document = {
@@ -355,6 +351,23 @@ class Files:
         listed = self.listed(audience)
         assert listed is not None
         return listed
+
+
+def save(session: Session, name: str, path: Path, part: Part | None = None, *, by_folder: bool = False) -> None:
+    """Writes a relation as the session sees it, whole or of a part.
+
+    by_folder: the number of the evaluation is in the name of the file's folder, and so not in the file.
+    """
+    types = types_of(name)
+    columns = {column: kind for column, kind in types.items() if not (by_folder and column == "evaluation_id")}
+    parts = [part]
+    if part is not None and name in OF_EVALUATION:  # one after the other, so that no engine sorts the rows of all
+        parts = [replace(part, evaluations=(number,)) for number in part.evaluations]
+    queries = (query_of(name, of).execution_options(yield_per=BATCH) for of in parts)
+    found = as_written((row for query in queries for row in session.execute(query)), types)
+    with parquet(path, columns) as append:
+        while rows := list(islice(found, BATCH)):
+            append(rows)
 
 
 def written(order: Mapping[str, Any]) -> None:

@@ -1,12 +1,13 @@
-"""What the SQL page's queries read: which relations lie in files, and the statements that give DuckDB their names.
+"""What queries over files read, on the SQL page and on published sites: which relations lie in files, and the views.
 
 The documented views are stated once, as the PostgreSQL text of `registry/schema/views/`, which DuckDB reads as it is.
 Three kinds of them:
 
-- of a sealed evaluation (`OF_EVALUATION`): what grows with prompts, questions or shards lies in files of its own, which
-  never change;
+- of a sealed evaluation (`OF_EVALUATION`): what grows with questions or shards. The SQL page has a file of each
+  evaluation's own, which never changes;
 - small ones (`small_views`): the rows as the database gives them to the audience, written again when something changed;
-- the others are computed by DuckDB from these, and from a few columns of tables (`TABLES`).
+- the others are computed by DuckDB from these, from a few columns of tables (`TABLES`), and from the predictions in the
+  folders of sealed evaluations (`views`).
 """
 
 # Names of columns and paths of files, which are ours and quoted.
@@ -14,17 +15,20 @@ Three kinds of them:
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
-from sqlalchemy import Select, select
+from sqlalchemy import ColumnElement, Select, select, true
 
-from registry.exchange.exports.relations import BOOLEAN, DIGEST, INTEGER, TEXT
+from registry.db import is_in
+from registry.exchange.exports.relations import BOOLEAN, DIGEST, DOUBLES, INTEGER, INTEGERS, JSON, TEXT, TIME
 from registry.predictions.archive_files import SCHEMA, relation
 from registry.schema.documented import columns_of, documented_views
 from registry.schema.selectables import relation_of
 from registry.schema.views import VIEWS, view_sql
 from registry.sql.process import SCHEME
+from registry.tables import BenchmarkVersion, Evaluation, ModelRevision, Question
 
 OF_EVALUATION: Final = ("evaluation_metrics", "evaluation_provenance", "question_metrics", "question_statistics")
 """Views of which a file is written for each sealed evaluation."""
@@ -41,6 +45,8 @@ COMPUTED: Final = (
     "adversarial_effects",
     "prediction_drift",
     "extraction_counts",
+    "metrics_over_benchmarks",
+    "measured_and_published",
 )
 """Views that DuckDB computes."""
 TABLES: Final[Mapping[str, Mapping[str, str]]] = {
@@ -51,8 +57,12 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = {
         "stopped_for": TEXT,
         "repeats": INTEGER,
     },
-    "model_revision": {"id": INTEGER, "model_id": INTEGER},
-    "variant_set": {"id": INTEGER, "kind": TEXT},
+    "model": {"id": INTEGER, "name": TEXT},
+    "model_revision": {"id": INTEGER, "model_id": INTEGER, "number": INTEGER},
+    "benchmark": {"id": INTEGER, "name": TEXT},
+    "benchmark_version": {"id": INTEGER, "benchmark_id": INTEGER},
+    "protocol": {"id": INTEGER, "name": TEXT, "shots": INTEGER},
+    "variant_set": {"id": INTEGER, "name": TEXT, "kind": TEXT},
     "variant": {"variant_set_id": INTEGER, "n_options": INTEGER, "ordinal": INTEGER, "name": TEXT},
     "question": {
         "id": INTEGER,
@@ -64,11 +74,23 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = {
     "subject_category": {"subject": TEXT, "category": TEXT},
 }
 """Table → its columns that computed views read, of the rows that the audience may see, with their types."""
-OF_QUESTIONS: Final[Mapping[str, str]] = {
+OF_VIEWS: Final[Mapping[str, str]] = {
     "question_score": "SELECT evaluation_id, question_id, expected, stored, distinct_prompts FROM question_metrics",
     "evaluation_question": "SELECT evaluation_id, question_id, expected AS n_variants FROM question_metrics",
+    "withdrawal": "SELECT evaluation_id FROM withdrawals",
+    "published_result": "SELECT * FROM published_results",
 }
-"""What computed views read of the registry's tables of questions → its SELECT."""
+"""What computed views read of tables that documented views have the columns of → its SELECT."""
+_UNORDERED: Final = frozenset({JSON, INTEGERS, DOUBLES})
+"""Types that PostgreSQL has no order of."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a registry: evaluations and what they are of, and a board."""
+
+    evaluations: tuple[int, ...]
+    board: str | None = None
 
 
 @cache
@@ -81,19 +103,59 @@ def small_views() -> tuple[str, ...]:
 
 @cache
 def types_of(name: str) -> Mapping[str, str]:
-    """The columns of a relation's file, with their types. An evaluation's own has no number: its folder is named so."""
-    columns = TABLES.get(name) or {column.name: column.type for column in columns_of(name).values()}
-    return {column: kind for column, kind in columns.items() if name not in OF_EVALUATION or column != "evaluation_id"}
+    """The columns of a relation in files, with their types."""
+    return TABLES.get(name) or {column.name: column.type for column in columns_of(name).values()}
 
 
-def query_of(name: str, evaluation_id: int | None = None) -> Select[Any]:
-    """The rows of a relation: of one evaluation, or of all that the session may see."""
+def query_of(name: str, part: Part | None = None) -> Select[Any]:
+    """The rows of a relation that the session may see, in an order of their own: all, or those of a part."""
     types = types_of(name)
     # Statistics are those that were stored: predictions may be archived, so that no view computes any of them.
-    table = "question_score" if name == "question_statistics" else name
-    rows = relation_of(table, types if evaluation_id is None else {"evaluation_id": INTEGER, **types})
-    query = select(*(rows.c[column] for column in types))
-    return query if evaluation_id is None else query.where(rows.c.evaluation_id == evaluation_id)
+    rows = relation_of("question_score" if name == "question_statistics" else name, types)
+    query = select(rows).order_by(*(rows.c[column] for column, kind in types.items() if kind not in _UNORDERED))
+    return query if part is None else query.where(_within(name, rows.c, part))
+
+
+def _within(name: str, columns: Any, part: Part) -> ColumnElement[bool]:
+    """Whether a row belongs to a part. Raises KeyError for a relation of which nobody has said so."""
+    if "evaluation_id" in columns:
+        return is_in(columns.evaluation_id, part.evaluations)
+    if "board" in columns:
+        return columns.board == part.board  # type: ignore[no-any-return]
+    if name in ("chain_links", "published_results", "subject_category"):  # about no evaluation, and open to all
+        return true()
+    column, of = {
+        "evaluation": ("id", Evaluation.id),
+        "model": ("id", ModelRevision.model_id),
+        "model_revision": ("id", ModelRevision.id),
+        "benchmark": ("id", BenchmarkVersion.benchmark_id),
+        "benchmark_version": ("id", BenchmarkVersion.id),
+        "question": ("id", Question.id),
+        "errata": ("question_id", Question.id),
+        "protocol": ("id", Evaluation.protocol_id),
+        "variant_set": ("id", Evaluation.variant_set_id),
+        "variant": ("variant_set_id", Evaluation.variant_set_id),
+    }[name]
+    asked = (
+        select(of)
+        .select_from(Evaluation)
+        .join(ModelRevision, ModelRevision.id == Evaluation.model_revision_id)
+        .join(BenchmarkVersion, BenchmarkVersion.id == Evaluation.benchmark_version_id)
+        .where(is_in(Evaluation.id, part.evaluations))
+    )
+    if of is Question.id:
+        asked = asked.join(Question, Question.benchmark_version_id == BenchmarkVersion.id)
+    return columns[column].in_(asked)  # type: ignore[no-any-return]
+
+
+@cache
+def views() -> Mapping[str, str]:
+    """What DuckDB makes of the files → its SELECT: the documented views that have none, and what these are made of."""
+    return {
+        **OF_VIEWS,
+        **{name: relation(name, PREDICTIONS) for name in OF_FILES},
+        **{name: view_sql(name, "postgresql") for name in VIEWS if name in COMPUTED},
+    }
 
 
 @cache
@@ -103,7 +165,8 @@ def shape() -> str:
         SCHEME,
         str(SCHEMA),
         *(f"{name} {types_of(name)}" for name in (*OF_EVALUATION, *small_views(), *TABLES)),
-        *(view_sql(name, "postgresql") for name in (*OF_EVALUATION, *COMPUTED)),
+        *(view_sql(name, "postgresql") for name in OF_EVALUATION),
+        *views().values(),
     ]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
 
@@ -113,13 +176,18 @@ def statements(of_evaluations: Mapping[str, Sequence[str]], others: Mapping[str,
 
     of_evaluations: relation → its files, in folders named `evaluation_id=N`. others: relation → its file.
     """
-    made = {name: f"SELECT * FROM read_parquet('{path}')" for name, path in others.items()}
+    made = {name: f"SELECT {_columns(name)} FROM read_parquet('{path}')" for name, path in others.items()}
     for name, paths in of_evaluations.items():
         listed = ", ".join(f"'{path}'" for path in paths)
-        columns = "*" if name == PREDICTIONS else ", ".join(columns_of(name))  # in the documented order
         by_folder = "hive_partitioning = true, hive_types = {'evaluation_id': BIGINT}"
-        made[name] = f"SELECT {columns} FROM read_parquet([{listed}], {by_folder})"
-    made |= OF_QUESTIONS
-    made |= {name: relation(name, PREDICTIONS) for name in OF_FILES}
-    made |= {name: view_sql(name, "postgresql") for name in VIEWS if name in COMPUTED}
-    return [f"CREATE VIEW {name} AS {text}" for name, text in made.items()]
+        made[name] = f"SELECT {_columns(name)} FROM read_parquet([{listed}], {by_folder})"
+    return [f"CREATE VIEW {name} AS {text}" for name, text in (made | dict(views())).items()]
+
+
+def _columns(name: str) -> str:
+    """A relation's columns in the documented order. Times are in UTC, and without a zone as on published sites."""
+    if name == PREDICTIONS:
+        return "*"
+    return ", ".join(
+        f'"{one}"::TIMESTAMP AS "{one}"' if kind == TIME else f'"{one}"' for one, kind in types_of(name).items()
+    )

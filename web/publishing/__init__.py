@@ -18,16 +18,21 @@ from registry.boards.reading import find_snapshot
 from registry.db import get_engine, read_session, write_session
 from registry.errors import NotFoundError, ShuffleboardError, UsageError
 from registry.exchange.exports import ExportRequest, export
+from registry.exchange.exports.relations import RELATIONS
 from registry.exchange.proofs import DATA, OF_EVALUATION, PROOF, proof_files
 from registry.lookups import find_sealed
 from registry.names import suggestion
 from registry.operations.archiving import copy, record
 from registry.proof.signing import sign_if_possible
+from registry.schema.audiences import audience_engine
 from registry.settings import Settings
+from registry.sql.files import save
+from registry.sql.relations import Part
 from web import create_app
 from web.publishing.files import Folder
-from web.publishing.pages import LEFT_OUT, Frame, install
+from web.publishing.pages import Frame, install
 from web.publishing.places import BOARD, Places, Scope, file_of, relative
+from web.publishing.queries import FILES, MORE
 from web.publishing.rewriting import rewrite
 
 _HTML: Final = "text/html"
@@ -75,11 +80,13 @@ def publish(settings: Settings, board: str, to: Path, report: Report | None = No
     key = _sign(engine, settings)
     with tempfile.TemporaryDirectory(prefix="shuffleboard-publish-") as scratch:
         data = Path(scratch) / DATA
-        export(engine, ExportRequest("parquet", evaluations=ids, without=LEFT_OUT), data)
-        tables = tuple(sorted(file.stem for file in data.glob("*.parquet")))
+        export(engine, ExportRequest("parquet", evaluations=ids, without=frozenset(RELATIONS).difference(MORE)), data)
+        with read_session(audience_engine(engine, "public")) as session:
+            for name in FILES:
+                save(session, name, data / f"{name}.parquet", Part(ids, scope.board))
         title = document.get("title") or scope.board
         app = create_app(settings, keep_pages=False)
-        install(app, Frame(scope.board, title, document.get("text") or "", tables, ids), data)
+        install(app, Frame(scope.board, title, document.get("text") or "", ids), data)
         with read_session(engine) as session:
             for evaluation_id in ids:
                 copy(session, find_sealed(session, evaluation_id), data / f"{OF_EVALUATION}{evaluation_id}")

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from flask import Blueprint, Flask, current_app, jsonify, render_template, request, send_from_directory
 from flask.typing import ResponseReturnValue
@@ -11,7 +10,10 @@ from registry.boards.reading import snapshot_as_of
 from registry.exchange.proofs import OF_EVALUATION
 from registry.predictions.archive_files import EVALUATION
 from registry.proof.folder import FILES
+from registry.schema.documented import documented_views
+from registry.sql.examples import EXAMPLES
 from web.pages.own import choosable
+from web.pages.sql import readable
 from web.publishing import queries
 from web.serving.responses import session
 
@@ -19,18 +21,14 @@ blueprint = Blueprint(
     "site", __name__, static_folder="static", static_url_path="/site", template_folder="templates", url_prefix="/"
 )
 
-LEFT_OUT: Final = frozenset({"option_probability", "predictions"})
-"""Relations that repeat the predictions in the folders of evaluations."""
-
 
 @dataclass(frozen=True)
 class Frame:
-    """What surrounds every page. tables: relations of the SQL page; evaluations: those with a folder."""
+    """What surrounds every page. evaluations: those with a folder."""
 
     board: str
     title: str
     text: str
-    tables: tuple[str, ...]
     evaluations: tuple[int, ...]
 
     @property
@@ -62,9 +60,16 @@ def query() -> ResponseReturnValue:
     """Asks for a query, which the browser answers."""
     frame = current_app.jinja_env.globals["site"]
     assert isinstance(frame, Frame)
-    made = queries.views(frame.tables, frame.evaluations)
     return render_template(
-        "site_query.html", views=made, examples=queries.examples(frame.tables, made), files=FILES, of=queries.answers_of
+        "site_query.html",
+        views=documented_views(),
+        made=queries.made(frame.evaluations),
+        tables=(*queries.FILES, *queries.MORE),
+        more=queries.MORE,
+        examples=EXAMPLES,
+        saved=[(query.name, query.sql) for query, _ in readable(session())],
+        files=FILES,
+        of=queries.answers_of,
     )
 
 

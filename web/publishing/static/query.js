@@ -2,13 +2,13 @@
 "use strict";
 
 const MOST_SHOWN = 500;
-const form = document.getElementById("query");
-const text = document.getElementById("q");
+const KIND = { decimal: 7, date: 8, timestamp: 10, list: 12, struct: 13 }; // in Arrow's numbering
 const answer = document.getElementById("answer");
 const state = document.getElementById("state");
 const here = (address) => new URL(address, document.baseURI).href;
-const listed = form.dataset.tables.trim().split(/\s+/); // a name, its address, the next name …
-const views = JSON.parse(document.getElementById("views").textContent); // name → its SELECT, and what that needs
+const listed = query.dataset.tables.trim().split(/\s+/); // a name, its address, the next name …
+const views = JSON.parse(document.getElementById("made").textContent); // name → its SELECT, and what that needs
+const named = query.dataset.named.split(" "); // what people ask for by its name
 const tables = Object.fromEntries(listed.flatMap((name, at) => (at % 2 ? [] : [[name, listed[at + 1]]])));
 
 // Expands a compressed file, unless the web server had it expanded on its way.
@@ -22,15 +22,18 @@ async function expanded(address) {
 }
 
 async function start() {
-  const { worker, duckdb, parquet } = form.dataset;
+  const { worker, duckdb, parquet } = query.dataset;
   const [engine, reader] = await Promise.all([expanded(here(duckdb)), expanded(here(parquet))]);
   await engines.openParquet({ module_or_path: reader });
   const database = new engines.AsyncDuckDB(new engines.VoidLogger(), new Worker(here(worker)));
   const module = URL.createObjectURL(new Blob([engine], { type: "application/wasm" }));
   await database.instantiate(module);
   URL.revokeObjectURL(module);
-  await database.open({ query: { castBigIntToDouble: true } });
-  return database.connect();
+  await database.open({});
+  const connection = await database.connect();
+  // Extensions lie on a server of others: what needs one is to say so, and not to end in the middle.
+  await connection.query("SET autoload_known_extensions = false");
+  return connection;
 }
 
 let opening = null;
@@ -41,6 +44,11 @@ async function load(connection, name) {
   if (!response.ok) throw new Error(`${name}: ${response.status}`);
   const rows = engines.readParquet(new Uint8Array(await response.arrayBuffer())).intoIPCStream();
   await connection.insertArrowFromIPCStream(rows, { name, create: true });
+  // Times are in UTC, and without a zone as on the SQL page: what computes with zones is an extension.
+  const zoned = `SELECT column_name FROM duckdb_columns() WHERE table_name = '${name}' AND data_type LIKE '% WITH TIME ZONE'`;
+  for (const { column_name: column } of await connection.query(zoned)) {
+    await connection.query(`ALTER TABLE ${name} ALTER "${column}" TYPE TIMESTAMP`);
+  }
 }
 
 // A table is fetched, a view is made of what it needs.
@@ -59,20 +67,39 @@ async function need(connection, names) {
 }
 
 // Only what the query names is there.
-async function ask(query) {
+async function ask(sql) {
   opening ??= start();
   const connection = await opening;
-  const named = [...Object.keys(tables), ...Object.keys(views)];
-  await need(connection, named.filter((name) => new RegExp(`\\b${name}\\b`, "i").test(query)));
-  return connection.query(query);
+  await need(connection, named.filter((name) => new RegExp(`\\b${name}\\b`, "i").test(sql)));
+  return connection.query(sql);
 }
 
-function shown(value, type) {
+// A value as the SQL page has it. type: Arrow's.
+function plain(value, type) {
   if (value === null || value === undefined) return null;
-  if (String(type).startsWith("Timestamp") || String(type).startsWith("Date")) return new Date(Number(value)).toISOString();
-  if (typeof value === "number" || typeof value === "string" || typeof value === "boolean") return value;
-  if (typeof value === "bigint") return String(value);
-  return JSON.stringify(value.toJSON ? value.toJSON() : value, (_, part) => (typeof part === "bigint" ? Number(part) : part));
+  if (type.typeId === KIND.decimal) return Number(String(value)) / 10 ** type.scale;
+  if (type.typeId === KIND.date) return new Date(Number(value)).toISOString().slice(0, 10);
+  if (type.typeId === KIND.timestamp) {
+    const micros = String(Math.round(Number(value) * 1000)).slice(-3); // beyond the milliseconds of a Date
+    return new Date(Number(value)).toISOString().replace("Z", `${micros}Z`);
+  }
+  if (type.typeId === KIND.list) return [...value].map((item) => plain(item, type.children[0].type));
+  if (type.typeId === KIND.struct) return Object.fromEntries(type.children.map((of) => [of.name, plain(value[of.name], of.type)]));
+  if (value instanceof Uint8Array) return [...value].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+  if (typeof value === "bigint") return Number.isSafeInteger(Number(value)) ? Number(value) : String(value);
+  return value;
+}
+
+function rowsOf(result) {
+  const { fields } = result.schema;
+  const columns = fields.map((_, place) => result.getChildAt(place)); // names may repeat
+  return Array.from({ length: result.numRows }, (_, row) =>
+    columns.map((column, place) => plain(column.get(row), fields[place].type)),
+  );
+}
+
+function shown(value) {
+  return value === null || typeof value !== "object" ? value : JSON.stringify(value);
 }
 
 function element(name, content, className) {
@@ -84,10 +111,7 @@ function element(name, content, className) {
 
 function show(result) {
   const { fields } = result.schema;
-  const rows = [];
-  for (const row of result) {
-    rows.push(fields.map((field, column) => shown(row[field.name], field.type, column)));
-  }
+  const rows = rowsOf(result).map((row) => row.map(shown));
   const first = rows.slice(0, MOST_SHOWN);
   const table = element("table");
   const head = table.createTHead().insertRow();
@@ -122,13 +146,13 @@ function show(result) {
 }
 
 async function run() {
-  const button = form.querySelector("button");
+  const button = query.querySelector("button");
   button.setAttribute("aria-busy", "true");
   state.textContent = opening ? "Running …" : "Fetching DuckDB …";
   try {
     show(await ask(text.value));
   } catch (error) {
-    const problem = element("p", String(error.message ?? error).split(/\n\s+at /)[0], "problem");
+    const problem = element("p", String(error.message ?? error).split(/\n\s+at |\n\nPlease try installing/)[0], "problem");
     problem.setAttribute("role", "alert");
     answer.replaceChildren(problem);
     state.textContent = "";
@@ -136,12 +160,7 @@ async function run() {
   button.removeAttribute("aria-busy");
 }
 
-form.addEventListener("submit", (event) => {
-  event.preventDefault();
-  run();
-});
-text.addEventListener("keydown", (event) => {
-  if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
+query.addEventListener("submit", (event) => {
   event.preventDefault();
   run();
 });

@@ -1,0 +1,154 @@
+"""A published site has the views of the SQL page, with the same rows of what it publishes, in the reader's browser."""
+
+import re
+import uuid
+from contextlib import contextmanager
+
+import pytest
+
+from registry.boards.definition import BoardDefinition, SuiteDefinition
+from registry.boards.snapshots import refresh_boards
+from registry.boards.store import import_board, import_suite
+from registry.db import get_engine, write_session
+from registry.errata.marks import Mark, mark
+from registry.exchange.outputs.importer import ImportRequest, import_outputs
+from registry.revisions.store import RevisionRequest, add_revision
+from registry.settings import get_settings
+from registry.sql import Queries, documented_views
+from registry.sql.examples import EXAMPLES
+from registry.tables.accounts import Account, SavedQuery
+from registry.tables.providers import ProviderCall
+from tests.conftest import copies_on_sqlite
+from tests.population import write_lines
+from tests.sql.test_queries import comparable
+from tests.web.conftest import sqlite_drawn
+from tests.web.outputs import BOARD, HIDDEN
+from tests.web.test_browser import page
+from tests.web.test_publishing import any_web_server
+from web.publishing import publish
+
+__all__ = ["sqlite_drawn"]
+
+SUITE = {
+    "name": "every",
+    "protocols": ["symbols", "hybrid"],
+    "variants": ["cyclic", "answer-moving", "adversarial", "shuffle"],
+    "tasks": [{"benchmark": "*"}],
+}
+
+
+def fill(engine, folder, outputs):
+    """Adds what else views have rows of, and a board of all that the public sees; returns one more of the other board."""
+    first, *others = outputs.lines["leaning", "cyclic", "symbols"]
+    with write_session(engine) as session:
+        add_revision(session, "leaning", RevisionRequest("external", revision="newer"))
+        mark(session, "mixed", Mark("m3", "corrected-key", "Looked it up.", 1, "rita"))
+        mark(session, HIDDEN, Mark("m3", "disputed", "Nobody may know.", actor="rita"))
+    again = write_lines(folder / "again.out", [first | {"position": None}, *others])
+    evaluation = import_outputs(engine, ImportRequest(again, "leaning@2", "mixed", "cyclic", "symbols"))
+    with write_session(engine) as session:
+        call = {"state": "answered", "outcome": "complete", "text": "B", "cost": 0.25}
+        session.add(ProviderCall(evaluation_id=evaluation, question_id=outputs.questions["m4"], variant=0, **call))
+        session.add(account := Account(name="rita", role="submitter"))
+        session.flush()
+        for public in (True, False):
+            name = "all" if public else "mine"
+            session.add(SavedQuery(slug=name, account_id=account.id, name=name, sql="SELECT 1.5", public=public))
+        import_suite(session, SuiteDefinition.model_validate(SUITE))
+        of = ("mixed", "parted")
+        import_board(
+            session, BoardDefinition(name="whole", suite="every", benchmarks=of, columns=("accuracy@cyclic/symbols",))
+        )
+    refresh_boards(engine)
+    return evaluation
+
+
+@pytest.fixture(scope="module")
+def published(sqlite_drawn, tmp_path_factory):
+    """A registry's settings, a folder with the sites of two boards, and the evaluations of the one that has fewer."""
+    folder = tmp_path_factory.mktemp("published")
+    url = sqlite_drawn.engine.url.render_as_string(hide_password=False)
+    with contextmanager(copies_on_sqlite)(url, folder) as copied:
+        again = fill(get_engine(copied), folder, sqlite_drawn.outputs)
+        settings = get_settings().model_copy(
+            update={
+                "database_url": copied,
+                "home": folder,
+                "sql_seconds": 600.0,
+                "sql_rows": 100_000,
+                "sql_bytes": 10**9,
+            }
+        )
+        for board in ("whole", BOARD):
+            publish(settings, board, folder / board)
+        drawn = sqlite_drawn.outputs.evaluations
+        yield settings, folder, {again, *(number for of, number in drawn.items() if of[1:] == ("cyclic", "symbols"))}
+
+
+@contextmanager
+def site_in(chromium, folder):
+    """Asks the page of a site: a query → its types, and its rows as they can be compared."""
+    with any_web_server(folder) as base, page(chromium) as opened:
+        opened.goto(f"{base}/query/")
+
+        def ask(query):
+            rows, types = opened.evaluate(
+                "async (query) => [rowsOf(await ask(query)), rowsOf(await ask(`DESCRIBE ${query}`))]", query
+            )
+            return [row[1] for row in types], in_order(rows)
+
+        yield ask
+
+
+def in_order(rows):
+    return sorted(([comparable(cell) for cell in row] for row in rows), key=repr)
+
+
+def test_a_registry_that_is_published_whole_has_the_same_views_and_answers(chromium, published):
+    settings, folder, _ = published
+    queries, empty = Queries(get_engine(settings.database_url), settings), set()
+
+    def there(query):
+        found = queries.ask("public", query, "me", uuid.uuid4().hex).result
+        return list(found.types), in_order(found.rows)
+
+    with site_in(chromium, folder / "whole") as here:
+        for view in documented_views():
+            columns = ", ".join(f'"{column.name}"' for column in view.columns)
+            of = " WHERE board = 'whole'" if "board" in columns.split('"') else ""
+            types, rows = here(f"SELECT {columns} FROM {view.name}")
+            assert (types, rows) == there(f"SELECT {columns} FROM {view.name}{of}"), view.name
+            empty |= set() if rows else {view.name}
+        for label, query in EXAMPLES.items():
+            of = re.sub(r"FROM board_standings\s+WHERE", "FROM board_standings WHERE board = 'whole' AND", query)
+            assert here(query)[1] == there(of)[1], label
+    assert empty <= {"withdrawals", "evaluation_sources", "extraction_counts", "evaluation_seconds"}
+
+
+def test_a_site_has_nothing_that_its_board_is_not_about(chromium, published):
+    _, folder, of_board = published
+    with site_in(chromium, folder / BOARD) as ask:
+        for view in documented_views():
+            rows = ask(f"SELECT * FROM {view.name}")[1]
+            assert not [row for row in rows if HIDDEN in repr(row) or "Nobody may know" in repr(row)], view.name
+            for column in {"evaluation_id", "board", "benchmark"}.intersection(column.name for column in view.columns):
+                found = {row[0] for row in ask(f"SELECT DISTINCT {column} FROM {view.name}")[1]} - {None}
+                expected = {"evaluation_id": set(map(comparable, of_board)), "board": {BOARD}, "benchmark": {"mixed"}}
+                assert found <= expected[column] or view.name in {"published_results", "measured_and_published"}, (
+                    view.name
+                )
+
+
+def test_its_page_has_saved_queries_suggestions_and_values_as_the_sql_page_has_them(chromium, published):
+    _, folder, _ = published
+    values = "SELECT 1.5, sum(2), [0.5, 2], {'a': 2::HUGEINT}, '\\xAA'::BLOB, DATE '2026-05-01', 1 AS a, 2 AS a"
+    with any_web_server(folder / "whole") as base, page(chromium) as opened:
+        opened.goto(f"{base}/query/")
+        assert opened.evaluate("async (query) => rowsOf(await ask(query))", values) == [
+            [1.5, 2, [0.5, 2], {"a": 2}, "aa", "2026-05-01", 1, 2]
+        ]
+        opened.get_by_label("Query").fill("SELECT model FROM ")
+        opened.get_by_label("Query").press_sequentially("leaderb")
+        opened.get_by_role("option", name="leaderboard").click()
+        assert opened.get_by_label("Query").input_value() == "SELECT model FROM leaderboard"
+        assert opened.locator("button[data-query='SELECT 1.5']").all_inner_texts() == ["all"]
