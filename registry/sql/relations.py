@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Select, select, true
+from sqlalchemy import ColumnElement, Select, false, select, true
 
 from registry.db import is_in
 from registry.exchange.exports.relations import BOOLEAN, DIGEST, DOUBLES, INTEGER, INTEGERS, JSON, TEXT, TIME
@@ -45,10 +45,10 @@ COMPUTED: Final = (
     "adversarial_effects",
     "prediction_drift",
     "extraction_counts",
-    "metrics_over_benchmarks",
-    "measured_and_published",
 )
 """Views that DuckDB computes."""
+ACROSS: Final = ("metrics_over_benchmarks",)
+"""Small views whose rows are over several evaluations: of a part of a registry, DuckDB computes them, too."""
 TABLES: Final[Mapping[str, Mapping[str, str]]] = {
     "evaluation": {
         **dict.fromkeys(("id", "model_revision_id", "benchmark_version_id", "protocol_id", "variant_set_id"), INTEGER),
@@ -78,7 +78,6 @@ OF_VIEWS: Final[Mapping[str, str]] = {
     "question_score": "SELECT evaluation_id, question_id, expected, stored, distinct_prompts FROM question_metrics",
     "evaluation_question": "SELECT evaluation_id, question_id, expected AS n_variants FROM question_metrics",
     "withdrawal": "SELECT evaluation_id FROM withdrawals",
-    "published_result": "SELECT * FROM published_results",
 }
 """What computed views read of tables that documented views have the columns of → its SELECT."""
 _UNORDERED: Final = frozenset({JSON, INTEGERS, DOUBLES})
@@ -119,7 +118,8 @@ def query_of(name: str, part: Part | None = None) -> Select[Any]:
 def _within(name: str, columns: Any, part: Part) -> ColumnElement[bool]:
     """Whether a row belongs to a part. Raises KeyError for a relation of which nobody has said so."""
     if "evaluation_id" in columns:
-        return is_in(columns.evaluation_id, part.evaluations)
+        printed = columns.evaluation_id.is_(None) if name == "measured_and_published" else false()
+        return is_in(columns.evaluation_id, part.evaluations) | printed
     if "board" in columns:
         return columns.board == part.board  # type: ignore[no-any-return]
     if name in ("chain_links", "published_results", "subject_category"):  # about no evaluation, and open to all

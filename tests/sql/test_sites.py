@@ -18,16 +18,15 @@ from registry.sql import Queries, documented_views
 from registry.sql.examples import EXAMPLES
 from registry.tables.accounts import Account, SavedQuery
 from registry.tables.providers import ProviderCall
-from tests.conftest import copies_on_sqlite
 from tests.population import write_lines
 from tests.sql.test_queries import comparable
-from tests.web.conftest import sqlite_drawn
 from tests.web.outputs import BOARD, HIDDEN
+from tests.web.outputs import fill as fill_outputs
 from tests.web.test_browser import page
 from tests.web.test_publishing import any_web_server
+from web import create_app
 from web.publishing import publish
-
-__all__ = ["sqlite_drawn"]
+from web.publishing.pages import Frame, install
 
 SUITE = {
     "name": "every",
@@ -37,8 +36,9 @@ SUITE = {
 }
 
 
-def fill(engine, folder, outputs):
-    """Adds what else views have rows of, and a board of all that the public sees; returns one more of the other board."""
+def fill(engine, folder):
+    """Outputs, what else views have rows of, and a board of all that the public sees; the other board's evaluations."""
+    outputs = fill_outputs(engine, folder)
     first, *others = outputs.lines["leaning", "cyclic", "symbols"]
     with write_session(engine) as session:
         add_revision(session, "leaning", RevisionRequest("external", revision="newer"))
@@ -60,29 +60,21 @@ def fill(engine, folder, outputs):
             session, BoardDefinition(name="whole", suite="every", benchmarks=of, columns=("accuracy@cyclic/symbols",))
         )
     refresh_boards(engine)
-    return evaluation
+    made = outputs.evaluations.items()
+    return {evaluation, *(number for of, number in made if of[1:] == ("cyclic", "symbols"))}
 
 
-@pytest.fixture(scope="module")
-def published(sqlite_drawn, tmp_path_factory):
+@pytest.fixture(scope="module", params=["sqlite", pytest.param("postgresql", marks=pytest.mark.long)])
+def published(request, tmp_path_factory):
     """A registry's settings, a folder with the sites of two boards, and the evaluations of the one that has fewer."""
     folder = tmp_path_factory.mktemp("published")
-    url = sqlite_drawn.engine.url.render_as_string(hide_password=False)
-    with contextmanager(copies_on_sqlite)(url, folder) as copied:
-        again = fill(get_engine(copied), folder, sqlite_drawn.outputs)
-        settings = get_settings().model_copy(
-            update={
-                "database_url": copied,
-                "home": folder,
-                "sql_seconds": 600.0,
-                "sql_rows": 100_000,
-                "sql_bytes": 10**9,
-            }
-        )
+    filled = request.getfixturevalue(f"filled_{request.param}")
+    with filled.copy(fill, folder) as (url, of_board):
+        limits = {"sql_seconds": 600.0, "sql_rows": 100_000, "sql_bytes": 10**9}
+        settings = get_settings().model_copy(update={"database_url": url, "home": folder, **limits})
         for board in ("whole", BOARD):
             publish(settings, board, folder / board)
-        drawn = sqlite_drawn.outputs.evaluations
-        yield settings, folder, {again, *(number for of, number in drawn.items() if of[1:] == ("cyclic", "symbols"))}
+        yield settings, folder, of_board
 
 
 @contextmanager
@@ -140,7 +132,7 @@ def test_a_site_has_nothing_that_its_board_is_not_about(chromium, published):
 
 
 def test_its_page_has_saved_queries_suggestions_and_values_as_the_sql_page_has_them(chromium, published):
-    _, folder, _ = published
+    settings, folder, _ = published
     values = "SELECT 1.5, sum(2), [0.5, 2], {'a': 2::HUGEINT}, '\\xAA'::BLOB, DATE '2026-05-01', 1 AS a, 2 AS a"
     with any_web_server(folder / "whole") as base, page(chromium) as opened:
         opened.goto(f"{base}/query/")
@@ -152,3 +144,6 @@ def test_its_page_has_saved_queries_suggestions_and_values_as_the_sql_page_has_t
         opened.get_by_role("option", name="leaderboard").click()
         assert opened.get_by_label("Query").input_value() == "SELECT model FROM leaderboard"
         assert opened.locator("button[data-query='SELECT 1.5']").all_inner_texts() == ["all"]
+    app = create_app(settings.model_copy(update={"anonymous_sql": False}))
+    install(app, Frame("whole", "whole", "", ()), folder)
+    assert "SELECT 1.5" not in app.test_client().get("/query").text

@@ -16,6 +16,7 @@ from web.pages.own import choosable
 from web.pages.sql import readable
 from web.publishing import queries
 from web.serving.responses import session
+from web.who.identity import viewer
 
 blueprint = Blueprint(
     "site", __name__, static_folder="static", static_url_path="/site", template_folder="templates", url_prefix="/"
@@ -67,7 +68,7 @@ def query() -> ResponseReturnValue:
         tables=(*queries.FILES, *queries.MORE),
         more=queries.MORE,
         examples=EXAMPLES,
-        saved=[(query.name, query.sql) for query, _ in readable(session())],
+        saved=[(query.name, query.sql) for query, _ in readable(session()) if viewer().may("sql")],
         files=FILES,
         of=queries.answers_of,
     )

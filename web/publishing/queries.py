@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from registry.exchange.exports.relations import RELATIONS
-from registry.schema.views import read_by
-from registry.sql.relations import OF_EVALUATION, PREDICTIONS, TABLES, small_views, views
+from registry.schema.views import read_by, view_sql
+from registry.sql.relations import ACROSS, OF_EVALUATION, PREDICTIONS, TABLES, small_views, views
 
-FILES: Final = (*OF_EVALUATION, *small_views(), *TABLES)
+FILES: Final = tuple(name for name in (*OF_EVALUATION, *small_views(), *TABLES) if name not in ACROSS)
 """Relations that the site has a file of, for its views."""
 MORE: Final = tuple(name for name, of in RELATIONS.items() if of.view is None)
 """Relations of an export that are no documented view: the site has them besides."""
@@ -22,7 +22,11 @@ def made(evaluations: Sequence[int]) -> dict[str, dict[str, Any]]:
     """View → its SELECT, and the tables and views that this names."""
     answers = {answers_of(number): number for number in evaluations}
     each = [f"SELECT {number}::BIGINT AS evaluation_id, * FROM {of}" for of, number in answers.items()]  # noqa: S608
-    texts = {PREDICTIONS: " UNION ALL ".join(each), **views()}
+    texts = {
+        PREDICTIONS: " UNION ALL ".join(each),
+        **views(),
+        **{name: view_sql(name, "postgresql") for name in ACROSS},
+    }
     known = {*FILES, *answers, *texts}
     return {
         name: {"sql": text, "needs": sorted(known.intersection(read_by(text)) - {name})} for name, text in texts.items()

@@ -26,7 +26,7 @@ averaged as (
         case when count(*) = count(evaluation_metrics.value) then avg(evaluation_metrics.value) end as macro,
         sum(evaluation_metrics.value * evaluation_metrics.n)
         / nullif(sum(case when evaluation_metrics.value is not null then evaluation_metrics.n end), 0) as weighted,
-        sum(evaluation_metrics.n) as n
+        cast(sum(evaluation_metrics.n) as bigint) as n
     from newest
     inner join evaluation on evaluation.id = newest.evaluation_id
     inner join evaluation_metrics on evaluation_metrics.evaluation_id = newest.evaluation_id
