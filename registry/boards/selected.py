@@ -29,7 +29,7 @@ from registry.db import is_in
 from registry.digests import canonical_json, sha256_text
 from registry.errors import UsageError
 from registry.statistics.bootstrap import SEED
-from registry.tables import BoardSnapshot, Evaluation, Model, ModelRevision
+from registry.tables import BoardEntry, BoardSnapshot, Evaluation, Model, ModelRevision
 
 MOST_VALUES: Final = 12_000
 """Models × tasks × columns of a selection; each keeps its resamples, 16 KB."""
@@ -55,7 +55,8 @@ class Models:
 def models_of(session: Session, snapshot: BoardSnapshot) -> Models:
     """What is known of the rows of a snapshot. It does not change while models are not described otherwise."""
     of = Evaluation
-    rows = _rows(session, snapshot, of.sampled_for, of.tokens_per_answer, of.thought_tokens_per_answer)
+    columns = of.sampled_for, of.tokens_per_answer, of.thought_tokens_per_answer
+    rows = _rows(session, snapshot, snapshot.board.entries, *columns)
     return Models(
         # Names alone, in no session: they are kept longer than one.
         [ModelRevision(number=row.revision.number, model=Model(name=row.revision.model.name)) for row in rows],
@@ -69,11 +70,13 @@ def values_of(session: Session, snapshot: BoardSnapshot, task: str, column: Colu
     """A column's values on one task with their resamples, of every row of a snapshot. They never change."""
     entries = [entry for entry in snapshot.board.entries if entry.task == task]
     seed = SEED + task_numbers(snapshot.board)[task]
-    return task_standings(session, entries, [column], _rows(session, snapshot), seed)[column.name]
+    return task_standings(session, entries, [column], _rows(session, snapshot, entries), seed)[column.name]
 
 
-def _rows(session: Session, snapshot: BoardSnapshot, *columns: InstrumentedAttribute[Any]) -> list[BoardRow]:
-    """The rows with the evaluations that the snapshot names; of these only some columns, if any are given."""
+def _rows(
+    session: Session, snapshot: BoardSnapshot, entries: Sequence[BoardEntry], *columns: InstrumentedAttribute[Any]
+) -> list[BoardRow]:
+    """The rows with the evaluations that the snapshot names of these entries; only some columns, if any are given."""
     rows = snapshot.document["rows"]
     names = {row["model"] for row in rows}
     query = (
@@ -83,7 +86,8 @@ def _rows(session: Session, snapshot: BoardSnapshot, *columns: InstrumentedAttri
         .where(Model.name.in_(names))
     )
     revisions = {(one.model.name, one.number): one for one in session.scalars(query)}
-    ids = [item["evaluation"] for row in rows for item in row["evaluations"] if item]
+    places = [entry.ordinal for entry in entries]
+    ids = [item["evaluation"] for row in rows for place in places if (item := row["evaluations"][place])]
     behind = select(Evaluation).where(is_in(Evaluation.id, ids))
     if columns:
         behind = behind.options(load_only(*columns, raiseload=True))
