@@ -7,7 +7,6 @@ process.py     that process
 results.py     the result, and its forms to download
 """
 
-from registry.schema.documented import ViewDocument, documented_views
 from registry.sql.asking import Answered, NotReadyError, Queries
 from registry.sql.results import QueryResult, as_csv, as_json, as_parquet
 
@@ -16,9 +15,7 @@ __all__ = [
     "NotReadyError",
     "Queries",
     "QueryResult",
-    "ViewDocument",
     "as_csv",
     "as_json",
     "as_parquet",
-    "documented_views",
 ]

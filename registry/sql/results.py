@@ -1,13 +1,11 @@
 """The result of a query, and its forms to download: JSON, CSV and Parquet."""
 
-import csv
 import json
 import math
 from dataclasses import dataclass
-from io import StringIO
 from typing import Any
 
-from registry.exchange.tabular import parquet_bytes, spreadsheet_cell
+from registry.exchange.tabular import csv_text, parquet_bytes, spreadsheet_cell
 
 Cell = Any
 """None, bool, int, float, str, or a list or object of them."""
@@ -53,15 +51,18 @@ def as_csv(result: QueryResult) -> str:
     A text that a spreadsheet would run as a formula gets an apostrophe before it, as in the leaderboard's CSV; numbers
     stay what they are, also negative ones. JSON has every text as it is.
     """
-    lines = StringIO()
-    writer = csv.writer(lines, lineterminator="\n")
-    writer.writerow(map(spreadsheet_cell, result.columns))
-    writer.writerows([_csv_cell(cell) for cell in row] for row in result.rows)
-    return lines.getvalue()
+    names = list(map(spreadsheet_cell, _names(result)))
+    return csv_text((dict(zip(names, map(_flat, row), strict=True)) for row in result.rows), names)
 
 
 def as_parquet(result: QueryResult) -> bytes:
-    """A Parquet file. Columns of one name are numbered; values of several kinds in a column become texts."""
+    """A Parquet file. Values of several kinds in a column become texts."""
+    names = _names(result)
+    return parquet_bytes([dict(zip(names, row, strict=True)) for row in result.rows], names, "a query")
+
+
+def _names(result: QueryResult) -> list[str]:
+    """The names of the columns; those that repeat are numbered."""
     names: list[str] = []
     for name in result.columns:
         taken, number = name, 1
@@ -69,7 +70,7 @@ def as_parquet(result: QueryResult) -> bytes:
             number += 1
             taken = f"{name}_{number}"
         names.append(taken)
-    return parquet_bytes([dict(zip(names, row, strict=True)) for row in result.rows], names, "a query")
+    return names
 
 
 def _finite(cell: Cell) -> Cell:
@@ -82,6 +83,5 @@ def _finite(cell: Cell) -> Cell:
     return cell
 
 
-def _csv_cell(cell: Cell) -> Cell:
-    whole = isinstance(cell, (list, dict))
-    return spreadsheet_cell(json.dumps(_finite(cell), ensure_ascii=False) if whole else cell)
+def _flat(cell: Cell) -> Cell:
+    return json.dumps(_finite(cell), ensure_ascii=False) if isinstance(cell, (list, dict)) else cell

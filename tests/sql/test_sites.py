@@ -13,8 +13,9 @@ from registry.db import get_engine, write_session
 from registry.errata.marks import Mark, mark
 from registry.exchange.outputs.importer import ImportRequest, import_outputs
 from registry.revisions.store import RevisionRequest, add_revision
+from registry.schema.documented import documented_views
 from registry.settings import get_settings
-from registry.sql import Queries, documented_views
+from registry.sql import Queries
 from registry.sql.examples import EXAMPLES
 from registry.tables.accounts import Account, SavedQuery
 from registry.tables.providers import ProviderCall
@@ -139,6 +140,7 @@ def test_its_page_has_saved_queries_suggestions_and_values_as_the_sql_page_has_t
         assert opened.evaluate("async (query) => rowsOf(await ask(query))", values) == [
             [1.5, 2, [0.5, 2], {"a": 2}, "aa", "2026-05-01", 1, 2]
         ]
+        assert opened.evaluate("""["=1", -1, null, 'a"b'].map(cellOf).join()""") == '"\'=1","-1",,"a""b"'
         opened.get_by_label("Query").fill("SELECT model FROM ")
         opened.get_by_label("Query").press_sequentially("leaderb")
         opened.get_by_role("option", name="leaderboard").click()

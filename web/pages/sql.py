@@ -18,7 +18,8 @@ from sqlalchemy.orm import Session
 
 from registry.db import database_now, read_session, write_session
 from registry.errors import ForbiddenError, NotFoundError, QueryRefusedError, UsageError
-from registry.sql import Answered, NotReadyError, Queries, QueryResult, as_csv, as_json, as_parquet, documented_views
+from registry.schema.documented import documented_views
+from registry.sql import Answered, NotReadyError, Queries, QueryResult, as_csv, as_json, as_parquet
 from registry.sql.examples import EXAMPLES
 from registry.tables.accounts import Account, SavedQuery
 from registry.turns import BusyError

@@ -102,6 +102,13 @@ function shown(value) {
   return value === null || typeof value !== "object" ? value : JSON.stringify(value);
 }
 
+// A cell of a CSV file; a text that a spreadsheet would run as a formula gets an apostrophe before it.
+function cellOf(value) {
+  if (value === null) return "";
+  const text = typeof value === "string" && /^[=+\-@\t\r]/.test(value) ? `'${value}` : String(value);
+  return `"${text.replaceAll('"', '""')}"`;
+}
+
 function element(name, content, className) {
   const made = document.createElement(name);
   if (content !== undefined) made.textContent = content;
@@ -132,9 +139,7 @@ function show(result) {
   scroll.setAttribute("role", "group");
   scroll.setAttribute("aria-label", "Rows");
   scroll.append(table);
-  const csv = [fields.map((field) => field.name), ...rows]
-    .map((row) => row.map((cell) => (cell === null ? "" : `"${String(cell).replaceAll('"', '""')}"`)).join(","))
-    .join("\r\n");
+  const csv = [fields.map((field) => field.name), ...rows].map((row) => row.map(cellOf).join(",")).join("\r\n");
   const link = element("a", "Download as CSV");
   link.href = URL.createObjectURL(new Blob([csv], { type: "text/csv" }));
   link.download = "answer.csv";
