@@ -228,6 +228,15 @@ def test_a_query_that_cannot_be_run_says_so(chromium, site):
         expect(opened.get_by_role("alert")).to_have_text(
             re.compile("syntax error at or near .SELEC.(?!.*duckdb-worker)", re.DOTALL)
         )
+        opened.route("**/leaderboard.parquet", lambda route: route.abort())
+        opened.get_by_label("Query").fill("SELECT model FROM leaderboard")
+        opened.keyboard.press("Control+Enter")
+        expect(opened.get_by_role("alert")).to_have_text(
+            re.compile("cannot be fetched .no answer.; run the query again")
+        )
+        opened.unroute("**/leaderboard.parquet")
+        opened.keyboard.press("Control+Enter")
+        expect(opened.locator("#answer th").first).to_have_text("model")
         opened.get_by_label("Query").fill("SELECT json_keys('{}')")
         opened.keyboard.press("Control+Enter")
         expect(opened.get_by_role("alert")).to_have_text(re.compile("it exists in the json extension.$"))

@@ -40,8 +40,8 @@ let opening = null;
 const loaded = new Map();
 
 async function load(connection, name) {
-  const response = await fetch(here(tables[name]));
-  if (!response.ok) throw new Error(`${name}: ${response.status}`);
+  const response = await fetch(here(tables[name])).catch(() => ({ status: "no answer" }));
+  if (!response.ok) throw new Error(`${tables[name]} cannot be fetched (${response.status}); run the query again`);
   const rows = engines.readParquet(new Uint8Array(await response.arrayBuffer())).intoIPCStream();
   await connection.insertArrowFromIPCStream(rows, { name, create: true });
   // Times are in UTC, and without a zone as on the SQL page: what computes with zones is an extension.
@@ -62,7 +62,12 @@ async function make(connection, name) {
 async function need(connection, names) {
   for (const name of names) {
     if (!loaded.has(name)) loaded.set(name, make(connection, name));
-    await loaded.get(name);
+    try {
+      await loaded.get(name);
+    } catch (error) {
+      loaded.delete(name); // the next query tries again
+      throw error;
+    }
   }
 }
 
