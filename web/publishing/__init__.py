@@ -80,10 +80,7 @@ def publish(settings: Settings, board: str, to: Path, report: Report | None = No
     key = _sign(engine, settings)
     with tempfile.TemporaryDirectory(prefix="shuffleboard-publish-") as scratch:
         data = Path(scratch) / DATA
-        export(engine, ExportRequest("parquet", evaluations=ids, without=frozenset(RELATIONS).difference(MORE)), data)
-        with read_session(audience_engine(engine, "public")) as session:
-            for name in FILES:
-                save(session, name, data / f"{name}.parquet", Part(ids, scope.board))
+        write_tables(engine, Part(ids, scope.board), data)
         title = document.get("title") or scope.board
         app = create_app(settings, keep_pages=False)
         install(app, Frame(scope.board, title, document.get("text") or "", ids), data)
@@ -93,6 +90,15 @@ def publish(settings: Settings, board: str, to: Path, report: Report | None = No
             proof = proof_files(session, find_snapshot(session, document["digest"]))
             done = _Site(app, scope, folder, report or (lambda _: None)).write(proof)
     return replace(done, key=key)
+
+
+def write_tables(engine: Engine, part: Part, folder: Path) -> None:
+    """Writes what the site's queries read, besides predictions, into a new folder: what the public sees of a part."""
+    left_out = frozenset(RELATIONS).difference(MORE)
+    export(engine, ExportRequest("parquet", evaluations=part.evaluations, without=left_out), folder)
+    with read_session(audience_engine(engine, "public")) as session:
+        for name in FILES:
+            save(session, name, folder / f"{name}.parquet", part)
 
 
 def _sign(engine: Engine, settings: Settings) -> str | None:
