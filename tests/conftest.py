@@ -13,6 +13,7 @@ Databases: ask for the narrowest that will do.
     private_postgres_server, private_redis_server    a server of the test's own, to kill and restart
 """
 
+import atexit
 import copy
 import fcntl
 import gc
@@ -50,6 +51,7 @@ ENGINES = ("sqlite", "postgresql")
 
 # What is imported and collected is garbage at no time; pytest_collection_finish begins to look for some.
 gc.disable()
+atexit.register(gc.unfreeze)  # some libraries complain of what they find frozen as Python ends
 
 # Compiled code is kept, whatever the environment says: without it, each process of the tests compiles all of the project
 # again, and pytest rewrites the assertions of all tests.
@@ -192,11 +194,6 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
         item.session.stash[LOADED] = len(sys.modules)
         gc.collect()
         gc.freeze()
-
-
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Lets libraries take down what is theirs; some complain of what they find frozen."""
-    gc.unfreeze()
 
 
 @pytest.fixture(scope="session", autouse=True)
