@@ -390,7 +390,6 @@ class _Blocks:
         flat = self.order.ravel()
         weights = np.where(left, self.weights, np.float32(np.nan))[flat][:, flat]
         weights = np.ascontiguousarray(weights.reshape(*shape, *shape).transpose(0, 2, 1, 3))
-        heaviest = np.where(np.isnan(weights), np.float32(-np.inf), weights).max(axis=(2, 3))
 
         def ratios(better: Any, worse: Any, at: Any) -> Ratios:
             """Of pairs of blocks in a resample, shape (pairs, models, models); NaN of pairs that are not left."""
@@ -398,12 +397,16 @@ class _Blocks:
             found *= weights[better, worse]
             return found
 
-        # The pair of blocks with the highest limit in each resample: nearly the maxima, so a quantile close below.
+        # In each resample the pair of blocks that would reach the most with its mean weight: nearly the maxima.
+        absent = np.isnan(weights)
+        heaviest = np.where(absent, np.float32(-np.inf), weights).max(axis=(2, 3))
+        usual = np.where(absent, 0, weights).sum(axis=(2, 3)) / np.maximum(1, (~absent).sum(axis=(2, 3)))
+        usual[absent.all(axis=(2, 3))] = -np.inf
         highest = np.stack(
-            [_limits(of, self.low, by[:, None]).max(axis=0) for of, by in zip(self.high, heaviest, strict=True)]
+            [_limits(of, self.low, by[:, None]).max(axis=0) for of, by in zip(self.high, usual, strict=True)]
         )
         better = highest.argmax(axis=0)
-        worse = _limits(self.high[better, resamples], self.low, heaviest.T[:, better]).argmax(axis=0)
+        worse = _limits(self.high[better, resamples], self.low, usual.T[:, better]).argmax(axis=0)
         maxima = np.concatenate(
             [
                 np.fmax.reduce(ratios(better[part], worse[part], part).reshape(part.size, -1), axis=1)
@@ -415,11 +418,10 @@ class _Blocks:
         kept: list[tuple[NDArray[Any], ...]] = []
         number = 0
         for block in range(shape[0]):
-            reaching = np.flatnonzero(highest[block] >= floor)
-            limits = _limits(self.high[block, reaching], self.low[:, reaching], heaviest[block][:, None])
-            others, places = np.nonzero(limits >= floor)
+            limits = _limits(self.high[block], self.low, heaviest[block][:, None])
+            others, places = np.divmod(np.flatnonzero(limits >= floor), resamples.size)
             for start in range(0, others.size, LOOKED_AT_ONCE):
-                other, at = (of[start : start + LOOKED_AT_ONCE] for of in (others, reaching[places]))
+                other, at = (of[start : start + LOOKED_AT_ONCE] for of in (others, places))
                 found = ratios(block, other, at)
                 which, one, two = np.unravel_index(np.flatnonzero(found >= floor), found.shape)
                 np.maximum.at(maxima, at[which], found[which, one, two])

@@ -1027,7 +1027,7 @@ class Maxima {
     const { blocks, order, models, resamples, values, low, high } = this;
     const weights = scratch("left weights", models * models, Float32Array).fill(-1); // in that order; below 0: the pair is not left
     const heavy = scratch("heavy", models * blocks, Float32Array).fill(-1); // of a model and a block the largest
-    const heaviest = new Float32Array(blocks * blocks).fill(-1);
+    const heaviest = new Float32Array(blocks * blocks).fill(-1), usual = new Float64Array(blocks * blocks), counts = new Uint32Array(blocks * blocks);
     for (let one = 0; one < models; one++) {
       const from = order[one] * models, to = one * models, pairs = Math.floor(one / BLOCK) * blocks;
       for (let block = 0, start = 0; block < blocks; block++, start += BLOCK) {
@@ -1037,6 +1037,8 @@ class Maxima {
           if (!left[at]) continue;
           const weight = (weights[to + other] = this.weights[at]);
           if (weight > most) most = weight;
+          usual[pairs + block] += weight;
+          counts[pairs + block]++;
         }
         heavy[one * blocks + block] = most;
         if (most > heaviest[pairs + block]) heaviest[pairs + block] = most;
@@ -1059,14 +1061,14 @@ class Maxima {
         }
       }
     };
-    // Of each resample the highest limit, and the pair of blocks that has it: nearly the maxima.
+    // In each resample the pair of blocks that would reach the most with its mean weight: nearly the maxima.
     const most = new Float32Array(resamples).fill(-1), reaches = new Uint16Array(resamples);
     for (let pair = 0; pair < blocks * blocks; pair++) {
-      const weight = heaviest[pair];
-      if (weight < 0) continue;
+      if (!counts[pair]) continue;
+      const weight = usual[pair] / counts[pair];
       let up = Math.floor(pair / blocks) * resamples, down = (pair % blocks) * resamples;
       for (let resample = 0; resample < resamples; resample++) {
-        const limit = Math.fround(Math.max(0, Math.fround(high[up++] - low[down++])) * weight);
+        const limit = Math.max(0, high[up++] - low[down++]) * weight;
         if (limit > most[resample]) {
           most[resample] = limit;
           reaches[resample] = pair;
@@ -1075,13 +1077,12 @@ class Maxima {
     }
     for (let resample = 0; resample < resamples; resample++) look(Math.floor(reaches[resample] / blocks), reaches[resample] % blocks, resample, -Infinity);
     const nearly = maxima.slice().sort()[this.place], floor = nearly - SLIGHTLY * Math.abs(nearly);
-    const open = Uint16Array.from({ length: resamples }, (_, resample) => resample).filter((resample) => most[resample] >= floor);
     for (let one = 0; one < blocks; one++) {
       for (let other = 0; other < blocks; other++) {
         const weight = heaviest[one * blocks + other];
         if (weight < 0) continue;
-        for (const resample of open) {
-          const limit = Math.fround(Math.max(0, Math.fround(high[one * resamples + resample] - low[other * resamples + resample])) * weight);
+        for (let resample = 0, up = one * resamples, down = other * resamples; resample < resamples; resample++) {
+          const limit = Math.fround(Math.max(0, Math.fround(high[up++] - low[down++])) * weight);
           if (limit >= floor) look(one, other, resample, floor);
         }
       }
