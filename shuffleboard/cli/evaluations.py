@@ -172,10 +172,10 @@ def submit_command(
         known = f"evaluation {evaluation_id} already has this specification"
         if new:
             note(f"evaluation {evaluation_id}: {plural(prompts, 'prompt')} queued")
-        elif state in REMEDIES:
-            note(f"{known} and is {state}{REMEDIES[state].format(evaluation_id)}")
-        else:
+        elif state not in REMEDIES:
             note(known + ("" if several else "; --replicate scores it again"))
+        elif not wait:  # which ends with the same
+            note(f"{known} and is {state}{REMEDIES[state].format(evaluation_id)}")
     if wait:
         wait_until_complete(engine, settings, ids)
     if wanted.suite and wanted.limit:
