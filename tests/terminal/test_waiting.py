@@ -97,7 +97,8 @@ def test_what_was_cancelled_is_submitted_again_by_retry_and_says_so(
     # Nor is a worker started that would find nothing.
     monkeypatch.setattr(module, "start_worker", lambda: pytest.fail("a worker was started"))
     said = shuffleboard(*asked, "--wait", status=1, database_url=queued.url).stderr
-    assert said == "Error: evaluation 1 is cancelled; shuffleboard evaluations retry 1 queues it again\n"
+    said_once = "Error: evaluation 1 is cancelled; shuffleboard evaluations retry 1 queues it again"
+    assert said.splitlines() == ["m on b: 0 of 32 prompts, cancelled", said_once]
 
 
 def test_an_evaluation_without_a_worker_is_not_said_to_run(queued: Registry) -> None:
