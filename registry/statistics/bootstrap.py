@@ -227,10 +227,10 @@ def percentile_intervals(samples: Floats, questions: Sequence[int | None]) -> li
     undefined = np.isnan(samples)
     lacking = undefined.any(axis=1)
     together = np.flatnonzero(enough & ~lacking) if samples.size else ()
+    whole = samples if len(together) == len(samples) else samples[together]
     groups = [
-        (places, samples[places])
+        (together[start : start + ROWS_AT_ONCE], whole[start : start + ROWS_AT_ONCE])
         for start in range(0, len(together), ROWS_AT_ONCE)
-        for places in (together[start : start + ROWS_AT_ONCE],)
     ]
     for place in np.flatnonzero(enough & lacking):
         known = samples[place, ~undefined[place]]

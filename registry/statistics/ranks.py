@@ -37,18 +37,19 @@ def rank_intervals(samples: NDArray[np.float64], better: str) -> list[tuple[int,
     resamples, models = samples.shape
     if better not in ("higher", "lower") or not samples.size:
         return [None] * models
-    lower_is_better = samples if better == "lower" else -samples
+    sign = 1 if better == "lower" else -1  # from here on, lower is better
     found = np.empty((resamples, models), dtype=np.int16 if models < 2**15 else np.int32)
     places = np.arange(1, models, dtype=found.dtype)
     # Whole numbers of a value above its model's number: to sort these takes less than to ask for the values' order.
     bits = models.bit_length()
     last = 2 ** (62 - bits)
-    scale = last / 2.0 ** max(0, math.frexp(np.fmax.reduce(np.abs(samples), axis=None))[1])
+    largest = max(np.fmax.reduce(samples, axis=None), -np.fmin.reduce(samples, axis=None))
+    scale = last / 2.0 ** max(0, math.frexp(largest)[1])
     least, most = int(scale * RANK_TOLERANCE / models) - 2, int(scale * 2 * RANK_TOLERANCE) + 2
     undefined = np.isnan(samples).any()
     for start in range(0, resamples, AT_ONCE):
-        part = np.ascontiguousarray(lower_is_better[start : start + AT_ONCE])
-        keys = (np.nan_to_num(part, nan=0.0) if undefined else part) * scale
+        part = np.ascontiguousarray(samples[start : start + AT_ONCE])
+        keys = (np.nan_to_num(part, nan=0.0) if undefined else part) * (sign * scale)
         keys = keys.astype(np.int64)
         if undefined:
             keys[np.isnan(part)] = last  # so that it is never better than a number
@@ -65,7 +66,7 @@ def rank_intervals(samples: NDArray[np.float64], better: str) -> list[tuple[int,
         # A chain of values, each as good as the next but not as the last, is looked up.
         chains = (gaps > least) & (gaps < most)
         for row in np.flatnonzero(chains.any(axis=1)) if chains.any() else ():
-            ordered = part[row, order[row]]
+            ordered = sign * part[row, order[row]]
             first[row] = np.searchsorted(np.sort(ordered), ordered - RANK_TOLERANCE, side="left")
         if undefined:
             first[keys == last] = models
