@@ -174,7 +174,7 @@ def submit_command(
             note(f"evaluation {evaluation_id}: {plural(prompts, 'prompt')} queued")
         elif state not in REMEDIES:
             note(known + ("" if several else "; --replicate scores it again"))
-        elif not wait:  # which ends with the same
+        elif several or not wait:  # waiting for this one alone ends with the same, at once
             note(f"{known} and is {state}{REMEDIES[state].format(evaluation_id)}")
     if wait:
         wait_until_complete(engine, settings, ids)
