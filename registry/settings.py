@@ -14,6 +14,7 @@ from registry.errors import UsageError
 
 ENVIRONMENT: Final = "SHUFFLEBOARD_"
 """What the names of all variables begin with."""
+_ENCODED: Final = ENVIRONMENT.encode()
 
 
 class Settings(BaseSettings):
@@ -335,14 +336,14 @@ def get_settings() -> Settings:
 
     Raises UsageError that names the variable, and its file, when one cannot be read or is given in both ways.
     """
-    # Asked for with every text that is read: values are decoded of our own variables alone.
-    names = [name for name in os.environ if name.upper().startswith(ENVIRONMENT)]
-    return _settings_of(frozenset((name, os.environ.get(name, "")) for name in names))
+    # Asked for with every text that is read: of other variables, not even the names are decoded.
+    names = [name for name in os.environb if name.upper().startswith(_ENCODED)]
+    return _settings_of(frozenset((name, os.environb[name]) for name in names))
 
 
 @lru_cache(maxsize=1)
-def _settings_of(variables: frozenset[tuple[str, str]]) -> Settings:
-    environment = dict(variables)
+def _settings_of(variables: frozenset[tuple[bytes, bytes]]) -> Settings:
+    environment = {os.fsdecode(name): os.fsdecode(value) for name, value in variables}
     files = _named_files(environment)
     try:
         return Settings(**{field: _contents(environment, field, path) for field, path in files.items()})

@@ -22,6 +22,7 @@ import os
 import pickle
 import shutil
 import sqlite3
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -277,9 +278,30 @@ def compiled_statements() -> Iterator[None]:
     compiled = LRUCache[Any, Any](5000)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Engine, "_compiled_cache", property(lambda _: compiled, lambda *_: None), raising=False)
+        patched.setattr(Engine, "clear_compiled_cache", lambda _: None)  # each test closes its own Engine
         # Its keys name the dialect, of which each Engine has one; those of a class are configured alike.
         patched.setattr(DefaultDialect, "__eq__", lambda one, other: type(one) is type(other))
         patched.setattr(DefaultDialect, "__hash__", lambda one: hash(type(one)))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def certificates_read_once() -> Iterator[None]:
+    """Has the certificates that the environment names be read once for all clients: each would read them all again."""
+    from httpx2._transports import default
+
+    make, known = default.create_ssl_context, dict[object, ssl.SSLContext]()
+
+    def make_once(verify: Any, cert: Any, trust_env: bool) -> ssl.SSLContext:
+        if verify is not True or cert is not None:
+            return make(verify, cert, trust_env)
+        key = trust_env, os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")
+        if key not in known:
+            known[key] = make(verify, cert, trust_env)
+        return known[key]
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(default, "create_ssl_context", make_once)
         yield
 
 

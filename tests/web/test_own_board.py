@@ -17,17 +17,20 @@ from tests.outputs.conftest import Registry
 from tests.web.test_browser import page
 from tests.web.test_publishing import any_web_server
 from web.publishing import publish
+from web.publishing.places import Places
 
 FIELDS = {"names": "model", "families": "family", "developers": "developer", "licences": "licence"}
+PAGES = {"boards.board", "own.own", "pages.model", "site.choices", "site.choices_of_column", "site.static", "static"}
 SHOWN = ("value", "n", "interval", "rank", "rank_interval", "tier", "all_rank_interval", "all_tier")
 TOLD = ("models", "pairs", "pairs_told_apart", "neighbours", "neighbours_told_apart", "critical_value")
 
 
 @pytest.fixture(scope="module")
 def published(filled_sqlite: FilledDatabases, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """The registry of nine models on three tasks, and the folder of its board's site."""
-    folder = tmp_path_factory.mktemp("own")
-    with filled_sqlite.copy(fill_board, folder) as (url, _):
+    """The registry of nine models on three tasks, and the folder of its board's site: the pages that are asked for here."""
+    folder, belongs = tmp_path_factory.mktemp("own"), Places._belongs
+    with filled_sqlite.copy(fill_board, folder) as (url, _), pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Places, "_belongs", lambda places, page, of: page in PAGES and belongs(places, page, of))
         publish(get_settings().model_copy(update={"database_url": url}), "main", folder / "site")
         yield Registry(url, folder).engine, folder / "site"
 
