@@ -31,7 +31,9 @@ from tests.web.test_publishing import any_web_server
 from web import create_app
 from web.publishing import publish, write_tables
 from web.publishing.pages import Frame, install
+from web.publishing.places import Places
 
+PAGES = {"boards.board", "site.data", "site.query", "site.sealed", "site.static", "static"}
 EMBARGOED = "not-yet"
 SUITE = {
     "name": "every",
@@ -77,9 +79,10 @@ def fill(engine, folder):
 @pytest.fixture(scope="module", params=["sqlite", pytest.param("postgresql", marks=pytest.mark.long)])
 def published(request, tmp_path_factory):
     """A registry's settings, the site of a board of all that the public sees, and another board's evaluations."""
-    folder = tmp_path_factory.mktemp("published")
+    folder, belongs = tmp_path_factory.mktemp("published"), Places._belongs
     filled = request.getfixturevalue(f"filled_{request.param}")
-    with filled.copy(fill, folder) as (url, of_board):
+    with filled.copy(fill, folder) as (url, of_board), pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Places, "_belongs", lambda places, page, of: page in PAGES and belongs(places, page, of))
         limits = {"sql_seconds": 600.0, "sql_rows": 100_000, "sql_bytes": 10**9}
         settings = get_settings().model_copy(update={"database_url": url, "home": folder, **limits})
         publish(settings, "whole", folder / "site")
