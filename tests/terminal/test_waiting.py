@@ -8,6 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from registry.boards.definition import SuiteDefinition
+from registry.boards.store import import_suite
 from registry.db import read_session, write_session
 from registry.queue import claims
 from registry.queue.display import progress_display
@@ -99,6 +101,18 @@ def test_what_was_cancelled_is_submitted_again_by_retry_and_says_so(
     said = shuffleboard(*asked, "--wait", status=1, database_url=queued.url).stderr
     said_once = "Error: evaluation 1 is cancelled; shuffleboard evaluations retry 1 queues it again"
     assert said.splitlines() == ["m on b: 0 of 32 prompts, cancelled", said_once]
+    # Among several it is said before the others are waited for.
+    protocols, tasks = ["symbols", "hybrid", "cloze"], [{"benchmark": "b"}]
+    suite = {"name": "three", "protocols": protocols, "variants": ["cyclic"], "tasks": tasks}
+    with write_session(queued.engine) as session:
+        import_suite(session, SuiteDefinition.model_validate(suite))
+    monkeypatch.setattr(module, "wait_for", interrupted)
+    monkeypatch.setattr(module, "start_worker", lambda: None)
+    asked = ("evaluations", "submit", "--model", "m", "--suite", "three", "--wait")
+    first, *others, last = shuffleboard(*asked, status=130, database_url=queued.url).stderr.splitlines()[:4]
+    assert first == f"evaluation 1 already has this specification and is{said_once.partition(' is')[2]}"
+    assert others == [f"evaluation {number} already has this specification" for number in (2, 3)]
+    assert last == "no worker is running: starting one for this work"
 
 
 def test_an_evaluation_without_a_worker_is_not_said_to_run(queued: Registry) -> None:
@@ -108,10 +122,11 @@ def test_an_evaluation_without_a_worker_is_not_said_to_run(queued: Registry) -> 
     assert shuffleboard("leaderboard", "--columns", "state", database_url=queued.url).stdout.count("waiting") == 3
 
 
-def test_an_interruption_says_what_is_kept_and_how_to_go_on(queued: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*_: object) -> None:
-        raise KeyboardInterrupt
+def interrupted(*_: object) -> None:
+    raise KeyboardInterrupt
 
+
+def test_an_interruption_says_what_is_kept_and_how_to_go_on(queued: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "wait_for", interrupted)
     monkeypatch.setattr(module, "start_worker", lambda: None)
     asked = ("evaluations", "submit", "--model", "m", "--benchmark", "b", "--wait")
