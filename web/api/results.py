@@ -17,11 +17,8 @@ from web.api.operations import address_with, answer, get, page
 from web.api.paths import EvaluationId, QuestionId
 from web.serving.responses import session
 from web.shown import queries
-from web.shown.axes import axes_of, wordings_of
-from web.shown.clustered import clustered
-from web.shown.contamination import contamination
-from web.shown.noise import repeat_noise
 from web.shown.provenance import provenance_of
+from web.shown.studies import axes_of, clustered, contamination, repeat_noise, wordings_of
 from web.urls.parameters import DEFAULT_METRICS, MAX_PER_PAGE, Filters, MetricNames, NoiseFrom, Paged, Query, YesOrNo
 from web.who.identity import settings_of
 

@@ -30,8 +30,7 @@ from web.api.operations import View, answer, change, get
 from web.api.paths import BenchmarkName, BoardName, EvaluationId
 from web.api.uploads import Upload, stored
 from web.serving.responses import session
-from web.shown.clustered import clustered
-from web.shown.noise import repeat_noise
+from web.shown.studies import clustered, repeat_noise
 from web.urls.parameters import Name, NoiseFrom, Query, Text, YesOrNo, shorten
 from web.who.identity import engine, viewer
 

@@ -33,10 +33,8 @@ from web.pages.blueprint import blueprint
 from web.serving.cache import OfSealed
 from web.serving.responses import session
 from web.shown import chart_data, listings, queries
-from web.shown.axes import axes_of, wordings_of
-from web.shown.clustered import clustered
-from web.shown.noise import repeat_noise
 from web.shown.provenance import provenance_of
+from web.shown.studies import axes_of, clustered, repeat_noise, wordings_of
 from web.urls import parameters
 from web.urls.paging import MAX_PER_PAGE, QUESTIONS_PER_PAGE, paged
 from web.who.identity import settings_of, viewer

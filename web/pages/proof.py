@@ -15,8 +15,8 @@ from registry.tables import Evaluation, Model, ModelRevision
 from web import charts
 from web.serving.responses import session
 from web.shown import queries
-from web.shown.contamination import contamination
 from web.shown.provenance import comparable_provenance_of, drift_of
+from web.shown.studies import contamination
 from web.urls import parameters
 from web.urls.paging import ROWS_PER_PAGE, paged
 

@@ -1,19 +1,23 @@
-"""What moves an evaluation's accuracy, as its page and the API state it."""
+"""What studies of an evaluation say, as its page and the API state it; kept, since of a large one it takes seconds."""
 
 from collections.abc import Callable
 
 from sqlalchemy.orm import Session
 
 from registry.errors import MetricInputError, UsageError
-from registry.lookups import replicates_of
+from registry.lookups import find_sealed, replicates_of
 from registry.prompting.variants import only_orders
 from registry.schema.selectables import Row
 from registry.studies.axes import axes_document
+from registry.studies.noise import noise_document, noise_source
 from registry.studies.wordings import wordings_document
 from web.serving.cache import OfSealed
 from web.serving.responses import session
 
 _axes: OfSealed[Row | None] = OfSealed()
+_clustered: OfSealed[Row | None] = OfSealed()
+_contamination: OfSealed[Row] = OfSealed()
+_noise: OfSealed[Row] = OfSealed()
 _wordings: OfSealed[Row | None] = OfSealed()
 
 
@@ -25,6 +29,31 @@ def axes_of(row: Row) -> Row | None:
 def wordings_of(row: Row) -> Row | None:
     """`wordings_document` of a row of `evaluation`; None where neither words nor labels were varied."""
     return _kept(_wordings, row, wordings_document)
+
+
+def clustered(evaluation_id: int, seal: str | None) -> Row | None:
+    """What `registry.scores.clusters.clustered_intervals` says; None before the evaluation is sealed."""
+    # Here rather than above: the website starts without numpy, and most of its pages never need it.
+    from registry.scores.clusters import clustered_intervals
+
+    if seal is None:
+        return None
+    return _clustered.get(f"{evaluation_id} {seal}", lambda: clustered_intervals(session(), evaluation_id))
+
+
+def contamination(evaluation_id: int) -> Row:
+    """What `registry.scores.contamination` says. Raises QueueError where the evaluation is not complete."""
+    from registry.scores.contamination import contamination_document
+
+    evaluation = find_sealed(session(), evaluation_id)
+    key = f"{evaluation.id} {evaluation.seal}"
+    return _contamination.get(key, lambda: contamination_document(session(), evaluation.id))
+
+
+def repeat_noise(evaluation_id: int, noise_from: int | None) -> Row | None:
+    """What `registry.studies.noise.repeat_noise` says."""
+    source = noise_source(session(), evaluation_id, noise_from)
+    return None if source is None else _noise.get(source.key, lambda: noise_document(session(), source))
 
 
 def _kept(cache: OfSealed[Row | None], row: Row, document: Callable[[Session, int], Row]) -> Row | None:
