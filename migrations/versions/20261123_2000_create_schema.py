@@ -32,6 +32,7 @@ def upgrade() -> None:
         sa.Column("amount", sa.Double(), nullable=False),
         sa.Column("spent", sa.Double(), nullable=False),
         sa.Column("held", sa.Double(), nullable=False),
+        sa.Column("refused", sa.Double(), nullable=True),
         sa.CheckConstraint("kind IN ('evaluation', 'submission', 'account')", name=op.f("ck_budget_kind")),
         sa.CheckConstraint("amount >= 0", name=op.f("ck_budget_amount")),
         sa.PrimaryKeyConstraint("kind", "subject", name=op.f("pk_budget")),

@@ -23,8 +23,36 @@ Subject = tuple[str, str]
 """Kind and subject of a budget."""
 
 
+@dataclass(frozen=True)
+class Full:
+    """A budget that has no room for a call that can cost `most`."""
+
+    kind: str
+    subject: str
+    spent: float
+    amount: float
+    most: float
+
+    @classmethod
+    def of(cls, row: Budget, most: float) -> "Full | None":
+        """None where there is room."""
+        full = row.spent + most > row.amount
+        return cls(row.kind, row.subject, row.spent, row.amount, most) if full else None
+
+    def __str__(self) -> str:
+        return (
+            f"the budget of {self.kind} {self.subject} is reached: {self.spent:.4f} of {self.amount:.4f} is spent, and "
+            f"the next answer can cost {self.most:.4f}; raise it with 'shuffleboard budgets set', then resume the "
+            "evaluation"
+        )
+
+
 class BudgetReachedError(QueueError):
     """A budget has no room for a call, even once all calls under way have ended. The evaluation is paused."""
+
+    def __init__(self, full: Full) -> None:
+        super().__init__(str(full))
+        self.full = full
 
 
 class BudgetHeldError(Exception):
@@ -136,10 +164,11 @@ def hold(session: Session, subjects: Sequence[Subject], limits: Sequence[float |
         count, held = count + 1, held + most
     if count == 0:
         first = limits[0] or 0.0
-        full = next((row for row in rows if row.spent + first > row.amount), None)
-        raise BudgetHeldError if full is None else BudgetReachedError(_full(full, first))
+        full = next(filter(None, (Full.of(row, first) for row in rows)), None)
+        raise BudgetHeldError if full is None else BudgetReachedError(full)
     for row in rows:
         row.held += held
+        row.refused = None
     return count
 
 
@@ -154,40 +183,23 @@ def replace_hold(session: Session, subjects: Sequence[Subject], was_held: float,
     )
 
 
-@dataclass(frozen=True)
-class Full:
-    """A budget that has no room for a call that can cost so much."""
-
-    row: Budget
-    most: float
-
-    def __str__(self) -> str:
-        return _full(self.row, self.most)
-
-
 def full_budget(session: Session, evaluation_id: int) -> Full | None:
-    """The budget that has no room for an evaluation's dearest call; None where there is none."""
+    """The budget without room for the call it refused last, or for an evaluation's dearest; None if there is none."""
     dearest = session.scalar(
         select(func.max(ProviderCall.cost_limit)).where(ProviderCall.evaluation_id == evaluation_id)
     )
     rows = session.scalars(select(Budget).where(_is_one_of(subjects_of(session, evaluation_id))).order_by(Budget.kind))
-    return next((Full(row, dearest or 0.0) for row in rows if row.spent + (dearest or 0.0) > row.amount), None)
+    return next(filter(None, (Full.of(row, max(dearest or 0.0, row.refused or 0.0)) for row in rows)), None)
 
 
-def _full(row: Budget, most: float) -> str:
-    return (
-        f"the budget of {row.kind} {row.subject} is reached: {row.spent:.4f} of {row.amount:.4f} is spent, and the "
-        f"next answer can cost {most:.4f}; raise it with 'shuffleboard budgets set', then resume the evaluation"
-    )
-
-
-def pause(session: Session, evaluation_id: int) -> None:
-    """Pauses an evaluation whose budget is reached."""
+def pause(session: Session, evaluation_id: int, full: Full) -> None:
+    """Pauses an evaluation whose budget is reached, and keeps which call that was for."""
     session.execute(
         update(Evaluation)
         .where(Evaluation.id == evaluation_id, Evaluation.state.in_(("queued", "running")))
         .values(state="paused")
     )
+    session.execute(update(Budget).where(_is_one_of([(full.kind, full.subject)])).values(refused=full.most))
 
 
 def budget_document(row: Budget) -> dict[str, Any]:

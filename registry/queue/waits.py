@@ -145,7 +145,7 @@ def _budgets(session: Session, ids: Collection[int]) -> list[tuple[int, Wait]]:
         full = full_budget(session, evaluation_id)
         if full is None:
             continue
-        reason = f"{_WHOSE[full.row.kind]} has no room for another answer"
+        reason = f"{_WHOSE[full.kind]} has no room for another answer"
         ends = f"raise the budget, then: shuffleboard evaluations resume {evaluation_id}"
         last = select(func.max(ProviderCall.ended_at)).where(ProviderCall.evaluation_id == evaluation_id)
         found.append((evaluation_id, Wait("budget", reason, ends, session.scalar(last), None)))

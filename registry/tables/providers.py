@@ -150,3 +150,5 @@ class Budget(Base):
     """By calls that have ended; one whose cost is not known counts as the most it can have cost."""
     held: Mapped[float] = mapped_column(Double, default=0.0)
     """The most that calls under way can cost."""
+    refused: Mapped[float | None] = mapped_column(Double)
+    """The most that the call can cost for which there was no room last; None where there was always room."""

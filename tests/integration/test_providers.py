@@ -270,10 +270,16 @@ def test_a_model_renamed_in_mid_run_is_seen_in_each_prompt(opened: Open) -> None
 def test_a_budget_pauses_work_and_is_never_exceeded(opened: Open) -> None:
     registry = opened("openai")
     evaluation_id = registry.submit(40)
-    with write_session(registry.engine) as session:
-        set_budget(session, "evaluation", str(evaluation_id), 20 * COST)
-    registry.work()
-    assert registry.state(evaluation_id)[0] == "paused"
+    for amount in (COST / 10, 20 * COST):  # the first has no room for any call, and still is what it waits for
+        with write_session(registry.engine) as session:
+            set_budget(session, "evaluation", str(evaluation_id), amount)
+            if registry.state(evaluation_id)[0] == "paused":
+                move(session, evaluation_id, "resume")
+        registry.work()
+        with read_session(registry.engine) as session:
+            progress = progress_of(session, evaluation_id)
+        assert (progress.state, [wait.kind for wait in progress.waits]) == ("paused", ["budget"])
+        assert f"of {amount:.4f} is spent, and the next answer can cost" in str(progress.error)
     assert 0 < registry.provider.charged <= 20 * COST
     asked = len(registry.provider.ledger)
     with write_session(registry.engine) as session:

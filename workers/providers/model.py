@@ -154,9 +154,9 @@ class ProviderModel:
         ]
         try:
             self._answered(asking, should_stop)
-        except budgets.BudgetReachedError:
+        except budgets.BudgetReachedError as error:
             with write_session(self._engine, IDLE_SECONDS) as session:
-                budgets.pause(session, claim.evaluation_id)
+                budgets.pause(session, claim.evaluation_id, error.full)
             raise InterruptedScoringError from None
         except calls.LostClaimError:
             raise InterruptedScoringError from None
