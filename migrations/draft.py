@@ -25,7 +25,8 @@ from sqlalchemy import Engine, create_engine, inspect, text
 FOLDER = Path(__file__).parent
 FIRST = """
 Until something is released this is the only revision. To add a column: add it in `registry/tables`, then here, by hand
-or with `python -m migrations.draft --first`, and make your databases anew.
+or with `python -m migrations.draft --first`, give it the time of today, so that databases made before say what to do,
+and make yours anew.
 """
 Rows = dict[str, list[dict[str, str | int]]]
 """Table → rows."""
