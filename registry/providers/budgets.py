@@ -25,7 +25,7 @@ Subject = tuple[str, str]
 
 @dataclass(frozen=True)
 class Full:
-    """A budget that has no room for a call that can cost `most`."""
+    """A budget that has no room for a call that can cost `most`. Amounts are in the price list's currency."""
 
     kind: str
     subject: str
@@ -194,12 +194,13 @@ def full_budget(session: Session, evaluation_id: int) -> Full | None:
 
 def pause(session: Session, evaluation_id: int, full: Full) -> None:
     """Pauses an evaluation whose budget is reached, and keeps which call that was for."""
+    # The budget first, as whoever sets one and resumes in one transaction: neither waits for what the other holds.
+    session.execute(update(Budget).where(_is_one_of([(full.kind, full.subject)])).values(refused=full.most))
     session.execute(
         update(Evaluation)
         .where(Evaluation.id == evaluation_id, Evaluation.state.in_(("queued", "running")))
         .values(state="paused")
     )
-    session.execute(update(Budget).where(_is_one_of([(full.kind, full.subject)])).values(refused=full.most))
 
 
 def budget_document(row: Budget) -> dict[str, Any]:
