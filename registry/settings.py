@@ -43,17 +43,12 @@ class Settings(BaseSettings):
             "the database URL."
         ),
     )
-    replica_url: str = Field(
+    database_read_url: str = Field(
         default="",
         description=(
-            "postgresql:// URL of a streaming replica of the database, from which the website reads pages and queries; "
-            "empty: none."
+            "postgresql:// URL of a replica, from which the website reads pages for visitors who are not signed in; "
+            "empty: the database URL."
         ),
-    )
-    replica_lag_seconds: float = Field(
-        default=10.0,
-        gt=0,
-        description="How far behind the replica may be; beyond it, the website reads from the database itself.",
     )
     database_wait_seconds: float = Field(
         default=60.0,
@@ -280,8 +275,8 @@ class Settings(BaseSettings):
         default=0,
         ge=0,
         le=64,
-        description="Queries of the SQL page that this host runs at the same time; 0: half as many as it has cores, "
-        "at least 1 and at most 4.",
+        description="Queries of the SQL page that a process of the website runs at once; 0: half as many as there "
+        "are cores, at least 2 and at most 4.",
     )
     sql_refresh_seconds: float = Field(
         default=60.0,
@@ -303,25 +298,9 @@ class Settings(BaseSettings):
         """The URL for what may not go through a pooler: PostgreSQL's own client programs."""
         return _with_driver(self.direct_database_url) or self.resolved_database_url()
 
-    def resolved_replica_url(self) -> str:
-        """The replica's URL, with little time to connect unless it says otherwise; empty: there is none.
-
-        Raises UsageError for one that is not of PostgreSQL.
-        """
-        if not self.replica_url:
-            return ""
-        from sqlalchemy import make_url
-        from sqlalchemy.exc import ArgumentError
-
-        try:
-            url = make_url(_with_driver(self.replica_url))
-        except ArgumentError:
-            url = None
-        if url is None or url.get_backend_name() != "postgresql":
-            raise UsageError("SHUFFLEBOARD_REPLICA_URL is not a postgresql:// URL; correct or unset the variable")
-        if "connect_timeout" not in url.query:
-            url = url.update_query_dict({"connect_timeout": "2"})
-        return url.render_as_string(hide_password=False)
+    def resolved_read_url(self) -> str:
+        """Return the URL of the database that visitors' pages are read from."""
+        return _with_driver(self.database_read_url) or self.resolved_database_url()
 
 
 def _with_driver(url: str) -> str:

@@ -42,7 +42,7 @@ from web.pages import (
     tradeoffs,
     wishes,
 )
-from web.serving import page_cache, prometheus, reading, responses
+from web.serving import page_cache, prometheus, responses
 from web.urls import links
 from web.who import identity
 
@@ -111,6 +111,12 @@ def create_app(settings: Settings | None = None, *, database_url: str | None = N
         settings = settings.model_copy(update={"database_url": database_url})
     uploads.sweep()
     app.extensions["shuffleboard_engine"] = get_engine(settings.resolved_database_url())
+    # A standby refuses transactions that ask for the right to write.
+    app.extensions["shuffleboard_read_engine"] = (
+        get_engine(settings.resolved_read_url()).execution_options(postgresql_readonly=True)
+        if settings.database_read_url
+        else app.extensions["shuffleboard_engine"]
+    )
     app.url_map.strict_slashes = False
     app.url_map.converters["int"] = _Id
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
@@ -125,7 +131,6 @@ def create_app(settings: Settings | None = None, *, database_url: str | None = N
     problems.install(app)
     responses.install(app)
     identity.install(app, settings)
-    reading.install(app, settings)
     frame.install(app, settings)
     if keep_pages:
         page_cache.install(app)

@@ -19,7 +19,7 @@ from registry.errors import (
     StorageError,
     quotable,
 )
-from registry.turns import BusyError
+from registry.places import BusyError
 from registry.untrusted import RefusedError
 
 API: Final = "/api/"
@@ -30,7 +30,6 @@ _STATUS: Final[tuple[tuple[type[ShuffleboardError], HTTPStatus], ...]] = (
     (IngestError, HTTPStatus.UNPROCESSABLE_ENTITY),
     (OverLimitError, HTTPStatus.UNPROCESSABLE_ENTITY),
     (DatabaseError, HTTPStatus.SERVICE_UNAVAILABLE),
-    (BusyError, HTTPStatus.SERVICE_UNAVAILABLE),
     (StorageError, HTTPStatus.SERVICE_UNAVAILABLE),
     (ArchiveError, HTTPStatus.SERVICE_UNAVAILABLE),
 )
@@ -78,6 +77,13 @@ def _registry_error(error: ShuffleboardError) -> AnyResponse:
     return problem(status, str(error))
 
 
+def _busy(error: BusyError) -> AnyResponse:
+    """Return 503 with the reason: nothing is wrong, too many pieces of work wait."""
+    response = problem(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
+    response.headers["Retry-After"] = "3"
+    return response
+
+
 def _refused(error: RefusedError) -> AnyResponse:
     return problem(HTTPStatus.BAD_REQUEST, str(error))
 
@@ -115,6 +121,7 @@ def _http_error(error: HTTPException) -> AnyResponse:
 def install(app: Flask) -> None:
     """Hangs error handlers onto the application."""
     app.register_error_handler(ShuffleboardError, _registry_error)
+    app.register_error_handler(BusyError, _busy)
     app.register_error_handler(RefusedError, _refused)
     app.register_error_handler(PoolTimeoutError, database_error)  # the others: web/serving/responses.py
     app.register_error_handler(HTTPException, _http_error)

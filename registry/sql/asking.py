@@ -1,7 +1,7 @@
 """Answers untrusted queries, each in a process that can read its audience's files and nothing else.
 
-Processes are started ahead and answer one query after the other. One that breaks a limit, or whose query is cancelled,
-is killed; the next query gets another.
+Processes are started ahead and answer one query after the other. One that breaks a limit is killed; the next query gets
+another.
 """
 
 import atexit
@@ -12,7 +12,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import NoneType
@@ -23,12 +22,12 @@ from sqlalchemy import Engine
 from registry.errors import DatabaseError, QueryRefusedError
 from registry.logs import log
 from registry.names import plural
+from registry.places import Places, count_places
 from registry.schema.audiences import Audience
 from registry.settings import Settings
 from registry.sql.files import Files, Listed
 from registry.sql.process import Opening, Question
 from registry.sql.results import QueryResult
-from registry.turns import CancelledError, Line, is_ticket, places
 
 GRACE_SECONDS: Final = 2.0
 """How long after its time limit a query may take to end by itself before its process is killed."""
@@ -39,8 +38,8 @@ MOST_QUERIES: Final = 500
 """Queries of a process, before another takes its place."""
 MOST_OF_A_CLIENT: Final = 4
 """Queries of one client that run or wait."""
-MOST_WAITING: Final = 100
-"""Queries of all clients that run or wait."""
+MOST_WAITING: Final = 6
+"""Queries of all clients that run or wait: each occupies a thread of the website."""
 _LOOK_SECONDS: Final = 0.05
 _PROCESS: Final = Path(__file__).with_name("process.py")
 
@@ -81,8 +80,8 @@ class _Process:
         )
         self.folder = folder
 
-    def send(self, document: Opening | Question, seconds: float, cancelled: Callable[[], bool]) -> dict[str, Any]:
-        """What it answers; it is killed where it does not, or where the query is cancelled."""
+    def send(self, document: Opening | Question, seconds: float) -> dict[str, Any]:
+        """Return its answer; kill it if there is none in time."""
         end = time.monotonic() + seconds
         assert self._child.stdin is not None
         assert self._child.stdout is not None
@@ -95,9 +94,6 @@ class _Process:
         parts: list[bytes] = []
         output = self._child.stdout.fileno()
         while not parts or not parts[-1].endswith(b"\n"):
-            if cancelled():
-                self.kill()
-                return {"kind": "cancelled"}
             if time.monotonic() > end:
                 self.kill()
                 return {"kind": "time"}
@@ -167,34 +163,27 @@ class Queries:
         self._opened: dict[Audience, Listed] = {}
         self._opening: dict[Audience, threading.Thread] = {}
         self._lock = threading.Lock()
-        self.line = Line(
-            settings.home.expanduser() / "sql" / "line",
+        self._places = Places(
             "queries",
-            at_once=settings.sql_at_once or places(),
+            at_once=settings.sql_at_once or count_places(),
             of_a_client=MOST_OF_A_CLIENT,
             of_all=MOST_WAITING,
         )
 
-    def ask(self, audience: Audience, sql: str, client: str, ticket: str) -> Answered:
-        """Asks one query as `audience`, when it is the client's turn, and returns as many rows as the settings allow.
+    def ask(self, audience: Audience, sql: str, client: str) -> Answered:
+        """Run one query as `audience`, once the client gets a place, and return as many rows as the settings allow.
 
-        ticket: names the query, for whoever wants to know where it stands, or to cancel it. Raises QueryRefusedError
-        for a query that is not allowed, that DuckDB refuses, that a limit ended or that was cancelled; NotReadyError
-        where the files are being written; BusyError where too many wait.
+        Raises QueryRefusedError for a query that is not allowed, that DuckDB refuses or that a limit ended;
+        NotReadyError while the files are being written; BusyError if too many queries wait.
         """
-        if not is_ticket(ticket):
-            raise QueryRefusedError("ticket: 8 to 64 letters, digits, - and _ are a ticket; correct it")
         if "\0" in sql or any("\ud800" <= character <= "\udfff" for character in sql):
             raise QueryRefusedError("the query has a NUL character or half of a surrogate pair; remove it")
         self.files.current(audience)  # whoever has to wait for it holds up nobody else
-        try:
-            with self.line.turn(client, ticket) as cancelled:
-                listed = self._listed(audience)
-                if listed is None:
-                    raise NotReadyError("the files that queries read are being written; try again in a moment")
-                answer = self._answer(audience, listed, sql, cancelled)
-        except CancelledError:
-            raise QueryRefusedError("the query was cancelled") from None
+        with self._places.take(client):
+            listed = self._listed(audience)
+            if listed is None:
+                raise NotReadyError("the files that queries read are being written; try again in a moment")
+            answer = self._answer(audience, listed, sql)
         if "rows" not in answer:
             raise self._error(audience, answer)
         result = QueryResult(
@@ -215,10 +204,10 @@ class Queries:
         self._open_ahead(audience, listed)
         return before
 
-    def _answer(self, audience: Audience, listed: Listed, sql: str, cancelled: Callable[[], bool]) -> dict[str, Any]:
+    def _answer(self, audience: Audience, listed: Listed, sql: str) -> dict[str, Any]:
         settings, folder = self._settings, self.files.folder
         process = _POOL.take(folder, listed.key)
-        if answer := self._open(audience, process, listed, cancelled):
+        if answer := self._open(audience, process, listed):
             return answer
         question: Question = {
             "sql": sql,
@@ -227,24 +216,22 @@ class Queries:
             "size": settings.sql_bytes,
             "cell": settings.sql_cell_characters,
         }
-        answer = process.send(question, settings.sql_seconds + GRACE_SECONDS, cancelled)
+        answer = process.send(question, settings.sql_seconds + GRACE_SECONDS)
         process.queries += 1
         if answer.get("kind") == "set-up":
             process.kill()
-        elif answer.get("kind") in ("cancelled", "time", "died", "size") or process.queries >= MOST_QUERIES:
+        elif answer.get("kind") in ("time", "died", "size") or process.queries >= MOST_QUERIES:
             process.kill()  # it is dead already, or what it holds of a large query is not given back
             self._open_ahead(audience, listed)
         else:
             _POOL.give_back(process)
         return answer
 
-    def _open(
-        self, audience: Audience, process: _Process, listed: Listed, cancelled: Callable[[], bool]
-    ) -> dict[str, Any]:
+    def _open(self, audience: Audience, process: _Process, listed: Listed) -> dict[str, Any]:
         """Opens the files of a list in a process, which is killed if that fails; returns the error, or nothing."""
         if process.opened is None:
             opening: Opening = {"files": list(listed.files), "statements": list(listed.statements)}
-            if answer := process.send(opening, OPENING_SECONDS, cancelled):
+            if answer := process.send(opening, OPENING_SECONDS):
                 process.kill()
                 return answer
             process.opened = (str(self.files.folder), listed.key)
@@ -256,7 +243,7 @@ class Queries:
 
         def open_one() -> None:
             process = _POOL.take(self.files.folder, listed.key)
-            if not self._open(audience, process, listed, lambda: False):
+            if not self._open(audience, process, listed):
                 _POOL.give_back(process)
 
         with self._lock:
@@ -274,8 +261,6 @@ class Queries:
                 "the files that queries read are being written again; try again in a moment, and ask whoever runs this"
                 " board if it lasts"
             )
-        if kind == "cancelled":
-            return QueryRefusedError("the query was cancelled")
         if kind == "time":
             reason = f"the query did not finish within {self._settings.sql_seconds:g} s"
         if kind == "died":

@@ -1,21 +1,34 @@
 """`shuffleboard serve`."""
 
+import logging
 import os
+import signal
 import socket
-from typing import Any
+from types import FrameType
+from typing import Final
 
 import click
-from gunicorn.app.base import BaseApplication  # type: ignore[import-untyped]
+import waitress
 
 from registry.errors import UsageError
 from registry.operations.opening import engine_when_reachable
-from registry.settings import Settings
 from shuffleboard.cli.common import note, settings_of
 from web import create_app
-from web.serving.slow_clients import Worker
+from web.api.uploads import MAX_UPLOAD, MULTIPART_ROOM
 from web.who import openid
 
-THREADS = 8
+THREADS: Final = 16
+"""Requests that are answered at once; queries and uploads together never have all of the threads."""
+CONNECTIONS: Final = 1000
+"""Connections at once. Each one's request is received before a thread gets it, so slow clients occupy no thread."""
+IDLE_SECONDS: Final = 30
+"""Seconds without a byte after which a connection is closed."""
+MAX_HEADERS: Final = 64 * 1024
+"""Bytes of a request's headers."""
+MAX_REQUEST: Final = MAX_UPLOAD + MULTIPART_ROOM
+"""Bytes of a request's body; the routes have lower limits of their own."""
+MAX_ANSWER: Final = 256 * 1024 * 1024
+"""Bytes of an answer that are written to a temporary file for a slow reader before its thread waits."""
 
 
 @click.command()
@@ -29,23 +42,33 @@ def serve(host: str, port: int) -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     settings = settings_of()
     openid.provider_of(settings)  # here, where a wrong setting is one line and not a server that does not start
-    engine = engine_when_reachable(settings)
-    dialect = engine.dialect.name
-    # No connection may cross the fork: two processes would talk over one socket.
-    engine.dispose()
+    engine_when_reachable(settings)
     listener = listen(host, port)
     address = listener.getsockname()
     shown = f"[{address[0]}]" if ":" in address[0] else address[0]
+    server = waitress.create_server(
+        create_app(settings),
+        sockets=[listener],
+        threads=THREADS,
+        connection_limit=CONNECTIONS,
+        asyncore_use_poll=True,  # select() ends at 1,024 open files
+        channel_timeout=IDLE_SECONDS,
+        cleanup_interval=5,
+        max_request_header_size=MAX_HEADERS,
+        max_request_body_size=MAX_REQUEST,
+        outbuf_high_watermark=MAX_ANSWER,
+        # The application trusts them itself, from as many proxies as the settings state.
+        clear_untrusted_proxy_headers=not settings.trusted_proxies,
+        ident=None,
+    )
+    logging.getLogger("waitress.queue").setLevel(logging.ERROR)  # a request that waits a moment is no warning
+    signal.signal(signal.SIGTERM, _stop)
     note(f"Shuffleboard is at http://{shown}:{address[1]}/ (Ctrl-C stops it)")
-    # Gunicorn closes the descriptor when it ends, so the socket object must not.
-    _Server(settings, listener.detach(), processes=1 if dialect == "sqlite" else 2).run()
+    server.run()
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A listening socket. Raises UsageError when the address is not available.
-
-    Opened here rather than by gunicorn, which would retry a port in use five times and then report little.
-    """
+    """Return a listening socket. Raises UsageError if the address is not available."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except socket.gaierror as error:
@@ -64,25 +87,5 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-class _Server(BaseApplication):  # type: ignore[misc]
-    """Gunicorn with our settings instead of its files and arguments."""
-
-    def __init__(self, settings: Settings, descriptor: int, processes: int) -> None:
-        self._settings = settings
-        self._options: dict[str, Any] = {
-            "bind": f"fd://{descriptor}",
-            "worker_class": Worker,
-            "workers": processes,
-            "threads": THREADS,
-            "loglevel": "warning",
-            # Its control socket would be in the user's home, shared by every server there.
-            "control_socket_disable": True,
-        }
-        super().__init__()
-
-    def load_config(self) -> None:
-        for key, value in self._options.items():
-            self.cfg.set(key, value)
-
-    def load(self) -> Any:
-        return create_app(self._settings)
+def _stop(_signal: int, _frame: FrameType | None) -> None:
+    raise SystemExit

@@ -99,8 +99,6 @@ TABLE = {
     ("GET", "/sql/<slug>"): "sql",
     ("POST", "/sql/<slug>/delete"): "sql",
     ("POST", "/sql/saved"): "sql",
-    ("GET", "/sql/turns/<ticket>"): "sql",
-    ("POST", "/sql/turns/<ticket>/cancel"): "sql",
     ("GET", "/static/<path:filename>"): "open",
     ("GET", "/submissions"): "maintain",
     ("GET", "/submissions/<submission_id>"): "submit",

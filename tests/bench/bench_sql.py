@@ -20,7 +20,6 @@ import os
 import statistics
 import tempfile
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -133,7 +132,7 @@ def measure(queries: Queries, repeats: int) -> None:
     """Prints what each query takes once the process is warm."""
 
     def ask(sql: str) -> object:
-        return queries.ask("public", sql, "alone", uuid.uuid4().hex)
+        return queries.ask("public", sql, "alone")
 
     ask(COUNT)
     for name, sql in QUERIES.items():
@@ -148,7 +147,7 @@ def together(queries: Queries, visitors: int, repeats: int) -> None:
         for _ in range(repeats):
             sql = COUNT if number == 0 else QUERIES["leaderboard"]
             begun = time.perf_counter()
-            queries.ask("public", sql, f"visitor {number}", uuid.uuid4().hex)
+            queries.ask("public", sql, f"visitor {number}")
             yield time.perf_counter() - begun
 
     with ThreadPoolExecutor(visitors) as pool:
@@ -198,13 +197,13 @@ def next_to_queries(website: str, visitors: int, rounds: int) -> None:
 
 def one_more(engine: Engine, queries: Queries, source: Source) -> None:
     """Seals one more, and prints after how long it is counted."""
-    (before,) = queries.ask("public", COUNT, "alone", uuid.uuid4().hex).result.rows[0]
+    (before,) = queries.ask("public", COUNT, "alone").result.rows[0]
     kind = source.kinds[0]
     seal_one(engine, source, 1_000_000, kind)
     begun, slowest = time.perf_counter(), 0.0
     while True:
         asked = time.perf_counter()
-        (after,) = queries.ask("public", COUNT, "alone", uuid.uuid4().hex).result.rows[0]
+        (after,) = queries.ask("public", COUNT, "alone").result.rows[0]
         slowest = max(slowest, time.perf_counter() - asked)
         if after == before + kind.predictions:
             break

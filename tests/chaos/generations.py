@@ -22,7 +22,6 @@ from registry.db import database_now, get_engine, read_session, write_session
 from registry.operations.backup import backup, client_program, restore
 from registry.operations.moving import move
 from registry.queue.shards import shard_prompts
-from registry.replica import has_replayed, position, read_only
 from registry.tables import Evaluation, Shard
 from registry.verification import verify_evaluation
 from tests.chaos.processes import Worker as Process
@@ -256,9 +255,11 @@ class Promoted:
     def cut_off(self) -> None:
         """From here on the standby, which has replayed all until now, receives nothing more."""
         primary, standby = (get_engine(server.url) for server in (self.primary, self.standby))
-        with read_only(primary).connect() as here, read_only(standby).connect() as there:
-            written = position(here)
-            eventually(lambda: has_replayed(there, written), "the standby catches up")
+        reading = standby.execution_options(postgresql_readonly=True)  # it refuses transactions that may write
+        with primary.connect() as here, reading.connect() as there:
+            written = here.scalar(text("SELECT CAST(pg_current_wal_insert_lsn() AS text)"))
+            replayed = text("SELECT pg_last_wal_replay_lsn() >= CAST(:written AS pg_lsn)")
+            eventually(lambda: there.scalar(replayed, {"written": written}), "the standby catches up")
             postgres_execute(self.standby.url, "ALTER SYSTEM SET primary_conninfo = ''", "SELECT pg_reload_conf()")
             senders = text("SELECT count(*) FROM pg_stat_replication")
             eventually(lambda: not here.scalar(senders), "the standby is cut off")

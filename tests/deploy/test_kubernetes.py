@@ -197,7 +197,7 @@ def test_what_runs_is_what_runs_on_one_host() -> None:
     for name, pod in ours().items():
         [container] = pod["containers"]
         service = compose.services()[name]
-        if "command" in service:
+        if "command" in service and "entrypoint" not in service:
             words = [word.replace("/run/", "/etc/shuffleboard/") for word in compose.words(service["command"])]
             assert container["args"] == words
         assert container["image"] == service["image"]

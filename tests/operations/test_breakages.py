@@ -336,16 +336,6 @@ def a_database_that_only_reads(here: Broken) -> None:
         it.execute(f'ALTER DATABASE "{make_url(here.url).database}" SET default_transaction_read_only = on')
 
 
-@broken("postgresql", "replica", "is not a standby", "pg_stat_replication")
-def a_replica_that_is_none(here: Broken) -> None:
-    here.settings["replica_url"] = here.url
-
-
-@broken("postgresql", "replica", "replica.invalid.* does not answer", "start it")
-def a_replica_that_is_not_there(here: Broken) -> None:
-    here.settings["replica_url"] = make_url(here.url).set(host="replica.invalid").render_as_string(False)
-
-
 @pytest.fixture
 def hanging() -> Iterator[str]:
     """host:port of a server that accepts connections and says nothing."""

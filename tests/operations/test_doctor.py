@@ -203,11 +203,6 @@ def more_workers_than_connections(here: Deployment, _request: pytest.FixtureRequ
         here.add_worker(f"worker {number}")
 
 
-@fault("postgresql", "replica", "warning", "replica.invalid.* does not answer", "pg_stat_replication")
-def a_replica_that_is_down(here: Deployment, _request: pytest.FixtureRequest) -> None:
-    here.settings["replica_url"] = f"postgresql://reader@127.0.0.1:{free_port()}/replica.invalid"
-
-
 @fault("postgresql", "statistics", "warning", r"model \(\d+ rows since", "ANALYZE model")
 def old_statistics(here: Deployment, _request: pytest.FixtureRequest) -> None:
     here.run("INSERT INTO model (name, created_at) SELECT 'm' || n, now() FROM generate_series(1, 30000) AS n")

@@ -1,23 +1,20 @@
 """What is kept of sealed evaluations, and of pages while the database has not changed."""
 
+import gzip
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pytest
 from sqlalchemy import Engine, event, update
-from sqlalchemy.orm import Session
 
 from registry.db import write_session
-from registry.schema.selectables import Row
 from registry.tables import BenchmarkVersion
-from tests.commands import PATIENCE_S, eventually
 from tests.web.accounts import add_one_of_each_role, signed_in, token_of
 from tests.web.conftest import Site
 from tests.web.seed import add_model
 from web.serving.cache import OfSealed
-from web.serving.page_cache import ENTRY, Kept, Pages, State, Turns
-from web.shown import listings
+from web.serving.page_cache import PAGES as PAGES_KEPT
+from web.serving.page_cache import State
 
 PAGES = ("/models/alpha", "/models", "/benchmarks", "/compare?a=alpha&b=beta", "/api/v1/models", "/metrics-guide")
 
@@ -125,46 +122,51 @@ def test_work_in_progress_and_failures_are_not_kept(site: Site) -> None:
         assert len(seen) > 1
 
 
+@pytest.mark.parametrize(
+    ("header", "value"),
+    [
+        ("Accept", "application/json"),
+        ("Accept-Language", "de"),
+        ("Forwarded", "for=192.0.2.7;host=evil.example"),
+        ("Host", "evil.example"),
+        ("Referer", "http://evil.example/"),
+        ("Script-Name", "//evil.example"),
+        ("Script_Name", "//evil.example"),
+        ("X-Forwarded-For", "192.0.2.7"),
+        ("X-Forwarded-Host", "evil.example"),
+        ("X-Forwarded-Prefix", "//evil.example"),
+        ("X-Forwarded-Proto", "https"),
+        ("X-Original-Url", "//evil.example"),
+        ("X-Script-Name", "//evil.example"),
+    ],
+)
+def test_no_header_of_one_visitor_changes_the_page_of_another(own: Site, header: str, value: str) -> None:
+    clean = own.client.get("/models").data
+    with write_session(own.engine) as session:
+        add_model(session, "epsilon")
+    own.client.get("/models", headers={header: value}, environ_overrides={"REMOTE_ADDR": "127.0.0.1"})
+    after = own.client.get("/models").data
+    assert b"epsilon" in after
+    assert b"evil.example" not in clean + after
+
+
 @pytest.mark.one_engine
-def test_many_who_ask_at_once_have_a_page_made_once(own: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    app = own.client.application
-    asked: list[object] = []
-    made = []
-    take, listed = Turns.take, listings.models
-
-    def noted(turns: Turns, key: tuple[str, ...]) -> bool:
-        asked.append(key)
-        return take(turns, key)
-
-    def slowly(session: Session) -> list[Row]:
-        made.append(1)
-        eventually(lambda: len(asked) == 6, "all have asked")
-        return listed(session)
-
-    monkeypatch.setattr("web.serving.page_cache.PATIENCE_SECONDS", PATIENCE_S)
-    monkeypatch.setattr(Turns, "take", noted)
-    monkeypatch.setattr(listings, "models", slowly)
-    with ThreadPoolExecutor(6) as threads:
-        answers = list(threads.map(lambda _: app.test_client().get("/models"), range(6)))
-    assert {answer.status_code for answer in answers} == {200}
-    assert len({answer.data for answer in answers}) == 1
-    assert made == [1]
+def test_only_so_many_pages_are_kept(own: Site) -> None:
+    for number in range(PAGES_KEPT + 10):
+        own.client.get(f"/models?x={number}")
+    cache = own.client.application.extensions["shuffleboard_pages"]
+    assert len(cache._cache) <= PAGES_KEPT + 1
 
 
-def test_the_least_used_pages_make_room() -> None:
-    pages = Pages(capacity=2 * (ENTRY + 400))
-    for name in "abcd":
-        pages.put((name,), Kept("1", b"1234", ()))
-        pages.get(("a",), "1")
-    assert [name for name in "abcd" if pages.get((name,), "1")] == ["a", "d"]
-    pages.put(("a",), Kept("2", b"12", ()))
-    assert [name for name in "ad" if pages.get((name,), "1") or pages.get((name,), "2")] == ["a", "d"]
-
-
-def test_what_is_kept_of_long_addresses_with_short_bodies_is_bounded() -> None:
-    """80,000 of them held 1.2 GB, while 4 MB of bodies were counted."""
-    pages = Pages(capacity=1 << 20)
-    for number in range(1000):
-        pages.put(("public", "", f"/models?x={number}{'x' * 8000}"), Kept("1", b"{}", (("ETag", "e" * 40),)))
-    held = len(pages._kept)
-    assert 0 < held * 10_000 < 1 << 20
+@pytest.mark.one_engine
+def test_pages_are_compressed_unless_they_hold_a_token(site: Site) -> None:
+    plain = site.client.get("/models")
+    small = site.client.get("/models", headers={"Accept-Encoding": "gzip"})
+    assert (small.headers["Content-Encoding"], gzip.decompress(small.data)) == ("gzip", plain.data)
+    assert len(small.data) < len(plain.data) / 2
+    assert "Accept-Encoding" in small.headers["Vary"]
+    again = site.client.get("/models", headers={"Accept-Encoding": "gzip", "If-None-Match": small.headers["ETag"]})
+    assert (again.status_code, again.data) == (304, b"")
+    form = site.client.get("/sign-in", headers={"Accept-Encoding": "gzip"})
+    assert "csrf_token" in form.text
+    assert "Content-Encoding" not in form.headers

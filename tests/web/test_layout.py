@@ -49,7 +49,6 @@ NO_PAGES = {
     "/chain/key.pem",
     "/chain/keys/<key>.pem",
     "/leaderboard.csv",
-    "/sql/turns/<ticket>",
     "/static/<path:filename>",
     "/theme",
     "/api/try/<operation>",

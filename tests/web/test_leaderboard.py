@@ -84,7 +84,6 @@ def test_many_rows_are_sent_as_csv_in_pieces_that_together_are_the_same_table(cl
     for rows in (1, 2, 3):
         monkeypatch.setattr(leaderboard, "AT_ONCE", rows)
         sent = client.get(f"/leaderboard.csv?per_page={rows}")  # another address, since the first answer was kept
-        assert not any(lock.locked() for lock in client.application.extensions["shuffleboard_turns"]._locks)
         pieces = [piece.decode() for piece in sent.iter_encoded()]
         assert [piece.count("\n") for piece in pieces[1:-1]] == [rows] * (len(pieces) - 2)
         assert len(pieces) > 2

@@ -4,7 +4,6 @@ import csv
 import html
 import io
 import json
-from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow.parquet as pq
 import pytest
@@ -13,7 +12,6 @@ from sqlalchemy import Engine, select
 
 from registry.db import get_engine, read_session
 from registry.tables.accounts import Account, SavedQuery
-from tests.commands import eventually
 from tests.sql.conftest import Asked, asked, postgresql_asked, sqlite_asked
 from tests.web.accounts import add_one_of_each_role, bearer, csrf_of, refusals, signed_in, token_of
 from web import create_app
@@ -186,20 +184,3 @@ def test_a_result_is_drawn_as_its_address_says(app: Flask) -> None:
     ):
         page = client.get("/sql", query_string=query | wrong)
         assert (page.status_code, said in page.text) == (200, True)
-
-
-def test_a_query_that_runs_says_where_it_stands_and_can_be_cancelled(app: Flask) -> None:
-    ticket = "a-ticket-of-mine"
-    client, other = app.test_client(), app.test_client()
-    assert client.get(f"/sql/turns/{ticket}").status_code == 404
-    with ThreadPoolExecutor(1) as pool:
-        query = {"q": "SELECT count(*) FROM range(1000000000000)", "ticket": ticket}
-        answer = pool.submit(client.get, "/sql", query_string=query)
-        eventually(lambda: other.get(f"/sql/turns/{ticket}").status_code == 200, "the query runs")
-        assert other.get(f"/sql/turns/{ticket}").get_json() == {"ahead": 0, "running": True}
-        token = csrf_of(other, "/sql")
-        assert other.post(f"/sql/turns/{ticket}/cancel", data={"csrf_token": token}).status_code == 204
-        cancelled = answer.result(60)
-    assert cancelled.status_code == 400
-    assert "the query was cancelled" in cancelled.text
-    assert client.get("/sql/turns/x").status_code == 404

@@ -16,8 +16,8 @@ from werkzeug.utils import secure_filename
 
 from registry import exchange, isolated
 from registry.files.storage import writing
+from registry.places import BusyError, Places, count_places
 from registry.settings import ENVIRONMENT
-from registry.turns import BusyError, Line, places
 from web.urls.parameters import shorten
 from web.who.identity import client, engine, settings_of, viewer
 
@@ -27,10 +27,11 @@ MULTIPART_ROOM: Final = 64 * 1024
 """Bytes that a form may add to its files: names, boundaries."""
 CHUNK: Final = 1 << 20
 PREFIX: Final = "shuffleboard-upload-"
-AT_ONCE: Final = max(2, places())
-"""Files that a host reads at the same time; as many may wait, each in a thread of the server."""
 WAIT_SECONDS: Final = 30.0
-"""How long a file waits for others."""
+"""Longest wait of a file for others."""
+
+_PLACES: Final = Places("files", at_once=count_places(), of_a_client=2, of_all=2 * count_places())
+"""Each file that waits occupies a thread of the server."""
 
 
 @dataclass(frozen=True)
@@ -122,8 +123,7 @@ def stored(function: str, order: Mapping[str, Any]) -> Any:
     who = {"name": asking.name, "account_id": asking.account_id, "role": asking.role, "token_id": asking.token_id}
     job = isolated.Job(f"{exchange.__name__}.uploads:{function}", variables=variables)
     try:
-        line = Line(settings.home.expanduser() / "uploads", "files", at_once=AT_ONCE, of_a_client=2, of_all=2 * AT_ONCE)
-        with line.turn(client(), wait_seconds=WAIT_SECONDS):
+        with _PLACES.take(client(), WAIT_SECONDS):
             return isolated.run(job, {**order, "viewer": who, "address": request.remote_addr})
     except BusyError as error:
         raise TooManyRequests(str(error), retry_after=10) from None

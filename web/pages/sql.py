@@ -1,28 +1,26 @@
 """The SQL page: read-only queries over the documented views, and saved queries with permanent links.
 
 Queries see what the viewer's audience sees. The form is a POST, which redirects to a URL with the query in it if that
-is short enough. A query has a ticket while it waits and runs, by which the page says where it stands, and cancels it.
+is short enough.
 """
 
 import secrets
-import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any, Final
 
-from flask import Blueprint, Response, current_app, jsonify, redirect, render_template, request, url_for
+from flask import Blueprint, Response, current_app, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
 from registry.db import database_now, read_session, write_session
 from registry.errors import ForbiddenError, NotFoundError, QueryRefusedError, UsageError
+from registry.places import BusyError
 from registry.schema.documented import documented_views
 from registry.sql import Answered, NotReadyError, Queries, QueryResult, as_csv, as_json, as_parquet
 from registry.sql.examples import EXAMPLES
 from registry.tables.accounts import Account, SavedQuery
-from registry.turns import BusyError
 from web.charts import queries as charts
 from web.urls import parameters
 from web.who.identity import QUERIES, client, engine, limited, record, settings_of, viewer
@@ -35,8 +33,6 @@ MAX_ADDRESS: Final = 3000
 """Characters of a URL that servers and proxies accept by default."""
 MOST_SHOWN: Final = 500
 """Rows on the page; the files have as many as the settings allow."""
-MOST_HERE: Final = 4
-"""Requests of this process that wait for queries: the others answer everybody else."""
 KINDS: Final[Mapping[str, tuple[Any, str]]] = {
     "csv": (as_csv, "text/csv; charset=utf-8"),
     "json": (as_json, "application/json; charset=utf-8"),
@@ -46,8 +42,6 @@ KINDS: Final[Mapping[str, tuple[Any, str]]] = {
 
 LINKED: Final[Mapping[str, str]] = {"evaluation_id": "pages.evaluation", "question_id": "pages.question"}
 """Column of a result → the page that its numbers lead to, so that a question's text is one click away."""
-
-_HERE: Final = threading.BoundedSemaphore(MOST_HERE)
 
 
 def queries() -> Queries:
@@ -68,25 +62,12 @@ def run(text: str) -> Answered:
     """Runs the query as the viewer, when it is their turn and within their limits; refusals are recorded."""
     asking = viewer()
     asking.require("sql")
-    ticket = request.values.get("ticket", "") or secrets.token_urlsafe(12)
     with limited(QUERIES, "sql"):
         try:
-            with _here():
-                return queries().ask(asking.audience, text, client(), ticket)
+            return queries().ask(asking.audience, text, client())
         except QueryRefusedError as error:
             record("sql", text[:500], outcome="refused", reason=str(error)[:500])
             raise
-
-
-@contextmanager
-def _here() -> Iterator[None]:
-    """One of this process's requests that may wait. Raises BusyError where all do."""
-    if not _HERE.acquire(blocking=False):
-        raise BusyError("many queries are waiting; try again in a moment")
-    try:
-        yield
-    finally:
-        _HERE.release()
 
 
 @blueprint.route("/sql", methods=["GET", "POST"])
@@ -95,7 +76,7 @@ def page() -> ResponseReturnValue:
     viewer().require("sql")
     text = asked_query()
     if request.method == "POST":
-        given: dict[str, Any] = {name: request.form.get(name) or None for name in ("chart", "x", "y", "ticket")}
+        given: dict[str, Any] = {name: request.form.get(name) or None for name in ("chart", "x", "y")}
         address = url_for("sql.page", q=text, **given)
         if len(address) <= MAX_ADDRESS:
             return redirect(address, 303)
@@ -162,29 +143,6 @@ def download(kind: str) -> ResponseReturnValue:
     if not text:
         raise UsageError("q: give a query")
     return file_of(run(text).result, kind)
-
-
-# Turns
-
-
-@blueprint.get("/sql/turns/<ticket>")
-def turn(ticket: str) -> ResponseReturnValue:
-    """Where a query stands: how many run or wait before it, and whether it runs."""
-    viewer().require("sql")
-    place = queries().line.standing(ticket)
-    if place is None:
-        raise NotFoundError("no query with this ticket runs or waits; it has ended")
-    response = jsonify(ahead=place.ahead, running=place.running)
-    response.headers["Cache-Control"] = "no-store"
-    return response
-
-
-@blueprint.post("/sql/turns/<ticket>/cancel")
-def cancel(ticket: str) -> ResponseReturnValue:
-    """Ends a query, or its waiting. Whoever has the ticket asked it."""
-    viewer().require("sql")
-    queries().line.cancel(ticket)
-    return "", HTTPStatus.NO_CONTENT
 
 
 # Saved queries

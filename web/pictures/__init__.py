@@ -18,18 +18,18 @@ from werkzeug.exceptions import ServiceUnavailable, TooManyRequests
 
 from registry.digests import sha256_text
 from registry.errors import UsageError
-from registry.turns import BusyError, Line, places
+from registry.places import BusyError, Places, count_places
 from web.charts import Chart
 from web.pictures.child import CPU_SECONDS, Order
 from web.pictures.page import Drawing, coloured
 from web.serving.cache import OfSealed
-from web.who.identity import client, settings_of
+from web.who.identity import client
 
 Form = Literal["svg", "png"]
 KINDS: Final[dict[str, str]] = {"svg": "image/svg+xml", "png": "image/png"}
 MOST_SPECIFICATION: Final = 4 * 2**20
 """Bytes of a chart's specification."""
-AT_ONCE: Final = max(2, places())
+_PLACES: Final = Places("pictures", at_once=count_places(), of_a_client=2, of_all=2 * count_places())
 """Pictures that a host has drawn at the same time; as many may wait, each in a thread of the server."""
 WAIT_SECONDS: Final = 5.0
 """How long a picture waits for others."""
@@ -82,9 +82,7 @@ def drawn(order: Order) -> bytes:
 
 
 def _turn() -> AbstractContextManager[object]:
-    folder = settings_of().home.expanduser() / "pictures"
-    line = Line(folder, "pictures", at_once=AT_ONCE, of_a_client=2, of_all=2 * AT_ONCE)
-    return line.turn(client(), wait_seconds=WAIT_SECONDS)
+    return _PLACES.take(client(), WAIT_SECONDS)
 
 
 def _draw(order: Order) -> bytes:

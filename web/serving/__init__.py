@@ -1,1 +1,1 @@
-"""How requests arrive and are answered: database or replica, kept pages, turns, responses, figures for Prometheus."""
+"""Responses: their session and headers, pages served again, figures for Prometheus."""

@@ -33,7 +33,6 @@ from registry.tables import (
     Shard,
     Worker,
 )
-from web.serving.reading import replica
 from web.serving.responses import session
 
 blueprint = Blueprint("metrics", __name__)
@@ -65,7 +64,6 @@ class _Queue(Collector):
         yield from self._scored_by()
         yield from self._unattended()
         yield from self._database()
-        yield from self._replica()
 
     def describe(self) -> Iterable[Family]:
         """Nothing: otherwise registration would read the database once more."""
@@ -210,16 +208,6 @@ class _Queue(Collector):
         yield _gauge("database_connections", "Connections to the database by state.", "state", states)
         most = self.session.scalar(text("SELECT current_setting('max_connections')::integer"))
         yield _gauge("database_connections_limit", "Connections that the server takes in all.", None, {"": most})
-
-    def _replica(self) -> Iterator[Family]:
-        """Where there is a replica, how it stands."""
-        other = replica()
-        if other is None:
-            return
-        found = other.standing()
-        yield _gauge("replica_used", "1 where pages are read from the replica.", None, {"": int(not found.trouble)})
-        lag = {} if found.lag_seconds is None else {"": found.lag_seconds}
-        yield _gauge("replica_lag_seconds", "How far the replica is behind; absent when unknown.", None, lag)
 
 
 def _gauge(name: str, text: str, label: str | None, values: Mapping[str, float]) -> GaugeMetricFamily:

@@ -1,22 +1,20 @@
 """JSON, headers on every response, and the request's session."""
 
 import json
-from contextlib import suppress
 from datetime import datetime
 from http import HTTPStatus
 from typing import Any, Final
 
-from flask import Flask, Response, current_app, g, request
+from flask import Flask, Response, g, request
 from flask.json.provider import DefaultJSONProvider
-from flask.typing import ResponseReturnValue
-from sqlalchemy.exc import InterfaceError, OperationalError, SQLAlchemyError
+from flask_compress import Compress
+from sqlalchemy.exc import InterfaceError, OperationalError
 from sqlalchemy.orm import Session
 
 from registry.db import read_session
 from registry.schema.audiences import audience_engine
 from web.problems import API, database_error
-from web.serving.reading import read_primary_instead, reading
-from web.who.identity import SHARED, viewer
+from web.who.identity import SAFE, SHARED, engine, read_engine, viewer
 
 SECURITY_HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -27,6 +25,13 @@ SECURITY_HEADERS: Final = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
+
+
+COMPRESSED: Final = (
+    *("text/html", "text/css", "text/csv", "text/plain", "text/javascript", "application/javascript", "image/svg+xml"),
+    *("application/json", "application/problem+json", "application/atom+xml", "application/openapi+json"),
+)
+"""Media types that are worth compressing."""
 
 
 class JsonProvider(DefaultJSONProvider):
@@ -50,7 +55,9 @@ def _plain(value: Any) -> Any:
 def session() -> Session:
     """This request's session: one transaction that only reads, and only what the viewer may see."""
     if "session" not in g:
-        g.opened = read_session(audience_engine(reading(), viewer().audience))
+        # Signed-in people see their own changes at once, which a replica may lack.
+        source = read_engine() if request.method in SAFE and not viewer().signed_in else engine()
+        g.opened = read_session(audience_engine(source, viewer().audience))
         g.session = g.opened.__enter__()
     return g.session  # type: ignore[no-any-return]
 
@@ -60,17 +67,7 @@ def _close_session(_error: BaseException | None) -> None:
         g.pop("opened").__exit__(None, None, None)
 
 
-def _once_more(error: OperationalError | InterfaceError) -> ResponseReturnValue:
-    """Answers a request from the primary that failed on the replica."""
-    if not read_primary_instead(error):
-        return database_error(error)
-    with suppress(SQLAlchemyError):
-        _close_session(None)
-    g.keep_not = True  # web/serving/page_cache.py would keep the page with the replica's state
-    try:
-        return current_app.dispatch_request()
-    except Exception as other:  # noqa: BLE001 - what is no answer is raised again
-        return current_app.handle_user_exception(other)
+_compress: Final = Compress()
 
 
 def _finish(response: Response) -> Response:
@@ -86,7 +83,10 @@ def _finish(response: Response) -> Response:
             response.add_etag()
         if "ETag" in response.headers and request.endpoint != "static":
             response.make_conditional(request)
-    return response
+    # The length of a compressed page with a token and the request's own words would give the token away (BREACH).
+    if "csrf_token" in g or response.status_code == HTTPStatus.PARTIAL_CONTENT:
+        return response
+    return _compress.after_request(response)
 
 
 def _mark_personal(response: Response) -> None:
@@ -101,7 +101,14 @@ def _mark_personal(response: Response) -> None:
 def install(app: Flask) -> None:
     """Hangs headers and the session's end onto the application."""
     app.json = JsonProvider(app)
+    app.config.update(
+        COMPRESS_REGISTER=False,
+        COMPRESS_ALGORITHM=["br", "gzip"],
+        COMPRESS_MIMETYPES=COMPRESSED,
+        COMPRESS_STREAMS=True,
+    )
+    _compress.init_app(app)
     app.after_request(_finish)
     app.teardown_appcontext(_close_session)
     for kind in (OperationalError, InterfaceError):
-        app.register_error_handler(kind, _once_more)
+        app.register_error_handler(kind, database_error)

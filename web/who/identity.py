@@ -131,6 +131,11 @@ def engine() -> Engine:
     return current_app.extensions["shuffleboard_engine"]  # type: ignore[no-any-return]
 
 
+def read_engine() -> Engine:
+    """Return the engine for pages of visitors who are not signed in: a replica's, if the settings name one."""
+    return current_app.extensions["shuffleboard_read_engine"]  # type: ignore[no-any-return]
+
+
 def settings_of() -> Settings:
     """The application's settings."""
     return current_app.extensions["shuffleboard_settings"]  # type: ignore[no-any-return]

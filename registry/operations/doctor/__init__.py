@@ -34,7 +34,6 @@ CHECKS: Final = (
     Check("database file", database.sqlite_file, "schema", "sqlite"),
     Check("database space", database.database_space, "database"),
     Check("connections", database.connections, "schema", "postgresql"),
-    Check("replica", database.replica, "schema", "postgresql", far=True),
     Check("statistics", database.statistics, "schema", "postgresql"),
     Check("archives", services.archives, "schema", far=True),
     Check("broker", services.broker, far=True),

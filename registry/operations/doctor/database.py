@@ -12,12 +12,11 @@ from typing import Any, Final
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
-from registry.db import get_engine, is_pooled, read_session
+from registry.db import is_pooled, read_session
 from registry.errors import DatabaseError
 from registry.operations import migrate
 from registry.operations.doctor.findings import Context, Outcome, ok, problem, warning
 from registry.queue.claims import live_workers
-from registry.replica import standing
 from registry.schema import history
 from registry.schema.audiences import FILTERED, Audience, schema
 from registry.schema.roles import CONNECTIONS, RoleNames, changed_settings, reader_settings
@@ -434,22 +433,6 @@ def connections(context: Context) -> Outcome:
     if needed > most:
         return warning(f"{found}; {live} live workers, a website and its readers may need {needed}", remedy)
     return ok(found)
-
-
-def replica(context: Context) -> Outcome:
-    """Whether the replica that the website reads from keeps up."""
-    url = context.settings.resolved_replica_url()
-    if not url:
-        return ok("none is set: the website reads from the database itself")
-    most = context.settings.replica_lag_seconds
-    found = standing(context.engine, get_engine(url), most_seconds=most, revision=history.head())
-    shown = history.shown(get_engine(url))
-    if found.trouble:
-        return warning(
-            f"{shown} {found.trouble}; the website reads from the database itself",
-            "start it, or look at pg_stat_replication on the primary and at the replica's log",
-        )
-    return ok(f"{shown}: {found.lag_seconds:.1f} s and {found.lag_bytes} bytes behind")
 
 
 def statistics(context: Context) -> Outcome:
