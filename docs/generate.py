@@ -167,7 +167,7 @@ SETTING_GROUPS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     ),
     "Proof": (
         "Signatures that others check without this registry: [a signed head](provenance.md#a-signed-head).",
-        ("signing_key", "timestamp_url"),
+        ("signing_key",),
     ),
     "Webhooks": ("[Which events are sent](submissions.md#webhooks).", ("private_webhooks",)),
 }

@@ -212,11 +212,6 @@ class Settings(BaseSettings):
             "is there."
         ),
     )
-    timestamp_url: str = Field(
-        default="",
-        pattern=r"^(https?://\S+)?$",
-        description="Authority (RFC 3161) that timestamps each signature of the chain's head; empty: none.",
-    )
     anonymous_reading: bool = Field(
         default=True,
         description="Whether anonymous visitors may read public data; false: only signed-in users and tokens.",

@@ -67,7 +67,6 @@ def upgrade() -> None:
         sa.Column("public_key", sa.Text(), nullable=False),
         sa.Column("statement", sa.Text(), nullable=False),
         sa.Column("signature", sa.Text(), nullable=False),
-        sa.Column("timestamp", sa.Text(), nullable=True),
         sa.Column("at", sa.DateTime(timezone=True).with_variant(sa.Text(), "sqlite"), nullable=False),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_chain_signature")),
     )

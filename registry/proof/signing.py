@@ -1,4 +1,4 @@
-"""Signing the chain's head: the key's file, the signatures that are kept, and their timestamps.
+"""Sign the chain's head: the key's file and the signatures that are kept.
 
 The private key is in a file that only its owner may read, and nowhere else. Signatures are rows that hold the public
 key as well, so that what a key signed can be checked after another took its place.
@@ -97,9 +97,8 @@ def read_key(path: Path) -> Ed25519PrivateKey:
 def sign_head(session: Session, settings: Settings, *, again_after: timedelta | None = None) -> Signed | None:
     """Signs the chain's head, unless the key has signed it already; the signature that holds of it.
 
-    None while the chain is empty. again_after: a head is signed again when its signature is as old as this. With
-    SHUFFLEBOARD_TIMESTAMP_URL the signature is timestamped. Raises NotFoundError without a key, UsageError for one that
-    cannot be used, RemoteError where the authority of timestamps does not answer.
+    None while the chain is empty. again_after: a head is signed again when its signature is as old as this. Raises
+    NotFoundError without a key, UsageError for one that cannot be used.
     """
     key = read_key(key_path(settings))
     one_at_a_time(session, "sign chain")
@@ -115,10 +114,6 @@ def sign_head(session: Session, settings: Settings, *, again_after: timedelta | 
     if known is not None and (again_after is None or now - known.at < again_after):
         return as_signed(known)
     signed = sign(key, head.digest, head.position, now, settings.public_url.rstrip("/"))
-    if settings.timestamp_url:
-        from registry.proof.timestamps import timestamped  # few registries need an HTTP client here
-
-        signed = timestamped(signed, settings.timestamp_url)
     session.add(
         ChainSignature(
             position=head.position,
@@ -127,7 +122,6 @@ def sign_head(session: Session, settings: Settings, *, again_after: timedelta | 
             public_key=public_pem(signed.public_key),
             statement=signed.statement.text,
             signature=base64.b64encode(signed.signature).decode(),
-            timestamp=None if signed.timestamp is None else base64.b64encode(signed.timestamp).decode(),
             at=now,
         )
     )
@@ -151,7 +145,6 @@ def as_signed(row: ChainSignature) -> Signed:
         read_statement(row.statement),
         read_public_key(row.public_key, f"signature {row.id}"),
         base64.b64decode(row.signature),
-        None if row.timestamp is None else base64.b64decode(row.timestamp),
     )
 
 

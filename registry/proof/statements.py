@@ -62,12 +62,11 @@ class Statement:
 
 @dataclass(frozen=True)
 class Signed:
-    """A statement with its signature and, where there is one, a timestamp of the signature (RFC 3161, DER)."""
+    """A statement with its signature."""
 
     statement: Statement
     public_key: Ed25519PublicKey
     signature: bytes
-    timestamp: bytes | None = None
 
     @property
     def holds(self) -> bool:
@@ -86,7 +85,6 @@ class Signed:
             "statement": self.statement.text,
             "public_key": public_pem(self.public_key),
             "signature": base64.b64encode(self.signature).decode(),
-            "timestamp": None if self.timestamp is None else base64.b64encode(self.timestamp).decode(),
         }
 
 
@@ -122,21 +120,17 @@ def read_public_key(pem: str, source: str) -> Ed25519PublicKey:
 
 def read_signed(document: Any) -> Signed:
     """A signed statement of the JSON of `Signed.document`. Raises ValueError for anything else."""
-    message = "a signed statement has a statement, a public key, a signature and perhaps a timestamp"
+    message = "a signed statement has a statement, a public key and a signature"
     if not isinstance(document, Mapping) or not all(
         isinstance(document.get(key), str) for key in ("statement", "public_key", "signature")
     ):
         raise ValueError(message)
-    timestamp = document.get("timestamp")
-    if not (timestamp is None or isinstance(timestamp, str)):
-        raise ValueError(message)
     try:
         key = read_public_key(document["public_key"], "the statement's key")
         signature = base64.b64decode(document["signature"], validate=True)
-        stamped = None if timestamp is None else base64.b64decode(timestamp, validate=True)
     except (UsageError, binascii.Error, UnicodeError) as error:
         raise ValueError(message) from error
-    return Signed(read_statement(document["statement"]), key, signature, stamped)
+    return Signed(read_statement(document["statement"]), key, signature)
 
 
 def read_statement(text: str) -> Statement:

@@ -855,8 +855,7 @@ class ChainLink(Base):
 class ChainSignature(Base):
     """A signature of the chain's head.
 
-    `statement` is what was signed, `public_key` the key's PEM, `key` its fingerprint, `signature` base64, and
-    `timestamp` an authority's answer (RFC 3161) in base64.
+    `statement` is the signed text, `public_key` the key's PEM, `key` its fingerprint, and `signature` base64.
     """
 
     __tablename__ = "chain_signature"
@@ -869,7 +868,6 @@ class ChainSignature(Base):
     public_key: Mapped[str] = mapped_column(Text)
     statement: Mapped[str] = mapped_column(Text)
     signature: Mapped[str] = mapped_column(Text)
-    timestamp: Mapped[str | None] = mapped_column(Text)
     at: Mapped[datetime] = mapped_column(UtcDateTime)
 
 

@@ -24,7 +24,7 @@ from shuffleboard.cli.tables import print_table, show, table_options
 
 FLIPS_SHOWN = 20
 MAX_PEM = 1_000_000
-"""Bytes of a file with a key or certificates."""
+"""Bytes of a file with a key."""
 
 
 @click.command()
@@ -110,7 +110,6 @@ def _check_digest(digest: str | None) -> None:
     metavar="KEY",
     help="Check the published site or archive at PATH by this public key: a PEM file, or the key's fingerprint.",
 )
-@click.option("--authority", type=click.Path(path_type=Path), help="With --public: certificate (PEM) of timestamps.")
 @click.option(
     "--max-age", type=click.FloatRange(min=0), metavar="DAYS", help="With --public: refuse an older signature."
 )
@@ -123,7 +122,6 @@ def verify(
     rescore: int | None,
     seed: int,
     public: tuple[str, ...],
-    authority: Path | None,
     max_age: float | None,
     board: str | None,
 ) -> None:
@@ -141,10 +139,10 @@ def verify(
     if public:
         if target is None or everything or rescore is not None:
             raise UsageError("--public goes with the folder of a site or an archive: verify --public KEY PATH")
-        _verify_export(Path(target), public, authority, head, max_age, board)
+        _verify_export(Path(target), public, head, max_age, board)
         return
-    if authority is not None or max_age is not None or board is not None:
-        raise UsageError("--authority, --max-age and --board go with --public")
+    if max_age is not None or board is not None:
+        raise UsageError("--max-age and --board go with --public")
     if target is not None and not target.isdigit():
         remedy = "; to check a folder, give --public KEY" if Path(target).exists() else ""
         raise UsageError(f"{target!r} is not the id of an evaluation{remedy}")
@@ -177,16 +175,13 @@ def verify(
 def _verify_export(
     path: Path,
     public: Sequence[str],
-    authority: Path | None,
     head: str | None,
     max_age: float | None,
     board: str | None,
 ) -> None:
     from registry.exchange.proofs import Trust, check_export
-    from registry.proof.timestamps import read_authority
 
-    certificates = () if authority is None else read_authority(_read(authority), str(authority))
-    trust = Trust([_fingerprint(key) for key in public], certificates, head, max_age, board)
+    trust = Trust([_fingerprint(key) for key in public], head, max_age, board)
     found = check_export(path, trust)
     if not printed(found.document()):
         for fact in found.facts:
@@ -293,7 +288,7 @@ def verify_chain(head: str | None) -> None:
 @chain.command("sign")
 @json_option
 def sign_chain() -> None:
-    """Sign the head with the registry's key, and have the signature timestamped if that is set up.
+    """Sign the head with the registry's key.
 
     A head that the key has signed already is not signed again. `shuffleboard publish`, archives, workers and beat sign
     as well, if there is a key. Others check it with `shuffleboard verify --public`.
@@ -308,7 +303,6 @@ def sign_chain() -> None:
     click.echo(f"head {signed.statement.head}")
     click.echo(f"signed at link {signed.statement.length}, {utc_text(signed.statement.at)}")
     click.echo(f"key {signed.statement.key}")
-    click.echo("timestamped" if signed.timestamp else "no timestamp (SHUFFLEBOARD_TIMESTAMP_URL)")
 
 
 @chain.group("key")

@@ -147,18 +147,6 @@ setting("archives", "ftp://x/y", "archives", "neither a folder nor s3", "correct
 setting("archives", "s3://", "archives", "names no bucket", "bucket|permission", id="a-store-without-bucket")
 
 # What listens elsewhere
-setting(
-    "timestamp_url",
-    "http://127.0.0.1:{port}/tsa",
-    "timestamps",
-    "does not answer",
-    "TIMESTAMP_URL",
-    id="no-authority",
-    long=False,
-)
-setting(
-    "timestamp_url", "http://tsa.invalid/", "timestamps", "does not answer", "TIMESTAMP_URL", id="no-such-authority"
-)
 setting("broker_url", "redis://127.0.0.1:{port}/0", "broker", "does not answer", "start Redis", id="no-redis")
 setting("broker_url", "http://127.0.0.1/0", "broker", "not a Redis URL", "BROKER_URL", id="no-redis-url")
 setting("broker_url", "redis://redis.invalid/0", "broker", "does not answer", "check URL", id="no-such-redis")

@@ -180,9 +180,8 @@ Link = shape(
 )
 Signature = shape(
     "Signature",
-    "A signed head of the chain. statement: what was signed; signature, timestamp: base64; public_key: PEM.",
+    "A signed head of the chain. statement: what was signed; signature: base64; public_key: PEM.",
     (tables.ChainSignature, SIGNATURE),
-    timestamp=said(str | None, "An authority's answer (RFC 3161); null: none was asked."),
 )
 SignaturePage = page("SignaturePage", "Signatures of the chain's head, the newest first.", Signature)
 ChainPage = page(

@@ -66,7 +66,7 @@ def chain_signatures(query: Paged) -> Response:
     return page([signature_document(row) for row in rows], total, query)
 
 
-SIGNATURE: Final = ("position", "head", "at", "key", "public_key", "statement", "signature", "timestamp")
+SIGNATURE: Final = ("position", "head", "at", "key", "public_key", "statement", "signature")
 
 
 def signature_document(row: ChainSignature) -> dict[str, Any]:

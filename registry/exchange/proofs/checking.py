@@ -13,8 +13,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
 
-from cryptography import x509
-
 from registry.boards.snapshots import snapshot_digest, snapshot_labels
 from registry.chain import check_links
 from registry.digests import sha256_file, specification_digest
@@ -84,12 +82,11 @@ class Checked:
 class Trust:
     """What the reader trusts, and expects.
 
-    keys: fingerprints of public keys. authority: certificates of an authority of timestamps. head: one that the reader
-    knows from elsewhere. max_age_days: how old the newest signature may be. board: which board it should be.
+    keys: fingerprints of public keys. head: one that the reader knows from elsewhere. max_age_days: how old the newest
+    signature may be. board: which board it should be.
     """
 
     keys: Sequence[str]
-    authority: Sequence[x509.Certificate] = ()
     head: str | None = None
     max_age_days: float | None = None
     board: str | None = None
@@ -215,32 +212,12 @@ def _check_head(signed: Signed, links: Sequence[Any], trust: Trust, found: Check
     found.facts.append(f"the head{where} was signed at link {statement.length} on {when}, by {statement.key}")
     if len(links) > statement.length:
         found.unchecked.append(f"{len(links) - statement.length} links of the chain after the signed head")
-    _check_timestamp(signed, trust, found)
+    found.unchecked.append("the time of the signature: it is the registry's own word")
     return statement.length
 
 
 def _days(age: float) -> str:
     return "today" if age < 1 else f"{age:.0f} day{'' if round(age) == 1 else 's'} ago"
-
-
-def _check_timestamp(signed: Signed, trust: Trust, found: Checked) -> None:
-    if signed.timestamp is None:
-        if trust.authority:
-            found.problems.append("the signature has no timestamp")
-        else:
-            found.unchecked.append("the time of the signature: it is the registry's own word, without a timestamp")
-        return
-    if not trust.authority:
-        found.unchecked.append("the timestamp of the signature: give the authority's certificate with --authority")
-        return
-    from registry.proof.timestamps import stamped_at
-
-    try:
-        at = stamped_at(signed, list(trust.authority))
-    except ValueError as error:
-        found.problems.append(f"the timestamp is not this authority's, or of another signature ({error})")
-        return
-    found.facts.append(f"an authority saw the signature on {at:%Y-%m-%d %H:%M} UTC")
 
 
 def _covered(links: Sequence[Any], covered: int, kind: str, subject: Any) -> Any | None:

@@ -51,7 +51,6 @@ CHECKS: Final = (
     Check("data directory", host.data_directory),
     Check("secret key", host.secret_key),
     Check("signing key", settings.signing_key),
-    Check("timestamps", services.timestamps, far=True),
     Check("accelerator", host.accelerator, far=True),
 )
 """Every check of the registry, in this order."""

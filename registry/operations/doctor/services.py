@@ -146,25 +146,6 @@ def _remedy_of_store(error: str, store: Store) -> str:
     return "start the store, let this host reach it, or correct SHUFFLEBOARD_ARCHIVES_ENDPOINT"
 
 
-def timestamps(context: Context) -> Outcome:
-    """Whether the authority that timestamps signatures can be reached. No timestamp is asked for."""
-    url = context.settings.timestamp_url
-    if not url:
-        return ok("none is set: signatures are without a timestamp")
-    parts = urlsplit(url)
-    try:
-        socket.create_connection(
-            (str(parts.hostname), parts.port or {"http": 80, "https": 443}[parts.scheme]), SOCKET_SECONDS
-        ).close()
-    except (OSError, ValueError, UnicodeError) as error:
-        reason = getattr(error, "strerror", None) or error
-        return problem(
-            f"{url} does not answer ({reason}); signatures of the chain's head are not made",
-            "let this host reach it, or correct or unset SHUFFLEBOARD_TIMESTAMP_URL",
-        )
-    return ok(f"{url} accepts connections")
-
-
 def clocks(context: Context) -> Outcome:
     """How far the clocks of the database and of Redis are from this host's."""
     offsets = {}
