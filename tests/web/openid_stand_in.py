@@ -11,8 +11,10 @@ from typing import Any
 from urllib.parse import parse_qs, parse_qsl, urlsplit
 
 import httpx2
+import requests
 from joserfc import jwt
 from joserfc.jwk import ECKey
+from requests.adapters import BaseAdapter
 
 ISSUER = "https://id.example.org/realms/main"
 CLIENT, SECRET = "board", "s3cret of the client"
@@ -103,3 +105,32 @@ class StandIn:
         claims = {"iss": ISSUER, "aud": CLIENT, "iat": now, "exp": now + 300, "nonce": began["nonce"], **self.claims}
         token = self.forge({name: value for name, value in claims.items() if value is not None}, self)
         return httpx2.Response(200, json={"access_token": "opaque", "token_type": "Bearer", "id_token": token})
+
+
+class Adapter(BaseAdapter):
+    """Brings the requests of the website to a stand-in, without a socket."""
+
+    def __init__(self, stand_in: StandIn) -> None:
+        super().__init__()
+        self.stand_in = stand_in
+
+    def send(self, request: requests.PreparedRequest, *_: Any, **__: Any) -> requests.Response:
+        body = request.body or b""
+        asked = httpx2.Request(
+            str(request.method),
+            str(request.url),
+            headers=dict(request.headers),
+            content=body if isinstance(body, bytes) else body.encode(),
+        )
+        try:
+            answer = self.stand_in(asked)
+        except httpx2.ConnectError as error:
+            raise requests.ConnectionError(str(error)) from None
+        response = requests.Response()
+        response.status_code, response.url, response.request = answer.status_code, str(request.url), request
+        response.headers.update(answer.headers)
+        response._content = answer.content
+        return response
+
+    def close(self) -> None:
+        """Nothing is open."""

@@ -1,5 +1,7 @@
 """Signing in through the OpenID Connect provider of the settings, and linking an account with a person there."""
 
+import hmac
+import time
 from collections.abc import Mapping
 from dataclasses import asdict
 from http import HTTPStatus
@@ -18,7 +20,7 @@ from web.pages import signing
 from web.urls import links
 from web.who import throttle
 from web.who.identity import SignedIn, engine, limited, provider, record, settings_of, viewer
-from web.who.openid import CALLBACK, Flow, ProviderUnavailableError
+from web.who.openid import CALLBACK, FLOW_S, ProviderUnavailableError
 
 blueprint = Blueprint("sign_on", __name__)
 
@@ -41,12 +43,11 @@ def _limited() -> Any:
 
 def _begin(after: str, account_id: int | None = None) -> ResponseReturnValue:
     """Begins a sign-in. account_id: of the account that is to be linked, where that is the purpose."""
-    flow = Flow.begin()
     try:
-        url = provider().authorization_url(flow)
+        url, state = provider().begin()
     except ProviderUnavailableError as error:
         return _unavailable(error)
-    session[_FLOW] = {"flow": asdict(flow), "next": after, "link": account_id}
+    session[_FLOW] = {"state": state, "begun": time.time(), "next": after, "link": account_id}
     return redirect(url) if account_id is None else signing.onward(url, "Continue to {name} to link your account.")
 
 
@@ -54,10 +55,10 @@ def _begin(after: str, account_id: int | None = None) -> ResponseReturnValue:
 def callback() -> ResponseReturnValue:
     """Where the provider sends the browser back to, with a code for whom it has signed in."""
     kept = session.pop(_FLOW, None) or {}
-    flow = Flow(**kept["flow"]) if kept else None
     with _limited():
         try:
-            identity, claims = provider().person(request.args.to_dict(flat=False), flow)
+            _check_flow(kept)
+            identity, claims = provider().read_person(request.args)
         except AuthenticationError as error:
             return _refused(str(error), HTTPStatus.BAD_REQUEST)
         except ProviderUnavailableError as error:
@@ -70,6 +71,15 @@ def callback() -> ResponseReturnValue:
         # Another browser was first to make the account, of this person or of this name.
         came = _arrive(identity, claims)
     return _arrived(identity, *came, kept["next"])
+
+
+def _check_flow(kept: Mapping[str, Any]) -> None:
+    """Refuse an answer to another browser, or one that took too long. Raises AuthenticationError."""
+    name = provider().configuration.name
+    if not hmac.compare_digest(request.args.get("state", "").encode(), kept.get("state", "\0").encode()):
+        raise AuthenticationError(f"{name}: its answer does not belong to a sign-in that this browser began (state)")
+    if not 0 <= time.time() - kept["begun"] <= FLOW_S:
+        raise AuthenticationError(f"{name}: it took longer than {FLOW_S // 60} minutes; start again")
 
 
 def _arrive(identity: Identity, claims: Mapping[str, Any]) -> tuple[Arrival, str | None, str | None, SignedIn | None]:
