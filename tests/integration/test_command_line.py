@@ -302,7 +302,7 @@ def modules_after(*statements: str) -> list[set[str]]:
 
 HEAVY = {
     *("alembic", "argon2", "celery", "flask", "httpx2", "numpy", "pandas", "pyarrow", "redis", "rocrate", "scipy"),
-    *("sqlglot", "structlog", "torch", "transformers"),
+    *("structlog", "torch", "transformers"),
 }
 
 
