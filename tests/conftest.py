@@ -136,7 +136,7 @@ SLOWEST = (
     "docs/test_site.py",
     "proof/test_archives.py",
     "integration/test_sampling.py",
-    "proof/test_crates.py",
+    "proof/test_folders.py",
     "operations/test_upgrades.py",
     "proof/test_columns.py",
     "web/test_layout.py",

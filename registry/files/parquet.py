@@ -55,52 +55,6 @@ def parquet_rows(path: Path, *, kept: bool = False) -> Iterator[dict[str, Any]]:
         raise IngestError(f"{path.name}: cannot be read as Parquet ({reason}); check the file") from None
 
 
-def damaged_values(path: Path, column: str) -> list[Any]:
-    """What a column holds in those row groups of a file that cannot be read; nothing where that is damaged as well.
-
-    Nor is there anything of a file that unpacks to too much.
-    """
-    found: list[Any] = []
-    whole, at_once = Allowance(path.name), Allowance(path.name, kept=True)
-    try:
-        with path.open("rb") as stream:
-            _require_footer(stream, path)
-            with pq.ParquetFile(stream, pre_buffer=False) as file:
-                metadata = file.metadata
-            places = [one for one in range(metadata.num_columns) if metadata.schema.column(one).path == column]
-            with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as content:
-                for number in range(metadata.num_row_groups):
-                    if _is_readable(content, stream, metadata, number, (whole, at_once)):
-                        continue
-                    for place in places:
-                        chunk = metadata.row_group(number).column(place)
-                        at_once.take(_chunk(content, chunk, metadata.schema.column(place), whole).size)
-                        with pq.ParquetFile(stream, metadata=metadata, pre_buffer=False) as file:
-                            found += file.read_row_group(number, columns=[column]).column(0).to_pylist()
-    except (pa.ArrowException, OSError, ValueError, IngestError):
-        pass
-    return list(dict.fromkeys(found))
-
-
-def _is_readable(
-    content: mmap.mmap,
-    stream: BinaryIO,
-    metadata: pq.FileMetaData,
-    number: int,
-    allowances: tuple[Allowance, Allowance],
-) -> bool:
-    """Whether every column of a row group can be read. Raises IngestError where it holds too much."""
-    try:
-        group = _group(content, metadata, number, *allowances)
-        how = {"read_dictionary": group.texts, "metadata": metadata, "pre_buffer": False}
-        with pq.ParquetFile(stream, **how) as file:
-            for _ in file.iter_batches(group.step, row_groups=[number]):
-                pass
-    except (pa.ArrowException, OSError, ValueError):
-        return False
-    return True
-
-
 def parquet_columns(path: Path) -> list[str]:
     """The names of the columns; none of what is no Parquet file. Raises IngestError for too large a footer."""
     with path.open("rb") as stream:

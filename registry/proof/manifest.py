@@ -189,13 +189,22 @@ def question_leaves(
     """
     yield from _few_shot_leaves(session, evaluation_id)
     asked = _asked(session, evaluation_id, {} if records is None else records)
-    from registry.proof import leaf_tables  # and Arrow
-
     if tables is None:
         from registry.predictions import archive_files
 
         archive, rows = archive_of(session, evaluation_id), archive_files.tables(session, evaluation_id)
         tables = rows if archive is None else archive_files.salvaged(*archive)
+    yield from leaves_of_tables(asked, tables)
+
+
+Asked = Mapping[str, tuple[int, bytes]]
+"""External id to the question's number and the digest with which its leaf begins."""
+
+
+def leaves_of_tables(asked: Asked, tables: "Iterable[pa.Table]") -> Iterator[Leaf]:
+    """Yield the leaf of every question, from predictions in whole questions; those without a row come last."""
+    from registry.proof import leaf_tables  # and Arrow
+
     unanswered = dict(asked)
     for table in tables:
         for external_id, leaf, prompts in leaf_tables.leaves(table, _COLUMNS, lambda name: asked.get(name, _NONE)[1]):

@@ -21,6 +21,7 @@ from registry.db import MAX_INTEGER, read_session, write_session
 from registry.designs import STOPPABLE
 from registry.errors import IngestError, QueueError, UsageError
 from registry.fields import OneOf
+from registry.files.manifests import MANIFEST
 from registry.leaderboard.costs import cost_document
 from registry.leaderboard.selection import evaluation_conditions
 from registry.lookups import find_evaluation
@@ -46,10 +47,6 @@ if TYPE_CHECKING:
     from registry.operations.archiving import Moved
 
 NO_WORKER = "no live worker: start one with 'shuffleboard worker'"
-
-
-CRATE_METADATA: Final = "ro-crate-metadata.json"
-"""The file that marks an RO-Crate. Reading and writing crates takes libraries that nothing else here needs."""
 
 
 @click.group(
@@ -395,16 +392,14 @@ def import_command(
     is checked before anything is stored; importing again makes a new replicate. The score that HELM and Inspect report
     is compared with ours. With answers missing, the evaluation is stored as failed, and the exit status is 1.
 
-    A folder that `evaluations export` wrote (an RO-Crate) needs no options: its evaluation is
-    stored with its seal, provided that the seal can be reproduced.
+    A folder that `evaluations export` wrote needs no options: its evaluation is stored with its seal, provided that the
+    seal can be reproduced. If the registry has the evaluation already, its number is printed and nothing is stored.
     """  # noqa: D301
     require_kind(file, "evaluations import")
-    if (file / CRATE_METADATA).is_file() or file.name == CRATE_METADATA:
-        from registry.exchange.crates import import_crate
-
+    if (file / MANIFEST).is_file():
         if columns or all_columns or any(value is not None for value in (model, benchmark, variants, select)):
-            raise UsageError("an RO-Crate describes its own contents; leave out all options")
-        print_json({"evaluation": import_crate(engine_of(settings_of()), file)})
+            raise UsageError("an exported evaluation describes its own contents; leave out all options")
+        _import_folder(engine_of(settings_of()), file)
         return
     from registry.exchange.outputs.columns import is_table_of_columns
     from registry.exchange.outputs.importer import ImportRequest, import_outputs
@@ -428,8 +423,8 @@ def import_command(
             return
     if model is None or benchmark is None or variants is None:
         raise UsageError(
-            "outputs need --model, --benchmark and --variants; only an RO-Crate needs none of them, and a table of "
-            "letters --benchmark alone"
+            "outputs need --model, --benchmark and --variants; only a folder of `evaluations export` needs none of "
+            "them, and a table of letters --benchmark alone"
         )
     if len(columns) > 1:
         raise UsageError("--model takes one --column; without it, columns name their models")
@@ -445,6 +440,16 @@ def import_command(
         document["stated"] = comparison.document()
     print_json(document)
     _say_how_it_ended(engine, settings, [evaluation_id])
+
+
+def _import_folder(engine: Engine, folder: Path) -> None:
+    """Import an exported evaluation."""
+    from registry.sealed.importing import import_evaluation
+
+    evaluation_id, new = import_evaluation(engine, folder)
+    if not new:
+        note(f"evaluation {evaluation_id} has this seal already; nothing was imported")
+    print_json({"evaluation": evaluation_id})
 
 
 def _import_table(engine: Engine, settings: Settings, file: Path, benchmark: str | None, **asked: Any) -> None:
@@ -604,22 +609,16 @@ def _action(name: str, summary: str) -> None:
 )
 @json_option
 def export_command(evaluation_id: int, out: Path, audience: str) -> None:
-    """Write one sealed evaluation as an RO-Crate, which another registry imports with the same seal.
+    """Write one sealed evaluation as a folder, which another registry imports with the same seal.
 
-    A folder with a description in RO-Crate 1.1 and Parquet files: questions, predictions, texts, shards, metrics, and
-    everything else that the seal covers. `evaluations import DIR` reads it.
+    Parquet tables of questions, predictions, texts and metrics, with everything else that the seal covers, the chain
+    of the registry, its signed head if there is a key, and a manifest with the SHA-256 of every file. `evaluations
+    import DIR` reads it; `verify --public KEY DIR` checks it.
     """
-    from registry.exchange.crates import export_crate
-    from registry.operations.archiving import record
-    from registry.proof.signing import sign_if_possible
+    from registry.sealed.exporting import export_evaluation
 
     settings = settings_of()
-    engine = engine_of(settings)
-    record(engine, [evaluation_id])
-    with write_session(engine) as session:
-        sign_if_possible(session, settings)
-    with read_session(engine) as session:
-        document = export_crate(session, evaluation_id, out, cast("Audience", audience))
+    document = export_evaluation(engine_of(settings), settings, evaluation_id, out, cast("Audience", audience))
     if printed(document):
         return
     click.echo(f"{out}: {len(document['files'])} files, seal {document['seal']}")

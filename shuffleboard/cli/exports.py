@@ -5,9 +5,11 @@ from typing import cast
 
 import click
 
+from registry.db import write_session
 from registry.exchange.exports import FORMATS, ExportRequest, export
 from registry.names import plural
 from registry.operations.opening import engine_of
+from registry.proof.signing import sign_if_possible
 from registry.queue.progress import import_progress
 from registry.schema.audiences import AUDIENCES, Audience
 from shuffleboard.cli.common import json_option, note, printed, settings_of
@@ -56,11 +58,15 @@ def export_command(
     eval-results holds accuracies for the repositories of models on Hugging Face's hub.
 
     The export shows the registry at one moment, and the folder appears once it is complete. Questions carry a canary
-    string, so that training data containing them can be found.
+    string, so that training data containing them can be found. If the registry has a key, its chain is included with a
+    signature, for `shuffleboard verify --public`.
     """
     from registry.code_identity import code_version
 
-    engine = engine_of(settings_of())
+    settings = settings_of()
+    engine = engine_of(settings)
+    with write_session(engine) as session:
+        sign_if_possible(session, settings)
     request = ExportRequest(
         format_,
         cast("Audience", audience),

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from registry.errors import IngestError
 from registry.exchange.outputs import forms
+from registry.files.manifests import MANIFEST, format_of
 from registry.files.toml import parse_toml
 from registry.untrusted import decode
 
@@ -41,7 +42,8 @@ LOG: Final = Kind(
     "evaluations import",
     " --model MODEL --benchmark BENCHMARK --variants original",
 )
-CRATE: Final = Kind("an exported evaluation", "evaluations import")
+SEALED: Final = Kind("an exported evaluation", "evaluations import")
+TABLES: Final = Kind("an export of tables", "verify --public KEY")
 SUITE: Final = Kind("a suite", "suites import")
 BOARD: Final = Kind("a board", "boards import")
 PROTOCOL: Final = Kind("a protocol", "protocols import")
@@ -53,7 +55,7 @@ WEIGHTS: Final = Kind("a model's weights", "models add NAME --kind huggingface -
 
 TAKEN: Final[Mapping[str, tuple[str, frozenset[Kind]]]] = {
     "benchmarks import": ("a benchmark", frozenset({BENCHMARK, LOG})),
-    "evaluations import": ("recorded outputs", frozenset({OUTPUTS, LETTERS, LOG, CRATE})),
+    "evaluations import": ("recorded outputs", frozenset({OUTPUTS, LETTERS, LOG, SEALED})),
     "suites import": ("a suite (TOML)", frozenset({SUITE})),
     "boards import": ("a board (TOML)", frozenset({BOARD})),
     "protocols import": ("a protocol (TOML or JSON)", frozenset({PROTOCOL})),
@@ -129,8 +131,8 @@ def _begins_with(path: Path, magic: bytes) -> bool:
 
 
 def _folder(path: Path) -> Kind | None:
-    if (path / "ro-crate-metadata.json").is_file():
-        return CRATE
+    if (path / MANIFEST).is_file():
+        return SEALED if format_of(path) in ("evaluation", None) else TABLES
     if (path / forms.STATE_FILE).is_file():
         return LOG
     return WEIGHTS if (path / "config.json").is_file() and any(path.glob("*.safetensors")) else None

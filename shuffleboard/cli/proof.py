@@ -108,7 +108,7 @@ def _check_digest(digest: str | None) -> None:
     "--public",
     multiple=True,
     metavar="KEY",
-    help="Check the published site or archive at PATH by this public key: a PEM file, or the key's fingerprint.",
+    help="Check the folder at PATH by this public key: a PEM file, or the key's fingerprint.",
 )
 @click.option(
     "--max-age", type=click.FloatRange(min=0), metavar="DAYS", help="With --public: refuse an older signature."
@@ -131,14 +131,14 @@ def verify(
     the chain. Every difference is reported with its evaluation and question. --rescore gives the model some of the
     prompts again and reports how much the probabilities differ.
 
-    With --public, PATH is the folder of a site of `shuffleboard publish` or an archive of `shuffleboard evaluations
-    export`. It is checked by the key alone, without a registry: signature, head, chain, snapshot, seals, and every
-    answer. Get the key from somewhere else than the folder.
+    With --public, PATH is the folder of a site of `shuffleboard publish`, an evaluation of `shuffleboard evaluations
+    export`, or tables of `shuffleboard export`. It is checked by the key alone, without a registry: signature, chain,
+    and the SHA-256 of every file. Get the key from somewhere else than the folder.
     """
     _check_digest(head)
     if public:
         if target is None or everything or rescore is not None:
-            raise UsageError("--public goes with the folder of a site or an archive: verify --public KEY PATH")
+            raise UsageError("--public goes with a folder: verify --public KEY PATH")
         _verify_export(Path(target), public, head, max_age, board)
         return
     if max_age is not None or board is not None:
@@ -179,10 +179,10 @@ def _verify_export(
     max_age: float | None,
     board: str | None,
 ) -> None:
-    from registry.exchange.proofs import Trust, check_export
+    from registry.sealed.checking import Trust, check_folder
 
     trust = Trust([_fingerprint(key) for key in public], head, max_age, board)
-    found = check_export(path, trust)
+    found = check_folder(path, trust)
     if not printed(found.document()):
         for fact in found.facts:
             click.echo(f"✓ {fact}")
@@ -290,7 +290,7 @@ def verify_chain(head: str | None) -> None:
 def sign_chain() -> None:
     """Sign the head with the registry's key.
 
-    A head that the key has signed already is not signed again. `shuffleboard publish`, archives, workers and beat sign
+    A head that the key has signed already is not signed again. `shuffleboard publish`, exports, workers and beat sign
     as well, if there is a key. Others check it with `shuffleboard verify --public`.
     """
     settings = settings_of()

@@ -301,7 +301,7 @@ def modules_after(*statements: str) -> list[set[str]]:
 
 
 HEAVY = {
-    *("alembic", "argon2", "celery", "flask", "httpx2", "numpy", "pandas", "pyarrow", "redis", "rocrate", "scipy"),
+    *("alembic", "argon2", "celery", "flask", "httpx2", "numpy", "pandas", "pyarrow", "redis", "scipy"),
     *("structlog", "torch", "transformers"),
 }
 

@@ -15,7 +15,6 @@ from sqlalchemy import text as sqlalchemy_text
 
 from registry.db import database_now, get_engine, read_session, write_session
 from registry.errors import ProtocolError, UsageError
-from registry.exchange.crates import export_crate, import_crate
 from registry.operations.migrate import upgrade
 from registry.predictions.texts import stored_output, thought_of
 from registry.prompting.protocols.custom import custom_definition
@@ -27,7 +26,9 @@ from registry.queue.claims import claim
 from registry.queue.evaluations import EvaluationRequest, submit
 from registry.queue.thinking import Shown
 from registry.revisions.store import RevisionRequest, add_revision
-from registry.settings import Settings
+from registry.sealed.exporting import export_evaluation
+from registry.sealed.importing import import_evaluation
+from registry.settings import Settings, get_settings
 from registry.tables import Evaluation, Generation, ModelRevision, Prediction, Shard, Worker
 from registry.tables.drafts import Draft
 from registry.verification import verify_evaluation
@@ -227,14 +228,15 @@ def test_thoughts_are_stored_beside_their_answers_and_sealed_by_their_digests(
         detail = session.execute(
             sqlalchemy_text("SELECT state, thought_characters, generation_seconds FROM prediction_detail ORDER BY 1")
         ).all()
-        export_crate(session, evaluation_id, tmp_path / "crate", "all")
+    folder = tmp_path / "exported"
+    export_evaluation(registry.engine, get_settings(), evaluation_id, folder, "all")
     assert [(row.state, row.thought_characters) for row in detail] == [("answered", 24), ("unfinished", 19)]
-    in_folder = pq.read_table(tmp_path / "crate" / "predictions.parquet").column("generation_thought")
+    in_folder = pq.read_table(folder / "predictions.parquet").column("generation_thought")
     assert in_folder.null_count == (0 if kept else 2)
-    # A registry that keeps none keeps none of an archive either.
+    # A registry that keeps none keeps none of an exported evaluation either.
     monkeypatch.setenv("SHUFFLEBOARD_KEEP_THOUGHTS", "false")
     upgrade(url := f"sqlite:///{tmp_path / 'other.db'}")
-    other = import_crate(get_engine(url), tmp_path / "crate")
+    other, _ = import_evaluation(get_engine(url), folder)
     with read_session(get_engine(url)) as session:
         assert list(session.scalars(select(Generation.thought))) == [None, None]
         assert verify_evaluation(session, other)["problems"] == []

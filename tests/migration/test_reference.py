@@ -33,7 +33,7 @@ class Compared:
 
 
 @pytest.fixture(scope="module")
-def crates(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+def exported(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """The archives, in the order in which they were made."""
     folder = tmp_path_factory.mktemp("archives")
     with tarfile.open(ARCHIVES) as packed:
@@ -41,15 +41,15 @@ def crates(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return sorted(folder.iterdir())
 
 
-def imported(url: str, crates: Iterable[Path]) -> Engine:
+def imported(url: str, folders: Iterable[Path]) -> Engine:
     """A registry that holds the archives.
 
-    On SQLite: that archives give the same seals and metrics on either engine is in tests/proof/test_crates.py.
+    On SQLite: that archives give the same seals and metrics on either engine is in tests/proof/test_folders.py.
     """
     engine = get_engine(url)
-    for crate in crates:
-        outcome = run(engine, "evaluations", "import", crate)
-        assert outcome.code == 0, f"{crate.name}: {outcome.stderr}"
+    for folder in folders:
+        outcome = run(engine, "evaluations", "import", folder)
+        assert outcome.code == 0, f"{folder.name}: {outcome.stderr}"
     return engine
 
 
@@ -59,10 +59,10 @@ def stated_then() -> Any:
 
 
 @pytest.fixture(scope="module")
-def compared(lasting_sqlite: Callable[[], str], crates: list[Path]) -> Compared:
+def compared(lasting_sqlite: Callable[[], str], exported: list[Path]) -> Compared:
     """What was stated then, and what is stated now."""
     url = lasting_sqlite()
-    engine = imported(url, crates)
+    engine = imported(url, exported)
     for command, path in (("suites", SUITE_FILE), ("boards", BOARD_FILE)):
         outcome = run(engine, command, "import", path)
         assert outcome.code == 0, outcome.stderr
@@ -101,9 +101,9 @@ def differences(before: Any, now: Any, place: str = "") -> list[str]:
 
 
 def test_every_seventh_evaluation_has_its_seal_and_its_metrics(
-    lasting_sqlite: Callable[[], str], crates: list[Path]
+    lasting_sqlite: Callable[[], str], exported: list[Path]
 ) -> None:
-    engine = imported(lasting_sqlite(), crates[::7])
+    engine = imported(lasting_sqlite(), exported[::7])
     before, now = stated_then()["evaluations"], stated_of_evaluations(engine)
     assert len(now) == 4
     assert differences({seal: before[seal] for seal in now}, now) == []

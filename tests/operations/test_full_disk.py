@@ -117,11 +117,11 @@ def short_files(most: int) -> Iterator[None]:
 def test_what_is_written_into_files_and_does_not_fit_leaves_nothing(database: str, tmp_path: Path) -> None:
     engine = get_engine(database)
     evaluation = populate(engine, tmp_path).evaluation
-    write(engine, evaluation)  # the folder that its crate is a copy of
+    write(engine, evaluation)  # the folder that its export is a copy of
     out = tmp_path / "out"
     out.mkdir()
     commands = {
-        "crate": ("evaluations", "export", evaluation, "--out", out / "crate"),
+        "exported": ("evaluations", "export", evaluation, "--to", out / "exported"),
         **{
             name: ("export", "--format", name, "--out", out / name)
             for name in ("parquet", "csv", "jsonl", "every-eval-ever")

@@ -139,7 +139,7 @@ def test_commands_read_and_write_through_it(pooled: Pooled, tmp_path: Path) -> N
     assert is_pooled(pooled.engine)
     assert shuffleboard_json("verify", "--all", **at)["ok"]
     shuffleboard("export", "--format", "csv", "--out", tmp_path / "export", **at)
-    shuffleboard("evaluations", "export", 1, "--out", tmp_path / "crate", **at)
+    shuffleboard("evaluations", "export", 1, "--to", tmp_path / "exported", **at)
     shuffleboard("doctor", **at)
     shuffleboard("db", "move", "--to", f"sqlite:///{tmp_path / 'moved.db'}", **at)
     assert left_behind(pooled.engine) == NOTHING

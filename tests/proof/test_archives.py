@@ -23,7 +23,6 @@ from sqlalchemy.orm import Session
 
 from registry.db import get_engine, read_session, write_session
 from registry.errors import ArchiveError, QueueError, UsageError
-from registry.exchange.crates import export_crate
 from registry.exchange.exports.relations import RELATIONS, batches
 from registry.exchange.exports.selection import ExportRequest, select_rows
 from registry.files.stores import Store, store_at
@@ -42,6 +41,7 @@ from registry.schema.audiences import audience_engine
 from registry.scores.computed import computed_metrics
 from registry.scores.contamination import contamination_document
 from registry.scores.pride import pride_document
+from registry.sealed.exporting import export_evaluation
 from registry.settings import get_settings
 from registry.studies.axes import axes_document
 from registry.studies.comparing import compare_evaluations
@@ -110,9 +110,9 @@ def documents(engine: Engine, found: Population, folder: Path) -> dict[str, Any]
         question_id = session.scalars(select(QuestionSeal.question_id).filter_by(evaluation_id=other)).all()[-1]
         selection = select_rows(session, ExportRequest("parquet", audience="all"), "1")
         readers: dict[str, Callable[[Session], Any]] = {
-            "crate": lambda session: (
-                export_crate(session, other, folder / "crate")["seal"],
-                {path.name: path.read_bytes() for path in (folder / "crate").glob("*.parquet")},
+            "exported": lambda _: (
+                export_evaluation(engine, get_settings(), other, folder / "exported")["seal"],
+                {path.name: path.read_bytes() for path in (folder / "exported").glob("*.parquet")},
             ),
             "exports": lambda session: {
                 name: list(batches(session, relation, selection)) for name, relation in RELATIONS.items()

@@ -1,4 +1,4 @@
-"""A board that left the house, checked by somebody who has the public key and nothing else; and how it is attacked."""
+"""Folders that left their registry, checked by the public key and nothing else; and attacks on them."""
 
 import json
 import os
@@ -16,13 +16,16 @@ import pytest
 from click.testing import CliRunner
 
 from registry.chain import link_digest
-from registry.db import get_engine, write_session
+from registry.db import get_engine
 from registry.digests import sha256_file
 from registry.errors import UsageError
-from registry.exchange.crates import export_crate
-from registry.exchange.proofs import Checked, Trust, check_export
+from registry.exchange.exports import ExportRequest, export
+from registry.files.manifests import MANIFEST
 from registry.proof.signing import new_key, read_key
 from registry.proof.statements import fingerprint, public_pem, read_statement, sign
+from registry.sealed.checking import Checked, Trust, check_folder
+from registry.sealed.exporting import export_evaluation
+from registry.sealed.files import FILES, manifest_of, write_json
 from registry.settings import get_settings
 from shuffleboard.cli import cli
 from tests.conftest import FilledDatabases
@@ -34,7 +37,7 @@ SUMS = "SHA256SUMS"
 
 
 class Published:
-    """A registry's site and archive, and the key that signed them."""
+    """A registry's site, an exported evaluation and its tables, and the key that signed them."""
 
     def __init__(self, filled: FilledDatabases, folder: Path) -> None:
         self.folder = folder
@@ -50,8 +53,8 @@ class Published:
             engine = get_engine(url)
             run(engine, "benchmarks", "visibility", "bench", "public")
             self.done = publish(settings, "main", folder / "site")
-            with write_session(engine) as session:
-                export_crate(session, population.evaluation, folder / "crate")
+            export_evaluation(engine, settings, population.evaluation, folder / "exported")
+            export(engine, ExportRequest("parquet"), folder / "tables")
             engine.dispose()
 
 
@@ -67,7 +70,7 @@ def site(published: Published, tmp_path: Path) -> Path:
 
 
 def checked(published: Published, path: Path, **expected: Any) -> Checked:
-    return check_export(path, Trust([published.key], **expected))
+    return check_folder(path, Trust([published.key], **expected))
 
 
 def put(site: Path, name: str, content: bytes) -> None:
@@ -102,22 +105,24 @@ PREDICTIONS, ASKED, METRICS = (
 )
 
 
-def test_a_published_board_is_checked_down_to_every_answer(published: Published, site: Path) -> None:
+def test_a_published_board_is_checked(published: Published, site: Path) -> None:
     found = checked(published, site, board="main", max_age_days=1)
     assert found.problems == []
-    assert any("1 evaluations and their 4 questions are as they were sealed" in fact for fact in found.facts)
-    assert any("1 of the board's values, and their ranks, are what the rows give" in fact for fact in found.facts)
+    assert "1 evaluation with 4 questions is as sealed" in found.facts
     assert any("pages" in text for text in found.unchecked)
-    assert any("intervals" in text for text in found.unchecked)
 
 
 def one_answer(_: Published, site: Path) -> None:
     rewrite_rows(site, PREDICTIONS, lambda rows: rows[5].update(correct=not rows[5]["correct"]))
 
 
-def a_repeated_text(_: Published, site: Path) -> None:
-    """A column that no leaf covers, since it repeats the question."""
-    rewrite_rows(site, PREDICTIONS, lambda rows: rows[5].update(chosen_option_text="A better answer."))
+def a_field_of_its_file(_: Published, site: Path) -> None:
+    """A column that the digest of the benchmark leaves out."""
+
+    def change(rows: list[dict[str, Any]]) -> None:
+        next(row for row in rows if row["external_id"] == "q2").update(extra='{"page": 4}')
+
+    rewrite_rows(site, QUESTIONS, change)
 
 
 def one_question(_: Published, site: Path) -> None:
@@ -132,14 +137,6 @@ def one_example(_: Published, site: Path) -> None:
         next(row for row in rows if row["external_id"] == "q10").update(text="Another text?")
 
     rewrite_rows(site, QUESTIONS, change)
-
-
-def a_row_less(_: Published, site: Path) -> None:
-    rewrite_rows(site, PREDICTIONS, lambda rows: rows.pop(0))
-
-
-def answers_of_another_evaluation(_: Published, site: Path) -> None:
-    rewrite_rows(site, PREDICTIONS, lambda rows: [row.update(question="q9") for row in rows] and None)
 
 
 def a_metric(_: Published, site: Path) -> None:
@@ -283,22 +280,20 @@ def json_of_another_form(_: Published, site: Path) -> None:
 
 
 def a_file_that_is_no_parquet(_: Published, site: Path) -> None:
-    put(site, PREDICTIONS, b"PAR1" + b"x" * 200 + b"PAR1")
+    put(site, QUESTIONS, b"PAR1" + b"x" * 200 + b"PAR1")
 
 
 @pytest.mark.parametrize(
     ("attack", "said", "questions"),
     [
-        (one_answer, "question q1 is not as it was sealed", ["q1"]),
+        (one_answer, f"{PREDICTIONS}: is not the file that its evaluation.json lists", []),
         (one_question, "question q2 is not as it was sealed", ["q2"]),
-        (one_example, "question example q10 is not as it was sealed", ["example q10"]),
-        (a_repeated_text, "question q1 is not as it was sealed", ["q1"]),
-        (a_row_less, "question q0 is not as it was sealed", ["q0"]),
-        (answers_of_another_evaluation, "is not as it was sealed", ["q0", "q1", "q2", "q3", "q9"]),
-        (a_metric, f"bench): {METRICS} is not the file that its evaluation.json lists", []),
+        (one_example, "question q10 is not as it was sealed", ["q10"]),
+        (a_field_of_its_file, "question q2 is not as it was sealed", ["q2"]),
+        (a_metric, f"{METRICS}: is not the file that its evaluation.json lists", []),
         (a_metric_and_its_digest, "evaluation.json: is not one that the signed chain has", []),
-        (one_leaf, "the list of leaves says otherwise than the seal of question q1", []),
-        (the_specification, "its specification, its shards or its seal are not as they were sealed", []),
+        (one_leaf, f"{ASKED}: is not the file that its evaluation.json lists", []),
+        (the_specification, f"{FOLDER}/evaluation.json: is not one that the signed chain has", []),
         (a_chain_cut_short, "the chain is cut short: the signed head is link 4, and the folder has 2", []),
         (a_chain_made_anew, "the chain is not the one that was signed: link 4 is", []),
         (a_signature_in_its_place, "the signature does not match its statement", []),
@@ -317,7 +312,7 @@ def a_file_that_is_no_parquet(_: Published, site: Path) -> None:
         (a_link_that_nothing_lists, "data/more: is a link", []),
         (json_that_is_none, "proof/chain.json: cannot be read as JSON", []),
         (json_of_another_form, "a file is not as it is written by this program", []),
-        (a_file_that_is_no_parquet, "predictions.parquet: has a footer of", []),
+        (a_file_that_is_no_parquet, "questions.parquet: has a footer of", []),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
@@ -328,28 +323,26 @@ def test_an_attack_is_named(
     found = checked(published, site)
     assert any(said in problem for problem in found.problems), found.problems
     assert found.questions == questions
-    assert not any("are as they were sealed" in fact for fact in found.facts) or "SHA256SUMS" in said or "api" in said
+    assert not any("as sealed" in fact for fact in found.facts) or "api" in said
 
 
 @pytest.mark.parametrize("name", [PREDICTIONS, ASKED, METRICS, f"{FOLDER}/evaluation.json"])
-def test_a_byte_of_a_folder_is_named_by_evaluation_and_question(published: Published, site: Path, name: str) -> None:
+def test_a_byte_of_a_folder_is_named_by_its_file(published: Published, site: Path, name: str) -> None:
     whole = (site / name).read_bytes()
-    places = list(range(4, len(whole), len(whole) // 5))
-    if name == PREDICTIONS:
-        columns = pq.read_metadata(site / name).row_group(0).to_dict()["columns"]
-        places += [one["data_page_offset"] + one["total_compressed_size"] // 2 for one in columns[::9]]
-    named = set[str]()
-    for place in places:
-        put(site, name, whole[:place] + bytes([whole[place] ^ 0x55]) + whole[place + 1 :])
+    for place in range(4, len(whole), len(whole) // 5):
+        put(site, name, with_another_byte(whole, place))
         found = checked(published, site)
-        assert any("evaluation 2 (" in problem or name in problem for problem in found.problems), place
-        named |= set(found.questions)
-    assert named or name != PREDICTIONS
+        assert any(name in problem for problem in found.problems), place
+        assert not any("as sealed" in fact for fact in found.facts)
+
+
+def with_another_byte(content: bytes, place: int) -> bytes:
+    return content[:place] + bytes([content[place] ^ 0x55]) + content[place + 1 :]
 
 
 def test_an_old_signature_is_called_old_and_a_newer_head_is_missed(published: Published, site: Path) -> None:
     later = datetime.now(UTC) + timedelta(days=20)
-    found = check_export(site, Trust([published.key], max_age_days=7), later)
+    found = check_folder(site, Trust([published.key], max_age_days=7), later)
     assert found.problems[0].startswith("the signed head is old: it was signed on")
     assert "20 days ago" in found.problems[0]
     (problem,) = checked(published, site, head="a" * 64).problems
@@ -358,25 +351,114 @@ def test_an_old_signature_is_called_old_and_a_newer_head_is_missed(published: Pu
     assert problem == "this is the board 'main', and not 'other'"
 
 
-def test_an_archive_is_checked_by_the_key_as_well(published: Published, tmp_path: Path) -> None:
-    crate = Path(shutil.copytree(published.folder / "crate", tmp_path / "crate"))
-    found = checked(published, crate)
+@pytest.fixture
+def exported(published: Published, tmp_path: Path) -> Path:
+    """An exported evaluation that may be damaged."""
+    return Path(shutil.copytree(published.folder / "exported", tmp_path / "exported"))
+
+
+def list_again(folder: Path) -> None:
+    """Write the manifest of the files as they are, as an attacker would."""
+    write_json(folder / MANIFEST, manifest_of(folder, json.loads((folder / "evaluation.json").read_text())["seal"]))
+
+
+def test_an_exported_evaluation_is_checked_by_the_key(published: Published, exported: Path) -> None:
+    found = checked(published, exported)
     assert found.problems == []
-    assert any("its 4 questions are as they were sealed" in fact for fact in found.facts)
-    table = pq.read_table(crate / "predictions.parquet")
-    for change in ({"correct": not table.column("correct")[0].as_py()}, {"chosen_option_text": "A better answer."}):
-        rows = table.to_pylist()
-        rows[0] |= change
-        pq.write_table(pa.Table.from_pylist(rows, table.schema), crate / "predictions.parquet")
-        found = checked(published, crate)
-        assert found.questions == ["q0"], change
-    assert any("is not the file that ro-crate-metadata.json describes" in problem for problem in found.problems)
-    (crate / "proof.json").unlink()
-    assert any("proof.json: is missing" in problem for problem in checked(published, crate).problems)
+    assert "the evaluation and its 4 questions are as they were sealed" in found.facts
+    assert checked(published, exported / ".." / "exported").ok
+
+
+@pytest.mark.parametrize("name", [MANIFEST, *FILES])
+def test_a_byte_of_every_exported_file_is_named(published: Published, exported: Path, name: str) -> None:
+    whole = (exported / name).read_bytes()
+    for place in range(0, len(whole), len(whole) // 7):
+        (exported / name).write_bytes(with_another_byte(whole, place))
+        assert any(name in problem for problem in checked(published, exported).problems), place
+    (exported / name).write_bytes(whole + b" ")
+    assert any(name in problem for problem in checked(published, exported).problems)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_removed_and_an_added_file_are_named(published: Published, exported: Path, name: str) -> None:
+    (exported / name).rename(exported / "more.parquet")
+    problems = checked(published, exported).problems
+    assert f"{name}: is missing" in problems
+    assert "more.parquet: is not a file that manifest.json lists" in problems
+
+
+@pytest.mark.parametrize("name", ["evaluation.json", "predictions.parquet", "metrics.parquet", "questions.parquet"])
+def test_a_changed_file_with_its_digests_is_named(published: Published, exported: Path, name: str) -> None:
+    if name == "evaluation.json":
+        document = json.loads((exported / name).read_text())
+        document["shards"][0]["fence"] = 7
+        write_json(exported / name, document)
+    else:
+        table = pq.read_table(exported / name)
+        column = {"predictions.parquet": "elapsed_s", "metrics.parquet": "value", "questions.parquet": "text"}[name]
+        row = table.to_pylist()[-1]
+        row |= {column: "Another?" if column == "text" else 0.5}
+        pq.write_table(pa.concat_tables([table[:-1], pa.Table.from_pylist([row], table.schema)]), exported / name)
+    list_again(exported)
+    (problem,) = checked(published, exported).problems
+    assert name in problem
+    assert checked(published, exported).facts[0].startswith("the head")
+    document = json.loads((exported / "evaluation.json").read_text())
+    if name in document["files"]:
+        document["files"][name]["sha256"] = sha256_file(exported / name)
+        write_json(exported / "evaluation.json", document)
+        list_again(exported)
+        (problem,) = checked(published, exported).problems
+        assert problem == "evaluation.json: is not one that the signed chain has"
+
+
+def test_an_unsigned_folder_and_another_key_are_refused(published: Published, exported: Path, tmp_path: Path) -> None:
+    other, _ = new_key(tmp_path / "other.pem")
+    (problem,) = check_folder(exported, Trust([other])).problems
+    assert "the chain is signed by another key" in problem
+    chain = json.loads((exported / "chain.json").read_text())
+    write_json(exported / "chain.json", chain | {"signatures": []})
+    list_again(exported)
+    found = checked(published, exported)
+    assert found.problems == ["the chain is not signed: the folder was written where there was no key"]
+    assert found.facts == []
+
+
+def test_an_export_of_tables_is_checked_by_the_key(published: Published, tmp_path: Path) -> None:
+    tables = Path(shutil.copytree(published.folder / "tables", tmp_path / "tables"))
+    found = checked(published, tables)
+    assert found.problems == []
+    assert "the seals of 2 evaluations are in the signed chain" in found.facts
+    assert any("rows of the tables" in text for text in found.unchecked)
+    for path in sorted(tables.iterdir()):
+        whole = path.read_bytes()
+        path.write_bytes(whole + b" ")
+        named = any(path.name in problem for problem in checked(published, tables).problems)
+        assert named or path.name == MANIFEST
+        path.write_bytes(whole)
+    (tables / "more.parquet").write_bytes(b"")
+    assert checked(published, tables).problems == ["more.parquet: is not a file that manifest.json lists"]
+    (tables / "more.parquet").unlink()
+    (tables / "chain.json").unlink()
+    assert checked(published, tables).problems == ["chain.json: is missing"]
+
+
+def test_another_seal_in_an_export_of_tables_is_named(published: Published, tmp_path: Path) -> None:
+    tables = Path(shutil.copytree(published.folder / "tables", tmp_path / "tables"))
+    table = pq.read_table(tables / "evaluations.parquet")
+    rows = table.to_pylist()
+    rows[0]["seal"] = "ab" * 32
+    pq.write_table(pa.Table.from_pylist(rows, table.schema), tables / "evaluations.parquet")
+    manifest = json.loads((tables / MANIFEST).read_text())
+    entry = next(entry for entry in manifest["files"] if entry["file"] == "evaluations.parquet")
+    entry["sha256"] = sha256_file(tables / "evaluations.parquet")
+    (tables / MANIFEST).write_text(json.dumps(manifest))
+    (problem,) = checked(published, tables).problems
+    assert problem == f"evaluations.parquet: the seal {'ab' * 32} is not in the signed chain"
 
 
 def test_a_folder_of_something_else_is_refused(published: Published, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="is neither a site of"):
+    with pytest.raises(UsageError, match="is neither an evaluation of"):
         checked(published, tmp_path)
     (tmp_path / SUMS).write_text("")
     with pytest.raises(UsageError, match=r"has no proof/chain\.json"):
@@ -393,8 +475,8 @@ def test_the_command_needs_no_registry(published: Published, site: Path, tmp_pat
     one_answer(published, site)
     changed = runner.invoke(cli, ["verify", "--public", published.key, str(site), "--json"])
     assert changed.exit_code == 1
-    assert json.loads(changed.stdout)["questions"] == ["q1"]
-    assert "question q1 is not as it was sealed" in changed.stderr
+    assert json.loads(changed.stdout)["ok"] is False
+    assert f"{PREDICTIONS}: is not the file that its evaluation.json lists" in changed.stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == ["site"]
 
 
@@ -417,6 +499,6 @@ def test_a_second_machine_has_the_folder_and_the_key_and_nothing_else(published:
     rewrite_rows(machine / "site", PREDICTIONS, lambda rows: rows[5].update(chosen_option_text="A better answer."))
     changed = verify()
     assert changed.returncode == 1
-    assert "question q1 is not as it was sealed" in changed.stderr
+    assert f"{PREDICTIONS}: is not the file that its evaluation.json lists" in changed.stderr
     assert sorted(path.name for path in machine.iterdir()) == ["home", "key.pem", "site"]
     assert list((machine / "home").iterdir()) == []

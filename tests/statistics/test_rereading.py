@@ -8,12 +8,14 @@ from sqlalchemy import select, text
 
 from registry.db import read_session, write_session
 from registry.errors import ProtocolError, UsageError
-from registry.exchange.crates import export_crate, import_crate
 from registry.exchange.outputs.importer import ImportRequest, import_outputs
 from registry.prompting.protocols.store import protocol_definition
 from registry.prompting.reading import read
 from registry.prompting.thoughts import Output
 from registry.scores.analyses import READING
+from registry.sealed.exporting import export_evaluation
+from registry.sealed.importing import import_evaluation
+from registry.settings import get_settings
 from registry.studies.rereading import reread, store_reading
 from registry.tables import Analysis, ChainLink, Evaluation
 from registry.verification import verify_all, verify_evaluation
@@ -147,9 +149,8 @@ def test_a_reading_travels_with_its_evaluation(registries, tmp_path):
     lines, _ = planted(20, seed=5)
     evaluation = evaluation_of(one, lines, 20, protocol="select-letter")
     shuffleboard("evaluations", "reread", evaluation, "--protocol", "final-answer", database_url=one.url)
-    with read_session(one.engine) as session:
-        export_crate(session, evaluation, tmp_path / "crate")
-    imported = import_crate(other.engine, tmp_path / "crate")
+    export_evaluation(one.engine, get_settings(), evaluation, tmp_path / "exported")
+    imported, _ = import_evaluation(other.engine, tmp_path / "exported")
     with read_session(other.engine) as session:
         assert verify_evaluation(session, imported)["problems"] == []
         assert verify_all(session)["ok"]

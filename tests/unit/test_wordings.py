@@ -9,8 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from registry.errors import ProtocolError, VariantError
-from registry.exchange.proofs.numbers import outcomes_of
-from registry.metrics import METRICS
 from registry.prompting.noise import TARGETS, TYPES, Noise, synonyms
 from registry.prompting.prompts import Prompt, PromptKeys, QuestionText, build_prompt
 from registry.prompting.protocols.presets import PRESETS
@@ -384,24 +382,3 @@ def test_a_paraphrase_in_the_question_s_own_words_is_no_other_prompt() -> None:
     definition = VariantSetDefinition("paraphrase", {"file": ""}, {"texts": {"q1": [QUESTION.text, "What falls?"]}})
     keys = PromptKeys(definition, QUESTION, lists_options=True)
     assert ([keys.of(variant) for variant in keys.variants], keys.distinct) == ([0, 0, 1], 2)
-
-
-def test_a_board_s_check_from_exported_rows_tells_prompts_apart_by_their_words() -> None:
-    rows = [
-        {
-            "variant": variant,
-            "chosen_option": variant,
-            "shown": [0, 1, 2],
-            "label_probabilities": None,
-            "label_logprobs": None,
-            "logprobs_without_question": None,
-            "unchanged": variant == 0,
-            "question_shown": True,
-            "own_options": True,
-        }
-        for variant in range(2)
-    ]
-    for spec, expected in (("wording:templates=0-1", 0.0), ("repeat", None)):
-        keys = PromptKeys(parse_variants(spec), QUESTION, lists_options=True)
-        outcomes = outcomes_of(rows, keys, 0, {0: 1, 1: 1, 2: 1}, 1)
-        assert METRICS["worst_accuracy"].per_question(outcomes) == expected

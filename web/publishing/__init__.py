@@ -19,12 +19,12 @@ from registry.db import get_engine, read_session, write_session
 from registry.errors import NotFoundError, ShuffleboardError, UsageError
 from registry.exchange.exports import ExportRequest, export
 from registry.exchange.exports.relations import RELATIONS
-from registry.exchange.proofs import DATA, OF_EVALUATION, PROOF, proof_files
 from registry.lookups import find_sealed
 from registry.names import suggestion
 from registry.operations.archiving import copy, record
 from registry.proof.signing import sign_if_possible
 from registry.schema.audiences import audience_engine
+from registry.sealed.sites import DATA, OF_EVALUATION, proof_files
 from registry.settings import Settings
 from registry.sql.files import save
 from registry.sql.relations import Part
@@ -139,7 +139,7 @@ class _Site:
             written += 1
             self._report(written)
         for name, content in proof.items():
-            self._folder.write(f"{PROOF}/{name}", content)
+            self._folder.write(name, content)
             written += 1
         removed = self._folder.finish()
         return Published(written + 1, self._folder.bytes, self._folder.changed, removed)

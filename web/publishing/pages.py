@@ -7,10 +7,10 @@ from flask import Blueprint, Flask, current_app, jsonify, render_template, reque
 from flask.typing import ResponseReturnValue
 
 from registry.boards.reading import snapshot_as_of
-from registry.exchange.proofs import OF_EVALUATION
 from registry.predictions.archive_files import EVALUATION
 from registry.proof.folder import FILES
 from registry.schema.documented import documented_views
+from registry.sealed.sites import OF_EVALUATION
 from registry.sql.examples import EXAMPLES
 from web.pages.own import choosable
 from web.pages.sql import readable

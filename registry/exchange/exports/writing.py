@@ -1,8 +1,6 @@
 """One export: a folder that appears whole, with its files, `manifest.json` and `README.md`."""
 
 import json
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -22,8 +20,11 @@ from registry.exchange.exports.readme import readme
 from registry.exchange.exports.relations import batches, chosen_relations, columns_of
 from registry.exchange.exports.selection import ExportRequest, Selection, select_rows
 from registry.exchange.exports.tables import WRITERS, write_rows
-from registry.files.storage import writing
+from registry.files.manifests import MANIFEST
+from registry.files.new_folder import new_folder, require_free
+from registry.proof.signing import newest_signature, signed_chain
 from registry.schema.history import head
+from registry.sealed.files import CHAIN, write_json
 from registry.tables import Benchmark, BenchmarkVersion
 
 Report = Callable[[str, int, int | None], None]
@@ -33,7 +34,6 @@ Entry = dict[str, Any]
 Format = Callable[[Session, Selection, Path, Report], list[Entry]]
 """Writes an export's files into an empty folder and returns an entry for each. Digests are added afterwards."""
 
-MANIFEST: Final = "manifest.json"
 README: Final = "README.md"
 
 
@@ -83,16 +83,17 @@ def export(engine: Engine, request: ExportRequest, out: Path, report: Report | N
     writer = FORMATS.get(request.format)
     if writer is None:
         raise UsageError(f"format {request.format!r} is unknown; use {', '.join(FORMATS)}")
-    _require_free(out)
+    require_free(out)
     with _snapshot(engine) as session:
         selection = select_rows(session, request, head())
-        with _folder(out) as folder:
+        with new_folder(out) as folder:
             entries = writer(session, selection, folder, report or (lambda _what, _done, _total: None))
             for entry in entries:
                 path = folder / entry["file"]
                 entry |= {"bytes": path.stat().st_size, "sha256": sha256_file(path)}
             manifest = _manifest(session, selection, entries)
             (folder / README).write_text(readme(manifest), encoding="utf-8")
+            manifest["documents"] = _documents(session, folder, signed=request.format in WRITERS)
             text = json.dumps(manifest, ensure_ascii=False, indent=2, allow_nan=False)
             (folder / MANIFEST).write_text(text + "\n", encoding="utf-8")
     return manifest
@@ -107,34 +108,15 @@ def _snapshot(engine: Engine) -> Iterator[Session]:
         yield session
 
 
-def _require_free(out: Path) -> None:
-    if out.is_dir() and not any(out.iterdir()):
-        return
-    if out.exists() or out.is_symlink():
-        what = "already contains files" if out.is_dir() else "is not a folder"
-        raise UsageError(f"{out}: {what}; give a new folder with --out, or remove this one")
-
-
-@contextmanager
-def _folder(out: Path) -> Iterator[Path]:
-    """A folder that becomes `out` when all went well, and is removed otherwise."""
-    try:
-        with writing(out):
-            out.parent.mkdir(parents=True, exist_ok=True)
-            folder = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
-    except OSError as error:
-        raise UsageError(f"{out}: cannot be written ({error.strerror}); give another folder with --out") from None
-    try:
-        with writing(out):
-            yield folder
-            folder.chmod(0o755)
-            folder.rename(out)
-    except OSError as error:
-        raise UsageError(
-            f"{out}: cannot be written ({error.strerror or error}); give another folder with --out"
-        ) from None
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+def _documents(session: Session, folder: Path, *, signed: bool) -> list[Entry]:
+    """Write the signed chain if the format has one and there is a signature; return the files that are no tables."""
+    names = [README]
+    if signed and newest_signature(session) is not None:
+        write_json(folder / CHAIN, signed_chain(session))
+        names.append(CHAIN)
+    return [
+        {"file": name, "bytes": (folder / name).stat().st_size, "sha256": sha256_file(folder / name)} for name in names
+    ]
 
 
 def _manifest(session: Session, selection: Selection, entries: list[Entry]) -> dict[str, Any]:

@@ -1,14 +1,14 @@
-"""Reading a crate into a registry: every file is checked against the metadata, and the seal is recomputed.
+"""Import an exported evaluation: every file is checked against the manifest, and the seal is recomputed.
 
-Nothing in a crate is trusted: not its paths, not its digests, not its seal. Anything that does not match is refused,
-with the question concerned, and then nothing is stored.
+Nothing in the folder is trusted: not its paths, not its digests, not its seal. Anything that does not match is refused,
+with the file or question concerned, and then nothing is stored.
 """
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 from sqlalchemy import Engine, func, insert, select
 from sqlalchemy.exc import StatementError
@@ -21,7 +21,6 @@ from registry.db import one_at_a_time, write_session
 from registry.designs import as_specified
 from registry.digests import sha256_text, specification_digest
 from registry.errors import IngestError, SealError
-from registry.exchange.crates import layout
 from registry.files.parquet import parquet_rows
 from registry.names import check_name
 from registry.predictions.archive_files import EVALUATION, PREDICTIONS, TEXT, TEXT_COLUMNS, plain
@@ -39,6 +38,7 @@ from registry.scores.analyses import READING, store_analysis
 from registry.scores.asked import asked_digest
 from registry.scores.pride import write_question_pride
 from registry.scores.question_scores import write_question_scores
+from registry.sealed import files
 from registry.settings import get_settings
 from registry.studies.rereading import store_reading
 from registry.tables import (
@@ -64,41 +64,37 @@ BATCH: Final = 5000
 LISTED: Final = 5
 
 
-def import_crate(engine: Engine, path: Path) -> int:
-    """Stores a crate's evaluation, sealed with the same seal, and returns its id here.
+def import_evaluation(engine: Engine, folder: Path) -> tuple[int, bool]:
+    """Store an exported evaluation, sealed with the same seal; return its number, and whether it is new here.
 
-    Raises IngestError for files that are not as the metadata says or contradict each other, and for an evaluation that
-    already exists; SealError, naming questions, where the seal or the metrics do not match.
+    Raises IngestError for files that are not as the manifest lists them or contradict each other, and if the registry
+    has other results under the same specification and replicate; SealError, naming questions, if the seal or the
+    metrics do not match.
     """
-    folder = path.parent if path.name == layout.METADATA else path
-    for name in layout.changed_files(folder):
-        _reject(name, "is not the file that the metadata describes (SHA-256 differs); fetch the crate again")
     try:
-        document = _document(folder)
+        for name, problem in files.changed_files(folder).items():
+            files.reject(name, f"{problem}; fetch the folder again")
+        document = _read_document(folder)
         with write_session(engine) as session:
-            evaluation_id = _Import(session, folder, document).run()
+            evaluation_id, new = _Import(session, folder, document).run()
     except (LookupError, TypeError, ValueError, OverflowError, AttributeError, StatementError) as error:
         # A forged file can lack any key and contain any value: none of that is a fault of this code.
         raise IngestError(
             f"{folder.name}: a value is missing or has the wrong type ({str(error).splitlines()[0][:300]}); take the "
-            "crate from its source again"
+            "folder from its source again"
         ) from error
-    refresh_boards(engine)
-    return evaluation_id
+    if new:
+        refresh_boards(engine)
+    return evaluation_id, new
 
 
-def _reject(name: str, problem: str) -> NoReturn:
-    message = f"{name}: {problem}"
-    raise IngestError(message)
-
-
-def _document(folder: Path) -> dict[str, Any]:
-    document: dict[str, Any] = layout.json_of(folder, EVALUATION)
-    said = layout.json_of(folder, layout.SAID)
-    if not isinstance(document, dict) or not isinstance(said, dict) or document.get("version") != FOLDER_VERSION:
+def _read_document(folder: Path) -> dict[str, Any]:
+    document: dict[str, Any] = files.read_json(folder, EVALUATION)
+    recorded = files.read_json(folder, files.RECORDED)
+    if not isinstance(document, dict) or not isinstance(recorded, dict) or document.get("version") != FOLDER_VERSION:
         version = document.get("version") if isinstance(document, dict) else None
-        _reject(EVALUATION, f"has version {version}; this code reads version {FOLDER_VERSION}")
-    document |= {key: said.get(key) for key in ("analyses", "withdrawals")}
+        files.reject(EVALUATION, f"has version {version}; this program reads version {FOLDER_VERSION}")
+    document |= {key: recorded.get(key) for key in ("analyses", "withdrawals")}
     for key, kind in {
         "seal": str,
         "specification": dict,
@@ -112,15 +108,14 @@ def _document(folder: Path) -> dict[str, Any]:
         "withdrawals": list,
     }.items():
         if not isinstance(document.get(key), kind):
-            _reject(EVALUATION, f"has no {key!r} of the right kind; the crate is incomplete, fetch it again")
+            files.reject(EVALUATION, f"has no {key!r} of the right kind; the folder is incomplete, fetch it again")
     facts = document["evaluation"]
     if specification_digest(document["specification"]) != facts.get("specification_digest"):
-        _reject(EVALUATION, "its specification does not match its digest")
+        files.reject(EVALUATION, "its specification does not match its digest")
     if facts.get("seal_version") != SEAL_VERSION:
-        _reject(
+        files.reject(
             EVALUATION,
-            f"its seal has version {facts.get('seal_version')}, and this code knows {SEAL_VERSION}; use the version of "
-            "the code that made it",
+            f"its seal has version {facts.get('seal_version')}, and this program reads version {SEAL_VERSION}",
         )
     return document
 
@@ -141,11 +136,11 @@ def _plain(table: Any, name: str, value: Any) -> Any:
     # In evaluation.json documents stand as they are, in Parquet as text.
     if isinstance(value, (dict, list)):
         return value
-    return layout.from_file(table, name, value)
+    return files.from_file(table, name, value)
 
 
 class _Import:
-    """One crate on its way into a registry, within one transaction."""
+    """An exported evaluation on its way into a registry, within one transaction."""
 
     def __init__(self, session: Session, folder: Path, document: dict[str, Any]) -> None:
         self.session = session
@@ -153,9 +148,12 @@ class _Import:
         self.document = document
         self.specification: dict[str, Any] = document["specification"]
 
-    def run(self) -> int:
+    def run(self) -> tuple[int, bool]:
+        """Return the evaluation's number here, and whether it is new."""
         one_at_a_time(self.session, "submit")
-        self._refuse_known()
+        known = self._find_known()
+        if known is not None:
+            return known.id, False
         version = self._benchmark_version()
         revision = self._model_revision()
         protocol = store_protocol(self.session, self.specification["protocol"])
@@ -184,34 +182,33 @@ class _Import:
         sealed_at = datetime.fromisoformat(self.document["evaluation"]["sealed_at"])
         complete(self.session, evaluation, self.document["seal"], leaves, sealed_at)
         self._check_metrics(evaluation)
-        self._said_of_it(evaluation)
-        return evaluation.id
+        self._store_recorded(evaluation)
+        return evaluation.id, True
 
-    def _refuse_known(self) -> None:
+    def _find_known(self) -> Evaluation | None:
+        """Return the evaluation if the registry has it. Raises IngestError if it has another in its place."""
         digest = self.document["evaluation"]["specification_digest"]
         replicate = self.document["evaluation"]["replicate"]
         known = self.session.scalar(select(Evaluation).filter_by(specification_digest=digest, replicate=replicate))
-        if known is None:
-            return
-        if known.seal == self.document["seal"]:
-            _reject(self.folder.name, f"is already imported: evaluation {known.id} has the same seal")
-        _reject(
-            self.folder.name,
-            f"evaluation {known.id} is replicate {replicate} of the same specification, with other results; a registry "
-            "cannot have two with the same number, so import it into one without that evaluation",
-        )
+        if known is not None and known.seal != self.document["seal"]:
+            files.reject(
+                self.folder.name,
+                f"evaluation {known.id} is replicate {replicate} of the same specification, with other results; a "
+                "registry cannot have two with the same number, so import it into one without that evaluation",
+            )
+        return known
 
     # What it refers to
 
     def _benchmark_version(self) -> BenchmarkVersion:
         wanted = self.specification["benchmark"]
-        rows = list(parquet_rows(self.folder / layout.QUESTIONS, kept=True))
+        rows = list(parquet_rows(self.folder / files.QUESTIONS, kept=True))
         parts: dict[bool, list[list[Any]]] = {False: [], True: []}
         for row in rows:
             content = [row[key] for key in ("external_id", "subject", "context", "text", "options", "answer")]
             parts[bool(row["few_shot"])].append(content)
         if content_digest(parts[False], parts[True]) != wanted["content_digest"]:
-            _reject(layout.QUESTIONS, "its questions are not those that the specification names")
+            files.reject(files.QUESTIONS, "its questions are not those that the specification names")
         one_at_a_time(self.session, "import benchmark")
         name = check_name("benchmark", wanted["name"])
         benchmark = self.session.scalar(select(Benchmark).filter_by(name=name))
@@ -260,13 +257,13 @@ class _Import:
         facts = _columns(ModelRevision, self.document["model_revision"], "number")
         template = facts.get("chat_template")
         if (None if template is None else sha256_text(template)) != facts.get("chat_template_digest"):
-            _reject(EVALUATION, "the chat template does not match its digest")
+            files.reject(EVALUATION, "the chat template does not match its digest")
         newest = self.session.scalar(select(func.max(ModelRevision.number)).filter_by(model_id=model.id)) or 0
         revision = ModelRevision(**facts, model=model, number=newest + 1, state="ready")
         self.session.add(revision)
         self.session.flush()
         if model_identity(revision) != wanted:
-            _reject(EVALUATION, "the model's digests and settings are not those that the specification names")
+            files.reject(EVALUATION, "the model's digests and settings are not those that the specification names")
         return revision
 
     def _variant_set(self) -> VariantSet:
@@ -275,13 +272,13 @@ class _Import:
         row = self.session.scalar(select(VariantSet).filter_by(digest=digest))
         if row is None:
             if any(given.get(key) != wanted[key] for key in ("kind", "version", "parameters")):
-                _reject(EVALUATION, "the variants are not those that the specification names")
+                files.reject(EVALUATION, "the variants are not those that the specification names")
             content = given.get("content")
             if (
                 not isinstance(content, dict | None)
                 or not VariantSetDefinition(wanted["kind"], wanted["parameters"], content).is_of_its_files()
             ):
-                _reject(EVALUATION, "what the variants read from a file does not match its digest")
+                files.reject(EVALUATION, "what the variants read from a file does not match its digest")
             row = VariantSet(**_columns(VariantSet, given), digest=digest)
             self.session.add(row)
             self.session.flush()
@@ -322,7 +319,7 @@ class _Import:
             if row["few_shot"]:
                 continue
             if row["question"] not in ids or row["shard"] not in shards:
-                _reject(ASKED, f"question {row['question']!r} or shard {row['shard']} is not in the crate")
+                files.reject(ASKED, f"question {row['question']!r} or shard {row['shard']} is not in the folder")
             rows.append(
                 {
                     "evaluation_id": evaluation.id,
@@ -348,7 +345,7 @@ class _Import:
             predictions, texts = [], []
             for row in listed:
                 if row["question"] not in ids:
-                    _reject(PREDICTIONS, f"question {row['question']!r} was not asked")
+                    files.reject(PREDICTIONS, f"question {row['question']!r} was not asked")
                 seal = row["reused_from_seal"]
                 if seal not in sources:
                     sources[seal] = self.session.scalar(select(Evaluation.id).filter_by(seal=seal).limit(1))
@@ -376,7 +373,7 @@ class _Import:
             if texts:
                 self.session.execute(insert(Generation), texts)
 
-    # Comparing with the crate
+    # Comparing with the folder
 
     def _check_seal(self, evaluation: Evaluation) -> list[Leaf]:
         leaves = list(question_leaves(self.session, evaluation.id))
@@ -392,7 +389,7 @@ class _Import:
         )
 
     def _check_metrics(self, evaluation: Evaluation) -> None:
-        """Metrics that the crate states in the same definition are the same here."""
+        """Raise SealError unless metrics that the folder states in the same definition are the same here."""
         names = [name for name in METRIC_COLUMNS if name not in ("scope", "metric", "definition_version")]
         computed = {
             (row.scope, row.metric, row.definition_version): {name: getattr(row, name) for name in names}
@@ -402,12 +399,12 @@ class _Import:
             here = computed.get((row["scope"], row["metric"], row["definition_version"]))
             if here is not None and not alike({name: row[name] for name in names}, here):
                 raise SealError(
-                    f"{self.folder.name}: metric {row['metric']} ({row['scope']}) is {row['value']} in the crate, and "
+                    f"{self.folder.name}: metric {row['metric']} ({row['scope']}) is {row['value']} in the folder, and "
                     f"{here['value']} over its predictions; nothing is imported"
                 )
 
-    def _said_of_it(self, evaluation: Evaluation) -> None:
-        """Analyses and withdrawals in the crate."""
+    def _store_recorded(self, evaluation: Evaluation) -> None:
+        """Store the analyses and withdrawals that the folder's registry recorded."""
         for item in self.document["analyses"]:
             if item["kind"] == READING:
                 store_reading(self.session, evaluation, item["parameters"], item["result"])

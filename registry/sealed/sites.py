@@ -1,4 +1,4 @@
-"""Writing what a site has besides its rows: signatures, chain and snapshot."""
+"""The parts of a published site that prove it: chain, signatures and snapshot next to the evaluations' folders."""
 
 import json
 from collections.abc import Mapping
@@ -11,16 +11,17 @@ from registry.tables import BoardSnapshot
 
 PROOF: Final = "proof"
 """Folder of a site with the proof."""
-CHAIN: Final = "chain.json"
-BOARD: Final = "board.json"
+CHAIN: Final = f"{PROOF}/chain.json"
+BOARD: Final = f"{PROOF}/board.json"
+SUMS: Final = "SHA256SUMS"
 DATA: Final = "data"
 """Folder of a site with its tables, and with a folder for each evaluation."""
 OF_EVALUATION: Final = "evaluation_id="
-"""What the name of an evaluation's folder begins with; programs that read Parquet make a column of it."""
+"""Beginning of the name of an evaluation's folder; programs that read Parquet make a column of it."""
 
 
 def proof_files(session: Session, snapshot: BoardSnapshot) -> dict[str, bytes]:
-    """File to content of a board's proof, beside its rows."""
+    """Return the content of the files that prove a board."""
     board = {
         "as_of": snapshot.as_of.isoformat(),
         "digest": snapshot.digest,

@@ -1,0 +1,24 @@
+"""Manifests of exported folders: the file that lists all others, and the format that it names."""
+
+from pathlib import Path
+from typing import Final
+
+from registry.errors import IngestError
+from registry.files.documents import read_document
+
+MANIFEST: Final = "manifest.json"
+LONGEST: Final = 16 << 20
+"""Bytes of a manifest, which is read whole."""
+
+
+def format_of(path: Path) -> str | None:
+    """Return the format that a folder's manifest names; None if there is no manifest that can be read."""
+    file = path / MANIFEST
+    if file.is_symlink() or not file.is_file() or file.stat().st_size > LONGEST:
+        return None
+    try:
+        document = read_document(file)
+    except IngestError:
+        return None
+    found = document.get("format") if isinstance(document, dict) else None
+    return found if isinstance(found, str) else None

@@ -1,0 +1,1 @@
+"""Sealed evaluations as folders: exported, imported into another registry, and checked by a public key."""

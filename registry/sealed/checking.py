@@ -1,0 +1,433 @@
+"""Check a folder that left its registry with nothing but a public key: signature, chain, files, questions.
+
+Three kinds of folders are checked: an exported evaluation, a published site, and an export of tables. Each has the
+chain of its registry, whose head the registry signed. The chain has the digest of every evaluation's folder, and that
+covers the folder's files. Nothing else in the folder is trusted, and there is no registry. What is not covered is
+listed, and never counts as checked.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from registry.boards.snapshots import snapshot_digest, snapshot_labels
+from registry.chain import check_links
+from registry.digests import sha256_file, specification_digest
+from registry.errors import IngestError, ShuffleboardError, UsageError
+from registry.files.manifests import MANIFEST, format_of
+from registry.files.parquet import parquet_rows
+from registry.files.stores import Store, store_at
+from registry.names import plural
+from registry.predictions.archive_files import EVALUATION, PREDICTIONS, salvaged
+from registry.proof import folder
+from registry.proof.folder import ASKED
+from registry.proof.manifest import QUESTION_COLUMNS, asked_header, leaves_of_tables, manifest_of, question_hash
+from registry.proof.statements import Signed, is_digest, read_signed
+from registry.sealed import files, sites
+from registry.sealed.files import CHAIN, QUESTIONS, RECORDED, read_json, require_file
+from registry.untrusted import decode
+
+TABLES: Final = frozenset({"parquet", "csv", "jsonl"})
+"""Formats of exports of tables."""
+EVALUATIONS: Final = "evaluations.parquet"
+"""The table of an export that has the seals."""
+_MAX_SUMS: Final = 32 << 20
+_LISTED: Final = 10
+
+
+@dataclass
+class Checked:
+    """The outcome of a check: facts that hold, problems, and parts that could not be checked."""
+
+    path: str
+    facts: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    unchecked: list[str] = field(default_factory=list)
+    questions: list[str] = field(default_factory=list)
+    signed_at: datetime | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Return True if there is no problem."""
+        return not self.problems
+
+    def document(self) -> dict[str, Any]:
+        """Return the outcome as plain JSON."""
+        return {
+            "path": self.path,
+            "ok": self.ok,
+            "signed_at": self.signed_at,
+            "checked": self.facts,
+            "problems": self.problems,
+            "questions": self.questions,
+            "not_checked": self.unchecked,
+        }
+
+    def add(self, problems: Sequence[str]) -> None:
+        """Add the first of these problems, and count the others."""
+        self.problems += problems[:_LISTED]
+        if len(problems) > _LISTED:
+            self.problems.append(f"{len(problems) - _LISTED} more files or links do not match")
+
+
+@dataclass(frozen=True)
+class Trust:
+    """The reader's trust and expectations.
+
+    keys: fingerprints of public keys. head: a head that the reader knows from elsewhere. max_age_days: greatest age of
+    the newest signature. board: name of the board that it should be.
+    """
+
+    keys: Sequence[str]
+    head: str | None = None
+    max_age_days: float | None = None
+    board: str | None = None
+
+
+def check_folder(path: Path, trust: Trust, now: datetime | None = None) -> Checked:
+    """Check an exported evaluation, a published site, or an export of tables.
+
+    Raises UsageError for any other path.
+    """
+    found = Checked(str(path))
+    try:
+        _check_of(path)(path, trust, found, now or datetime.now(UTC))
+    except UsageError:
+        raise
+    except ShuffleboardError as error:
+        found.problems.append(str(error))
+    except (LookupError, TypeError, ValueError, OverflowError, AttributeError, RecursionError, OSError) as error:
+        # A forged file can lack any key and contain any value: none of that is a fault of this code.
+        reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
+        found.problems.append(f"a file is not as it is written by this program ({reason})")
+    return found
+
+
+def _check_of(root: Path) -> Callable[[Path, Trust, Checked, datetime], None]:
+    if (root / MANIFEST).exists():
+        return _check_tables if format_of(root) in TABLES else _check_evaluation
+    if (root / sites.CHAIN).is_file():
+        return _check_site
+    if (root / sites.SUMS).is_file():
+        raise UsageError(f"{root}: this site has no {sites.CHAIN}: it cannot be checked; ask for one that has it")
+    raise UsageError(
+        f"{root}: is neither an evaluation of `shuffleboard evaluations export`, nor a site of `shuffleboard publish`, "
+        "nor an export of `shuffleboard export`; give its folder"
+    )
+
+
+# Signature, head, chain
+
+
+@dataclass(frozen=True)
+class _Covered:
+    """The links of a chain that a trusted signature covers; none if no signature holds."""
+
+    links: Sequence[Any]
+
+    def find(self, kind: str, subject: Any) -> Any | None:
+        """Return the newest link about something."""
+        return next((link for link in reversed(self.links) if (link.kind, link.subject) == (kind, subject)), None)
+
+
+def _check_chain(document: Any, trust: Trust, found: Checked, now: datetime) -> _Covered:
+    links = [SimpleNamespace(**{**link, "at": datetime.fromisoformat(link["at"])}) for link in document["links"]]
+    if not all(is_digest(value) for link in links for value in (link.subject, link.previous, link.digest)):
+        raise IngestError("chain: a link has a digest that is none")
+    found.add(check_links(links, trust.head).problems)
+    if not document["signatures"]:
+        found.problems.append("the chain is not signed: the folder was written where there was no key")
+        return _Covered([])
+    signed = [read_signed(item) for item in document["signatures"]]
+    own = [item for item in signed if item.statement.key in trust.keys]
+    if not own:
+        others = ", ".join(sorted({item.statement.key[:16] + "…" for item in signed})[:_LISTED])
+        given = ", ".join(key[:16] + "…" for key in trust.keys)
+        found.problems.append(f"the chain is signed by another key: by {others}, and not by {given}")
+        return _Covered([])
+    newest = max(own, key=lambda item: item.statement.length)
+    if not newest.holds:
+        found.problems.append("the signature does not match its statement: one of them was replaced")
+        return _Covered([])
+    return _Covered(links[: _check_head(newest, links, trust, found, now)])
+
+
+def _check_head(signed: Signed, links: Sequence[Any], trust: Trust, found: Checked, now: datetime) -> int:
+    """Return the number of links that the signature covers."""
+    statement = signed.statement
+    found.signed_at = statement.at
+    age = (now - statement.at).total_seconds() / 86400
+    when = f"{statement.at:%Y-%m-%d %H:%M} UTC, {_days(age)}"
+    where = f" of {statement.registry}" if statement.registry else ""
+    if trust.max_age_days is not None and age > trust.max_age_days:
+        found.problems.append(
+            f"the signed head is old: it was signed on {when}, and --max-age is {trust.max_age_days:g} days; there may "
+            "be a newer board"
+        )
+    if statement.length > len(links):
+        found.problems.append(
+            f"the chain is cut short: the signed head is link {statement.length}, and the folder has {len(links)}"
+        )
+        return 0
+    if links[statement.length - 1].digest != statement.head:
+        found.problems.append(
+            f"the chain is not the one that was signed: link {statement.length} is "
+            f"{links[statement.length - 1].digest}, and {statement.head} was signed"
+        )
+        return 0
+    found.facts.append(f"the head{where} was signed at link {statement.length} on {when}, by {statement.key}")
+    if len(links) > statement.length:
+        found.unchecked.append(f"{len(links) - statement.length} links of the chain after the signed head")
+    found.unchecked.append("the time of the signature: it is the registry's own word")
+    return statement.length
+
+
+def _days(age: float) -> str:
+    return "today" if age < 1 else f"{age:.0f} day{'' if round(age) == 1 else 's'} ago"
+
+
+# The folder of an evaluation
+
+
+@dataclass(frozen=True)
+class _Place:
+    """The folder of an evaluation: its store and name, and the path that messages put before a file's name."""
+
+    store: Store
+    name: str
+    path: str = ""
+
+    def read(self, file: str) -> bytes:
+        """Return the content of a file."""
+        with self.store.reading(f"{self.name}/{file}") as stream:
+            return bytes(stream.read())
+
+
+def _check_sealed(
+    place: _Place, questions: Iterable[Mapping[str, Any]], covered: _Covered, found: Checked
+) -> int | None:
+    """Check an evaluation's folder; return its number of questions, or None if something is wrong or not covered.
+
+    questions: rows of its benchmark version. The covered links have the digest of `evaluation.json`, which has the
+    digests of the folder's other files. So its predictions are trusted, and the questions, which are in a file of
+    their own, must give the leaves that were sealed with them.
+    """
+    digest = place.store.digest(f"{place.name}/{EVALUATION}")[0]
+    if covered.find("folder", digest) is None:
+        if covered.links:
+            found.problems.append(f"{place.path}{EVALUATION}: is not one that the signed chain has")
+        return None
+    wrong = folder.changed(place.store, place.name, digest)
+    if wrong:
+        found.add([f"{place.path}{file}: is not the file that its {EVALUATION} lists" for file in wrong])
+        return None
+    document = decode(place.read(EVALUATION))
+    if covered.find("seal", document["seal"]) is None:
+        found.problems.append(f"{place.path}{EVALUATION}: its seal {document['seal']} is not in the signed chain")
+        return None
+    asked = pq.read_table(pa.BufferReader(place.read(ASKED))).to_pylist()
+    changed = _changed_questions(place, asked, {(row["few_shot"], row["external_id"]): _hash(row) for row in questions})
+    if changed:
+        rest = f" and {len(changed) - _LISTED} more" if len(changed) > _LISTED else ""
+        found.questions += [name for name in changed if name not in found.questions]
+        found.problems.append(
+            f"{QUESTIONS}: question {', '.join(changed[:_LISTED])}{rest} is not as it was sealed in "
+            f"{place.path}{EVALUATION}"
+        )
+        return None
+    leaves: dict[bool, dict[str, str]] = {few_shot: {} for few_shot in (False, True)}
+    for row in asked:
+        leaves[row["few_shot"]][row["question"]] = row["leaf"]
+    if specification_digest(manifest_of(document, leaves[False], leaves[True])) != document["seal"]:
+        found.problems.append(f"{place.path}{EVALUATION}: its specification, shards and leaves do not give its seal")
+        return None
+    return len(leaves[False])
+
+
+def _changed_questions(
+    place: _Place, asked: Sequence[Mapping[str, Any]], hashes: Mapping[tuple[bool, str], Any]
+) -> list[str]:
+    """Return the questions and examples that do not give the leaves of a folder.
+
+    asked: rows of the folder's table of questions. hashes: (few-shot, external id) to the hash of a question.
+    """
+    headers = {
+        row["question"]: (0, asked_header(hashes[False, row["question"]], row["n_variants"], row["shard"]))
+        for row in asked
+        if (False, row["question"]) in hashes and not row["few_shot"]
+    }
+    tables = salvaged(place.store, f"{place.name}/{PREDICTIONS}")
+    leaves = {(False, leaf.external_id): leaf.leaf for leaf in leaves_of_tables(headers, tables)}
+    leaves |= {(True, name): known.hexdigest() for (few_shot, name), known in hashes.items() if few_shot}
+    return [row["question"] for row in asked if leaves.get((row["few_shot"], row["question"])) != row["leaf"]]
+
+
+def _hash(row: Mapping[str, Any]) -> Any:
+    """Return a SHA-256 over a question, to be continued."""
+    values = {name: row[name] for name in QUESTION_COLUMNS}
+    if values["extra"] is not None:
+        values["extra"] = decode(values["extra"], items=files.MAX_ITEMS)
+    return question_hash(SimpleNamespace(**values), list(enumerate(row["options"])))
+
+
+# An exported evaluation
+
+
+def _check_evaluation(root: Path, trust: Trust, found: Checked, now: datetime) -> None:
+    wrong = files.changed_files(root)
+    found.add([f"{name}: {problem}" for name, problem in wrong.items()])
+    if CHAIN in wrong:
+        return
+    covered = _check_chain(read_json(root, CHAIN), trust, found, now)
+    if wrong:
+        return
+    place = _Place(store_at(root.resolve().parent.as_uri()), root.resolve().name)
+    count = _check_sealed(place, parquet_rows(root / QUESTIONS, kept=True), covered, found)
+    if count is not None:
+        found.facts.append(f"the evaluation and its {plural(count, 'question')} are as they were sealed")
+        found.unchecked.append(f"{RECORDED}: analyses and withdrawals, which no seal covers")
+
+
+# An export of tables
+
+
+def _check_tables(root: Path, trust: Trust, found: Checked, now: datetime) -> None:
+    manifest = read_json(root, MANIFEST)
+    listed = [*manifest["files"], *manifest["documents"]]
+    names = {entry["file"] for entry in listed}
+    found.add([f"{name}: {problem}" for name, problem in files.changed_listed(root, listed).items()])
+    others = sorted({*_all_files(root)} - {*names, MANIFEST})
+    found.add([f"{name}: is not a file that {MANIFEST} lists" for name in others])
+    if CHAIN not in names:
+        found.problems.append("the chain is not signed: the folder was written where there was no key")
+    if not found.ok:
+        return
+    covered = _check_chain(read_json(root, CHAIN), trust, found, now)
+    if EVALUATIONS in names and covered.links:
+        seals = [row["seal"] for row in parquet_rows(root / EVALUATIONS) if row["seal"] is not None]
+        missing = [seal for seal in seals if covered.find("seal", seal) is None]
+        found.add([f"{EVALUATIONS}: the seal {seal} is not in the signed chain" for seal in missing])
+        if not missing:
+            found.facts.append(f"the seals of {plural(len(seals), 'evaluation')} are in the signed chain")
+    found.unchecked.append(f"rows of the tables: {MANIFEST} has the digests of their files, and nobody signed it")
+
+
+def _all_files(root: Path) -> Iterator[str]:
+    """Yield the names of all files under a folder. Raises IngestError for a link."""
+    for place, folders, names in os.walk(root):
+        for name in (*folders, *names):
+            path = Path(place) / name
+            if path.is_symlink():
+                raise IngestError(f"{path.relative_to(root)}: is a link; such a folder has only files")
+        yield from ((Path(place) / name).relative_to(root).as_posix() for name in names)
+
+
+# A site
+
+
+def _check_site(root: Path, trust: Trust, found: Checked, now: datetime) -> None:
+    _check_sums(root, found)
+    covered = _check_chain(read_json(root, sites.CHAIN), trust, found, now)
+    board = read_json(root, sites.BOARD)
+    expected = _check_snapshot(board, covered, trust, found)
+    store = store_at((root.resolve() / sites.DATA).as_uri())
+    questions: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in parquet_rows(require_file(root, f"{sites.DATA}/{QUESTIONS}"), kept=True):
+        questions.setdefault((row["benchmark"], row["benchmark_version"]), []).append(row)
+    present = set()
+    counts = []
+    for path in sorted((root / sites.DATA).glob(f"{sites.OF_EVALUATION}*")):
+        place = _Place(store, path.name, f"{sites.DATA}/{path.name}/")
+        document = read_json(root, f"{place.path}{EVALUATION}")
+        version = document["specification"]["benchmark"]["name"], document["benchmark_version"]["version"]
+        present.add(str(document["seal"]))
+        counts.append(_check_sealed(place, questions.get(version, ()), covered, found))
+    for seal in sorted(expected - present):
+        found.problems.append(f"the board rests on an evaluation that is not in the folder: its seal is {seal}")
+    for seal in sorted(present - expected):
+        found.problems.append(f"an evaluation is in the folder that the board does not rest on: its seal is {seal}")
+    if found.ok and None not in counts:
+        found.facts.append(
+            f"{plural(len(counts), 'evaluation')} with {plural(sum(filter(None, counts)), 'question')} "
+            f"{'is' if len(counts) == 1 else 'are'} as sealed"
+        )
+    _check_shown(root, board, found)
+    found.unchecked.append(
+        f"pages, and tables that are computed from the rows: {sites.SUMS} lists them, and nobody signed that list"
+    )
+
+
+def _check_sums(root: Path, found: Checked) -> None:
+    """Check every file against the folder's list. The list is not signed, but a slip of the disk is found."""
+    path = require_file(root, sites.SUMS)
+    if path.stat().st_size > _MAX_SUMS:
+        raise IngestError(f"{sites.SUMS}: is larger than {_MAX_SUMS} bytes")
+    others = {*_all_files(root)} - {sites.SUMS}
+    changed = []
+    with path.open(encoding="utf-8") as lines:
+        for line in lines:
+            digest, _, name = line.rstrip("\n").partition("  ")
+            if not is_digest(digest):
+                raise IngestError(f"{sites.SUMS}: a line of it is not a SHA-256 and the name of a file")
+            others.discard(name)
+            if sha256_file(require_file(root, name)) != digest:
+                changed.append(name)
+    found.add([f"{name}: is not the file that {sites.SUMS} lists" for name in changed])
+    found.unchecked += [f"{name}: {sites.SUMS} does not list it" for name in sorted(others)[:_LISTED]]
+    if len(others) > _LISTED:
+        found.unchecked.append(f"{len(others) - _LISTED} more files that {sites.SUMS} does not list")
+
+
+def _check_snapshot(board: Any, covered: _Covered, trust: Trust, found: Checked) -> set[str]:
+    """Return the seals that the board rests on."""
+    snapshot = board["snapshot"]
+    digest = snapshot_digest(snapshot)
+    name = str(snapshot["board"])
+    if trust.board is not None and name != trust.board:
+        found.problems.append(f"this is the board {name!r}, and not {trust.board!r}")
+    if covered.links:
+        link = covered.find("snapshot", digest)
+        labels = snapshot_labels(board["board_digest"], datetime.fromisoformat(board["as_of"]))
+        if link is None or link.labels != labels:
+            found.problems.append(
+                f"the board {name!r} is not one that this registry made: its snapshot {digest} is not in the chain "
+                "that was signed"
+            )
+        else:
+            found.facts.append(f"the board {name!r} as of {board['as_of'][:16]} is link {link.position} of the chain")
+            later = [other for other in covered.links[link.position :] if other.kind in ("snapshot", "withdrawal")]
+            if later:
+                found.facts.append(
+                    f"{len(later)} snapshots and withdrawals are in the chain after it: of other boards, or of this one"
+                )
+    return {item["seal"] for row in snapshot["rows"] for item in row["evaluations"] if item is not None}
+
+
+UNSIGNED: Final = ("cost", "conflict_of_interest", "tokens_per_answer")
+"""Columns that a board shows in addition to the rows of its snapshot."""
+
+
+def _check_shown(root: Path, board: Any, found: Checked) -> None:
+    """Compare the board's own JSON, from which its page is made, with the signed snapshot."""
+    snapshot = board["snapshot"]
+    name = f"api/v1/boards/{snapshot['board']}.json"
+    if not (root / name).exists():
+        found.unchecked.append(f"{name}, which is missing")
+        return
+    shown = read_json(root, name)
+    told = [{key: value for key, value in row.items() if key not in UNSIGNED} for row in shown["rows"]]
+    if sorted(told, key=_row_key) != sorted(snapshot["rows"], key=_row_key) or any(
+        shown.get(key) != snapshot[key] for key in snapshot.keys() - {"rows", "bootstrap"}
+    ):
+        found.problems.append(f"{name}: says something else than the signed snapshot")
+
+
+def _row_key(row: Mapping[str, Any]) -> tuple[str, int]:
+    return row["model"], row["revision"]

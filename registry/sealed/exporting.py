@@ -1,0 +1,109 @@
+"""Write a sealed evaluation as a folder that another registry can import, and that a public key checks."""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from sqlalchemy import Engine, select
+from sqlalchemy.orm import Session
+
+from registry.db import read_session, write_session
+from registry.errors import SealError, UsageError
+from registry.files.manifests import MANIFEST
+from registry.files.new_folder import new_folder, require_free
+from registry.lookups import find_evaluation, is_published
+from registry.operations.archiving import copy, record
+from registry.proof.folder import schema_of, stored_values, write_table
+from registry.proof.manifest import compute_seal, row_document
+from registry.proof.signing import sign_if_possible, signed_chain
+from registry.proof.withdrawals import withdrawals_of
+from registry.schema.audiences import SEES, Audience
+from registry.sealed.files import (
+    CHAIN,
+    QUESTION_COLUMNS,
+    QUESTIONS,
+    RECORDED,
+    manifest_of,
+    write_json,
+)
+from registry.settings import Settings
+from registry.tables import Analysis, Evaluation, Question, QuestionOption
+
+
+def export_evaluation(
+    engine: Engine, settings: Settings, evaluation_id: int, out: Path, audience: Audience = "public"
+) -> dict[str, Any]:
+    """Write a sealed evaluation into the new folder `out`, and return its manifest with the evaluation and the folder.
+
+    The evaluation's folder in the registry is written first unless it is in place, and the head of the chain is signed
+    if there is a key. Raises UsageError if `out` contains files, or for a benchmark that the audience does not see;
+    SealError for an evaluation that is not sealed or does not match its seal.
+    """
+    require_free(out)
+    with read_session(engine) as session:
+        _require_exportable(session, find_evaluation(session, evaluation_id), audience)
+    record(engine, [evaluation_id])
+    with write_session(engine) as session:
+        sign_if_possible(session, settings)
+    with read_session(engine) as session:
+        evaluation = find_evaluation(session, evaluation_id)
+        if compute_seal(session, evaluation) != evaluation.seal:
+            raise SealError(
+                f"evaluation {evaluation_id} does not match its seal; see: shuffleboard verify {evaluation_id}"
+            )
+        assert evaluation.seal is not None
+        with new_folder(out) as folder:
+            copy(session, evaluation, folder)
+            _write_questions(session, evaluation, folder / QUESTIONS)
+            write_json(folder / RECORDED, _recorded(session, evaluation))
+            write_json(folder / CHAIN, signed_chain(session))
+            manifest = manifest_of(folder, evaluation.seal)
+            write_json(folder / MANIFEST, manifest)
+    return {"evaluation": evaluation_id, "folder": str(out), **manifest}
+
+
+def _require_exportable(session: Session, evaluation: Evaluation, audience: Audience) -> None:
+    if evaluation.seal is None:
+        raise SealError(f"evaluation {evaluation.id} is {evaluation.state}, and only sealed ones can be exported")
+    visibility = evaluation.benchmark_version.visibility
+    if visibility not in SEES[audience]:
+        raise UsageError(
+            f"evaluation {evaluation.id} is on a benchmark that is {visibility}: its questions would be included; give "
+            "an --audience that may see it"
+        )
+    if audience != "all" and not is_published(session, evaluation.id):
+        raise UsageError(f"evaluation {evaluation.id} is under embargo; wait for its end, or give --audience all")
+
+
+def _recorded(session: Session, evaluation: Evaluation) -> dict[str, Any]:
+    """Return the records that the registry added after sealing."""
+    return {
+        "analyses": [
+            {"kind": row.kind, "parameters": row.parameters, "result": row.result}
+            for row in session.scalars(select(Analysis).filter_by(evaluation_id=evaluation.id).order_by(Analysis.id))
+        ],
+        "withdrawals": [row_document(row, "id", "evaluation_id") for row in withdrawals_of(session, evaluation.id)],
+    }
+
+
+def _write_questions(session: Session, evaluation: Evaluation, path: Path) -> None:
+    options: dict[int, list[str]] = {}
+    of_version = Question.benchmark_version_id == evaluation.benchmark_version_id
+    query = (
+        select(QuestionOption.question_id, QuestionOption.text)
+        .join(Question, Question.id == QuestionOption.question_id)
+        .where(of_version)
+        .order_by(QuestionOption.question_id, QuestionOption.ordinal)
+    )
+    for question_id, text in session.execute(query):
+        options.setdefault(question_id, []).append(text)
+    columns = [getattr(Question, name) for name in QUESTION_COLUMNS]
+    questions = select(Question.id, *columns).where(of_version).order_by(Question.few_shot, Question.ordinal)
+    write_table(
+        path,
+        schema_of(Question, QUESTION_COLUMNS, options=pa.list_(pa.string())),
+        (
+            {"options": options[row.id], **stored_values(Question, row, QUESTION_COLUMNS)}
+            for row in session.execute(questions)
+        ),
+    )
