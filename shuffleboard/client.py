@@ -52,14 +52,12 @@ _KEEPALIVE_S: Final = 1.0
 
 
 Queue = Literal["cpu", "gpu", "gpu-16", "gpu-24", "gpu-40", "gpu-80", "gpu-140"]
-Treatment = Literal["as-published", "without-disputed", "with-corrected-keys"]
-"""By which answer keys metrics are: under errata, those of each benchmark's newest version."""
 
 
 class Filters(TypedDict, total=False):
     """Filters of the leaderboard and of the list of evaluations. Times are inclusive.
 
-    q: a part of a model's name. subject: metrics are then over its questions alone. errata: by which answer keys.
+    q: a part of a model's name. subject: metrics are then over its questions alone.
     """
 
     benchmark: str
@@ -77,7 +75,6 @@ class Filters(TypedDict, total=False):
     sealed_from: str | datetime
     sealed_to: str | datetime
     asked: Literal["one-order", "repeats", "several-orders"]
-    errata: Treatment
 
 
 class Asked(TypedDict, total=False):
@@ -235,14 +232,13 @@ class Client:
         evaluation_id: int,
         *,
         per_question: bool = False,
-        errata: Treatment | None = None,
         noise_from: int | None = None,
     ) -> Document:
         """An evaluation's metrics and repeat noise; per_question: also metrics of each question, null where undefined.
 
-        errata: by which answer keys. noise_from: as for `evaluation`.
+        noise_from: as for `evaluation`.
         """
-        given = {"per_question": "yes" if per_question else None, "errata": errata, "noise_from": noise_from}
+        given = {"per_question": "yes" if per_question else None, "noise_from": noise_from}
         return self._get(f"evaluations/{evaluation_id}/metrics", given)
 
     def questions(self, evaluation_id: int) -> Iterator[Document]:

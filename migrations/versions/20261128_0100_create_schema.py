@@ -49,9 +49,7 @@ def upgrade() -> None:
         sa.Column("at", sa.DateTime(timezone=True).with_variant(sa.Text(), "sqlite"), nullable=False),
         sa.Column("previous", sa.LargeBinary(32), nullable=False),
         sa.Column("digest", sa.LargeBinary(32), nullable=False),
-        sa.CheckConstraint(
-            "kind IN ('seal', 'folder', 'withdrawal', 'snapshot', 'errata', 'reading')", name=op.f("ck_chain_link_kind")
-        ),
+        sa.CheckConstraint("kind IN ('seal', 'folder', 'withdrawal', 'snapshot')", name=op.f("ck_chain_link_kind")),
         sa.CheckConstraint("position >= 1", name=op.f("ck_chain_link_position")),
         sa.PrimaryKeyConstraint("position", name=op.f("pk_chain_link")),
         sa.UniqueConstraint("digest", name=op.f("uq_chain_link_digest")),
@@ -380,25 +378,6 @@ def upgrade() -> None:
     )
     op.create_index(op.f("ix_browser_session_account_id"), "browser_session", ["account_id"], unique=False)
     op.create_table(
-        "errata_version",
-        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
-        sa.Column("benchmark_version_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
-        sa.Column("number", sa.Integer(), nullable=False),
-        sa.Column("digest", sa.LargeBinary(32), nullable=False),
-        sa.Column("note", sa.Text(), nullable=False),
-        sa.Column("actor", sa.Text(), nullable=False),
-        sa.Column("at", sa.DateTime(timezone=True).with_variant(sa.Text(), "sqlite"), nullable=False),
-        sa.CheckConstraint("number >= 1", name=op.f("ck_errata_version_number")),
-        sa.ForeignKeyConstraint(
-            ["benchmark_version_id"], ["benchmark_version.id"], name=op.f("fk_errata_version_benchmark_version_id")
-        ),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_errata_version")),
-        sa.UniqueConstraint(
-            "benchmark_version_id", "number", name=op.f("uq_errata_version_benchmark_version_id_number")
-        ),
-    )
-    op.create_index(op.f("ix_errata_version_digest"), "errata_version", ["digest"], unique=False)
-    op.create_table(
         "evaluation",
         sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column(
@@ -687,24 +666,6 @@ def upgrade() -> None:
         sa.UniqueConstraint("model_revision_id", name=op.f("uq_embargo_model_revision_id")),
     )
     op.create_index("ix_embargo_until", "embargo", ["until"], unique=False)
-    op.create_table(
-        "erratum",
-        sa.Column("errata_version_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
-        sa.Column("question_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
-        sa.Column("status", sa.Text(), nullable=False),
-        sa.Column("answer", sa.SmallInteger(), nullable=True),
-        sa.Column("note", sa.Text(), nullable=False),
-        sa.Column("actor", sa.Text(), nullable=False),
-        sa.Column("at", sa.DateTime(timezone=True).with_variant(sa.Text(), "sqlite"), nullable=False),
-        sa.CheckConstraint("(status = 'corrected-key') = (answer IS NOT NULL)", name=op.f("ck_erratum_answer")),
-        sa.CheckConstraint("note <> ''", name=op.f("ck_erratum_note")),
-        sa.CheckConstraint("status IN ('disputed', 'wrong-key', 'corrected-key')", name=op.f("ck_erratum_status")),
-        sa.ForeignKeyConstraint(
-            ["errata_version_id"], ["errata_version.id"], name=op.f("fk_erratum_errata_version_id")
-        ),
-        sa.ForeignKeyConstraint(["question_id"], ["question.id"], name=op.f("fk_erratum_question_id")),
-        sa.PrimaryKeyConstraint("errata_version_id", "question_id", name=op.f("pk_erratum")),
-    )
     op.create_table(
         "evaluation_metric",
         sa.Column("evaluation_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),

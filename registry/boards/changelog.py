@@ -1,7 +1,7 @@
 """What happened to a board, in sentences for somebody who was not there: from its snapshots and the chain.
 
 Two snapshots that follow one another are compared: models that came and went, evaluations that were withdrawn,
-superseded or scored again, keys that were corrected, and how ranks moved. Nobody writes it, and so nobody can leave
+superseded or scored again, and how ranks moved. Nobody writes it, and so nobody can leave
 anything out.
 """
 
@@ -22,7 +22,6 @@ from registry.tables import (
     BoardEntry,
     BoardSnapshot,
     ChainLink,
-    ErrataVersion,
     Evaluation,
     Withdrawal,
 )
@@ -35,7 +34,7 @@ NAMED: Final = 5
 class Event:
     """Something that happened.
 
-    kind: published, redefined, added, completed, removed, withdrawn, superseded, rescored, corrected, recomputed,
+    kind: published, redefined, added, completed, removed, withdrawn, superseded, rescored, recomputed,
     deprecated, reinstated or moved. models: those that it is about.
     """
 
@@ -46,7 +45,7 @@ class Event:
 
 @dataclass
 class Change:
-    """What a snapshot brought, or errata or a deprecation, which need no snapshot. link: its position in the chain."""
+    """What a snapshot brought, or a deprecation, which needs no snapshot. link: its position in the chain."""
 
     at: datetime
     link: int | None
@@ -80,7 +79,6 @@ def changelog(session: Session, name: str) -> list[Change]:
         if events:
             found.append(Change(snapshot.as_of, links.get(snapshot.digest), snapshot.digest, events))
         before = after
-    found += _errata(session, board.name)
     found += _deprecations(session, board.name)
     return sorted(found, key=lambda change: (change.at, change.link or 0), reverse=True)
 
@@ -128,21 +126,6 @@ def _reasons(session: Session, name: str) -> dict[str, _Why]:
         .order_by(Withdrawal.id)
     )
     return {row.seal: _Why(row.kind, row.reason) for row in session.execute(query) if row.seal is not None}
-
-
-def _errata(session: Session, name: str) -> Iterable[Change]:
-    """Versions of errata of the board's benchmarks."""
-    rows = session.scalars(
-        select(ErrataVersion).where(ErrataVersion.benchmark_version_id.in_(_versions(name))).order_by(ErrataVersion.id)
-    ).all()
-    links = _links(session, [row.digest for row in rows], "errata")
-    for row in rows:
-        version = row.benchmark_version
-        count = len(row.errata)
-        said = f"{count} question{'' if count == 1 else 's'} of {version.benchmark.name}@{version.version}"
-        note = f": {_sentence(row.note)}" if row.note else "."
-        text = f"Reviewers' errata version {row.number} now covers {said}{note}"
-        yield Change(row.at, links.get(row.digest), None, [Event("corrected", text)])
 
 
 def _deprecations(session: Session, name: str) -> Iterable[Change]:
@@ -193,7 +176,6 @@ def _events(before: Mapping[str, Any], after: Mapping[str, Any], reasons: Mappin
         elif old[name]["complete"] and not new[name]["complete"]:
             yield Event("removed", f"{name} lost its rank: one of its evaluations no longer counts.", (name,))
     yield from _rescored(before, after, reasons)
-    yield from _corrected(before, after)
     yield from _moved(ranks_before, ranks_after, _sort_label(after), before["sort"] == after["sort"])
 
 
@@ -252,13 +234,6 @@ def _rescored(before: Mapping[str, Any], after: Mapping[str, Any], reasons: Mapp
         if benchmarks:
             asked = ", ".join(dict.fromkeys(benchmarks))
             yield Event("rescored", f"{name} was evaluated again on {asked}; the newer results count.", (name,))
-
-
-def _corrected(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterable[Event]:
-    if before["board_digest"] != after["board_digest"] or before.get("errata") == after.get("errata"):
-        return
-    names = [f"{item['benchmark']} (version {item['errata_version']})" for item in after.get("errata") or [] if item]
-    yield Event("corrected", f"Columns under errata follow the newest: {', '.join(names) or 'none'}.")
 
 
 def _moved(before: Mapping[str, int], after: Mapping[str, int], label: str, same_column: bool) -> Iterable[Event]:

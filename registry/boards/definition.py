@@ -1,7 +1,7 @@
 """Suite and board files: TOML, read whole and checked before anything is stored."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeVar
@@ -14,7 +14,6 @@ from registry.files.toml import read_toml
 from registry.metrics import METRICS
 from registry.names import check_day, check_name, known_names, suggestion
 from registry.prompting.variants import parse_variants
-from registry.scores.corrections import AS_PUBLISHED, RESCORED, TREATMENTS
 from registry.untrusted import RefusedError, check
 
 EVERY_BENCHMARK: Final = "*"
@@ -191,19 +190,17 @@ def evaluations_asked(suite: SuiteDefinition, benchmarks: Sequence[str] = ()) ->
 class Column:
     """A column of a board: a metric on a variant set, under one of the suite's protocols (None: its only one).
 
-    variants: as the file spells them. errata: one of TREATMENTS.
+    variants: as the file spells them.
     """
 
     metric: str
     variants: str
     protocol: str | None = None
-    errata: str = AS_PUBLISHED
 
     @property
     def name(self) -> str:
-        """`metric@variants`, with `/protocol` where the file names one and ` (with corrected keys)` under errata."""
-        spelt = f"{self.metric}@{self.variants}" + (f"/{self.protocol}" if self.protocol else "")
-        return spelt if self.errata == AS_PUBLISHED else f"{spelt} ({TREATMENTS[self.errata]})"
+        """`metric@variants`, with `/protocol` if the file names one."""
+        return f"{self.metric}@{self.variants}" + (f"/{self.protocol}" if self.protocol else "")
 
     @property
     def same_as(self) -> tuple[str, str, str | None]:
@@ -213,10 +210,6 @@ class Column:
 
 def parse_column(text: str) -> Column:
     """Reads a column's name. Raises ValueError that says what is wrong."""
-    errata = AS_PUBLISHED
-    for treatment in RESCORED:
-        if text.endswith(f" ({TREATMENTS[treatment]})"):
-            errata, text = treatment, text.removesuffix(f" ({TREATMENTS[treatment]})")
     metric, at, rest = text.partition("@")
     variants, _, protocol = rest.partition("/")
     if not at or not variants:
@@ -226,7 +219,7 @@ def parse_column(text: str) -> Column:
         message = f"column {text!r}: no metric {metric!r}{suggestion(metric, METRICS)}; use one of {', '.join(METRICS)}"
         raise ValueError(message)
     canonical_variants(variants)
-    return Column(metric, variants, protocol or None, errata)
+    return Column(metric, variants, protocol or None)
 
 
 class SubmissionRules(_Strict):
@@ -293,7 +286,6 @@ class BoardDefinition(_Strict):
 
     complete: take only evaluations of all questions in every variant; else what was asked in part stands in where
     nothing else is there, marked.
-    errata: by which keys every column is taken, of TREATMENTS; several show each column once for each.
     contamination: whether the board states signs of contamination of its evaluations.
     weights: task to how much it counts; a task that is not named counts 1, and 0 leaves it out.
     models: which models it takes; None: all.
@@ -314,7 +306,6 @@ class BoardDefinition(_Strict):
     columns: tuple[Reference, ...] = Field(min_length=1, max_length=100)
     sort: Reference | None = None
     complete: bool = False
-    errata: tuple[Reference, ...] = Field(default=(AS_PUBLISHED,), min_length=1, max_length=len(TREATMENTS))
     contamination: bool = False
     weights: dict[Reference, Annotated[int, Field(ge=0, le=1000)]] = Field(default={}, max_length=1000)
     models: ModelChoice | None = None
@@ -325,32 +316,9 @@ class BoardDefinition(_Strict):
     def _name(cls, value: str) -> str:
         return _named("board", value)
 
-    @field_validator("errata", mode="before")
-    @classmethod
-    def _treatments(cls, value: Any) -> Any:
-        """`errata = "with corrected keys"` is short for a list of one; blanks and hyphens are the same."""
-        listed = [value] if isinstance(value, str) else value
-        if not isinstance(listed, list | tuple) or not all(isinstance(item, str) for item in listed):
-            return value
-        spelt = [item.replace(" ", "-") for item in listed]
-        for item in spelt:
-            if item not in TREATMENTS:
-                message = f"errata {item[:40]!r}{suggestion(item[:40], TREATMENTS)}; use {', '.join(TREATMENTS)}"
-                raise ValueError(message)
-            if spelt.count(item) > 1:
-                message = f"errata {item!r} is listed twice; remove one"
-                raise ValueError(message)
-        return spelt
-
     @field_validator("columns")
     @classmethod
     def _known_columns(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        for text in value:
-            if parse_column(text).errata != AS_PUBLISHED:
-                message = (
-                    f"column {text!r}: say by which keys columns are taken with errata = […], and the metric alone here"
-                )
-                raise ValueError(message)
         columns = [parse_column(text).same_as for text in value]
         for text, column in zip(value, columns, strict=True):
             if columns.count(column) > 1:
@@ -368,8 +336,8 @@ class BoardDefinition(_Strict):
 
     @property
     def parsed_columns(self) -> list[Column]:
-        """The columns, in the file's order; each as often as there are ways to treat errata."""
-        return [replace(parse_column(text), errata=errata) for text in self.columns for errata in self.errata]
+        """The columns, in the file's order."""
+        return [parse_column(text) for text in self.columns]
 
     @property
     def sort_column(self) -> str:
@@ -419,7 +387,7 @@ def _keys(kind: type[BaseModel], location: tuple[int | str, ...]) -> list[str]:
     return list(parts.get(location[0], kind).model_fields)
 
 
-ADDED: Final[tuple[str, ...]] = ("complete", "errata", "contamination", "weights", "models", "submissions")
+ADDED: Final[tuple[str, ...]] = ("complete", "contamination", "weights", "models", "submissions")
 """Keys that came after boards were stored: left out at their defaults, so that a board's digest stays what it was."""
 
 

@@ -18,7 +18,6 @@ from registry.boards.standings import DECIMALS, TaskStanding, pooled_questions, 
 from registry.boards.store import board_definition
 from registry.metrics import METRICS
 from registry.scores.clusters import clusters_of
-from registry.scores.corrections import AS_PUBLISHED, TREATMENTS
 from registry.scores.intervals import FUNCTIONS_OF_TWO_MEANS
 from registry.statistics import bootstrap, paired, simultaneous
 from registry.statistics.competition_ranks import RANK_TOLERANCE
@@ -56,7 +55,6 @@ def portable_board(session: Session, snapshot: BoardSnapshot, columns: Sequence[
         "snapshot": snapshot.digest,
         "definition": {key: definition[key] for key in OF_A_SELECTION if definition.get(key)},
         "sorted": list(SORTED),
-        "treatments": {key: "" if key == AS_PUBLISHED else f" ({text})" for key, text in TREATMENTS.items()},
         "limits": _LIMITS,
         "columns": {column.name: _column(column.metric) for column in columns},
         "tasks": {
@@ -128,7 +126,7 @@ def _known(samples: NDArray[np.float64] | None) -> NDArray[np.float64]:
 
 
 def _standing(standing: TaskStanding) -> Row | None:
-    if standing.value is None and not standing.unknown:
+    if standing.value is None:
         return None
     estimated = standing.estimated
     return {
@@ -139,7 +137,6 @@ def _standing(standing: TaskStanding) -> Row | None:
         "clusters": standing.clusters,
         "estimated": None if estimated is None else [estimated.asked, estimated.of, estimated.prompts],
         "interval": standing.interval,
-        "unknown": standing.unknown,
     }
 
 

@@ -33,7 +33,7 @@ from registry.tables import BoardEntry, BoardSnapshot, Evaluation, Model, ModelR
 
 MOST_VALUES: Final = 12_000
 """Models × tasks × columns of a selection; each keeps its resamples, 16 KB."""
-OF_A_SELECTION: Final = ("columns", "sort", "weights", "models", "errata", "complete")
+OF_A_SELECTION: Final = ("columns", "sort", "weights", "models", "complete")
 """Keys of a board's definition that say what it shows of its suite."""
 
 Row = dict[str, Any]
@@ -219,5 +219,5 @@ def _unranked(rows: Sequence[Row], entries: Sequence[Row], columns: Sequence[Col
             value = row["values"][column.name]
             if value["rank"] is None:
                 reason = "Estimated from a part of the questions" if "estimated" in value else "Undefined here"
-                found.append(who | {"column": column.name, "reason": value.get("unknown") or reason})
+                found.append(who | {"column": column.name, "reason": reason})
     return found

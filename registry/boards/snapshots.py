@@ -15,12 +15,10 @@ from registry.boards.standings import BoardRow, Fragility, board_standings
 from registry.boards.store import answering, board_definition, column_entries, current_boards
 from registry.db import database_now, one_at_a_time, read_session, write_session
 from registry.digests import specification_digest
-from registry.errata.versions import newest_errata
 from registry.leaderboard.rows import doubts
 from registry.lookups import published
 from registry.metrics import METRICS
 from registry.revisions.store import model_identity
-from registry.scores.corrections import AS_PUBLISHED
 from registry.statistics.bootstrap import CONFIDENCE, RANK_RESAMPLES, SEED
 from registry.tables import (
     Board,
@@ -67,8 +65,6 @@ def _is_behind(session: Session, board: Board) -> bool:
         return True
     if newest.document["snapshot_version"] < SNAPSHOT_VERSION:
         return True
-    if newest.document.get("errata") != _errata(session, board).get("errata"):
-        return True
     return any(
         METRICS[column["metric"]].definition_version > column["definition_version"]
         for column in newest.document["columns"]
@@ -76,10 +72,9 @@ def _is_behind(session: Session, board: Board) -> bool:
 
 
 def _differs(newest: dict[str, Any], document: dict[str, Any]) -> bool:
-    """Whether a document says more than the newest snapshot: more evaluations, other keys, newer definitions."""
+    """Whether a document says more than the newest snapshot: more evaluations, newer definitions."""
     return (
         _counted(newest) < _counted(document)
-        or newest.get("errata") != document.get("errata")
         or newest["columns"] != document["columns"]
         or newest["snapshot_version"] < document["snapshot_version"]
     )
@@ -165,7 +160,6 @@ def snapshot_document(session: Session, board: Board) -> dict[str, Any]:
             for entry in board.entries
         ],
         "bootstrap": {"resamples": RANK_RESAMPLES, "seed": SEED, "confidence": str(CONFIDENCE)},
-        **_errata(session, board),
         "sealed_evaluations": sealed,
         "withdrawals": withdrawals,
         **({"weights": definition.weights} if definition.weights else {}),
@@ -187,29 +181,9 @@ def columns_document(definition: BoardDefinition) -> list[dict[str, Any]]:
             "protocol": column.protocol,
             "better": METRICS[column.metric].better,
             "definition_version": METRICS[column.metric].definition_version,
-            **({} if column.errata == AS_PUBLISHED else {"errata": column.errata}),
         }
         for column in definition.parsed_columns
     ]
-
-
-def _errata(session: Session, board: Board) -> dict[str, Any]:
-    """`errata`: which version of them each benchmark's keys are taken from; nothing where the board is as published."""
-    if all(column.errata == AS_PUBLISHED for column in board_definition(board).parsed_columns):
-        return {}
-    versions = {entry.benchmark_version_id: entry.benchmark_version for entry in board.entries}
-    known = [(version, newest_errata(session, version.id)) for version in versions.values()]
-    return {
-        "errata": [
-            {
-                "benchmark": version.benchmark.name,
-                "version": version.version,
-                "errata_version": None if errata is None else errata.number,
-                "digest": None if errata is None else errata.digest,
-            }
-            for version, errata in known
-        ]
-    }
 
 
 def _row(row: BoardRow, flags: dict[int, dict[str, bool]]) -> dict[str, Any]:

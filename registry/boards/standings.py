@@ -29,8 +29,6 @@ from registry.boards.fragility import (
 from registry.boards.orders import without_orders
 from registry.boards.store import board_definition, column_entries, evaluations_of_entry, suite_definition
 from registry.designs import design_of
-from registry.errata.rescoring import corrected_values, unknown_metrics
-from registry.errata.versions import correction, newest_errata
 from registry.lookups import replicates_of
 from registry.metrics import METRICS
 from registry.metrics.averaging import Runs, over_tasks
@@ -38,7 +36,6 @@ from registry.metrics.catalogue import QUESTION_METRICS
 from registry.queue.evaluations import select_questions
 from registry.scores.cells import Asked, axis_metrics
 from registry.scores.clusters import AT_ONCE, Clusters, clusters_of
-from registry.scores.corrections import Correction
 from registry.scores.intervals import FUNCTIONS_OF_TWO_MEANS, base_metrics, question_values_of_each, resting_on
 from registry.scores.outcomes import answers_in_runs, runs_over
 from registry.statistics.bootstrap import (
@@ -138,13 +135,12 @@ class Standing:
     clusters: how many independent units the questions are, None where each stands for itself; `samples` and what
     comes of them, ranks and tiers, are then over resampled clusters, and `interval` alone over resampled questions.
     rank_low, rank_high, tier: of this model for itself; all_rank_low, all_rank_high, all_tier: of all models at once.
-    unknown: why the value cannot be said under errata. tasks: each task's column, where all their questions have
+    tasks: each task's column, where all their questions have
     values; place: the model's row there. resting_on: how many questions the interval rests on.
     """
 
     value: float | None
     n: int
-    unknown: str | None = None
     samples: Array | None = None
     interval: tuple[float, float] | None = None
     clusters: int | None = None
@@ -180,7 +176,6 @@ class Standing:
             "n": self.n,
             "interval": _stated(self.interval),
             **({} if self.clusters is None else clustered),
-            **({} if self.unknown is None else {"unknown": self.unknown}),
             "rank": self.rank,
             "rank_interval": None if self.rank_low is None else [self.rank_low, self.rank_high],
             "tier": self.tier,
@@ -409,7 +404,6 @@ class TaskStanding:
     resting_on: how many questions its interval rests on. clustered: samples over resampled clusters, and clusters how
     many of these there are, where questions belong together. values: per question; None for what is taken over runs or
     cells. estimated, interval: where a sample of the questions was asked.
-    unknown: why the value cannot be said under errata.
     """
 
     value: float | None
@@ -422,7 +416,6 @@ class TaskStanding:
     values: TaskValues | None = None
     estimated: Estimated | None = None
     interval: tuple[float, float] | None = None
-    unknown: str | None = None
 
 
 @dataclass(frozen=True)
@@ -492,23 +485,17 @@ def task_standings(
     found: list[dict[str, TaskStanding]] = [{} for _ in rows]
     drawn: list[tuple[int, str, _Means]] = []
     questions = {entry.ordinal: _question_ids(session, entry) for entry in entries}
-    read: dict[tuple[int, int, str], tuple[Mapping[str, Array], Mapping[str, str]]] = {}
-    corrections = {
-        (entry.ordinal, column.errata): correction(newest_errata(session, entry.benchmark_version_id), column.errata)
-        for entry in entries
-        for column in columns
-    }
     needed = {name for column in columns for name in base_metrics(column.metric)}
     names = [name for name in QUESTION_METRICS if name in needed]
-    as_published: dict[int, dict[int, dict[str, Array]]] = {}
+    of_entries: dict[int, dict[int, dict[str, Array]]] = {}
 
-    def published(entry: BoardEntry) -> dict[int, dict[str, Array]]:
+    def values_of(entry: BoardEntry) -> dict[int, dict[str, Array]]:
         """Evaluation to its values, of all that were asked the entry: few statements, and not one for each."""
-        if entry.ordinal not in as_published:
+        if entry.ordinal not in of_entries:
             ids = [evaluation.id for row in rows if (evaluation := _evaluation(row, entry)) is not None]
             of_each = question_values_of_each(session, ids, questions[entry.ordinal], names)
-            as_published[entry.ordinal] = dict(of_each)
-        return as_published[entry.ordinal]
+            of_entries[entry.ordinal] = dict(of_each)
+        return of_entries[entry.ordinal]
 
     grouped: dict[tuple[int, ...], Clusters | None] = {}
     flags: dict[tuple[int, ...], NDArray[np.bool_]] = {}
@@ -525,29 +512,15 @@ def task_standings(
                 found[number][column.name] = TaskStanding(None, 0)
                 continue
             known = [evaluation for evaluation in evaluations if evaluation is not None]
-            applied = [corrections[entry.ordinal, column.errata] for entry in of_column]
             if any(evaluation.sampled_for is not None for evaluation in known):
-                why = _why_unknown(session, column.metric, known, applied)
-                estimate = _estimate(session, column.metric, known, of_column)
-                found[number][column.name] = TaskStanding(None, 0, unknown=why) if why else estimate
+                found[number][column.name] = _estimate(session, column.metric, known, of_column)
                 continue
             if any(not design_of(evaluation).asks_enough_for(column.metric) for evaluation in known):
                 found[number][column.name] = TaskStanding(None, 0)
                 continue
-            parts, unknown = [], None
-            for entry, evaluation, of_entry in zip(of_column, known, applied, strict=True):
-                key = (entry.ordinal, evaluation.id, column.errata)
-                if key not in read:
-                    read[key] = corrected_values(
-                        session, evaluation, questions[entry.ordinal], of_entry, published(entry)[evaluation.id]
-                    )
-                parts.append(read[key][0])
-                unknown = unknown or read[key][1].get(column.metric)
-            if unknown is not None:
-                found[number][column.name] = TaskStanding(None, 0, unknown=unknown)
-                continue
+            parts = [values_of(entry)[evaluation.id] for entry, evaluation in zip(of_column, known, strict=True)]
             if metric.over_runs is not None:
-                runs, n = _runs(session, known, [questions[entry.ordinal] for entry in of_column], applied)
+                runs, n = _runs(session, known, [questions[entry.ordinal] for entry in of_column])
                 found[number][column.name] = TaskStanding(metric.over_runs(runs), n)
                 continue
             if metric.over_cells is not None:
@@ -555,9 +528,8 @@ def task_standings(
                     Asked(
                         (evaluation.id,) if metric.over_cells.stored else tuple(replicates_of(session, evaluation.id)),
                         frozenset(questions[entry.ordinal]),
-                        of_entry,
                     )
-                    for entry, evaluation, of_entry in zip(of_column, known, applied, strict=True)
+                    for entry, evaluation in zip(of_column, known, strict=True)
                 ]
                 found[number][column.name] = _of_axes(session, column.metric, asked, seed)
                 continue
@@ -579,17 +551,6 @@ def _of_axes(session: Session, metric: str, asked: Sequence[Asked], seed: int) -
     samples = found.samples.get(metric)
     drawn = None if samples is None or not samples.size else samples[:, np.newaxis]
     return TaskStanding(value, n, samples=drawn, resting_on=n)
-
-
-def _why_unknown(
-    session: Session, metric: str, evaluations: Sequence[Evaluation], applied: Sequence[Correction]
-) -> str | None:
-    """Why a metric of these evaluations cannot be known under the corrections; None where it can."""
-    reasons = (
-        unknown_metrics(session, evaluation, correction).get(metric)
-        for evaluation, correction in zip(evaluations, applied, strict=True)
-    )
-    return next((reason for reason in reasons if reason is not None), None)
 
 
 def _estimate(
@@ -708,7 +669,7 @@ def _value_over(metric: str, tasks: Sequence[TaskStanding], weights: Sequence[in
     n = sum([task.n for task in tasks])
     values = [task.value for task in tasks]
     if None in values:
-        return Standing(None, n, next((task.unknown for task in tasks if task.unknown), None))
+        return Standing(None, n)
     function = FUNCTIONS_OF_TWO_MEANS.get(metric)
     if function is not None and function.share_of_first:
         value = over_tasks(function, [task.means for task in tasks], weights)
@@ -903,11 +864,10 @@ def _runs(
     session: Session,
     evaluations: Sequence[Evaluation],
     questions: Sequence[Sequence[int]],
-    applied: Sequence[Correction],
 ) -> tuple[Runs, int]:
     """The runs over the pooled questions, and how many questions they are over."""
     return runs_over(
         answer
-        for evaluation, question_ids, of_entry in zip(evaluations, questions, applied, strict=True)
-        for answer in answers_in_runs(session, evaluation, question_ids, of_entry)
+        for evaluation, question_ids in zip(evaluations, questions, strict=True)
+        for answer in answers_in_runs(session, evaluation, question_ids)
     )

@@ -11,7 +11,6 @@ from registry.boards.store import column_entries
 from registry.metrics import METRICS
 from registry.metrics.axes import REPEATS
 from registry.scores.asked import ASKED, PROPOSED, asked_how, asking, one_order, why_undefined
-from registry.scores.corrections import AS_PUBLISHED
 from registry.tables import BoardEntry, BoardSnapshot, Evaluation, Model, ModelRevision, Question
 
 _ANY_ORDERS: Final = ("imported",)
@@ -60,14 +59,13 @@ def unranked(session: Session, snapshot: BoardSnapshot) -> list[dict[str, Any]]:
                     )
                 )
             elif row["values"][column["name"]]["value"] is None:
-                unknown = row["values"][column["name"]].get("unknown")
-                reason = "Undefined on part of the suite" if unknown is None else f"Not rescored: {unknown}"
+                reason = "Undefined on part of the suite"
                 of, commands = METRICS[column["metric"]].over_cells, list[str]()
-                if unknown is None and of is not None and of.axis == REPEATS:
+                if of is not None and of.axis == REPEATS:
                     reason = "Asked once: what asking again does is told by replicates"
                     if who["kind"] != "external":
                         commands = [f"{asking(who | entry, entry['variants'])} --replicate" for entry, _ in behind]
-                elif unknown is None and of is not None:
+                elif of is not None:
                     reason = why_undefined(column["metric"], {})
                 found.append(_named(who, column["name"], reason, commands))
     return found
@@ -137,9 +135,9 @@ def column_chances(
 ) -> dict[str, float]:
     """Column of accuracy to what guessing gives there: as its values, the mean over tasks of pooled questions.
 
-    Of columns as published: under errata other questions may count. guessed_of: what `guessed` gives of an entry.
+    guessed_of: what `guessed` gives of an entry.
     """
-    columns = [item for item in definition.parsed_columns if item.metric == "accuracy" and item.errata == AS_PUBLISHED]
+    columns = [item for item in definition.parsed_columns if item.metric == "accuracy"]
     found = {}
     for column in columns:
         of_column = column_entries("", column, entries)

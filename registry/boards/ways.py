@@ -45,14 +45,13 @@ def ways_of(document: Row, known: Mapping[int, Facts]) -> dict[str, Way]:
             if entry["variants"] == variants and protocol in (None, entry["protocol"]):
                 places.setdefault(entry["task"], []).append(place)
         weights = [document.get("weights", {}).get(task, 1) for task in places] or None
-        rescored = any("errata" in column for column in columns.values())
         way = found.setdefault(way_key(variants, protocol), Way([], {}))
         for row in document["rows"]:
             tasks = [_sealed(row, of_task, known) for of_task in places.values()]
             asked = [task for task in tasks if task is not None]
             if not tasks or len(asked) < len(tasks):
                 continue
-            numbers = ({} if rescored else means(asked, weights)) | {
+            numbers = means(asked, weights) | {
                 metric: number for metric, name in names.items() if (number := _number(row["values"][name])) is not None
             }
             drawn = mean_span(asked, numbers, weights)

@@ -1,4 +1,4 @@
-"""BibTeX entries of what never changes: snapshots of boards, sealed evaluations, versions of errata."""
+"""BibTeX entries of what never changes: snapshots of boards and sealed evaluations."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -39,17 +39,6 @@ def evaluation_entry(row: Mapping[str, Any], address: str | None, publisher: str
     return _entry(
         f"evaluation-{row['seal'][:12]}", title, publisher, row["sealed_at"], "Sealed evaluation", address, note
     )
-
-
-def errata_entry(document: Mapping[str, Any], at: datetime, address: str | None, publisher: str) -> str:
-    """The entry of a version of a benchmark's errata, from its document."""
-    questions = len(document["errata"])
-    note = (
-        f"{questions} {'question' if questions == 1 else 'questions'} of the content "
-        f"{document['content_digest'][:12]}, as of {_moment(at)}. SHA-256 of the errata: {document['digest']}"
-    )
-    title = f"Errata {document['errata_version']} of {document['benchmark']} (version {document['version']})"
-    return _entry(f"errata-{document['digest'][:12]}", title, publisher, at, "Errata", address, note)
 
 
 def _moment(moment: datetime) -> str:

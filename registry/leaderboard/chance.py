@@ -8,8 +8,6 @@ from sqlalchemy import func, select, table
 from sqlalchemy.orm import Session
 
 from registry.db import is_in
-from registry.errata.versions import left_out
-from registry.scores.corrections import RESCORED
 from registry.statistics.guessing import corrected
 from registry.tables import Question, QuestionScore
 
@@ -24,8 +22,7 @@ _SCOPES: Final = table("evaluation_question_scope", *map(column_of, ("evaluation
 def chances(session: Session, evaluation_ids: Iterable[int], scope: str = "all") -> dict[int, float]:
     """Evaluation to the accuracy that guessing gives, in (0, 1), over the scope's questions in the original order.
 
-    scope: one of RESCORED stands for the newest errata of each benchmark. The mean of 1/k over the questions, of k
-    options. Without an entry where no question was asked in the original order.
+    The mean of 1/k over the questions, of k options. Without an entry if no question was asked in the original order.
     """
     score = QuestionScore
     found = (
@@ -34,9 +31,7 @@ def chances(session: Session, evaluation_ids: Iterable[int], scope: str = "all")
         .where(is_in(score.evaluation_id, list(evaluation_ids)), score.original_correct.is_not(None))
         .group_by(score.evaluation_id)
     )
-    if scope in RESCORED:
-        found = found.where(score.question_id.not_in(left_out(scope)))
-    elif scope != "all":
+    if scope != "all":
         of = _SCOPES.c
         member = (of.evaluation_id == score.evaluation_id) & (of.question_id == score.question_id)
         found = found.join(_SCOPES, member).where(of.scope == scope)

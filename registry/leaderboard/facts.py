@@ -7,7 +7,6 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from registry.db import is_in
-from registry.errata.versions import scope_condition, scopes_in_force
 from registry.errors import ArchiveError
 from registry.lookups import NAMES, with_names
 from registry.predictions.stored import read
@@ -16,7 +15,6 @@ from registry.prompting.protocols.answering import drawn, lists_options, samples
 from registry.prompting.variants import VARIANT_KINDS
 from registry.schema.selectables import Row
 from registry.scores.asked import ASKED, asking
-from registry.scores.corrections import RESCORED
 from registry.tables import (
     Evaluation,
     EvaluationMetric,
@@ -183,14 +181,9 @@ def missing_shares(session: Session, evaluation_ids: Iterable[int]) -> dict[int,
 def _numbers(session: Session, ids: Sequence[int], scope: str) -> dict[int, dict[str, Number]]:
     """Evaluation to its defined metrics of NUMBERS over a scope."""
     of: Any = EvaluationMetric
-    condition = (
-        scope_condition(of.scope, of.evaluation_id, scopes_in_force(session, scope))
-        if scope in RESCORED
-        else of.scope == scope
-    )
     query = (
         select(of.evaluation_id, of.metric, of.value, of.n, of.interval_low, of.interval_high)
-        .where(is_in(of.evaluation_id, list(ids)), condition, of.metric.in_(NUMBERS), of.value.is_not(None))
+        .where(is_in(of.evaluation_id, list(ids)), of.scope == scope, of.metric.in_(NUMBERS), of.value.is_not(None))
         .order_by(of.definition_version)
     )
     found: dict[int, dict[str, Number]] = {}

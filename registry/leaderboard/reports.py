@@ -7,14 +7,11 @@ from sqlalchemy import select, text
 from sqlalchemy.orm import Session
 
 from registry.designs import design_of
-from registry.errata.versions import correction, newest_errata
-from registry.errors import UsageError
 from registry.leaderboard.chance import chances
-from registry.lookups import find_evaluation, find_sealed
+from registry.lookups import find_evaluation
 from registry.metrics.catalogue import ALL_NAMES
 from registry.scores.asked import asked, asked_how, distinct_prompts, why_undefined
 from registry.scores.computed import computed_metrics
-from registry.scores.corrections import RESCORED, scope_of
 from registry.tables import Evaluation, EvaluationMetric
 
 
@@ -24,22 +21,15 @@ def evaluation_metrics(
     *,
     without_flagged: bool = False,
     per_question: bool = False,
-    errata: str | None = None,
 ) -> dict[str, Any]:
     """Every metric of an evaluation by name, None where undefined, also while it is incomplete.
 
     questions, scored: of the scope asked for; a question is scored when all of its variants are stored.
     intervals: those that were stored at sealing. chance: the accuracy that guessing gives. sample: what the looks of an
     evaluation with a stated precision have found so far. stopping: how many prompts have decided its questions, where
-    each is asked only until it is. undefined: metric to why it has no value. errata: of TREATMENTS, and in the answer
-    what was applied. Raises UsageError for errata without flagged questions, QueueError for errata of what is not
-    sealed.
+    each is asked only until it is. undefined: metric to why it has no value.
     """
     evaluation = find_evaluation(session, evaluation_id)
-    if errata in RESCORED:
-        if without_flagged:
-            raise UsageError("under errata, metrics are over all questions; leave out --without-flagged")
-        return _under_errata(session, evaluation, str(errata), per_question=per_question)
     scope = "unflagged" if without_flagged else "all"
     row = computed_metrics(session, evaluation_id, scope).get(scope)
     how = asked(session, evaluation_id)
@@ -57,7 +47,6 @@ def evaluation_metrics(
         "chance": how["chance"],
         **design_document(session, evaluation),
         "undefined": _undefined(row, how | {"complete": evaluation.seal is not None}),
-        "errata": None,
     }
     if per_question:
         flagged = "AND NOT flagged " if without_flagged else ""
@@ -74,40 +63,6 @@ def _undefined(row: Mapping[Any, Any] | None, how: Mapping[str, Any]) -> dict[st
     """Metric to why it has no value, where it has none."""
     values = _named(row)
     return {name: why_undefined(name, {**values, **how}) for name in ALL_NAMES if values[name] is None}
-
-
-def _under_errata(session: Session, evaluation: Evaluation, treatment: str, *, per_question: bool) -> dict[str, Any]:
-    """The report of a sealed evaluation under its benchmark's newest errata; as published, where there are none."""
-    from registry.errata.rescoring import rescored  # and numpy
-
-    find_sealed(session, evaluation.id)
-    published = evaluation_metrics(session, evaluation.id, per_question=per_question)
-    errata = newest_errata(session, evaluation.benchmark_version_id)
-    if errata is None:
-        return published
-    found = rescored(session, evaluation, correction(errata, treatment))
-    values = found.metrics()
-    document = published | {
-        "metrics": {name: values[name][0] for name in ALL_NAMES},
-        "intervals": _intervals(session, evaluation.id, scope_of(treatment, errata.number)),
-        "questions": found.questions,
-        "scored": found.questions,
-        "undefined": {
-            name: found.unknown.get(name) or published["undefined"].get(name, "no question has a value")
-            for name in ALL_NAMES
-            if values[name][0] is None
-        },
-        "chance": chances(session, [evaluation.id], treatment).get(evaluation.id),
-        "errata": {
-            "treatment": treatment,
-            "errata_version": errata.number,
-            "digest": errata.digest,
-            "unknown": dict(found.unknown),
-        },
-    }
-    if per_question:
-        document["per_question"] = found.per_question()
-    return document
 
 
 def design_document(session: Session, evaluation: Evaluation) -> dict[str, dict[str, Any] | None]:

@@ -31,7 +31,6 @@ from sqlalchemy import (
 from sqlalchemy.orm import Session, aliased
 
 from registry.db import is_in
-from registry.errata.versions import scope_condition, scopes_in_force
 from registry.leaderboard.chance import CORRECTED, above_chance, chances
 from registry.leaderboard.costs import costs_of
 from registry.leaderboard.facts import missing_shares
@@ -41,7 +40,6 @@ from registry.metrics import METRICS
 from registry.metrics.catalogue import ALL_NAMES
 from registry.schema.selectables import Row, evaluation_metrics, evaluation_sources, leaderboard, rows_of
 from registry.scores.asked import ASKED, asked_how, chosen_questions, not_ranked, one_order
-from registry.scores.corrections import RESCORED
 from registry.scores.written import WRITTEN
 from registry.statistics.competition_ranks import RANK_TOLERANCE
 from registry.statistics.guessing import corrected
@@ -255,7 +253,7 @@ def measured_groups(session: Session, groups: Iterable[Row], metric: str) -> lis
     measured = (
         _standing(session, _SAME, _REPEATED)
         .join(of, of.evaluation_id == Evaluation.id)
-        .where(_SEALED, _scope(session, of, "all"), of.metric == metric, of.value.is_not(None))
+        .where(_SEALED, _scope(of, "all"), of.metric == metric, of.value.is_not(None))
         .distinct()
     )
     found = {tuple(row) for row in session.execute(measured)}
@@ -398,7 +396,7 @@ def _grouped_ids(
 
 def _ids_above_chance(session: Session, asked: Selection, ordering: Ordering) -> list[int]:
     """All sealed evaluations that are kept, by a metric on the scale on which guessing is 0; those without it last."""
-    values = _values(session, ordering.sort, asked.scope)
+    values = _values(ordering.sort, asked.scope)
     query = _members(session, asked, ordering, values.c.value).outerjoin(
         values, values.c.evaluation_id == Evaluation.id
     )
@@ -437,16 +435,16 @@ def _members(session: Session, asked: Selection, ordering: Ordering, *columns: A
         .join(Model, Model.id == ModelRevision.model_id)
         .where(_SEALED, *evaluation_conditions(session, asked))
     )
-    column, query = _sorting(session, ordering.sort, asked.scope, base)
+    column, query = _sorting(ordering.sort, asked.scope, base)
     direction = column.desc() if ordering.order == "desc" else column.asc()
     instead = []
     if ordering.sort in METRICS and METRICS[ordering.sort].needs_two_prompts:
-        of, query = _sorting(session, FALLBACK, asked.scope, query)
+        of, query = _sorting(FALLBACK, asked.scope, query)
         instead = [of.desc().nulls_last()]
     return query.order_by(direction.nulls_last(), *instead, func.lower(Model.name), Evaluation.id)
 
 
-def _sorting(session: Session, sort: str, scope: str, query: Select[Any]) -> tuple[ColumnElement[Any], Select[Any]]:
+def _sorting(sort: str, scope: str, query: Select[Any]) -> tuple[ColumnElement[Any], Select[Any]]:
     texts = {
         "model": func.lower(Model.name),
         "benchmark": func.lower(Benchmark.name),
@@ -458,20 +456,18 @@ def _sorting(session: Session, sort: str, scope: str, query: Select[Any]) -> tup
     }
     if sort in texts:
         return texts[sort], query  # type: ignore[return-value]
-    values = _values(session, sort, scope)
+    values = _values(sort, scope)
     return values.c.value, query.outerjoin(values, values.c.evaluation_id == Evaluation.id)
 
 
-def _values(session: Session, metric: str, scope: str) -> Any:
+def _values(metric: str, scope: str) -> Any:
     """Evaluation to the value of one metric over one scope."""
     c = evaluation_metrics.c
-    return select(c.evaluation_id, c.value).where(_scope(session, c, scope), c.metric == metric).subquery()
+    return select(c.evaluation_id, c.value).where(_scope(c, scope), c.metric == metric).subquery()
 
 
-def _scope(session: Session, columns: Any, scope: str) -> ColumnElement[bool]:
+def _scope(columns: Any, scope: str) -> ColumnElement[bool]:
     """Whether a stored metric is over a scope; columns: of EvaluationMetric, or of its view."""
-    if scope in RESCORED:
-        return scope_condition(columns.scope, columns.evaluation_id, scopes_in_force(session, scope))
     # Literally, so that an index of this scope alone serves prepared statements too.
     found: ColumnElement[bool] = columns.scope == (literal_column("'all'") if scope == "all" else scope)
     return found
@@ -515,7 +511,7 @@ def _measured(session: Session, metric: str, scope: str, groups: Collection[str]
         .where(
             _SEALED,
             _SAME.in_(set(groups)),
-            _scope(session, of, scope),
+            _scope(of, scope),
             of.metric == metric,
             of.definition_version == METRICS[metric].definition_version,
             of.value.is_not(None),
@@ -577,7 +573,7 @@ def _rows(session: Session, ids: Sequence[int], scope: str, metrics: Sequence[st
     of = EvaluationMetric
     measured = (
         select(of.evaluation_id, of.metric, of.value, of.n, of.interval_low, of.interval_high)
-        .where(is_in(of.evaluation_id, ids), _scope(session, of, scope), of.metric.in_(metrics))
+        .where(is_in(of.evaluation_id, ids), _scope(of, scope), of.metric.in_(metrics))
         .order_by(of.definition_version)
     )
     for evaluation_id, metric, value, n, low, high in session.execute(measured):
@@ -718,7 +714,7 @@ def asked_the_same(
             _SEALED,
             _SAME.in_({row["asked_digest"] for row in rows}),
             size.between(min_parameters, max_parameters),
-            _scope(session, of, "all"),
+            _scope(of, "all"),
             of.metric.in_(metrics),
             of.value.is_not(None),
         )

@@ -15,8 +15,6 @@ from sqlalchemy import (
 from sqlalchemy.orm import Session
 
 from registry.db import is_in
-from registry.errors import UsageError
-from registry.scores.corrections import RESCORED
 from registry.tables import (
     Benchmark,
     BenchmarkVersion,
@@ -41,9 +39,7 @@ ASKED_HOW: Final = {
 class Selection:
     """Which evaluations are wanted; None keeps all. q: part of the model's name. Times are inclusive.
 
-    subject: only benchmarks that have it, with metrics over its questions alone. asked: a key of ASKED_HOW. errata: one
-    of TREATMENTS, under the newest errata of each benchmark; those without errata are as published. Raises UsageError
-    for a subject under errata.
+    subject: only benchmarks that have it, with metrics over its questions alone. asked: a key of ASKED_HOW.
     """
 
     benchmark: str | None = None
@@ -61,19 +57,10 @@ class Selection:
     sealed_from: datetime | None = None
     sealed_to: datetime | None = None
     asked: str | None = None
-    errata: str | None = None
-
-    def __post_init__(self) -> None:
-        if self.subject is not None and self.errata in RESCORED:
-            raise UsageError(
-                f"subject {self.subject}: metrics of a subject are as published; leave out the subject, or errata"
-            )
 
     @property
     def scope(self) -> str:
-        """Over which questions the metrics are; one of RESCORED, by which keys."""
-        if self.errata in RESCORED:
-            return str(self.errata)
+        """Return the scope of questions that the metrics are over."""
         return "all" if self.subject is None else f"subject:{self.subject}"
 
 

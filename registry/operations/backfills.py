@@ -1,17 +1,13 @@
 """What an upgrade gives to evaluations that were sealed before a metric or a definition was there."""
 
-from typing import Any
-
 from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
-from registry.errata.stored import rescored_rows
-from registry.errata.versions import newest_errata
 from registry.metrics import METRICS
 from registry.proof.seal import metric_rows
 from registry.scores.computed import is_stored
 from registry.scores.pride import write_question_pride
-from registry.tables import Evaluation, EvaluationMetric
+from registry.tables import EvaluationMetric
 
 
 def add_missing_metrics(session: Session) -> int:
@@ -37,14 +33,8 @@ def add_missing_metrics(session: Session) -> int:
         )
         new = [
             row
-            for row in [*metric_rows(session, evaluation_id), *_under_errata(session, evaluation_id)]
+            for row in metric_rows(session, evaluation_id)
             if (row["scope"], row["metric"], row["definition_version"]) not in have
         ]
         session.execute(insert(EvaluationMetric), new)
     return len(lacking)
-
-
-def _under_errata(session: Session, evaluation_id: int) -> list[dict[str, Any]]:
-    evaluation = session.get_one(Evaluation, evaluation_id)
-    errata = newest_errata(session, evaluation.benchmark_version_id)
-    return [] if errata is None else rescored_rows(session, errata, [evaluation])

@@ -25,7 +25,6 @@ from registry.files.stores import Store
 from registry.predictions import archive_files
 from registry.predictions.archive_files import EVALUATION, PREDICTIONS, arrow_type
 from registry.proof.manifest import evaluation_document
-from registry.scores.corrections import is_of_errata
 from registry.tables import (
     Evaluation,
     EvaluationMetric,
@@ -124,9 +123,7 @@ def _metrics(session: Session, evaluation_id: int) -> Iterator[dict[str, Any]]:
     query = select(EvaluationMetric).filter_by(evaluation_id=evaluation_id)
     ordered = query.order_by(EvaluationMetric.scope, EvaluationMetric.metric, EvaluationMetric.definition_version)
     for row in session.scalars(ordered):
-        # Errata are the registry's, not the evaluation's.
-        if not is_of_errata(row.scope):
-            yield stored_values(EvaluationMetric, row, METRIC_COLUMNS)
+        yield stored_values(EvaluationMetric, row, METRIC_COLUMNS)
 
 
 # Tables as files

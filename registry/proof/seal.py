@@ -12,8 +12,6 @@ from registry.code_identity import code_version
 from registry.db import database_now
 from registry.designs.until_decided import open_questions, read_stopping
 from registry.digests import specification_digest
-from registry.errata.stored import write_rescored
-from registry.errata.versions import newest_errata
 from registry.errors import SealError
 from registry.metrics import METRICS
 from registry.predictions.bulk import insert_rows, renew_statistics
@@ -123,11 +121,8 @@ def complete(
     session.execute(insert(EvaluationMetric.__table__), metric_rows(session, evaluation.id, intervals))  # type: ignore[arg-type]
     keep_leaves(session, evaluation.id, leaves_of)
     notices.evaluation_complete(session, evaluation)
-    # Last: appending to the chain makes all others wait. Errata wait for it as well, so none is missed.
+    # Last: appending to the chain makes all others wait.
     chain.append(session, "seal", digest, labels=local_labels(evaluation))
-    errata = newest_errata(session, evaluation.benchmark_version_id)
-    if errata is not None:
-        write_rescored(session, errata, [evaluation])
 
 
 def keep_leaves(session: Session, evaluation_id: int, leaves_of: Iterable[Leaf]) -> None:

@@ -97,10 +97,6 @@ FILTERED: Final[dict[str, str]] = {
     "question_option": "NOT EXISTS (SELECT 1 FROM {base}.question AS hidden "
     "WHERE hidden.id = question_option.question_id "
     f"AND hidden.benchmark_version_id {{among}}({_HIDDEN_VERSIONS}{{end}})",
-    "errata_version": f"benchmark_version_id {{not_among}}({_HIDDEN_VERSIONS}{{end}}",
-    "erratum": "NOT EXISTS (SELECT 1 FROM {base}.question AS hidden "
-    "WHERE hidden.id = erratum.question_id "
-    f"AND hidden.benchmark_version_id {{among}}({_HIDDEN_VERSIONS}{{end}})",
     "evaluation": f"benchmark_version_id {{not_among}}({_HIDDEN_VERSIONS}{{end}} "
     f"AND id {{not_among}}({EMBARGOED_EVALUATIONS}{{end}}",
     "embargo": "until <= {now}",

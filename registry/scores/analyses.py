@@ -1,6 +1,6 @@
 """Analyses: what is computed of a sealed evaluation beside its metrics, kept with parameters and seed."""
 
-from typing import Any, Final
+from typing import Any
 
 from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
@@ -30,17 +30,3 @@ def store_analysis(
             )
         )
     return known is None
-
-
-READING: Final = "reading"
-"""The kind of analysis, and of link in the chain, that a second reading of stored outputs is kept as."""
-
-
-def kept_readings(session: Session, evaluation_id: int) -> list[dict[str, Any]]:
-    """Every second reading of an evaluation, oldest first: `protocol`, and the result less what differs by prompt."""
-    rows = session.scalars(select(Analysis).filter_by(evaluation_id=evaluation_id, kind=READING).order_by(Analysis.id))
-    return [
-        {"protocol": row.parameters["protocol"], "computed_at": row.computed_at}
-        | {name: value for name, value in row.result.items() if name != "differing"}
-        for row in rows
-    ]

@@ -20,7 +20,6 @@ from registry.metrics.axes import REPEATS
 from registry.predictions.stored import read
 from registry.prompting.protocols.answering import drawn
 from registry.prompting.variants import QuestionShape, stored_variants
-from registry.scores.corrections import NOTHING, Correction
 from registry.statistics.axes import NO_ANSWER, AxisEffect, Decomposition, Estimate, decompose
 from registry.statistics.bootstrap import MINIMUM_QUESTIONS, RESAMPLES, SEED, Interval
 from registry.tables import Evaluation, Prediction, Question, QuestionScore
@@ -34,12 +33,11 @@ _CHUNK: Final = 10_000
 class Asked:
     """Evaluations that were asked the same: one, or it and its replicates.
 
-    question_ids: which of their questions count; None: all. correction: of the keys.
+    question_ids: which of their questions count; None: all.
     """
 
     evaluations: tuple[int, ...]
     question_ids: Collection[int] | None = None
-    correction: Correction = NOTHING
 
 
 @dataclass(frozen=True)
@@ -138,8 +136,7 @@ def _rows(session: Session, evaluation_id: int, one: Asked) -> NDArray[np.int64]
         .order_by(Prediction.question_id, Prediction.variant)
         .execution_options(yield_per=_CHUNK)
     )
-    wanted, keys = one.question_ids, one.correction.answers
-    left_out = one.correction.left_out
+    wanted = one.question_ids
     chunks = [np.empty((0, 5), dtype=np.int64)]
     for part in read(session, [evaluation_id], query).partitions(_CHUNK):
         kept = [
@@ -147,11 +144,11 @@ def _rows(session: Session, evaluation_id: int, one: Asked) -> NDArray[np.int64]
                 question_id,
                 variant,
                 n_options,
-                correct if question_id not in keys else option == keys[question_id],
+                correct,
                 NO_ANSWER if option is None else option,
             )
             for question_id, variant, n_options, correct, option in part
-            if question_id not in left_out and (wanted is None or question_id in wanted)
+            if wanted is None or question_id in wanted
         ]
         chunks.append(np.array(kept, dtype=np.int64).reshape(-1, 5))
     return np.concatenate(chunks)
@@ -181,13 +178,11 @@ class OfAxes:
 NO_AXES: Final = OfAxes({}, {}, {})
 
 
-def stored_axes(
-    session: Session, evaluation: Evaluation, correction: Correction = NOTHING, *, resamples: int = RESAMPLES
-) -> OfAxes:
+def stored_axes(session: Session, evaluation: Evaluation, *, resamples: int = RESAMPLES) -> OfAxes:
     """What one evaluation says of its axes: what is stored with it. resamples: 0 for values without intervals."""
     if not varied_axes(evaluation):
         return NO_AXES
-    return axis_metrics(session, [Asked((evaluation.id,), None, correction)], resamples=resamples)
+    return axis_metrics(session, [Asked((evaluation.id,))], resamples=resamples)
 
 
 def axis_metrics(session: Session, asked: Sequence[Asked], *, resamples: int = RESAMPLES, seed: int = SEED) -> OfAxes:

@@ -11,14 +11,13 @@ from registry.metrics.averaging import Runs
 from registry.metrics.entry import Metric
 from registry.predictions.stored import read
 from registry.schema.selectables import run_accuracy
-from registry.scores.corrections import is_of_errata
 from registry.tables import Evaluation
 
 
 def is_stored(metric: Metric, scope: str) -> bool:
-    """Whether sealing stores a metric over a scope: what axes do is told by all questions, or all that errata leave."""
+    """Whether sealing stores a metric over a scope: what axes do is told by all questions."""
     of = metric.over_cells
-    return of is None or (of.stored and (scope == "all" or is_of_errata(scope)))
+    return of is None or (of.stored and scope == "all")
 
 
 def computed_metrics(session: Session, evaluation_id: int, scope: str | None = None) -> dict[str, dict[str, Any]]:

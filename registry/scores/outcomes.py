@@ -11,7 +11,6 @@ from registry.metrics.averaging import Runs
 from registry.metrics.outcome import VariantOutcome, as_asked
 from registry.predictions.stored import read
 from registry.scores.asked import first_answers
-from registry.scores.corrections import Correction
 from registry.tables import (
     Evaluation,
     Prediction,
@@ -24,12 +23,8 @@ def stored_outcomes(
     session: Session,
     evaluation: Evaluation,
     answers: Mapping[int, int],
-    read_again: Mapping[tuple[int, int], int | None] | None = None,
 ) -> dict[int, list[VariantOutcome]]:
-    """Question to the outcomes of its prompts. answers: the right option of each question that is wanted.
-
-    read_again: (question, variant) to the option that another reading of its text finds.
-    """
+    """Return each question's outcomes, by question. answers: the right option of each question."""
     ids, found = sorted(answers), dict[int, list[VariantOutcome]]()
     inserted = {int(option): len(text.encode()) for option, text in evaluation.variant_set.inserted.items()}
     lengths: dict[int, dict[int, int]] = {}
@@ -50,7 +45,7 @@ def stored_outcomes(
         found.setdefault(row.question_id, []).append(
             VariantOutcome(
                 variant=row.variant,
-                option=row.chosen_option if read_again is None else read_again[row.question_id, row.variant],
+                option=row.chosen_option,
                 answer=answers[row.question_id],
                 order=tuple(row.shown),
                 probabilities=None if row.label_probabilities is None else tuple(row.label_probabilities),
@@ -77,16 +72,14 @@ class RunAnswer(NamedTuple):
     unchanged: bool
 
 
-def answers_in_runs(
-    session: Session, evaluation: Evaluation, question_ids: Sequence[int], correction: Correction
-) -> Iterator[RunAnswer]:
-    """The answers of the runs over these questions, under a correction.
+def answers_in_runs(session: Session, evaluation: Evaluation, question_ids: Sequence[int]) -> Iterator[RunAnswer]:
+    """Yield the answers of the runs over these questions.
 
     Questions that were asked in fewer than two distinct prompts are in no run.
     """
-    wanted, p = set(question_ids) - correction.left_out, Prediction
+    wanted, p = set(question_ids), Prediction
     query = (
-        select(p.question_id, p.variant, p.correct, p.chosen_option, p.unchanged)
+        select(p.question_id, p.variant, p.correct, p.unchanged)
         .join(
             QuestionScore,
             (QuestionScore.evaluation_id == p.evaluation_id) & (QuestionScore.question_id == p.question_id),
@@ -94,10 +87,9 @@ def answers_in_runs(
         .where(p.evaluation_id == evaluation.id, p.own_options, p.question_shown, QuestionScore.distinct_prompts > 1)
         .where(first_answers(session, evaluation.id))
     )
-    for question_id, variant, correct, option, unchanged in read(session, [evaluation.id], query):
+    for question_id, variant, correct, unchanged in read(session, [evaluation.id], query):
         if question_id in wanted:
-            answer = correction.answers.get(question_id)
-            yield RunAnswer(question_id, variant, correct if answer is None else option == answer, unchanged)
+            yield RunAnswer(question_id, variant, correct, unchanged)
 
 
 def runs_over(answers: Iterable[RunAnswer]) -> tuple[Runs, int]:

@@ -13,7 +13,6 @@ from registry.metrics.pride import ALPHA, Pride, estimation_set, pride
 from registry.predictions.stored import read
 from registry.scores.analyses import store_analysis
 from registry.scores.asked import first_answers
-from registry.scores.corrections import NOTHING, Correction
 from registry.tables import Evaluation, Prediction, Question, QuestionPride, QuestionScore
 
 PRIDE: Final = "pride"
@@ -35,10 +34,8 @@ class _Question(NamedTuple):
     answer: int
 
 
-def compute_pride(
-    session: Session, evaluation_id: int, alpha: float = ALPHA, correction: Correction = NOTHING
-) -> Pride:
-    """PriDe over all questions of a complete evaluation, under a correction of its keys.
+def compute_pride(session: Session, evaluation_id: int, alpha: float = ALPHA) -> Pride:
+    """Compute PriDe over all questions of a complete evaluation.
 
     Reads every order of the estimation set and the original of the rest, which is all that PriDe looks at.
     """
@@ -54,11 +51,7 @@ def compute_pride(
         )
         .order_by(Question.id)
     )
-    questions = [
-        _Question(row.id, row.external_id, row.n_options, correction.answers.get(row.id, row.answer))
-        for row in scored
-        if row.id not in correction.left_out
-    ]
+    questions = [_Question(*row) for row in scored]
     groups: dict[int, list[str]] = {}
     for row in questions:
         groups.setdefault(row.n_options, []).append(row.external_id)

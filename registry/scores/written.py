@@ -1,6 +1,5 @@
 """How much of what a model wrote was lost, and how much it wrote: stored with the evaluation when it is sealed."""
 
-import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -52,7 +51,7 @@ class Lost:
 
     unread, unfinished: shares of its prompts. limit: tokens of thought and answer together; thought_limit: of the
     thought alone; None where none is set or known. again: the command that asks again with twice the room; None for
-    recorded answers. reread: the command that reads the stored texts by other rules; None where there are none.
+    recorded answers.
     """
 
     evaluation_id: int
@@ -63,7 +62,6 @@ class Lost:
     limit: int | None
     thought_limit: int | None
     again: str | None
-    reread: str | None
 
 
 def lost_answers(session: Session, evaluation_ids: Iterable[int]) -> list[Lost]:
@@ -87,21 +85,17 @@ def lost_answers(session: Session, evaluation_ids: Iterable[int]) -> list[Lost]:
     for row in session.execute(query).mappings():
         unread, unfinished = (row[name] / row["prompts"] for name in ("unread", "unfinished"))
         if max(unread, unfinished) > SAID:
-            found.append(_lost(session, row, unread, unfinished))
+            found.append(_lost(row, unread, unfinished))
     return sorted(found, key=lambda lost: -(lost.unread + lost.unfinished))
 
 
-def _lost(session: Session, row: Any, unread: float, unfinished: float) -> Lost:
+def _lost(row: Any, unread: float, unfinished: float) -> Lost:
     generation = row["definition"].get("generation", {})
     limit, recorded = generation.get("max_tokens"), row["specification"]["engine"]["name"] == "replay"
     again = None
     if not recorded and limit is not None and unfinished > SAID:
         asked = asking(dict(row) | {"question_filter": row["specification"]["questions"]}, variants=row["variants"])
         again = f"{asked} --max-tokens {2 * limit}"
-    texts = select(Generation.variant).where(Generation.evaluation_id == row["id"]).limit(1)
-    readable_texts = unread > SAID and session.scalar(texts) is not None
-    other = "select-letter" if row["definition"].get("format") == "final-answer" else "final-answer"
-    reread = ["shuffleboard", "evaluations", "reread", str(row["id"]), "--protocol", other]
     return Lost(
         row["id"],
         row["model"],
@@ -111,7 +105,6 @@ def _lost(session: Session, row: Any, unread: float, unfinished: float) -> Lost:
         None if recorded else limit,
         None if recorded else generation.get("max_thought_tokens"),
         again,
-        shlex.join(reread) if readable_texts else None,
     )
 
 

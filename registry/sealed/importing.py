@@ -34,13 +34,12 @@ from registry.proof.seal import complete
 from registry.proof.withdrawals import withdrawal_digest
 from registry.queue.claims import fingerprint_id
 from registry.revisions.store import model_identity
-from registry.scores.analyses import READING, store_analysis
+from registry.scores.analyses import store_analysis
 from registry.scores.asked import asked_digest
 from registry.scores.pride import write_question_pride
 from registry.scores.question_scores import write_question_scores
 from registry.sealed import files
 from registry.settings import get_settings
-from registry.studies.rereading import store_reading
 from registry.tables import (
     Benchmark,
     BenchmarkVersion,
@@ -406,10 +405,7 @@ class _Import:
     def _store_recorded(self, evaluation: Evaluation) -> None:
         """Store the analyses and withdrawals that the folder's registry recorded."""
         for item in self.document["analyses"]:
-            if item["kind"] == READING:
-                store_reading(self.session, evaluation, item["parameters"], item["result"])
-            else:
-                store_analysis(self.session, evaluation.id, item["kind"], item["parameters"], item["result"])
+            store_analysis(self.session, evaluation.id, item["kind"], item["parameters"], item["result"])
         for item in self.document["withdrawals"]:
             row = Withdrawal(**_columns(Withdrawal, item), evaluation_id=evaluation.id)
             self.session.add(row)

@@ -224,7 +224,7 @@ class Files:
     def _places(self, audience: Audience) -> dict[int, dict[str, Path]]:
         """Sealed evaluation that an audience sees → relation → its file below the folder."""
         sealed = select(Evaluation.id, Evaluation.seal, Evaluation.sealed_at).where(Evaluation.seal.is_not(None))
-        # Errata add metrics to what is sealed.
+        # An upgrade adds new metrics to sealed evaluations.
         counted = select(EvaluationMetric.evaluation_id, func.count()).group_by(EvaluationMetric.evaluation_id)
         with read_session(audience_engine(self._engine, audience)) as session:
             metrics = {row[0]: row[1] for row in session.execute(counted)}

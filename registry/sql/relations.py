@@ -131,7 +131,6 @@ def _within(name: str, columns: Any, part: Part) -> ColumnElement[bool]:
         "benchmark": ("id", BenchmarkVersion.benchmark_id),
         "benchmark_version": ("id", BenchmarkVersion.id),
         "question": ("id", Question.id),
-        "errata": ("question_id", Question.id),
         "protocol": ("id", Evaluation.protocol_id),
         "variant_set": ("id", Evaluation.variant_set_id),
         "variant": ("variant_set_id", Evaluation.variant_set_id),

@@ -12,12 +12,12 @@ import numpy as np
 from sqlalchemy import select
 from sqlalchemy.orm import Session, selectinload
 
+from registry.predictions.prompts import shown_in, variants_of
 from registry.predictions.stored import read
 from registry.predictions.texts import thought_of
 from registry.prompting.final_answer import first_stated
 from registry.scores.asked import first_answers
 from registry.statistics.bootstrap import MINIMUM_QUESTIONS, mean_intervals
-from registry.studies.rereading import shown_in, variants_of
 from registry.tables import Evaluation, Generation, Prediction, Question, Variant
 
 QUARTILES: Final = 4

@@ -40,8 +40,7 @@ EVALUATION_STATES = ("queued", "running", "paused", "complete", "failed", "cance
 SHARD_STATES = ("queued", "leased", "done", "failed", "cancelled")
 WITHDRAWAL_KINDS = ("withdrawn", "superseded")
 ARCHIVE_STATES = ("written", "archiving", "archived", "restoring")
-LINK_KINDS = ("seal", "folder", "withdrawal", "snapshot", "errata", "reading")
-ERRATUM_STATUSES = ("disputed", "wrong-key", "corrected-key")
+LINK_KINDS = ("seal", "folder", "withdrawal", "snapshot")
 QUEUES = ("cpu", "gpu", "gpu-16", "gpu-24", "gpu-40", "gpu-80", "gpu-140")
 """Kinds of device: any GPU, or one sold as having so many GB of memory or more."""
 
@@ -786,54 +785,8 @@ class Withdrawal(Base):
     at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
 
 
-class ErrataVersion(Base):
-    """What reviewers had said of a benchmark version's questions at one time. Append-only.
-
-    Every change makes a version, and the newest holds. `digest`: over what is said, equal for equal errata in any
-    registry. `note`: why it was made.
-    """
-
-    __tablename__ = "errata_version"
-    __table_args__ = (UniqueConstraint("benchmark_version_id", "number"), CheckConstraint("number >= 1", name="number"))
-
-    id: Mapped[int] = mapped_column(RowId, primary_key=True)
-    benchmark_version_id: Mapped[int] = mapped_column(ForeignKey("benchmark_version.id"))
-    number: Mapped[int] = mapped_column(Integer)
-    digest: Mapped[str] = mapped_column(Digest, index=True)
-    note: Mapped[str] = mapped_column(Text)
-    actor: Mapped[str] = mapped_column(Text)
-    at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
-
-    benchmark_version: Mapped[BenchmarkVersion] = relationship()
-    errata: Mapped[list["Erratum"]] = relationship(order_by="Erratum.question_id")
-
-
-class Erratum(Base):
-    """What a version of the errata says of one question. `answer`: the ordinal of the right option. Append-only.
-
-    `actor`, `at`: who said it and when, which may be before the version: what did not change is in the next one too.
-    """
-
-    __tablename__ = "erratum"
-    __table_args__ = (
-        one_of("status", ERRATUM_STATUSES),
-        CheckConstraint("(status = 'corrected-key') = (answer IS NOT NULL)", name="answer"),
-        CheckConstraint("note <> ''", name="note"),
-    )
-
-    errata_version_id: Mapped[int] = mapped_column(ForeignKey("errata_version.id"), primary_key=True)
-    question_id: Mapped[int] = mapped_column(ForeignKey("question.id"), primary_key=True)
-    status: Mapped[str] = mapped_column(Text)
-    answer: Mapped[int | None] = mapped_column(SmallInteger)
-    note: Mapped[str] = mapped_column(Text)
-    actor: Mapped[str] = mapped_column(Text)
-    at: Mapped[datetime] = mapped_column(UtcDateTime)
-
-    question: Mapped[Question] = relationship()
-
-
 class ChainLink(Base):
-    """A seal, folder, withdrawal, snapshot, errata or reading in the order in which they were made. Append-only.
+    """A seal, folder, withdrawal or snapshot in the order in which they were made. Append-only.
 
     `subject`: the digest of what the link is about. `labels`: of a seal, the digest of who asked for the evaluation and
     what this registry calls its model and benchmark, which the seal leaves out; of a folder, its evaluation's seal.

@@ -8,7 +8,6 @@ from sqlalchemy.orm import Session
 
 from registry import chain
 from registry.db import MAX_ROW_ID
-from registry.errata.marks import errata_problems
 from registry.lookups import find_evaluation
 from registry.tables import BoardSnapshot, Evaluation
 from registry.verification.derived import (
@@ -17,7 +16,6 @@ from registry.verification.derived import (
     check_metrics,
     check_pride,
     check_prompts,
-    check_rescored,
     check_sample,
     check_scores,
     check_stopping,
@@ -116,11 +114,9 @@ def _check_sealed(session: Session, evaluation: Evaluation, found: Findings) -> 
         checked("question_pride", check_pride, session, evaluation.id, found)
         checked("how it was asked", check_asked, session, evaluation, found)
         checked("evaluation_metric", check_metrics, session, evaluation.id, found)
-        checked("metrics under errata", check_rescored, session, evaluation, found)
         checked("analysis", check_analyses, session, evaluation.id, found)
     checked("chain", check_link, session, evaluation, found)
     checked("withdrawal", check_withdrawals, session, evaluation, found)
-    checked("errata", _check_errata, session, found)
     checked("board_snapshot", _check_newest_snapshots, session, evaluation, found)
     checked("board_snapshot", _check_places, session, found)
 
@@ -128,10 +124,6 @@ def _check_sealed(session: Session, evaluation: Evaluation, found: Findings) -> 
 def _check_newest_snapshots(session: Session, evaluation: Evaluation, found: Findings) -> None:
     for snapshot in newest_snapshots(session, evaluation):
         found.problems += snapshot_problems(session, snapshot)
-
-
-def _check_errata(session: Session, found: Findings) -> None:
-    found.problems += errata_problems(session)
 
 
 def _check_places(session: Session, found: Findings) -> None:
@@ -163,7 +155,6 @@ def verify_all(session: Session, *, head: str | None = None) -> dict[str, Any]:
         session.expunge_all()
     attempt(session, found, "board_snapshot", _check_places, session, found)
     attempt(session, found, "chain", _check_gone, session, found)
-    attempt(session, found, "errata", _check_errata, session, found)
     return {
         "ok": not found.problems and all(report["ok"] for report in reports),
         "evaluations": reports,

@@ -8,12 +8,9 @@ from typing import Any, Final
 from sqlalchemy import Result, column, select, table
 from sqlalchemy.orm import Session, selectinload
 
-from registry import chain
 from registry.designs.sample import sampled
 from registry.designs.until_decided import is_decided, read_stopping
 from registry.digests import specification_digest
-from registry.errata.stored import rescored_rows
-from registry.errata.versions import newest_errata, versions_of_errata
 from registry.errors import NotFoundError, ShuffleboardError
 from registry.metrics import METRICS
 from registry.metrics.pride import ALPHA, PrideAnswer
@@ -21,15 +18,12 @@ from registry.predictions.prompts import prompts_of
 from registry.predictions.stored import read
 from registry.prompting.prompts import PromptKeys, question_text
 from registry.prompting.variants import VariantSetDefinition, stored_variants
-from registry.scores.analyses import READING
 from registry.scores.asked import asked
 from registry.scores.computed import computed_metrics, is_stored
-from registry.scores.corrections import is_of_errata
 from registry.scores.intervals import evaluation_intervals, interval_columns
 from registry.scores.pride import PRIDE, compute_pride, pride_parameters, pride_result
 from registry.scores.written import written
 from registry.studies.comparing import CORA, computed_cora
-from registry.studies.rereading import reading_digest, reread
 from registry.tables import (
     Analysis,
     Evaluation,
@@ -319,9 +313,7 @@ def check_metrics(session: Session, evaluation_id: int, found: Findings) -> None
     stored = {
         (row.scope, row.metric): {name: getattr(row, name) for name in _STATED}
         for row in session.scalars(select(EvaluationMetric).filter_by(evaluation_id=evaluation_id))
-        if row.metric in METRICS
-        and row.definition_version == METRICS[row.metric].definition_version
-        and not is_of_errata(row.scope)
+        if row.metric in METRICS and row.definition_version == METRICS[row.metric].definition_version
     }
     intervals = evaluation_intervals(session, evaluation_id)
     for scope, values in computed_metrics(session, evaluation_id).items():
@@ -344,36 +336,6 @@ def check_metrics(session: Session, evaluation_id: int, found: Findings) -> None
         found.add(f"metric {name} ({scope}): no question counts there")
 
 
-def check_rescored(session: Session, evaluation: Evaluation, found: Findings) -> None:
-    """Every metric under every version of the errata; older ones than an evaluation need not be applied to it."""
-    of = EvaluationMetric
-    stored: dict[tuple[str, str], Any] = {
-        (row.scope, row.metric): row
-        for row in session.scalars(select(of).filter_by(evaluation_id=evaluation.id))
-        if is_of_errata(row.scope)
-        and row.metric in METRICS
-        and row.definition_version == METRICS[row.metric].definition_version
-    }
-    newest = newest_errata(session, evaluation.benchmark_version_id)
-    for errata in versions_of_errata(session, evaluation.benchmark_version_id):
-        scopes = {scope for scope, _ in stored}
-        if errata is not newest and not any(scope.endswith(f"@{errata.number}") for scope in scopes):
-            continue  # sealed since
-        for row in rescored_rows(session, errata, [evaluation]):
-            known = stored.pop((row["scope"], row["metric"]), None)
-            where = f"metric {row['metric']} ({row['scope']})"
-            if known is None:
-                found.add(f"{where}: missing")
-                continue
-            names = [name for name in row if name not in ("evaluation_id", "code_version")]
-            different = [name for name in names if not alike(getattr(known, name), row[name])]
-            if different:
-                listed = "; ".join(f"{name} stored {getattr(known, name)}, computed {row[name]}" for name in different)
-                found.add(f"{where}: {listed}")
-    for scope, name in sorted(stored):
-        found.add(f"metric {name} ({scope}): there are no such errata")
-
-
 def check_asked(session: Session, evaluation: Evaluation, found: Findings) -> None:
     """How the evaluation was asked and what was written, as its questions, answers and texts have it."""
     for name, computed in (asked(session, evaluation.id) | written(session, evaluation.id)).items():
@@ -391,23 +353,14 @@ def check_analyses(session: Session, evaluation_id: int, found: Findings) -> Non
         ),
         CORA: lambda _: computed_cora(session, evaluation_id)[1:],
     }
-    seal = session.scalar(select(Evaluation.seal).where(Evaluation.id == evaluation_id))
     rows = session.scalars(select(Analysis).filter_by(evaluation_id=evaluation_id).order_by(Analysis.id)).all()
     for row in rows:
-        if row.kind != READING and row.kind not in computed:
+        if row.kind not in computed:
             found.add(f"analysis {row.kind}: unknown kind of analysis")
             continue
         if specification_digest(row.parameters) != row.parameters_digest:
             found.add(f"analysis {row.kind}: its parameters do not match their digest")
             continue
-        if row.kind == READING:
-            digest = reading_digest(seal, row.parameters, row.result)
-            if not chain.is_linked(session, READING, digest)[0]:
-                found.add(f"analysis reading by {row.parameters['protocol']}: the chain does not contain it")
-            parameters, result = reread(
-                session, evaluation_id, row.parameters["definition"], lambda _text, _options: 0, row.result
-            )
-        else:
-            parameters, result = computed[row.kind](row.parameters)
+        parameters, result = computed[row.kind](row.parameters)
         if not alike(row.parameters, parameters) or not alike(row.result, result):
             found.add(f"analysis {row.kind}: recomputing it gives another result")

@@ -13,8 +13,6 @@ from registry.boards.store import asked_digests
 from registry.errors import ShuffleboardError
 from registry.proof.manifest import local_labels
 from registry.proof.withdrawals import withdrawal_digest
-from registry.scores.analyses import READING
-from registry.studies.rereading import reading_digests
 from registry.tables import Board, BoardEntry, BoardSnapshot, BoardStanding, ChainLink, Evaluation, Withdrawal
 from registry.verification.findings import Findings, alike
 
@@ -112,7 +110,6 @@ def gone(session: Session) -> Iterator[str]:
     held: dict[str, Counter[Any]] = {
         "seal": Counter(session.scalars(select(Evaluation.seal).where(Evaluation.seal.is_not(None)))),
         "snapshot": Counter(session.scalars(select(BoardSnapshot.digest))),
-        READING: Counter(reading_digests(session)),
     }
     for kind, counted in held.items():
         linked = Counter(session.scalars(select(ChainLink.subject).filter_by(kind=kind)))

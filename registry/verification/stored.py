@@ -54,8 +54,6 @@ _SHARED: Final = (
     "board_standing",
     "chain_link",
     "chain_signature",
-    "errata_version",
-    "erratum",
 )
 """Tables of the registry as a whole."""
 

@@ -14,7 +14,6 @@ from registry.names import plural
 from registry.operations.opening import engine_of
 from registry.tables import VISIBILITIES, Benchmark, BenchmarkVersion, Question
 from shuffleboard.cli.common import json_option, note, printed, settings_of, tell
-from shuffleboard.cli.errata import errata
 from shuffleboard.cli.fetch import fetch_command, list_available
 from shuffleboard.cli.files import require_kind
 from shuffleboard.cli.groups import Group
@@ -27,7 +26,6 @@ def benchmarks() -> None:
 
 
 benchmarks.add_command(fetch_command)
-benchmarks.add_command(errata)
 
 
 @benchmarks.command("import")

@@ -55,7 +55,6 @@ NO_WORKER = "no live worker: start one with 'shuffleboard worker'"
         "metrics": "shuffleboard.cli.reports:metrics",
         "provenance": "shuffleboard.cli.proof:provenance",
         "drift": "shuffleboard.cli.proof:drift",
-        "reread": "shuffleboard.cli.rereading:reread_command",
     },
 )
 def evaluations() -> None:

@@ -16,7 +16,6 @@ from registry.metrics import METRICS
 from registry.names import plural
 from registry.operations.opening import engine_of
 from registry.scores.asked import asked_how
-from registry.scores.corrections import TREATMENTS
 from registry.studies.noise import repeat_noise
 from registry.verdicts.cases import verdict
 from registry.verdicts.facts import SAID_FIRST, Facts
@@ -32,7 +31,6 @@ from shuffleboard.cli.common import (
     settings_of,
     wants_json,
 )
-from shuffleboard.cli.errata import errata_option
 from shuffleboard.cli.noise import noise_from_option, print_noise
 from shuffleboard.cli.selecting import filter_options, nothing_matches, selection_of
 from shuffleboard.cli.tables import Share, chosen_columns, note_below, print_table, show, table_options
@@ -46,14 +44,12 @@ from shuffleboard.cli.tables import Share, chosen_columns, note_below, print_tab
     is_flag=True,
     help="Leave out questions whose options refer to each other or are sorted numbers.",
 )
-@errata_option
 @noise_from_option
 @json_option
 def metrics(
     evaluation_id: int,
     per_question: bool,
     without_flagged: bool,
-    errata: str | None,
     noise_from: int | None,
 ) -> None:
     """Show an evaluation's metrics. Undefined ones are null.
@@ -63,12 +59,11 @@ def metrics(
     """
     with read_session(engine_of(settings_of())) as session:
         document = evaluation_metrics(
-            session, evaluation_id, without_flagged=without_flagged, per_question=per_question, errata=errata
+            session, evaluation_id, without_flagged=without_flagged, per_question=per_question
         )
         document["noise"] = repeat_noise(session, evaluation_id, noise_from)
-        # Sentences are about all questions, by the published keys.
-        whole = not without_flagged and document["errata"] is None
-        facts = facts_of(session, [evaluation_id]).get(evaluation_id) if whole else None
+        # Sentences are about all questions.
+        facts = None if without_flagged else facts_of(session, [evaluation_id]).get(evaluation_id)
         document["clustered"] = None
         if document["complete"]:
             from registry.scores.clusters import clustered_intervals  # and numpy
@@ -85,7 +80,7 @@ def metrics(
 
 
 def _print_asked(document: dict[str, Any], facts: Facts | None) -> None:
-    """How the questions were asked, what may be concluded, and by which keys."""
+    """How the questions were asked, what may be concluded."""
     if document["sample"] is not None:
         _print_sample(document["sample"])
     if document["stopping"] is not None:
@@ -95,8 +90,6 @@ def _print_asked(document: dict[str, Any], facts: Facts | None) -> None:
     if facts is not None:
         for said in verdict(replace(facts, noise=noise_facts(document["noise"]))).sentences:
             click.echo(f"  {said}")
-    if (errata := document["errata"]) is not None:
-        click.echo(f"  {TREATMENTS[errata['treatment']]}, errata {errata['errata_version']}: digest {errata['digest']}")
     if document["chance"] is not None:
         click.echo(f"  chance level {share(document['chance'])}")
     if document["noise"] is not None:
@@ -113,8 +106,6 @@ def _print_values(document: dict[str, Any]) -> None:
         together = _clustered(clustered["metrics"].get(name))
         click.echo(f"  {name:32} {show(values[name])}{_bounds(document['intervals'][name])}{together}")
     click.echo(f" undefined here: {', '.join(name for name, value in values.items() if value is None)}")
-    for name, reason in (document["errata"] or {"unknown": {}})["unknown"].items():
-        click.echo(f" {name}: not rescored, since {reason}")
 
 
 def _clustered(found: dict[str, Any] | None) -> str:
@@ -149,7 +140,6 @@ def _bounds(interval: list[float] | None) -> str:
 @click.option("--board", default=None, help="This board: one row per model revision.")
 @click.option("--as-of", default=None, help="The board as it stood at this date or time (UTC), such as 2026-11-21.")
 @filter_options
-@errata_option
 @click.option("--above-chance", is_flag=True, help="Accuracy from guessing, 0, to perfect, 1.")
 @click.option("--csv", "as_csv", is_flag=True, help="CSV on stdout.")
 @table_options

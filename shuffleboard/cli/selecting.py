@@ -38,7 +38,6 @@ def selection_of(
     model: str | None,
     variants: str | None,
     protocol: str | None,
-    errata: str | None = None,
 ) -> Selection:
     """The selection that the filters name. Raises NotFoundError and its like for what is not in the registry."""
     for option, value, find in (("--benchmark", benchmark, find_version), ("--model", model, find_revision)):
@@ -54,7 +53,6 @@ def selection_of(
         model=model,
         variants=None if variants is None else parse_variants(variants, read_files=True).name,
         protocol=protocol,
-        errata=errata,
     )
 
 

@@ -10,10 +10,9 @@ from sqlalchemy import Engine, select
 from registry.boards.changelog import changelog, changelog_document
 from registry.boards.snapshots import refresh_boards, snapshot_digest
 from registry.db import read_session, write_session
-from registry.errata.marks import Mark, mark
 from registry.errors import NotFoundError
 from registry.proof.withdrawals import withdraw
-from registry.tables import BenchmarkVersion, BoardSnapshot
+from registry.tables import BoardSnapshot
 from tests.proof.commands import run
 from tests.proof.conftest import sqlite_proof  # noqa: F401 - a fixture
 from tests.proof.population import Population
@@ -59,22 +58,18 @@ def test_a_reader_learns_what_came_what_went_and_why(sqlite_proof: Registry) -> 
     label = "worst accuracy (cyclic)"
     assert texts(engine) == [f"The board was first published, with 1 model; first by {label} was fake."]
     with write_session(engine) as session:
-        mark(session, "bench", Mark("q1", "disputed", "Two options are right"))
         withdraw(session, population.evaluation, "The tokenizer was another model's")
     refresh_boards(engine)
-    with read_session(engine) as session:
-        version = session.scalars(select(BenchmarkVersion.version)).one()
     assert texts(engine) == [
         "The evaluation of fake on bench was withdrawn: The tokenizer was another model's. fake left the board.",
-        f"Reviewers' errata version 1 now covers 1 question of bench@{version}: Two options are right.",
         f"The board was first published, with 1 model; first by {label} was fake.",
     ]
     with read_session(engine) as session:
         found = changelog_document(session, "main")["changes"]
-    assert [change["link"] for change in found] == [6, 4, 3]
-    assert [change["snapshot"] is None for change in found] == [False, True, False]
+    assert [change["link"] for change in found] == [5, 3]
+    assert [change["snapshot"] is None for change in found] == [False, False]
     printed = run(engine, "boards", "changelog", "main", "--limit", "1")
-    assert "(link 6 of the chain)\n  The evaluation of fake on bench was withdrawn" in printed.stdout
+    assert "(link 5 of the chain)\n  The evaluation of fake on bench was withdrawn" in printed.stdout
     assert run(engine, "boards", "changelog", "main", "--json").document["board"] == "main"
 
 

@@ -12,14 +12,12 @@ from typing import Any, Final
 
 from sqlalchemy import Engine
 
-from registry.benchmarks.contract import content_digest, read_benchmark
+from registry.benchmarks.contract import read_benchmark
 from registry.benchmarks.recipes.recipe import read_recipe
 from registry.benchmarks.recipes.rows import read_rows
 from registry.benchmarks.store import import_benchmark
 from registry.boards.definition import read_board_file, read_suite_file
 from registry.db import write_session
-from registry.errata.marks import import_errata, read_errata
-from registry.errata.versions import FORMAT
 from registry.exchange.outputs.importer import ImportRequest, import_outputs
 from registry.exchange.outputs.programs import log_file, log_questions
 from registry.prompting.paraphrases import read_paraphrases
@@ -150,12 +148,6 @@ def _questions_of_log(engine: Engine, path: Path) -> Any:
         return import_benchmark(session, content, name="hostile")[1]
 
 
-def _errata(engine: Engine, path: Path) -> Any:
-    with write_session(engine) as session:
-        text = path.read_text(encoding="utf-8")
-        return import_errata(session, BENCHMARK, read_errata(text, path.name), source=path.name)[1]
-
-
 def _rows(_engine: Engine, path: Path) -> Any:
     return len(list(read_rows(path)))
 
@@ -250,11 +242,6 @@ def _inspect_entries() -> dict[str, Any]:
     return {"header.json": _inspect_header(), **samples}
 
 
-def _content_digest() -> str:
-    keys = ("id", "subject", "context", "question", "options", "answer")
-    return content_digest([[question.get(key) for key in keys] for question in QUESTIONS], [])
-
-
 def _json(path: Path) -> Any:
     return json.loads(path.read_text(encoding="utf-8"))
 
@@ -328,24 +315,6 @@ IMPORTERS: Final[dict[str, Importer]] = {
         {"id": "q", "subject": "s", "question": "q?", "options": ["a", "b"], "answer": 1, "note": "n"},
         _cells(_HEADING),
         _benchmark,
-    ),
-    "errata": Importer(
-        {
-            "format": FORMAT,
-            "errata": [
-                {
-                    "question": QUESTIONS[0]["id"],
-                    "status": "disputed",
-                    "note": "n",
-                    "answer": None,
-                    "actor": "a",
-                    "at": "2026-11-21T13:00:00+00:00",
-                }
-            ],
-            "content_digest": _content_digest(),
-        },
-        _file("errata.json"),
-        _errata,
     ),
     "records of a data set": Importer([{"id": 1, "question": "q?"}], _file("rows.json"), _rows),
     "paraphrases": Importer(

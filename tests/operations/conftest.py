@@ -13,7 +13,6 @@ from sqlalchemy import Engine, select
 
 from registry.db import get_engine, write_session
 from registry.digests import sha256_text
-from registry.errata.marks import Mark, mark
 from registry.operations.archiving import archive
 from registry.proof.withdrawals import withdraw
 from registry.queue import claims
@@ -72,7 +71,6 @@ def fill(engine: Engine, folder: Path) -> None:
         session.add(Model(id=4000, name="of a high number", parameters=2**62))
         for variants in ("full", "original-inverse"):
             submit(session, EvaluationRequest(model="fake", benchmark="bench", variants=variants, shard_prompts=8))
-        mark(session, "bench", Mark("q0", "disputed", "two options are right"))
     for _ in range(2):
         with write_session(engine) as session:
             held = claims.claim(session, "worker", queues=["cpu"], lease_seconds=3600)

@@ -119,9 +119,11 @@ def a_schema_of_newer_code(here: Deployment, _request: pytest.FixtureRequest) ->
     here.run("UPDATE alembic_version SET version_num = '299912312359'")
 
 
-@fault("sqlite", "schema", "problem", "other views or triggers than this code's: errata", "shuffleboard db upgrade")
+@fault(
+    "sqlite", "schema", "problem", "other views or triggers than this code's: chain_links", "shuffleboard db upgrade"
+)
 def a_view_of_other_code(here: Deployment, _request: pytest.FixtureRequest) -> None:
-    here.run("UPDATE schema_definition SET digest = 'another' WHERE name = 'errata'")
+    here.run("UPDATE schema_definition SET digest = 'another' WHERE name = 'chain_links'")
 
 
 @fault("sqlite", "triggers", "problem", "missing: sealed_prediction_update", "triggers/sqlite.sql.*verify --all")

@@ -81,7 +81,6 @@ NOT_SEALED: Final = {
     "published_result", "subject_category",  # come with the code
     "chain_signature",  # is checked by its key
     "archive",  # says where predictions are, which are compared with their leaves
-    "errata_version", "erratum",  # have a digest and a link of their own, and change no seal
 }  # fmt: skip
 
 

@@ -10,7 +10,6 @@ from registry.boards.definition import BoardDefinition, SuiteDefinition
 from registry.boards.snapshots import refresh_boards
 from registry.boards.store import import_board, import_suite
 from registry.db import get_engine, write_session
-from registry.errata.marks import Mark, mark
 from registry.exchange.outputs.importer import ImportRequest, import_outputs
 from registry.revisions.store import RevisionRequest, add_revision
 from registry.schema.documented import documented_views
@@ -49,8 +48,6 @@ def fill(engine, folder):
     with write_session(engine) as session:
         add_revision(session, "leaning", RevisionRequest("external", revision="newer"))
         add_revision(session, EMBARGOED, RevisionRequest("external"))
-        mark(session, "mixed", Mark("m3", "corrected-key", "Looked it up.", 1, "rita"))
-        mark(session, HIDDEN, Mark("m3", "disputed", "Nobody may know.", actor="rita"))
     again = write_lines(folder / "again.out", [first | {"position": None}, *others])
     evaluation, embargoed = (
         import_outputs(engine, ImportRequest(again, model, "mixed", "cyclic", "symbols"))

@@ -64,7 +64,7 @@ def test_the_top_has_four_groups_and_moved_names_still_answer() -> None:
         assert old_help[2] == new_help[2]
 
 
-@pytest.mark.parametrize("command", ["export", "evaluations export", "benchmarks errata export", "publish", "db move"])
+@pytest.mark.parametrize("command", ["export", "evaluations export", "publish", "db move"])
 def test_where_something_is_written_has_one_word_and_the_other_is_accepted(command: str) -> None:
     (option,) = [option for option in COMMANDS[command].params if "--to" in option.opts]
     assert option.opts == ["--to", "--out"]
@@ -110,7 +110,7 @@ models add --kind --location --revision --dtype | models list | models show | mo
 evaluations submit --model --benchmark --variants --protocol --shots --limit --subject --suite --wait
 evaluations submit --precision --metric --confidence --max-questions | evaluations estimate --model --suite
 evaluations list | evaluations show --watch | evaluations pause | evaluations resume | evaluations cancel
-evaluations retry | evaluations reread --protocol
+evaluations retry
 evaluations import --model --benchmark --variants --protocol --all-columns
 metrics --per-question --without-flagged --json | provenance --json | verify --rescore --public
 suites list | suites show | suites import | suites fetch | boards list | boards show | publish --to

@@ -126,7 +126,6 @@ def pages_of(engine: Engine, outputs: Outputs, submission_id: int, explored: int
         "/benchmarks": ["/benchmarks"],
         "/benchmarks/<benchmark>": ["/benchmarks/mixed"],
         "/benchmarks/<benchmark>/answer-moving": ["/benchmarks/mixed/answer-moving"],
-        "/benchmarks/<benchmark>/errata": ["/benchmarks/mixed/errata", f"/benchmarks/{ANSWERED}/errata"],
         "/benchmarks/<benchmark>/items": ["/benchmarks/mixed/items", f"/benchmarks/{ANSWERED}/items"],
         "/boards": ["/boards"],
         "/boards/<name>": ["/boards/generated"],

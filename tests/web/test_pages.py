@@ -477,4 +477,3 @@ def test_questions_are_found_by_their_text_their_options_and_their_subject(site)
     assert 1 <= found(q=option) <= 8
     assert found(q="100%_nowhere") == 0
     assert found(subject="no such subject") == 0
-    assert found(disputed="yes") == 0

@@ -72,7 +72,7 @@ class Thinker(FakeScorer):
 
 @pytest.fixture(scope="module")
 def site(lasting_sqlite: Callable[[], str], tmp_path_factory: pytest.TempPathFactory) -> Site:
-    """An evaluation of the thinker, also on a board, and a second reading of it."""
+    """An evaluation of the thinker, also on a board."""
     url, folder, seeded = lasting_sqlite(), tmp_path_factory.mktemp("thoughts"), Seeded()
     engine = get_engine(url)
     with write_session(engine) as session:
@@ -120,8 +120,6 @@ def test_what_was_lost_is_said_with_its_limit_and_to_maintainers_the_command_tha
     assert "shuffleboard evaluations" not in seen
     said = page(site, address, maintainer)
     assert f"To ask again with more room: shuffleboard {AGAIN} --max-tokens 1024" in said
-    reread = f"shuffleboard evaluations reread {site.seeded.evaluations['thinker']} --protocol final-answer"
-    assert f"To read the stored texts by other rules: {reread}" in said
 
 
 def test_questions_are_found_by_what_was_answered(site: Site) -> None:
@@ -205,21 +203,3 @@ def test_a_question_shows_its_thought_folded_its_answer_and_the_rule_that_read_i
     assert "Extracted by: answer-colon." in said
     assert "It was cut off at the limit" in page(site, f"/evaluations/{one}/questions/{ids['q5']}")
     assert "No rule found an answer in it." in page(site, f"/evaluations/{one}/questions/{ids['q7']}")
-
-
-def test_another_reading_stands_beside_the_sealed_one(site: Site) -> None:
-    one = site.seeded.evaluations["thinker"]
-    assert "Read by other rules" not in page(site, f"/evaluations/{one}")
-    shuffleboard(
-        "evaluations",
-        "reread",
-        one,
-        "--protocol",
-        "select-letter",
-        "--thoughts",
-        "in-text",
-        database_url=site.engine.url,
-    )
-    said = page(site, f"/evaluations/{one}")
-    assert "Read by other rules" in said
-    assert "select-letter-in-text" in said

@@ -48,9 +48,7 @@ Problem = shape(
 )
 ScopeMetric = shape(
     "ScopeMetric",
-    """A metric over a scope of questions: `all`, `unflagged`, `subject:…`, `category:…`; or under errata N.
-
-Those are `without-disputed@N` and `with-corrected-keys@N`: over all questions that count then, by the keys of then.""",
+    "A metric over a scope of questions: `all`, `unflagged`, `subject:…`, `category:…`.",
     "evaluation_metrics",
     computed_at=Time | None,
     but=("evaluation_id",),
@@ -175,7 +173,7 @@ Link = shape(
     "Link",
     "A link of the chain: `digest` is taken over all else, and through `previous` over every link before.",
     "chain_links",
-    kind=one_of("seal", "folder", "withdrawal", "snapshot", "errata", "reading"),
+    kind=one_of("seal", "folder", "withdrawal", "snapshot"),
     subject=said(Digest, "The seal, the snapshot's digest, or that of a withdrawal."),
 )
 Signature = shape(
@@ -500,25 +498,6 @@ ItemList = page(
     reliability=Reliability | None,
     queue=said(int, "How many of the first items have a reason for a second look."),
 )
-Erratum = shape(
-    "Erratum",
-    "What is said of a question, by its id in the benchmark's file. Answers are ordinals of its options, from 0.",
-    {str: "question note actor at", int: "published_answer"},
-    status=said(str, "`disputed`, `wrong-key` or `corrected-key`."),
-    answer=said(int | None, "The right option, of a corrected key."),
-)
-ErrataDocument = shape(
-    "ErrataDocument",
-    "A version of a benchmark's errata, as its file has it. `digest` is over format, content_digest and errata.",
-    {str: "format benchmark version note actor at", Digest: "content_digest digest", int: "errata_version"},
-    errata=list[Erratum],
-)
-ErrataList = shape(
-    "ErrataList",
-    "A version of a benchmark's errata, null where nothing was ever said, and the numbers of all versions.",
-    errata=ErrataDocument | None,
-    versions=list[int],
-)
 Protocol = shape(
     "Protocol",
     "How models are asked and their answers read. `digest` names the definition for good.",
@@ -583,12 +562,6 @@ BoardColumn = shape(
     "BoardColumn",
     "A column of a board: a metric on a set of variants.",
     {str: "name metric variants better", str | None: "protocol", int: "definition_version"},
-    errata=NotRequired[said(str, "By which keys, where not as published.")],
-)
-BoardErrata = shape(
-    "BoardErrata",
-    "Which errata of a benchmark a board's keys were taken from; null: nothing was said of its questions.",
-    {str: "benchmark version", int | None: "errata_version", Digest | None: "digest"},
 )
 BoardEntry = shape(
     "BoardEntry",
@@ -637,7 +610,6 @@ ranks are over resampled clusters, and `design_effect` is how many times the var
         int | None: "rank tier all_tier",
         RankInterval | None: "rank_interval all_rank_interval",
     },
-    unknown=NotRequired[said(str, "Why it cannot be said under errata.")],
     above=NotRequired[BoardNeighbour | None],
     estimated=NotRequired[BoardEstimate],
 )
@@ -814,7 +786,6 @@ currency: of what providers charged; null: none charged anything. submissions: i
     columns=list[BoardColumn],
     entries=list[BoardEntry],
     bootstrap=Bootstrap,
-    errata=NotRequired[said(list[BoardErrata], "Absent where all is as published.")],
     together=NotRequired[said(dict[str, BoardPairs], "Column to all of its pairs.")],
     fragile=NotRequired[said(dict[str, BoardFragility], "Column to what would change it.")],
     weights=NotRequired[said(dict[str, int], "Task to how much it counts, where not 1.")],
@@ -945,11 +916,6 @@ far; prompts_complete: what asking every variant would take.""",
     {str: "metric", int: "history questions decided prompts prompts_complete"},
     by_round=list[DecidedRound],
 )
-AppliedErrata = shape(
-    "AppliedErrata",
-    "Which errata metrics are under. unknown: metric to why it cannot be said without asking the model again.",
-    {str: "treatment", int: "errata_version", Digest: "digest", dict[str, str]: "unknown"},
-)
 EvaluationMetrics = shape(
     "EvaluationMetrics",
     """An evaluation's metrics; `scored` of its `questions` have all their variants. per_question: where asked for.
@@ -966,7 +932,6 @@ noise: over all questions; null where no prompt was asked twice.""",
     sample=said(SampledMetric | None, "Of an evaluation that asks only as much as a precision needs."),
     stopping=said(StoppedWhenDecided | None, "Of an evaluation that asks each question until it is decided."),
     undefined=said(dict[str, str], "Metric to why it has no value, where it has none."),
-    errata=said(AppliedErrata | None, "Null as published, and where there are none."),
     per_question=NotRequired[dict[str, MetricValues]],
 )
 Verification = shape(

@@ -103,7 +103,7 @@ def snapshots(board: BoardName) -> Response:
 
 @get("/boards/<board>/changelog", "BoardChangelog", tag="boards")
 def board_changelog(board: BoardName) -> Response:
-    """The history of a board, newest first: from its snapshots, withdrawals, errata and the chain."""
+    """The history of a board, newest first: from its snapshots, withdrawals and the chain."""
     return answer(changelog_document(session(), shown_board(board).name))
 
 

@@ -7,7 +7,6 @@ from pydantic import Field
 from sqlalchemy import select
 
 from registry.db import picked
-from registry.errata.versions import errata_document, versions_of_errata
 from registry.errors import NotFoundError
 from registry.leaderboard.rows import UNFINISHED
 from registry.leaderboard.selection import Selection
@@ -19,9 +18,8 @@ from web.api.paths import BenchmarkName, ModelName
 from web.api.results import rows_of_board
 from web.serving.responses import session
 from web.shown import listings, queries
-from web.shown.errata import errata_of
 from web.shown.items import item_analysis, version_of
-from web.urls.parameters import Id, Paged, Query, Text
+from web.urls.parameters import Id, Paged, Text
 
 
 @get("/models", "ModelList", tag="registry")
@@ -67,26 +65,6 @@ def benchmark_items(benchmark: BenchmarkName, query: ItemsQuery) -> Response:
     items = found["items"]
     more = {key: value for key, value in found.items() if key != "items"}
     return page(items[query.offset :][: query.per_page], len(items), query, **more)
-
-
-class ErrataQuery(Query):
-    """Which version of the benchmark, and of its errata."""
-
-    version: Text | None = Field(None, description="A version of the benchmark; the newest where none is given.")
-    number: Id | None = Field(None, description="A version of the errata; the newest where none is given.")
-
-
-@get("/benchmarks/<benchmark>/errata", "ErrataList", tag="registry")
-def benchmark_errata(benchmark: BenchmarkName, query: ErrataQuery) -> Response:
-    """Reviewers' notes on a benchmark's questions: disputed, a wrong key, or the right one; with a digest to cite."""
-    version_id = version_of(benchmark, query.version)[1]["benchmark_version_id"]
-    found = errata_of(session(), version_id, query.number)
-    return answer(
-        {
-            "errata": None if found is None else errata_document(found),
-            "versions": [one.number for one in versions_of_errata(session(), version_id)],
-        }
-    )
 
 
 @get("/protocols", "ProtocolList", tag="registry")

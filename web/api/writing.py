@@ -23,7 +23,6 @@ from registry.people import accounts
 from registry.queue.estimate import estimates
 from registry.queue.evaluations import move, submit_rest
 from registry.revisions.store import RevisionRequest, add_revision
-from registry.scores.corrections import TREATMENTS
 from registry.tables import VISIBILITIES, ModelRevision
 from web.api import bodies
 from web.api.operations import View, answer, change, get
@@ -291,9 +290,6 @@ class MetricsQuery(Query):
         YesOrNo,
         Field(description="Only questions whose options neither refer to each other nor are sorted numbers."),
     ] = "no"
-    errata: Annotated[str, OneOf(tuple(TREATMENTS))] | None = Field(
-        None, description="By which answer keys: as published, or under the newest errata of the benchmark."
-    )
     noise_from: NoiseFrom = None
 
 
@@ -305,7 +301,6 @@ def evaluation_metric_values(evaluation_id: EvaluationId, query: MetricsQuery) -
         evaluation_id,
         without_flagged=query.without_flagged == "yes",
         per_question=query.per_question == "yes",
-        errata=query.errata,
     )
     noise = repeat_noise(evaluation_id, query.noise_from)
     seal = find_evaluation(session(), evaluation_id).seal

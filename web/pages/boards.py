@@ -21,7 +21,6 @@ from registry.leaderboard.rows import UNFINISHED
 from registry.lookups import find_board
 from registry.metrics import METRICS
 from registry.schema.selectables import Row
-from registry.scores.corrections import TREATMENTS
 from registry.scores.written import lost_answers
 from registry.tables import Board, BoardSnapshot, Evaluation, Model
 from registry.verdicts.boards import top_of
@@ -146,7 +145,6 @@ def _page(snapshot: BoardSnapshot, *, current: bool) -> ResponseReturnValue:
         moments=len(known),
         moved=_moved(snapshot, sort),
         on_this_page=listed,
-        treatments=TREATMENTS,
         labels={column["name"]: METRICS[column["metric"]].label for column in document["columns"]},
         scatters=_scatters(document, listed),
         lines_of=lines_of,
@@ -267,9 +265,8 @@ def _in_one_way(document: Row) -> dict[tuple[str, str | None], dict[str, str]]:
     Of a board that shows several keys, by the first of them.
     """
     columns: dict[tuple[str, str | None], dict[str, str]] = {}
-    keys = document["columns"][0].get("errata")
     for column in document["columns"]:
-        if column["metric"] in ("accuracy", "worst_accuracy") and column.get("errata") == keys:
+        if column["metric"] in ("accuracy", "worst_accuracy"):
             columns.setdefault((column["variants"], column.get("protocol")), {})[column["metric"]] = column["name"]
     return {way: names for way, names in columns.items() if len(names) == 2}
 

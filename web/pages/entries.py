@@ -14,12 +14,10 @@ from web.pages.blueprint import blueprint
 from web.pages.leaderboard import metrics_with_values, part_of_leaderboard, table_context
 from web.serving.responses import session
 from web.shown import chart_data, listings
-from web.shown.errata import said_of
 from web.shown.items import item_analysis, version_of
 from web.urls import parameters
 from web.urls.paging import QUESTIONS_PER_PAGE, paged
 from web.urls.sorting import Order, in_order, read_sorting
-from web.who.identity import viewer
 
 MODELS: Final[Mapping[str, Order]] = {
     **dict.fromkeys(("model", "family", "developer"), "asc"),
@@ -127,7 +125,5 @@ def items(benchmark: str) -> ResponseReturnValue:
         shown=shown,
         texts=listings.texts_of_questions(session(), [item["question_id"] for item in shown]),
         reasons=REASONS,
-        said=said_of(session(), *(item["question_id"] for item in shown)),
-        may_mark=viewer().may("maintain"),
         paging=paging,
     )

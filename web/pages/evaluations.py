@@ -9,7 +9,6 @@ from typing import Any, Final
 from flask import current_app, render_template, request
 from flask.typing import ResponseReturnValue
 
-from registry.errata.versions import correction, newest_errata
 from registry.errors import ArchiveError
 from registry.leaderboard.costs import cost_document
 from registry.leaderboard.facts import facts_of, noise_facts
@@ -19,9 +18,7 @@ from registry.metrics import METRICS
 from registry.metrics.catalogue import FAMILIES
 from registry.predictions.stored import archive_of
 from registry.schema.selectables import Row
-from registry.scores.analyses import kept_readings
 from registry.scores.asked import asked_how, one_order
-from registry.scores.corrections import RESCORED, TREATMENTS, is_of_errata, scope_of
 from registry.scores.written import lost_answers
 from registry.verdicts.cases import Said, verdict
 from registry.verdicts.facts import Facts
@@ -75,8 +72,7 @@ def evaluation(evaluation_id: str) -> ResponseReturnValue:
     provenance = provenance_of(row)
     by_scope: dict[str, dict[str, Row]] = {}
     for item in scopes:
-        if not is_of_errata(item["scope"]):
-            by_scope.setdefault(item["scope"], {})[item["metric"]] = item
+        by_scope.setdefault(item["scope"], {})[item["metric"]] = item
     parts_chart = _parts_chart(by_scope)
     named = parameters.text(request.args, "noise_from")
     noise_from = None if named is None else parameters.identifier("evaluation", named)
@@ -100,15 +96,12 @@ def evaluation(evaluation_id: str) -> ResponseReturnValue:
         shares=charts.SHARES,
         all_questions={name: item["value"] for name, item in over_all.items()}
         | {"chance": row["chance"], "facts": facts},
-        treatments=TREATMENTS,
         verdict=None if facts is None else verdict(facts),
         facts=facts,
         asked=_asked(row),
         headlines=_headlines(over_all, row["sampled_for"] or row["stopped_for"]),
-        under_errata=_under_errata(row, scopes) if row["complete"] else None,
         lost_answers=lost_answers(session(), [row["evaluation_id"]]),
         thoughts=_thoughts.get(row["seal"], lambda: _thought_lengths(row)) if whole and row["complete"] else None,
-        readings=kept_readings(session(), row["evaluation_id"]) if row["complete"] else [],
         families=_families(by_scope),
         opened=parameters.choice(request.args, "open", ("all", *(family.key for family in FAMILIES)), ""),
         **design_document(session(), find_evaluation(session(), row["evaluation_id"])),
@@ -142,34 +135,6 @@ def _archived(row: Row) -> tuple[bool, str | None]:
         named = "maintain" in viewer().scopes
         current_app.logger.warning("%s", error)
         return True, str(error) if named else "The answers of this evaluation are archived in a file that is missing"
-
-
-def _under_errata(row: Row, scopes: Sequence[Row]) -> Row | None:
-    """The metrics by other answer keys: `errata`, `by_treatment` with `items` and `unknown`, `names` of the metrics.
-
-    None where nothing is said of the benchmark's questions. unknown: metric to why it cannot be said.
-    """
-    from registry.errata.rescoring import unknown_metrics  # and numpy
-
-    evaluation = find_evaluation(session(), row["evaluation_id"])
-    errata = newest_errata(session(), evaluation.benchmark_version_id)
-    if errata is None:
-        return None
-    found = {}
-    for treatment in RESCORED:
-        scope = scope_of(treatment, errata.number)
-        found[treatment] = {
-            "items": {item["metric"]: item for item in scopes if item["scope"] == scope},
-            "unknown": unknown_metrics(session(), evaluation, correction(errata, treatment)),
-        }
-    published = {item["metric"]: item for item in scopes if item["scope"] == "all"}
-    return {
-        "errata": errata,
-        "questions": len(errata.errata),
-        "by_treatment": found,
-        "published": published,
-        "names": [name for name in METRICS if published.get(name, {}).get("value") is not None],
-    }
 
 
 def _headlines(over_all: Mapping[str, Row], asked_for: str | None) -> list[str]:

@@ -27,7 +27,6 @@ from registry.leaderboard.rows import (
 from registry.leaderboard.selection import Selection
 from registry.schema.selectables import Row
 from registry.scores.asked import asked_how
-from registry.scores.corrections import TREATMENTS
 from registry.scores.written import SAID, lost_answers
 from registry.verdicts.spans import span_of
 from web.charts.scatter import PLOTS, beside_leaderboard
@@ -77,7 +76,6 @@ def leaderboard() -> ResponseReturnValue:
         choices=choices,
         sizes=SIZES,
         asked_labels=ASKED_LABELS,
-        treatments=TREATMENTS,
         paging=paged(total, ROWS_PER_PAGE, asked=(page, size)),
         shown=shown,
         told=told_of(shown),
@@ -140,7 +138,6 @@ _FILTER_LABELS: Final = {
     "sealed_from": "Sealed from",
     "sealed_to": "Sealed to",
     "q": "Name contains",
-    "errata": "Answer keys",
 }
 ASKED_LABELS: Final = {
     "one-order": "One order",
@@ -158,8 +155,7 @@ def _in_force(selection: Selection) -> list[tuple[str, str, str]]:
         if isinstance(value, datetime):
             text = f"{value:%Y-%m-%d}"
         else:
-            known = {**ASKED_LABELS, **TREATMENTS}
-            text = scale(value) if key.endswith("_parameters") else known.get(str(value), str(value))
+            text = scale(value) if key.endswith("_parameters") else ASKED_LABELS.get(str(value), str(value))
         found.append((_FILTER_LABELS.get(key, key.capitalize()), text, links.here(**{key: None})))
     return found
 

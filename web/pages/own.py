@@ -1,6 +1,5 @@
 """A visitor's own board: tasks, weights, columns and models chosen from a board, computed anew."""
 
-from dataclasses import replace
 from typing import Annotated, Any, Final
 
 from flask import Blueprint, current_app, redirect, render_template, request, url_for
@@ -205,10 +204,8 @@ def own(name: str) -> ResponseReturnValue:
 
 
 def choosable(snapshot: BoardSnapshot) -> list[Column]:
-    """The columns that a published site lets visitors choose, by every key that the board shows them by."""
-    treatments = board_definition(snapshot.board).errata
-    listed = [parse_column(item["name"]) for item in _columns(snapshot)]
-    return [replace(column, errata=errata) for column in listed for errata in treatments]
+    """The columns that a published site lets visitors choose."""
+    return [parse_column(item["name"]) for item in _columns(snapshot)]
 
 
 def _columns(snapshot: BoardSnapshot) -> list[Row]:

@@ -14,10 +14,8 @@ from registry.schema.selectables import Row
 from web.pages.blueprint import blueprint
 from web.serving.responses import session
 from web.shown import queries
-from web.shown.errata import STATUSES, said_of
 from web.urls import parameters
 from web.urls.paging import MAX_PER_PAGE, paged
-from web.who.identity import viewer
 
 VARIANTS_PER_PAGE: Final = 24
 MOST_IN_ORDER: Final = 24
@@ -146,14 +144,9 @@ def _as_shown(prediction: Row, options: Sequence[str], inserted: dict[str, str])
 
 @blueprint.get("/questions/<question_id>")
 def question(question_id: str) -> ResponseReturnValue:
-    """A benchmark's question over all evaluations, and what reviewers say of it."""
-    return question_page(parameters.identifier("question", question_id))
-
-
-def question_page(question_id: int, *, given: Mapping[str, str] | None = None, error: str | None = None) -> str:
-    """The page of a question. given, error: of a form that was refused."""
+    """Show a benchmark's question over all evaluations."""
     page, per_page = parameters.paging(request.args, per_page=100, most=MAX_PER_PAGE)
-    row = queries.question(session(), question_id)
+    row = queries.question(session(), parameters.identifier("question", question_id))
     outcomes, total = queries.question_everywhere(
         session(), row["question_id"], limit=per_page, offset=(page - 1) * per_page
     )
@@ -163,11 +156,6 @@ def question_page(question_id: int, *, given: Mapping[str, str] | None = None, e
     return render_template(
         "question.html",
         question=row,
-        erratum=said_of(session(), row["question_id"]).get(row["question_id"]),
-        statuses=STATUSES,
-        may_mark=viewer().may("maintain"),
-        given=given or {},
-        error=error,
         outcomes=outcomes,
         choices=choices,
         lost=lost,

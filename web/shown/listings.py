@@ -15,8 +15,6 @@ from registry.schema.selectables import Row, measured_and_published, rows_of
 from registry.tables import (
     Benchmark,
     BenchmarkVersion,
-    ErrataVersion,
-    Erratum,
     Evaluation,
     Model,
     ModelRevision,
@@ -82,23 +80,20 @@ def shape(session: Session, benchmark_version_id: int) -> Row:
 class Facets:
     """Which questions of a version are wanted; None keeps all. q: part of the question, its context or an option.
 
-    flagged: its options refer to each other or are sorted numbers. disputed: the newest errata name it. answered: the
-    questions whose written answers have q as well.
+    flagged: its options refer to each other or are sorted numbers. answered: the questions whose written
+    answers have q as well.
     """
 
     q: str | None = None
     subject: str | None = None
     flagged: bool = False
-    disputed: bool = False
     answered: Sequence[int] = ()
 
     @classmethod
     def asked_for(cls, arguments: parameters.Arguments) -> "Facets":
         """What a query string asks for."""
-        flagged, disputed = (
-            parameters.choice(arguments, key, ("yes",), "") == "yes" for key in ("flagged", "disputed")
-        )
-        return cls(parameters.text(arguments, "q"), parameters.text(arguments, "subject"), flagged, disputed)
+        flagged = parameters.choice(arguments, "flagged", ("yes",), "") == "yes"
+        return cls(parameters.text(arguments, "q"), parameters.text(arguments, "subject"), flagged)
 
     def within(
         self, benchmark_version_id: int, also: Select[*tuple[Any, ...]] | None = None
@@ -123,13 +118,6 @@ class Facets:
             found.append(Question.subject == self.subject)
         if self.flagged:
             found.append(Question.refers_to_options | Question.sorted_numeric)
-        if self.disputed:
-            newest = (
-                select(func.max(ErrataVersion.id))
-                .where(ErrataVersion.benchmark_version_id == benchmark_version_id)
-                .scalar_subquery()
-            )
-            found.append(Question.id.in_(select(Erratum.question_id).where(Erratum.errata_version_id == newest)))
         return found
 
 

@@ -27,7 +27,6 @@ from registry.fields import NUMBER, Between, OneOf, Remedy
 from registry.leaderboard.selection import ASKED_HOW
 from registry.metrics import METRICS
 from registry.names import check_name
-from registry.scores.corrections import TREATMENTS
 from registry.tables import MODEL_KINDS
 from registry.untrusted import problem_of_text
 
@@ -163,10 +162,6 @@ class Filters(Query):
     asked: Annotated[str, OneOf(tuple(ASKED_HOW))] | None = Field(
         None,
         description="Only evaluations that asked in one order, by repeats of one prompt, or in several orders.",
-    )
-    errata: Annotated[str, OneOf(tuple(TREATMENTS))] | None = Field(
-        None,
-        description="By which answer keys: as published, or under the newest errata of each benchmark.",
     )
 
 

@@ -324,24 +324,6 @@ FOR EACH ROW EXECUTE FUNCTION refuse_change()
 CREATE TRIGGER sealed_chain_link_truncate BEFORE TRUNCATE ON chain_link
 FOR EACH STATEMENT EXECUTE FUNCTION refuse_truncate_always()
 
-CREATE TRIGGER sealed_errata_version_update BEFORE UPDATE ON errata_version
-FOR EACH ROW EXECUTE FUNCTION refuse_change()
-
-CREATE TRIGGER sealed_errata_version_delete BEFORE DELETE ON errata_version
-FOR EACH ROW EXECUTE FUNCTION refuse_change()
-
-CREATE TRIGGER sealed_errata_version_truncate BEFORE TRUNCATE ON errata_version
-FOR EACH STATEMENT EXECUTE FUNCTION refuse_truncate_always()
-
-CREATE TRIGGER sealed_erratum_update BEFORE UPDATE ON erratum
-FOR EACH ROW EXECUTE FUNCTION refuse_change()
-
-CREATE TRIGGER sealed_erratum_delete BEFORE DELETE ON erratum
-FOR EACH ROW EXECUTE FUNCTION refuse_change()
-
-CREATE TRIGGER sealed_erratum_truncate BEFORE TRUNCATE ON erratum
-FOR EACH STATEMENT EXECUTE FUNCTION refuse_truncate_always()
-
 CREATE TRIGGER sealed_archive_insert BEFORE INSERT ON archive
 FOR EACH ROW EXECUTE FUNCTION refuse_archive()
 

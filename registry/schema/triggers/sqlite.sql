@@ -310,26 +310,6 @@ BEGIN
     SELECT RAISE(ABORT, 'chain_link is added to, never changed');
 END
 
-CREATE TRIGGER sealed_errata_version_update BEFORE UPDATE ON errata_version
-BEGIN
-    SELECT RAISE(ABORT, 'errata_version is added to, never changed');
-END
-
-CREATE TRIGGER sealed_errata_version_delete BEFORE DELETE ON errata_version
-BEGIN
-    SELECT RAISE(ABORT, 'errata_version is added to, never changed');
-END
-
-CREATE TRIGGER sealed_erratum_update BEFORE UPDATE ON erratum
-BEGIN
-    SELECT RAISE(ABORT, 'erratum is added to, never changed');
-END
-
-CREATE TRIGGER sealed_erratum_delete BEFORE DELETE ON erratum
-BEGIN
-    SELECT RAISE(ABORT, 'erratum is added to, never changed');
-END
-
 CREATE TRIGGER sealed_archive_insert BEFORE INSERT ON archive
 WHEN EXISTS (SELECT 1 FROM evaluation WHERE evaluation.id = NEW.evaluation_id AND evaluation.seal IS NOT NULL)
 AND (

@@ -20,7 +20,6 @@ VIEWS: Final = (
     "evaluation_progress",
     "evaluation_metrics",
     "withdrawals",
-    "errata",
     "evaluation_sources",
     "leaderboard",
     "metrics_over_benchmarks",

@@ -1260,7 +1260,7 @@ function narrowed(board, choice) {
 }
 
 function columnsOf(board, definition) {
-  const names = definition.columns.flatMap((column) => (definition.errata ?? ["as-published"]).map((key) => column + board.treatments[key]));
+  const names = definition.columns;
   const unknown = names.find((name) => !(name in board.columns));
   if (unknown) throw new Refusal(`column=${unknown}: this site has ${Object.keys(board.columns).join(", ")}`);
   return names;
