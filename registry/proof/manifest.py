@@ -263,6 +263,15 @@ def _few_shot_leaves(session: Session, evaluation_id: int) -> Iterator[Leaf]:
         yield Leaf(question_id, external_id, record.hexdigest(), None, few_shot=True)
 
 
+def question_hashes(session: Session, benchmark_version_id: int) -> dict[tuple[bool, str], Any]:
+    """Return a SHA-256 over each question of a benchmark version, to be continued, by few-shot and external id."""
+    found: dict[tuple[bool, str], Any] = {}
+    for few_shot in (False, True):
+        which = (Question.benchmark_version_id == benchmark_version_id) & (Question.few_shot == few_shot)
+        found |= {(few_shot, name): record for name, record in _questions(session, which).values()}
+    return found
+
+
 def _questions(session: Session, which: ColumnElement[bool]) -> QuestionRecords:
     """These questions, in the benchmark's order."""
     options: dict[int, list[tuple[int, str]]] = {}

@@ -14,21 +14,18 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from registry.boards.snapshots import snapshot_digest, snapshot_labels
 from registry.chain import check_links
-from registry.digests import sha256_file, specification_digest
+from registry.digests import sha256_file
 from registry.errors import IngestError, ShuffleboardError, UsageError
 from registry.files.manifests import MANIFEST, format_of
 from registry.files.parquet import parquet_rows
 from registry.files.stores import Store, store_at
 from registry.names import plural
-from registry.predictions.archive_files import EVALUATION, PREDICTIONS, salvaged
+from registry.predictions.archive_files import EVALUATION
 from registry.proof import folder
-from registry.proof.folder import ASKED
-from registry.proof.manifest import QUESTION_COLUMNS, asked_header, leaves_of_tables, manifest_of, question_hash
+from registry.proof.folder_check import check_folder
+from registry.proof.manifest import QUESTION_COLUMNS, question_hash
 from registry.proof.statements import Signed, is_digest, read_signed
 from registry.sealed import files, sites
 from registry.sealed.files import CHAIN, QUESTIONS, RECORDED, read_json, require_file
@@ -91,7 +88,7 @@ class Trust:
     board: str | None = None
 
 
-def check_folder(path: Path, trust: Trust, now: datetime | None = None) -> Checked:
+def check_by_key(path: Path, trust: Trust, now: datetime | None = None) -> Checked:
     """Check an exported evaluation, a published site, or an export of tables.
 
     Raises UsageError for any other path.
@@ -196,77 +193,36 @@ def _days(age: float) -> str:
 # The folder of an evaluation
 
 
-@dataclass(frozen=True)
-class _Place:
-    """The folder of an evaluation: its store and name, and the path that messages put before a file's name."""
-
-    store: Store
-    name: str
-    path: str = ""
-
-    def read(self, file: str) -> bytes:
-        """Return the content of a file."""
-        with self.store.reading(f"{self.name}/{file}") as stream:
-            return bytes(stream.read())
-
-
 def _check_sealed(
-    place: _Place, questions: Iterable[Mapping[str, Any]], covered: _Covered, found: Checked
+    store: Store, name: str, at: str, questions: Iterable[Mapping[str, Any]], covered: _Covered, found: Checked
 ) -> int | None:
     """Check an evaluation's folder; return its number of questions, or None if something is wrong or not covered.
 
-    questions: rows of its benchmark version. The covered links have the digest of `evaluation.json`, which has the
-    digests of the folder's other files. So its predictions are trusted, and the questions, which are in a file of
-    their own, must give the leaves that were sealed with them.
+    name: of the folder in its store. at: path that messages put before a file's name. questions: rows of its benchmark
+    version, which are in a file that no digest of the chain covers.
     """
-    digest = place.store.digest(f"{place.name}/{EVALUATION}")[0]
+    digest = store.digest(f"{name}/{EVALUATION}")[0]
     if covered.find("folder", digest) is None:
         if covered.links:
-            found.problems.append(f"{place.path}{EVALUATION}: is not one that the signed chain has")
+            found.problems.append(f"{at}{EVALUATION}: is not one that the signed chain has")
         return None
-    wrong = folder.changed(place.store, place.name, digest)
-    if wrong:
-        found.add([f"{place.path}{file}: is not the file that its {EVALUATION} lists" for file in wrong])
+    wrong = folder.changed(store, name, digest)
+    if wrong:  # nothing of it is read: nobody signed it
+        found.add([f"{at}{file}: is not the file that its {EVALUATION} lists" for file in wrong])
         return None
-    document = decode(place.read(EVALUATION))
-    if covered.find("seal", document["seal"]) is None:
-        found.problems.append(f"{place.path}{EVALUATION}: its seal {document['seal']} is not in the signed chain")
-        return None
-    asked = pq.read_table(pa.BufferReader(place.read(ASKED))).to_pylist()
-    changed = _changed_questions(place, asked, {(row["few_shot"], row["external_id"]): _hash(row) for row in questions})
-    if changed:
-        rest = f" and {len(changed) - _LISTED} more" if len(changed) > _LISTED else ""
-        found.questions += [name for name in changed if name not in found.questions]
-        found.problems.append(
-            f"{QUESTIONS}: question {', '.join(changed[:_LISTED])}{rest} is not as it was sealed in "
-            f"{place.path}{EVALUATION}"
-        )
-        return None
-    leaves: dict[bool, dict[str, str]] = {few_shot: {} for few_shot in (False, True)}
-    for row in asked:
-        leaves[row["few_shot"]][row["question"]] = row["leaf"]
-    if specification_digest(manifest_of(document, leaves[False], leaves[True])) != document["seal"]:
-        found.problems.append(f"{place.path}{EVALUATION}: its specification, shards and leaves do not give its seal")
-        return None
-    return len(leaves[False])
-
-
-def _changed_questions(
-    place: _Place, asked: Sequence[Mapping[str, Any]], hashes: Mapping[tuple[bool, str], Any]
-) -> list[str]:
-    """Return the questions and examples that do not give the leaves of a folder.
-
-    asked: rows of the folder's table of questions. hashes: (few-shot, external id) to the hash of a question.
-    """
-    headers = {
-        row["question"]: (0, asked_header(hashes[False, row["question"]], row["n_variants"], row["shard"]))
-        for row in asked
-        if (False, row["question"]) in hashes and not row["few_shot"]
-    }
-    tables = salvaged(place.store, f"{place.name}/{PREDICTIONS}")
-    leaves = {(False, leaf.external_id): leaf.leaf for leaf in leaves_of_tables(headers, tables)}
-    leaves |= {(True, name): known.hexdigest() for (few_shot, name), known in hashes.items() if few_shot}
-    return [row["question"] for row in asked if leaves.get((row["few_shot"], row["question"])) != row["leaf"]]
+    report = check_folder(store, name, digest, {(row["few_shot"], row["external_id"]): _hash(row) for row in questions})
+    if report.questions:
+        listed = ", ".join(report.questions[:_LISTED])
+        rest = f" and {len(report.questions) - _LISTED} more" if len(report.questions) > _LISTED else ""
+        found.questions += [question for question in report.questions if question not in found.questions]
+        found.problems.append(f"{QUESTIONS}: question {listed}{rest} is not as it was sealed in {at}{EVALUATION}")
+    elif report.seal is None:
+        found.problems.append(f"{at}{EVALUATION}: its specification, shards and leaves do not give its seal")
+    elif covered.find("seal", report.seal) is None:
+        found.problems.append(f"{at}{EVALUATION}: its seal {report.seal} is not in the signed chain")
+    else:
+        return report.count
+    return None
 
 
 def _hash(row: Mapping[str, Any]) -> Any:
@@ -288,8 +244,9 @@ def _check_evaluation(root: Path, trust: Trust, found: Checked, now: datetime) -
     covered = _check_chain(read_json(root, CHAIN), trust, found, now)
     if wrong:
         return
-    place = _Place(store_at(root.resolve().parent.as_uri()), root.resolve().name)
-    count = _check_sealed(place, parquet_rows(root / QUESTIONS, kept=True), covered, found)
+    place = root.resolve()
+    questions = parquet_rows(root / QUESTIONS, kept=True)
+    count = _check_sealed(store_at(place.parent.as_uri()), place.name, "", questions, covered, found)
     if count is not None:
         found.facts.append(f"the evaluation and its {plural(count, 'question')} are as they were sealed")
         found.unchecked.append(f"{RECORDED}: analyses and withdrawals, which no seal covers")
@@ -344,11 +301,11 @@ def _check_site(root: Path, trust: Trust, found: Checked, now: datetime) -> None
     present = set()
     counts = []
     for path in sorted((root / sites.DATA).glob(f"{sites.OF_EVALUATION}*")):
-        place = _Place(store, path.name, f"{sites.DATA}/{path.name}/")
-        document = read_json(root, f"{place.path}{EVALUATION}")
+        at = f"{sites.DATA}/{path.name}/"
+        document = read_json(root, f"{at}{EVALUATION}")
         version = document["specification"]["benchmark"]["name"], document["benchmark_version"]["version"]
         present.add(str(document["seal"]))
-        counts.append(_check_sealed(place, questions.get(version, ()), covered, found))
+        counts.append(_check_sealed(store, path.name, at, questions.get(version, ()), covered, found))
     for seal in sorted(expected - present):
         found.problems.append(f"the board rests on an evaluation that is not in the folder: its seal is {seal}")
     for seal in sorted(present - expected):

@@ -7,12 +7,12 @@ from registry import chain
 from registry.db import is_in
 from registry.digests import specification_digest
 from registry.errors import ArchiveError
-from registry.predictions.archive_files import PREDICTIONS, salvaged
 from registry.predictions.archived import place_of
 from registry.predictions.stored import read
 from registry.predictions.texts import digest_of
 from registry.proof import folder
-from registry.proof.manifest import Leaf, manifest, question_leaves
+from registry.proof.folder_check import check_folder
+from registry.proof.manifest import Leaf, manifest, question_hashes, question_leaves
 from registry.proof.seal import copied_from
 from registry.tables import Archive, Evaluation, EvaluationSource, Generation, Prediction, Question, QuestionSeal
 from registry.verification.findings import Findings, names_of
@@ -39,11 +39,9 @@ def check_archive(session: Session, evaluation: Evaluation, found: Findings) -> 
             url = store.url_of(f"{name}/{file}")
             found.add(f"archive: {url} is not the file that was written; bring that back from a backup")
         if changed and not archived:
-            query = select(QuestionSeal.question_id, QuestionSeal.leaf).filter_by(evaluation_id=evaluation.id)
-            sealed: dict[int, str] = dict(session.execute(query).all())
-            leaves = question_leaves(session, evaluation.id, tables=salvaged(store, f"{name}/{PREDICTIONS}"))
-            wrong = (leaf.external_id for leaf in leaves if sealed.get(leaf.question_id) != leaf.leaf)
-            found.of_questions(wrong, "its predictions in the file are not what was sealed")
+            hashes = question_hashes(session, evaluation.benchmark_version_id)
+            report = check_folder(store, name, row.digest, hashes)
+            found.of_questions(report.questions, "its predictions in the file are not what was sealed")
     except ArchiveError as error:
         if archived:
             found.add(f"archive: {error}; nothing else was recomputed")

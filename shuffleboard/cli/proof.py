@@ -179,10 +179,10 @@ def _verify_export(
     max_age: float | None,
     board: str | None,
 ) -> None:
-    from registry.sealed.checking import Trust, check_folder
+    from registry.sealed.checking import Trust, check_by_key
 
     trust = Trust([_fingerprint(key) for key in public], head, max_age, board)
-    found = check_folder(path, trust)
+    found = check_by_key(path, trust)
     if not printed(found.document()):
         for fact in found.facts:
             click.echo(f"✓ {fact}")

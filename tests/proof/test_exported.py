@@ -23,7 +23,7 @@ from registry.exchange.exports import ExportRequest, export
 from registry.files.manifests import MANIFEST
 from registry.proof.signing import new_key, read_key
 from registry.proof.statements import fingerprint, public_pem, read_statement, sign
-from registry.sealed.checking import Checked, Trust, check_folder
+from registry.sealed.checking import Checked, Trust, check_by_key
 from registry.sealed.exporting import export_evaluation
 from registry.sealed.files import FILES, manifest_of, write_json
 from registry.settings import get_settings
@@ -70,7 +70,7 @@ def site(published: Published, tmp_path: Path) -> Path:
 
 
 def checked(published: Published, path: Path, **expected: Any) -> Checked:
-    return check_folder(path, Trust([published.key], **expected))
+    return check_by_key(path, Trust([published.key], **expected))
 
 
 def put(site: Path, name: str, content: bytes) -> None:
@@ -342,7 +342,7 @@ def with_another_byte(content: bytes, place: int) -> bytes:
 
 def test_an_old_signature_is_called_old_and_a_newer_head_is_missed(published: Published, site: Path) -> None:
     later = datetime.now(UTC) + timedelta(days=20)
-    found = check_folder(site, Trust([published.key], max_age_days=7), later)
+    found = check_by_key(site, Trust([published.key], max_age_days=7), later)
     assert found.problems[0].startswith("the signed head is old: it was signed on")
     assert "20 days ago" in found.problems[0]
     (problem,) = checked(published, site, head="a" * 64).problems
@@ -414,7 +414,7 @@ def test_a_changed_file_with_its_digests_is_named(published: Published, exported
 
 def test_an_unsigned_folder_and_another_key_are_refused(published: Published, exported: Path, tmp_path: Path) -> None:
     other, _ = new_key(tmp_path / "other.pem")
-    (problem,) = check_folder(exported, Trust([other])).problems
+    (problem,) = check_by_key(exported, Trust([other])).problems
     assert "the chain is signed by another key" in problem
     chain = json.loads((exported / "chain.json").read_text())
     write_json(exported / "chain.json", chain | {"signatures": []})

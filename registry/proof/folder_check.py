@@ -1,0 +1,83 @@
+"""Check the folder of a sealed evaluation, in a registry's archive, an export or a published site.
+
+The caller gives the digest of `evaluation.json`, from the chain or from the registry. It covers the digests of the
+other files. The questions are in no such folder: with the rows they must give the leaves that were sealed.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from registry.digests import specification_digest
+from registry.files.stores import Store
+from registry.predictions.archive_files import EVALUATION, PREDICTIONS, damaged, salvaged
+from registry.proof.folder import ASKED, changed
+from registry.proof.manifest import asked_header, leaves_of_tables, manifest_of
+from registry.untrusted import decode
+
+Hashes = Mapping[tuple[bool, str], Any]
+"""(few-shot, external id) to a SHA-256 over the question, to be continued."""
+
+
+@dataclass(frozen=True)
+class FolderReport:
+    """The outcome of a check.
+
+    files: names of those that are missing or changed. questions: external ids of those that do not give the leaf that
+    was sealed. seal: of the evaluation; None if it does not follow from the folder. count: number of questions.
+    """
+
+    files: list[str]
+    questions: list[str]
+    seal: str | None
+    count: int = 0
+
+    @property
+    def ok(self) -> bool:
+        """Return True if the folder is as it was sealed."""
+        return not self.files and not self.questions and self.seal is not None
+
+
+def check_folder(store: Store, name: str, digest: str, hashes: Hashes) -> FolderReport:
+    """Compare a folder's files with their digests, and questions and rows with the leaves of the seal.
+
+    Rows are read past damaged parts, so that their questions are named. Raises ArchiveError if a file cannot be opened.
+    """
+    files = changed(store, name, digest)
+    if {EVALUATION, ASKED}.intersection(files):
+        return FolderReport(files, [], None)
+    with store.reading(f"{name}/{EVALUATION}") as stream:
+        document = decode(bytes(stream.read()))
+    asked = _read_asked(store, name)
+    readable = store.has(f"{name}/{PREDICTIONS}")
+    questions = _changed(store, name, asked, hashes) if readable else []
+    leaves: dict[bool, dict[str, str]] = {False: {}, True: {}}
+    for row in asked:
+        leaves[row["few_shot"]][row["question"]] = row["leaf"]
+    held = specification_digest(manifest_of(document, leaves[False], leaves[True])) == document["seal"]
+    return FolderReport(files, questions, document["seal"] if held else None, len(leaves[False]))
+
+
+def _read_asked(store: Store, name: str) -> list[dict[str, Any]]:
+    try:
+        with store.reading(f"{name}/{ASKED}") as stream:
+            rows: list[dict[str, Any]] = pq.read_table(stream).to_pylist()
+    except (pa.ArrowException, OSError) as error:
+        raise damaged(store, f"{name}/{ASKED}", error) from None
+    return rows
+
+
+def _changed(store: Store, name: str, asked: list[dict[str, Any]], hashes: Hashes) -> list[str]:
+    """Return the questions and examples that do not give the leaves of a folder. asked: rows of its questions."""
+    headers = {
+        row["question"]: (0, asked_header(hashes[False, row["question"]], row["n_variants"], row["shard"]))
+        for row in asked
+        if (False, row["question"]) in hashes and not row["few_shot"]
+    }
+    found = leaves_of_tables(headers, salvaged(store, f"{name}/{PREDICTIONS}"))
+    leaves = {(False, leaf.external_id): leaf.leaf for leaf in found}
+    leaves |= {(True, question): known.hexdigest() for (few_shot, question), known in hashes.items() if few_shot}
+    return [row["question"] for row in asked if leaves.get((row["few_shot"], row["question"])) != row["leaf"]]
