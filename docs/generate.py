@@ -169,7 +169,6 @@ SETTING_GROUPS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
         "Signatures that others check without this registry: [a signed head](provenance.md#a-signed-head).",
         ("signing_key",),
     ),
-    "Webhooks": ("[Which events are sent](submissions.md#webhooks).", ("private_webhooks",)),
 }
 """Heading → what stands below it, and its settings."""
 

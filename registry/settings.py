@@ -178,7 +178,7 @@ class Settings(BaseSettings):
     public_url: str = Field(
         default="",
         description=(
-            "Public URL of the website, such as https://board.example.org: for links in feeds and webhooks; "
+            "Public URL of the website, such as https://board.example.org: for links in feeds; "
             "with https, cookies are sent over https only."
         ),
     )
@@ -280,9 +280,6 @@ class Settings(BaseSettings):
         description="How old answers of the SQL page may be; while people ask, files are written after half of it.",
     )
     sql_cell_characters: int = Field(default=20_000, ge=10, description="Length at which a cell of a result is cut.")
-    private_webhooks: str = Field(
-        default="", description="Private hosts, separated by commas, that webhooks may nevertheless use."
-    )
     log_level: str = Field(default="info", description="debug, info, warning or error.")
 
     def resolved_database_url(self) -> str:

@@ -370,24 +370,6 @@ class Client:
         """Loads a board from its definition or its TOML file."""
         return self._send("POST", "boards", _definition(definition))
 
-    # Webhooks
-
-    def webhooks(self) -> Document:
-        """Every webhook, and recent deliveries."""
-        return self._get("webhooks")
-
-    def add_webhook(self, url: str, kinds: Sequence[str] | None = None) -> Document:
-        """Adds a webhook; the secret that signs its deliveries is in this answer and never shown again."""
-        return self._send("POST", "webhooks", {"url": url, "kinds": kinds})
-
-    def remove_webhook(self, webhook_id: int) -> None:
-        """Removes a webhook."""
-        self._send("DELETE", f"webhooks/{webhook_id}")
-
-    def test_webhook(self, webhook_id: int) -> Document:
-        """Sends a webhook a notice now."""
-        return self._send("POST", f"webhooks/{webhook_id}/test")
-
     def _pages(self, path: str, given: dict[str, Any]) -> Iterator[Any]:
         page = self._get(path, given)
         yield page

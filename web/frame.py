@@ -64,14 +64,12 @@ MENU: Final = {
     "Reference": (
         Place("pages.metrics_guide", "Metrics"),
         Place("reference.reference", "API"),
-        Place("proof.schedules", "Schedules"),
         Place("proof.chain", "Chain of seals"),
         Place("proof.withdrawn", "Withdrawn"),
     ),
     "Administration": (
         Place("administration.accounts_page", "Accounts", ("administration.account_page",), scope="admin"),
         Place("administration.audit", "Audit trail", scope="admin"),
-        Place("submitting.webhooks", "Webhooks", scope="admin"),
     ),
 }
 """Everything that has an address of its own, by group."""

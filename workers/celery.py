@@ -60,8 +60,8 @@ class App(Celery):  # type: ignore[misc]
 def schedule(settings: Settings) -> dict[str, dict[str, Any]]:
     """What is done again and again: Celery's beat sends it to the queue `maintenance`, `worker beat` does it itself."""
     every = settings.reconcile_seconds
-    tasks = ("shuffleboard.maintain", "shuffleboard.run_schedules", "shuffleboard.deliver")
-    return {name: {"task": name, "schedule": every, "options": {"expires": every}} for name in tasks}
+    name = "shuffleboard.maintain"
+    return {name: {"task": name, "schedule": every, "options": {"expires": every}}}
 
 
 def queue_of_shard(name: str, args: tuple[Any, ...], *_: Any, **__: Any) -> dict[str, str] | None:

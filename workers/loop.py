@@ -14,6 +14,7 @@ from sqlalchemy import Engine, insert, select, update
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, InterfaceError, InternalError, OperationalError
 from sqlalchemy.orm import Session
 
+from registry.boards.submissions import advance
 from registry.code_identity import code_version
 from registry.db import database_now, read_session
 from registry.errors import DatabaseError, GenerationError, ModelError, ShuffleboardError, StorageError
@@ -419,7 +420,7 @@ class WorkerLoop:
     # Maintaining
 
     def maintain(self) -> None:
-        """Reconciles: unhashed models, expired leases, lost hints, seals, submissions and webhooks."""
+        """Reconciles: unhashed models, expired leases, lost hints, seals and submissions."""
         if not self._maintaining.acquire(blocking=False):
             return  # another thread of this worker is at it
         try:
@@ -428,7 +429,7 @@ class WorkerLoop:
         finally:
             self._maintaining.release()
         self.seal_complete()
-        self._maintenance.tell()
+        advance(self.engine)
 
     def _prepare_revisions(self) -> None:
         """Hashes the files of newly registered revisions, or asks their endpoints; what is unusable fails, and why."""

@@ -1,4 +1,4 @@
-"""What Celery is asked to do: score a shard, maintain the queue, queue scheduled runs, deliver webhooks."""
+"""What Celery is asked to do: score a shard, maintain the queue."""
 
 from functools import lru_cache
 from typing import Any
@@ -59,15 +59,3 @@ def _keeper(settings: Settings) -> Maintenance:
 def maintain() -> None:
     """Queues shards of dead workers, sends lost messages, seals what is complete, moves boards and submissions on."""
     _keeper(get_settings()).maintain()
-
-
-@app.task(name="shuffleboard.run_schedules")
-def run_schedules() -> None:
-    """Queues the scheduled runs that are due."""
-    _keeper(get_settings()).run_schedules()
-
-
-@app.task(name="shuffleboard.deliver")
-def deliver() -> None:
-    """Sends webhooks their pending deliveries."""
-    _keeper(get_settings()).deliver()

@@ -398,6 +398,7 @@ def upgrade() -> None:
         sa.Column("prompts", sa.Integer(), nullable=False),
         sa.Column("created_at", sa.DateTime(timezone=True).with_variant(sa.Text(), "sqlite"), nullable=False),
         sa.Column("started_at", sa.DateTime(timezone=True).with_variant(sa.Text(), "sqlite"), nullable=True),
+        sa.Column("failed_at", sa.DateTime(timezone=True).with_variant(sa.Text(), "sqlite"), nullable=True),
         sa.Column("sealed_at", sa.DateTime(timezone=True).with_variant(sa.Text(), "sqlite"), nullable=True),
         sa.Column("seal", sa.LargeBinary(32), nullable=True),
         sa.Column("seal_version", sa.SmallInteger(), server_default="3", nullable=False),
@@ -535,19 +536,6 @@ def upgrade() -> None:
     )
     op.create_index(op.f("ix_submission_account_id"), "submission", ["account_id"], unique=False)
     op.create_index("ix_submission_state", "submission", ["state"], unique=False)
-    op.create_table(
-        "webhook",
-        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
-        sa.Column("account_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
-        sa.Column("url", sa.Text(), nullable=False),
-        sa.Column("secret", sa.String(length=64), nullable=False),
-        sa.Column("kinds", postgresql.JSONB(none_as_null=True).with_variant(sa.Text(), "sqlite"), nullable=True),
-        sa.Column("created_at", sa.DateTime(timezone=True).with_variant(sa.Text(), "sqlite"), nullable=False),
-        sa.Column("disabled_at", sa.DateTime(timezone=True).with_variant(sa.Text(), "sqlite"), nullable=True),
-        sa.ForeignKeyConstraint(["account_id"], ["account.id"], name=op.f("fk_webhook_account_id")),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_webhook")),
-    )
-    op.create_index(op.f("ix_webhook_account_id"), "webhook", ["account_id"], unique=False)
     op.create_table(
         "worker",
         sa.Column("id", sa.String(length=36), nullable=False),
@@ -705,23 +693,6 @@ def upgrade() -> None:
     )
     op.create_index(op.f("ix_evaluation_source_seal"), "evaluation_source", ["seal"], unique=False)
     op.create_table(
-        "notice",
-        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
-        sa.Column("at", sa.DateTime(timezone=True).with_variant(sa.Text(), "sqlite"), nullable=False),
-        sa.Column("kind", sa.Text(), nullable=False),
-        sa.Column("key", sa.Text(), nullable=False),
-        sa.Column("submission_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True),
-        sa.Column("evaluation_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True),
-        sa.Column("document", postgresql.JSONB(none_as_null=True).with_variant(sa.Text(), "sqlite"), nullable=False),
-        sa.ForeignKeyConstraint(["evaluation_id"], ["evaluation.id"], name=op.f("fk_notice_evaluation_id")),
-        sa.ForeignKeyConstraint(["submission_id"], ["submission.id"], name=op.f("fk_notice_submission_id")),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_notice")),
-        sa.UniqueConstraint("kind", "key", name=op.f("uq_notice_kind_key")),
-    )
-    op.create_index("ix_notice_at", "notice", ["at"], unique=False)
-    op.create_index(op.f("ix_notice_evaluation_id"), "notice", ["evaluation_id"], unique=False)
-    op.create_index(op.f("ix_notice_submission_id"), "notice", ["submission_id"], unique=False)
-    op.create_table(
         "question_option",
         sa.Column("question_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("ordinal", sa.SmallInteger(), nullable=False),
@@ -740,21 +711,6 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("evaluation_id", "question_id", name=op.f("pk_question_seal")),
     )
     op.create_table(
-        "schedule",
-        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
-        sa.Column("evaluation_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
-        sa.Column("every_days", sa.Integer(), nullable=False),
-        sa.Column("questions", sa.Integer(), nullable=False),
-        sa.Column("budget", sa.Double(), nullable=True),
-        sa.Column("created_by", sa.Text(), nullable=False),
-        sa.Column("created_at", sa.DateTime(timezone=True).with_variant(sa.Text(), "sqlite"), nullable=False),
-        sa.Column("ended_at", sa.DateTime(timezone=True).with_variant(sa.Text(), "sqlite"), nullable=True),
-        sa.CheckConstraint("every_days >= 1 AND questions >= 1", name=op.f("ck_schedule_positive")),
-        sa.ForeignKeyConstraint(["evaluation_id"], ["evaluation.id"], name=op.f("fk_schedule_evaluation_id")),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_schedule")),
-    )
-    op.create_index(op.f("ix_schedule_evaluation_id"), "schedule", ["evaluation_id"], unique=False)
-    op.create_table(
         "shard",
         sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("evaluation_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
@@ -767,6 +723,8 @@ def upgrade() -> None:
         sa.Column("not_before", sa.DateTime(timezone=True).with_variant(sa.Text(), "sqlite"), nullable=True),
         sa.Column("failures", sa.SmallInteger(), nullable=False),
         sa.Column("crashes", sa.SmallInteger(), nullable=False),
+        sa.Column("stalled_at", sa.DateTime(timezone=True).with_variant(sa.Text(), "sqlite"), nullable=True),
+        sa.Column("stalled_worker_id", sa.Text(), nullable=True),
         sa.Column("error", sa.Text(), nullable=True),
         sa.Column("worker_id", sa.String(length=36), nullable=True),
         sa.Column("registry_generation", sa.String(length=36), nullable=True),
@@ -884,42 +842,6 @@ def upgrade() -> None:
         postgresql_where=sa.text("state <> 'ended'"),
         sqlite_where=sa.text("state <> 'ended'"),
     )
-    op.create_table(
-        "schedule_run",
-        sa.Column("schedule_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
-        sa.Column("period", sa.Integer(), nullable=False),
-        sa.Column("evaluation_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True),
-        sa.Column("begun_at", sa.DateTime(timezone=True).with_variant(sa.Text(), "sqlite"), nullable=False),
-        sa.Column("problem", sa.Text(), nullable=True),
-        sa.Column("compared_at", sa.DateTime(timezone=True).with_variant(sa.Text(), "sqlite"), nullable=True),
-        sa.Column("questions", sa.Integer(), nullable=True),
-        sa.Column("better", sa.Integer(), nullable=True),
-        sa.Column("worse", sa.Integer(), nullable=True),
-        sa.Column("flipped", sa.Integer(), nullable=True),
-        sa.Column("p_value", sa.Double(), nullable=True),
-        sa.Column("level", sa.Double(), nullable=True),
-        sa.Column("moved", sa.Boolean(), nullable=True),
-        sa.ForeignKeyConstraint(["evaluation_id"], ["evaluation.id"], name=op.f("fk_schedule_run_evaluation_id")),
-        sa.ForeignKeyConstraint(["schedule_id"], ["schedule.id"], name=op.f("fk_schedule_run_schedule_id")),
-        sa.PrimaryKeyConstraint("schedule_id", "period", name=op.f("pk_schedule_run")),
-    )
-    op.create_index(op.f("ix_schedule_run_evaluation_id"), "schedule_run", ["evaluation_id"], unique=False)
-    op.create_table(
-        "webhook_delivery",
-        sa.Column("webhook_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
-        sa.Column("notice_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
-        sa.Column("state", sa.Text(), nullable=False),
-        sa.Column("attempts", sa.SmallInteger(), nullable=False),
-        sa.Column("not_before", sa.DateTime(timezone=True).with_variant(sa.Text(), "sqlite"), nullable=False),
-        sa.Column("status", sa.SmallInteger(), nullable=True),
-        sa.Column("error", sa.Text(), nullable=True),
-        sa.Column("finished_at", sa.DateTime(timezone=True).with_variant(sa.Text(), "sqlite"), nullable=True),
-        sa.CheckConstraint("state IN ('waiting', 'delivered', 'failed')", name=op.f("ck_webhook_delivery_state")),
-        sa.ForeignKeyConstraint(["notice_id"], ["notice.id"], name=op.f("fk_webhook_delivery_notice_id")),
-        sa.ForeignKeyConstraint(["webhook_id"], ["webhook.id"], name=op.f("fk_webhook_delivery_webhook_id")),
-        sa.PrimaryKeyConstraint("webhook_id", "notice_id", name=op.f("pk_webhook_delivery")),
-    )
-    op.create_index("ix_webhook_delivery_state", "webhook_delivery", ["state", "not_before"], unique=False)
     op.create_table(
         "draft",
         sa.Column("evaluation_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),

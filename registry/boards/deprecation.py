@@ -10,9 +10,8 @@ from sqlalchemy.orm import Session
 from registry.db import changed_one, database_now, one_at_a_time
 from registry.errors import NotFoundError, QueueError, UsageError
 from registry.lookups import find_board
-from registry.notices import notify
 from registry.people.accounts import Viewer, record
-from registry.tables import Board, BoardDeprecation, BoardEntry
+from registry.tables import Board, BoardDeprecation
 
 MAX_REASON: Final = 2000
 DEPRECATED: Final = "board.deprecated"
@@ -61,7 +60,6 @@ def deprecate(
     row = BoardDeprecation(board_id=board.id, reason=text, successor=successor)
     session.add(row)
     session.flush()
-    _tell(session, DEPRECATED, row, board)
     record(session, viewer, "board.deprecate", board.name, address=address, details={"successor": successor})
     return row
 
@@ -80,7 +78,6 @@ def reinstate(session: Session, viewer: Viewer, name: str, *, address: str | Non
     if row is None or not taken_back:
         raise QueueError(f"board {board.name} is not deprecated")
     session.refresh(row)
-    _tell(session, REINSTATED, row, board)
     record(session, viewer, "board.reinstate", board.name, address=address)
     return row
 
@@ -108,18 +105,3 @@ def deprecation_document(session: Session, name: str) -> dict[str, Any] | None:
 def _row(session: Session, name: str) -> BoardDeprecation | None:
     query = select(BoardDeprecation).join(Board).where(Board.name == name, BoardDeprecation.retracted_at.is_(None))
     return session.scalar(query.order_by(BoardDeprecation.id.desc()).limit(1))
-
-
-def _tell(session: Session, kind: str, row: BoardDeprecation, board: Board) -> None:
-    """Writes a notice; it names the board only if all of its benchmarks are public, and so the successor."""
-    document: dict[str, Any] = {"deprecation": row.id}
-    if _is_public(session, board):
-        document |= {"board": board.name, "reason": row.reason}
-        if row.successor is not None and _is_public(session, find_board(session, row.successor)):
-            document["successor"] = row.successor
-    notify(session, kind, str(row.id), document)
-
-
-def _is_public(session: Session, board: Board) -> bool:
-    entries = session.scalars(select(BoardEntry).filter_by(board_id=board.id))
-    return all(entry.benchmark_version.visibility == "public" for entry in entries)

@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, Engine, func, select, update
 from sqlalchemy.orm import Session
 
 from registry.boards.rules import NO_TERMS, Terms, check_rules
-from registry.boards.store import board_definition, current_boards, evaluations_of_suite, submit_suite, suite_definition
+from registry.boards.store import board_definition, current_boards, submit_suite, suite_definition
 from registry.boards.suite_estimate import suite_estimate
 from registry.db import MAX_ROW_ID, changed_one, database_now, one_at_a_time, picked, read_session, write_session
 from registry.errors import NotFoundError, QueueError, ShuffleboardError, UsageError
@@ -21,7 +21,6 @@ from registry.leaderboard.reports import evaluation_metrics
 from registry.logs import log
 from registry.lookups import find_suite, published
 from registry.names import check_name
-from registry.notices import notify
 from registry.people.accounts import Viewer, record
 from registry.providers.budgets import set_budget
 from registry.queue.evaluations import check_embargo, check_statement
@@ -37,7 +36,7 @@ from registry.revisions.store import (
     request_of,
 )
 from registry.settings import Settings
-from registry.tables import Benchmark, BenchmarkVersion, Embargo, Evaluation, Model, ModelRevision, Suite
+from registry.tables import BenchmarkVersion, Embargo, Evaluation, Model, ModelRevision, Suite
 from registry.tables.accounts import Account, Submission, SubmissionEvaluation
 
 MAX_NOTE: Final = 2000
@@ -184,7 +183,6 @@ def request_submission(
     )
     session.add(submission)
     session.flush()
-    _tell(session, submission, "requested")
     details = {"suite": reference, "model": model["name"]}
     if submission.embargo_until is not None:
         details["embargo_until"] = f"{submission.embargo_until:%FT%TZ}"
@@ -338,7 +336,6 @@ def approve(
         _submit(session, submission, revision)
     if budget is not None:
         set_budget(session, "submission", str(submission.id), budget)
-    _tell(session, submission, "approved")
     details = {"revision": f"{revision.model.name}@{revision.number}", "suite": submission.suite}
     record(session, viewer, "submission.approve", str(submission.id), address=address, details=details)
     return submission
@@ -354,7 +351,6 @@ def reject(
     submission = find_submission(session, viewer, submission_id)
     estimate = submission_estimate(session, submission, settings)
     _decide(session, viewer, submission, "rejected", reason, estimate)
-    _tell(session, submission, "rejected")
     record(session, viewer, "submission.reject", str(submission.id), address=address)
     return submission
 
@@ -367,7 +363,6 @@ def withdraw(session: Session, viewer: Viewer, submission_id: int, *, address: s
         raise UsageError(f"submission {submission.id} is someone else's; reject it instead")
     if submission.state != "withdrawn":
         _move(session, submission, state="withdrawn")
-        _tell(session, submission, "withdrawn")
         record(session, viewer, "submission.withdraw", str(submission.id), address=address)
     return submission
 
@@ -440,7 +435,7 @@ def advance(engine: Engine) -> None:
             with write_session(engine) as session:
                 row = _locked(session, submission_id)
                 if row is not None:
-                    _finish(session, row, str(error))
+                    _finish(session, row)
 
 
 def _locked(session: Session, submission_id: int) -> Submission | None:
@@ -463,21 +458,18 @@ def _advance(session: Session, submission_id: int) -> None:
     ).all()
     if states:
         if all(state in ENDED for state in states):
-            _finish(session, submission, None, [state for state in ENDED for one in states if one == state])
+            _finish(session, submission)
         return
     revision = session.get_one(ModelRevision, submission.model_revision_id)
     if revision.state == "ready":
         _submit(session, submission, revision)
     elif revision.state == "failed":
-        _finish(session, submission, f"the model cannot be used: {revision.error or 'no reason was recorded'}")
+        _finish(session, submission)
 
 
-def _finish(session: Session, submission: Submission, problem: str | None, states: Sequence[str] = ()) -> None:
+def _finish(session: Session, submission: Submission) -> None:
     submission.finished_at = session.scalar(select(database_now()))
     session.flush()
-    counts = {state: states.count(state) for state in dict.fromkeys(states)}
-    # A worker's reason may name a file: maintainers find it with the model.
-    _tell(session, submission, "finished", evaluations=counts, queued=problem is None)
 
 
 def problem_of(session: Session, submission: Submission, *, whole: bool) -> str | None:
@@ -492,26 +484,3 @@ def problem_of(session: Session, submission: Submission, *, whole: bool) -> str 
     if revision is not None and revision.state == "failed":
         return f"the model cannot be used: {revision.error}" if whole else "the model cannot be fetched or used"
     return "the suite's evaluations could not be queued; the worker's log says why"
-
-
-def _tell(session: Session, submission: Submission, what: str, **more: Any) -> None:
-    """Writes a notice of a submission's outcome; names only where all of it is public and under no embargo."""
-    told: dict[str, Any] = {"submission": submission.id, "state": submission.state, **more}
-    now = session.scalars(select(database_now())).one()
-    embargoed = submission.embargo_until is not None and submission.embargo_until > now
-    if not embargoed and names_public_benchmarks(session, submission.suite):
-        told |= {"suite": submission.suite, "model": submission.model["name"]}
-    notify(session, f"submission.{what}", str(submission.id), told, submission_id=submission.id)
-
-
-def names_public_benchmarks(session: Session, suite: str) -> bool:
-    """Whether every benchmark that a suite asks is there and public in all of its versions."""
-    try:
-        asked = evaluations_of_suite(session, find_suite(session, suite))
-    except ShuffleboardError:
-        return False
-    names = {item.benchmark.partition("@")[0] for item in asked}
-    found = session.execute(
-        select(Benchmark.name, BenchmarkVersion.visibility).join(BenchmarkVersion).where(Benchmark.name.in_(names))
-    ).all()
-    return {name for name, _ in found} == names and all(visibility == "public" for _, visibility in found)

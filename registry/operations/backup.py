@@ -1,7 +1,7 @@
 """Backup and restore: the database in one file, and beside it the folders of sealed evaluations; others go on.
 
 SQLite's file is a database that can be opened as it is; PostgreSQL's is what its own client writes (pg_dump, custom
-format). Either holds password hashes, secrets of webhooks and hidden benchmarks, so only its owner may read it.
+format). Either holds password hashes and hidden benchmarks, so only its owner may read it.
 """
 
 import os

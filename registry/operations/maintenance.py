@@ -4,7 +4,6 @@ Every worker does it between shards, and `shuffleboard worker beat` does nothing
 each part locks its rows, skips those locked by others, and repeats its condition before it writes.
 """
 
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
@@ -19,14 +18,12 @@ from registry.boards.submissions import advance
 from registry.db import read_session, write_session
 from registry.errors import ArchiveError, RemoteError, SealError, StorageError, UsageError
 from registry.logs import log
-from registry.notices.webhooks import deliver
 from registry.predictions.stored import unwritten
 from registry.proof.seal import seal
 from registry.proof.signing import keep_signed
 from registry.queue import claims, generation
 from registry.queue.hints import missing_hints, send_hints
 from registry.settings import Settings
-from registry.studies.schedules import run_schedules
 
 MINIMUM_IDLE_SECONDS: Final = 5.0
 SEALING_LEASES: Final = 10
@@ -34,12 +31,11 @@ SEALING_LEASES: Final = 10
 
 
 class Maintenance:
-    """Leases, hints, seals, boards, schedules, submissions and webhooks of one registry, kept up by one process."""
+    """Leases, hints, seals, boards and submissions of one registry, kept up by one process."""
 
     def __init__(self, engine: Engine, settings: Settings) -> None:
         self.engine = self._any = engine
         self.settings = settings
-        self._telling = threading.Lock()
 
     def maintain(self) -> None:
         """Keeps the queue, the seals, the boards and the submissions, once.
@@ -51,16 +47,6 @@ class Maintenance:
         self.reconcile()
         self.seal_complete()
         advance(self.engine)
-
-    def run_schedules(self) -> None:
-        """Queues the scheduled runs that are due. Raises as `maintain`."""
-        self._begin()
-        run_schedules(self.engine)
-
-    def deliver(self) -> None:
-        """Sends webhooks their pending deliveries. Raises as `maintain`."""
-        self._begin()
-        self._deliver()
 
     def _begin(self) -> None:
         with write_session(self._any) as session:
@@ -131,18 +117,6 @@ class Maintenance:
                 except (ArchiveError, StorageError) as error:  # nor would be those after it
                     log.warning("files_not_written", error=str(error))
                     return
-
-    def tell(self) -> None:
-        """Advances submissions, and sends webhooks their pending deliveries."""
-        advance(self.engine)
-        self._deliver()
-
-    def _deliver(self) -> None:
-        if self._telling.acquire(blocking=False):  # else another thread of this process is at it
-            try:
-                deliver(self.engine, self.settings)
-            finally:
-                self._telling.release()
 
     @contextmanager
     def transaction(self, leases: int = 1) -> Iterator[Session]:

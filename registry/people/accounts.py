@@ -33,7 +33,7 @@ SCOPES: Final[dict[str, str]] = {
     "sql": "Run and save queries on the SQL page.",
     "submit": "Submit models for evaluation.",
     "maintain": "Decide on submissions, manage benchmarks, models, boards and evaluations, see hidden benchmarks.",
-    "admin": "Manage accounts, all tokens and webhooks; read the audit trail.",
+    "admin": "Manage accounts and all tokens; read the audit trail.",
 }
 
 _LOWEST_ROLE: Final = {

@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import func, insert, or_, select
 from sqlalchemy.orm import Session
 
-from registry import chain, notices
+from registry import chain
 from registry.code_identity import code_version
 from registry.db import database_now
 from registry.designs.until_decided import open_questions, read_stopping
@@ -120,7 +120,6 @@ def complete(
     session.flush()
     session.execute(insert(EvaluationMetric.__table__), metric_rows(session, evaluation.id, intervals))  # type: ignore[arg-type]
     keep_leaves(session, evaluation.id, leaves_of)
-    notices.evaluation_complete(session, evaluation)
     # Last: appending to the chain makes all others wait.
     chain.append(session, "seal", digest, labels=local_labels(evaluation))
 

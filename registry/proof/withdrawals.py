@@ -10,15 +10,12 @@ from typing import Any, Final
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from registry import chain, notices
+from registry import chain
 from registry.db import database_now, one_at_a_time
 from registry.digests import specification_digest
 from registry.errors import QueueError, UsageError
 from registry.lookups import find_evaluation, is_published
 from registry.tables import Evaluation, EvaluationSource, Withdrawal
-
-NOTICE: Final = "evaluation.withdrawn"
-"""The kind of notice that is written."""
 
 MAX_REASON: Final = 2000
 
@@ -79,10 +76,6 @@ def _add(
     )
     session.add(row)
     session.flush()
-    document = notices.evaluation_document(evaluation)
-    if notices.is_public(evaluation):  # a reason may quote what was asked
-        document |= withdrawal_document(evaluation, row)
-    notices.notify(session, NOTICE, str(evaluation_id), document, evaluation_id=evaluation_id)
     chain.append(session, "withdrawal", withdrawal_digest(evaluation, row))
     return row
 

@@ -31,7 +31,6 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Session, aliased
 
-from registry import notices
 from registry.db import changed_one, database_now, insert_ignoring, registry_place
 from registry.designs import design_of
 from registry.digests import specification_digest
@@ -379,9 +378,7 @@ def fail_if_over(session: Session, evaluation_id: int) -> None:
         return
     if not session.scalar(select(own.where(Shard.state.in_(("queued", "leased"))).exists())):
         going_on = update(Evaluation).where(Evaluation.id == evaluation_id, Evaluation.state.in_(("queued", "running")))
-        if changed_one(session, going_on.values(state="failed")):
-            evaluation = session.get_one(Evaluation, evaluation_id, populate_existing=True)
-            notices.evaluation_failed(session, evaluation)
+        session.execute(going_on.values(state="failed", failed_at=database_now()))
 
 
 def reconcile(session: Session) -> None:

@@ -7,15 +7,13 @@ that makes none, and exits. The doctor asks the database for the same, since a w
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import func, select
+from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
-from registry import notices
 from registry.db import database_now
 from registry.queue.claims import Claim, fail
 from registry.settings import Settings
 from registry.tables import Evaluation, Shard, Worker
-from registry.tables.accounts import Notice
 
 TIMES_AS_LONG: Final = 10
 """How many times as long as a whole shard should take it may go without progress."""
@@ -66,11 +64,11 @@ def patience(session: Session, settings: Settings, shard_claim: Claim | None) ->
 
 
 def give_up(session: Session, shard_claim: Claim, worker_id: str, error: str) -> bool:
-    """Takes a shard from its hung worker, counts a failure, and reports it. False: the claim was lost before."""
+    """Take a shard from its hung worker, and count a failure. False: the claim was lost before."""
     if not fail(session, shard_claim, error):
         return False
-    evaluation = session.get_one(Evaluation, shard_claim.evaluation_id, populate_existing=True)
-    notices.evaluation_stalled(session, evaluation, shard_claim.shard_id, shard_claim.fence, worker_id)
+    of_shard = update(Shard).where(Shard.id == shard_claim.shard_id)
+    session.execute(of_shard.values(stalled_at=database_now(), stalled_worker_id=worker_id))
     return True
 
 
@@ -96,15 +94,16 @@ def overdue(session: Session, settings: Settings) -> list[Overdue]:
 
 
 def stalled(session: Session, within_seconds: float) -> list[Stalled]:
-    """Shards that were taken from hung workers within this time, the newest first."""
+    """Return the shards that were taken from hung workers within this time, the newest first."""
     query = (
-        select(Notice.document, Notice.evaluation_id, Notice.at)
-        .where(Notice.kind == notices.STALLED, Notice.at > database_now(-within_seconds))
-        .order_by(Notice.id.desc())
+        select(Shard.id, Shard.evaluation_id, Shard.stalled_worker_id, Shard.stalled_at)
+        .where(Shard.stalled_at > database_now(-within_seconds))
+        .order_by(Shard.stalled_at.desc(), Shard.id.desc())
     )
     found = []
-    for document, evaluation_id, at in session.execute(query):
-        worker = session.get(Worker, document["worker"])  # a worker that stored nothing may be pruned
+    for shard_id, evaluation_id, worker_id, at in session.execute(query):
+        assert at is not None
+        worker = session.get(Worker, worker_id)  # a worker that stored nothing may be pruned
         host, pid = ("a forgotten host", 0) if worker is None else (worker.host, worker.pid)
-        found.append(Stalled(document["shard"], evaluation_id, host, pid, at))
+        found.append(Stalled(shard_id, evaluation_id, host, pid, at))
     return found

@@ -114,9 +114,6 @@ FILTERED: Final[dict[str, str]] = {
     "question_seal": _OF_EVALUATION,
     "evaluation_source": _OF_EVALUATION,
     "provider_call": _OF_EVALUATION,
-    "schedule": _OF_EVALUATION,
-    "schedule_run": "schedule_id {not_among}(SELECT schedule.id FROM {base}.schedule AS schedule "
-    f"WHERE schedule.evaluation_id {{among}}({_HIDDEN_EVALUATIONS}{{end}}{{end}}",
     "withdrawal": _OF_EVALUATION,
     "board": f"id {{not_among}}({_HIDDEN_BOARDS}{{end}}",
     "board_entry": _OF_BOARD,
@@ -157,7 +154,6 @@ CLOSED: Final = frozenset(
         "budget",
         "draft",
         "exclusion",
-        "notice",
         "provider_batch",
         "rate_limit",
         "registry_generation",
@@ -165,8 +161,6 @@ CLOSED: Final = frozenset(
         "saved_query",
         "submission",
         "submission_evaluation",
-        "webhook",
-        "webhook_delivery",
         "wish",
         "wish_vote",
     }

@@ -336,6 +336,8 @@ class Evaluation(Base):
     """How many prompts that comes to."""
     created_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
     started_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    failed_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    """When it last failed."""
     sealed_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
     seal: Mapped[str | None] = mapped_column(Digest)
     """Digest of everything that was scored; NULL: not complete."""
@@ -394,52 +396,6 @@ class Embargo(Base):
     created_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
 
 
-class Schedule(Base):
-    """A sealed evaluation that is asked again, in part, every so many days, until `ended_at`."""
-
-    __tablename__ = "schedule"
-    __table_args__ = (CheckConstraint("every_days >= 1 AND questions >= 1", name="positive"),)
-
-    id: Mapped[int] = mapped_column(RowId, primary_key=True)
-    evaluation_id: Mapped[int] = mapped_column(ForeignKey("evaluation.id"), index=True)
-    every_days: Mapped[int] = mapped_column(Integer)
-    questions: Mapped[int] = mapped_column(Integer)
-    """How many are asked each time: the first in file order."""
-    budget: Mapped[float | None] = mapped_column(Double)
-    """What one run may cost, in the price list's currency; NULL: any."""
-    created_by: Mapped[str] = mapped_column(Text)
-    created_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
-    """When its first period began."""
-    ended_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
-
-    evaluation: Mapped[Evaluation] = relationship()
-
-
-class ScheduleRun(Base):
-    """The one run of a schedule in a period, and what came of comparing it; NULL: not compared yet."""
-
-    __tablename__ = "schedule_run"
-
-    schedule_id: Mapped[int] = mapped_column(ForeignKey("schedule.id"), primary_key=True)
-    period: Mapped[int] = mapped_column(Integer, primary_key=True)
-    """From 0, each of the schedule's days."""
-    evaluation_id: Mapped[int | None] = mapped_column(ForeignKey("evaluation.id"), index=True)
-    begun_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
-    problem: Mapped[str | None] = mapped_column(Text)
-    """Why nothing was queued."""
-    compared_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    questions: Mapped[int | None] = mapped_column(Integer)
-    better: Mapped[int | None] = mapped_column(Integer)
-    """Questions with more right answers than in the schedule's evaluation."""
-    worse: Mapped[int | None] = mapped_column(Integer)
-    flipped: Mapped[int | None] = mapped_column(Integer)
-    """Prompts with another answer."""
-    p_value: Mapped[float | None] = mapped_column(Double)
-    level: Mapped[float | None] = mapped_column(Double)
-    """At which this run was tested."""
-    moved: Mapped[bool | None] = mapped_column(Boolean)
-
-
 class Shard(Base):
     """A slice of an evaluation's questions, scored by one worker at a time."""
 
@@ -469,6 +425,10 @@ class Shard(Base):
     """Exceptions while it was scored."""
     crashes: Mapped[int] = mapped_column(SmallInteger, default=0)
     """Leases that ran out."""
+    stalled_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    """When it was last taken from a hung worker."""
+    stalled_worker_id: Mapped[str | None] = mapped_column(Text)
+    """The hung worker, which may since be forgotten."""
     error: Mapped[str | None] = mapped_column(Text)
     worker_id: Mapped[str | None] = mapped_column(ForeignKey("worker.id"))
     registry_generation: Mapped[str | None] = mapped_column(String(36))

@@ -1,4 +1,4 @@
-"""The tables of accounts and what they submit: accounts, tokens, audit, submissions, notifications, saved queries.
+"""The tables of accounts and what they submit: accounts, tokens, audit, submissions, saved queries.
 
 None of them is read by a documented view, and none is part of a result: an evaluation keeps its requester's name as
 text.
@@ -13,7 +13,6 @@ from sqlalchemy import (
     ForeignKey,
     Index,
     SmallInteger,
-    String,
     Text,
     UniqueConstraint,
     text,
@@ -24,7 +23,6 @@ from registry.db import Base, Digest, JsonDocument, RowId, UtcDateTime, database
 from registry.tables.checks import one_of
 
 SUBMISSION_STATES: Final = ("requested", "approved", "rejected", "withdrawn")
-DELIVERY_STATES: Final = ("waiting", "delivered", "failed")
 OUTCOMES: Final = ("done", "refused")
 
 
@@ -229,58 +227,3 @@ class SavedQuery(Base):
     deleted_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
 
     account: Mapped[Account] = relationship()
-
-
-class Notice(Base):
-    """An event to report, by feed and by webhook. Append-only.
-
-    `kind`: such as "submission.approved" or "evaluation.complete". `key`: what it is about, so that it is reported
-    once. `document`: what is sent; it holds no question's content.
-    """
-
-    __tablename__ = "notice"
-    __table_args__ = (UniqueConstraint("kind", "key"), Index("ix_notice_at", "at"))
-
-    id: Mapped[int] = mapped_column(RowId, primary_key=True)
-    at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
-    kind: Mapped[str] = mapped_column(Text)
-    key: Mapped[str] = mapped_column(Text)
-    submission_id: Mapped[int | None] = mapped_column(ForeignKey("submission.id"), index=True)
-    evaluation_id: Mapped[int | None] = mapped_column(ForeignKey("evaluation.id"), index=True)
-    document: Mapped[Any] = mapped_column(JsonDocument)
-
-
-class Webhook(Base):
-    """A URL that is sent notices. `secret` signs every delivery (HMAC-SHA256), so it is stored in plain text.
-
-    `kinds`: which notices; NULL: all. `disabled_at` not NULL: nothing is sent.
-    """
-
-    __tablename__ = "webhook"
-
-    id: Mapped[int] = mapped_column(RowId, primary_key=True)
-    account_id: Mapped[int] = mapped_column(ForeignKey("account.id"), index=True)
-    url: Mapped[str] = mapped_column(Text)
-    secret: Mapped[str] = mapped_column(String(64))
-    kinds: Mapped[Any | None] = mapped_column(JsonDocument)
-    created_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
-    disabled_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
-
-
-class WebhookDelivery(Base):
-    """A notice to be sent to a webhook. `attempts` is raised before each; `not_before`: when the next may be made."""
-
-    __tablename__ = "webhook_delivery"
-    __table_args__ = (one_of("state", DELIVERY_STATES), Index("ix_webhook_delivery_state", "state", "not_before"))
-
-    webhook_id: Mapped[int] = mapped_column(ForeignKey("webhook.id"), primary_key=True)
-    notice_id: Mapped[int] = mapped_column(ForeignKey("notice.id"), primary_key=True)
-    state: Mapped[str] = mapped_column(Text, default="waiting")
-    attempts: Mapped[int] = mapped_column(SmallInteger, default=0)
-    not_before: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
-    status: Mapped[int | None] = mapped_column(SmallInteger)
-    error: Mapped[str | None] = mapped_column(Text)
-    finished_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
-
-    webhook: Mapped[Webhook] = relationship()
-    notice: Mapped[Notice] = relationship()

@@ -24,8 +24,13 @@ OUTSIDE: Final[dict[str, dict[str, str]]] = {
     "evaluation": {
         "id": "its number here; another registry has another",
         "conflict_of_interest": "what its submitter says of it, and no number depends on it",
+        "failed_at": "an earlier failure, after which it was tried again",
     },
-    "shard": {"id": "its number here; its questions and its provenance are reached through it"},
+    "shard": {
+        "id": "its number here; its questions and its provenance are reached through it",
+        "stalled_at": "an earlier worker that hung; the worker that scored it is sealed",
+        "stalled_worker_id": "goes with the time",
+    },
     "engine_fingerprint": {"id": "its number here; shards reach it through it"},
     "question": {"id": "its number here; its rows reach it through it"},
     "protocol": {"id": "its number here"},

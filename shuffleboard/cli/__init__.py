@@ -49,8 +49,6 @@ GROUPS: Final = {
         "apply": "Set up all that a file describes.",
         "accounts": "Manage accounts, tokens and the audit trail.",
         "budgets": "Limit the cost of calls to providers.",
-        "schedules": "Ask endpoints again, to notice when one has moved.",
-        "webhooks": "Manage webhooks.",
         "completion": "Complete commands with the Tab key.",
     },
 }

@@ -37,7 +37,7 @@ def beat(once: bool) -> None:
     """Keep the queue moving until stopped; score nothing.
 
     Every SHUFFLEBOARD_RECONCILE_SECONDS: queue shards of dead workers again, send lost messages again, seal complete
-    evaluations and renew boards, move submissions on, deliver webhooks. Workers do the same between shards, so this is
+    evaluations and renew boards, move submissions on. Workers do the same between shards, so this is
     for times when none runs or all are busy. Several may run at once. It does not need torch.
 
     SIGTERM and Ctrl-C stop it with status 0.

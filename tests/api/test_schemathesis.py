@@ -1,6 +1,5 @@
 """Whatever is asked for, the API answers as its OpenAPI document says: schemathesis asks for all sorts of things."""
 
-import socket
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -122,16 +121,6 @@ def _opened(sqlite_registry: Site, folder: Path) -> Iterator[Any]:
     schema.tokens = {role: bearer(token_of(engine, role)) for role in ROLES} | {ANONYMOUS: {}}
     yield schema
     dispose(engine)
-
-
-@pytest.fixture(autouse=True)
-def no_names_are_resolved(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Addresses of webhooks are made up: nobody out there is asked for them."""
-
-    def resolve(host: str, *_arguments: object, **_options: object) -> Any:
-        raise socket.gaierror(host)
-
-    monkeypatch.setattr(socket, "getaddrinfo", resolve)
 
 
 def _ask(api: Any, operation: Operation, role: str, mode: schemathesis.GenerationMode, examples: int) -> set[int]:

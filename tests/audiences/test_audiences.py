@@ -86,7 +86,7 @@ def test_no_documented_view_reads_a_closed_table() -> None:
     folder = Path(str(views.__file__)).parent
     for path in folder.glob("*.sql"):
         words = set(path.read_text(encoding="utf-8").replace(".", " ").replace("(", " ").split())
-        assert not words & (CLOSED - {"role", "notice"}), path.name
+        assert not words & (CLOSED - {"role"}), path.name
 
 
 @pytest.mark.parametrize("audience", AUDIENCES)
@@ -238,7 +238,7 @@ def test_what_is_under_embargo_stands_nowhere_until_its_moment_and_then_everywhe
         assert "held-model" not in written
         assert seal not in written
         assert f'"evaluation_id": {number},' not in written
-    assert "held-model" not in read_by(engine, "all", ["board_snapshot", "board_standing", "notice"])
+    assert "held-model" not in read_by(engine, "all", ["board_snapshot", "board_standing"])
 
     set_until(engine, 0)
     refresh_boards(engine)

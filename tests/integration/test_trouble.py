@@ -27,7 +27,6 @@ from registry.predictions.prompts import ShardPrompt
 from registry.queue import claims, stalls
 from registry.settings import Settings
 from registry.tables import Shard, Worker
-from registry.tables.accounts import Notice
 from tests.chaos import trips
 from tests.chaos.processes import Worker as Process
 from tests.commands import PATIENCE_S, ROOT, command_process, eventually, fake_worker, terminate
@@ -389,8 +388,8 @@ def test_a_shard_whose_scorer_hangs_is_given_up_and_reported_and_its_late_result
     assert events == ["shard_given_up", "shard_discarded"]
     assert (state(engine, evaluation_id), predictions(engine, evaluation_id)) == ("complete", before)
     with read_session(engine) as session:
-        (told,) = session.scalars(select(Notice.document).where(Notice.kind == "evaluation.stalled"))
-    assert (told["evaluation"], told["shard"], told["worker"]) == (evaluation_id, 1, loop.id)
+        (row,) = session.scalars(select(Shard).where(Shard.stalled_at.is_not(None)))
+    assert (row.evaluation_id, row.ordinal, row.stalled_worker_id) == (evaluation_id, 0, loop.id)
 
 
 def test_a_shard_may_stand_still_for_ten_times_what_all_of_it_should_take(sqlite_database: str, tmp_path: Path) -> None:

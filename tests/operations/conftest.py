@@ -27,8 +27,6 @@ from registry.tables import (
     Exclusion,
     Model,
     ModelRevision,
-    Schedule,
-    ScheduleRun,
 )
 from registry.tables.accounts import (
     Account,
@@ -36,12 +34,9 @@ from registry.tables.accounts import (
     ApiToken,
     AuditEvent,
     BrowserSession,
-    Notice,
     SavedQuery,
     Submission,
     SubmissionEvaluation,
-    Webhook,
-    WebhookDelivery,
     Wish,
     WishVote,
 )
@@ -85,11 +80,9 @@ def fill(engine: Engine, folder: Path) -> None:
 
 def _add_rules(session, evaluation_id: int) -> None:  # type: ignore[no-untyped-def]
     board = session.scalars(select(Board)).first()
-    schedule = Schedule(evaluation_id=evaluation_id, every_days=7, questions=3, budget=0.5, created_by="ann")
     signed = {"head": "ab" * 32, "key": "cd" * 32, "public_key": "…", "statement": "{}", "signature": "c2ln"}
     session.add_all(
         [
-            schedule,
             Embargo(model_revision_id=session.scalars(select(ModelRevision.id)).first(), until=PAST),
             BoardDeprecation(board_id=board.id, reason="“ä”: too easy", successor="harder"),
             ChainSignature(position=1, at=LATER, **signed),
@@ -100,7 +93,6 @@ def _add_rules(session, evaluation_id: int) -> None:  # type: ignore[no-untyped-
     session.add(wish)
     session.flush()
     session.add(WishVote(wish_id=wish.id, voter="ad" * 32))
-    session.add(ScheduleRun(schedule_id=schedule.id, period=1, evaluation_id=evaluation_id, p_value=1 / 3, moved=False))
 
 
 def _add_people(session, evaluation_id: int) -> None:  # type: ignore[no-untyped-def]
@@ -120,15 +112,12 @@ def _add_people(session, evaluation_id: int) -> None:  # type: ignore[no-untyped
         estimate={"prompts": 12, "seconds": 1.25},
     )
     query = SavedQuery(slug="abc", account_id=account.id, name="mine", sql="SELECT 1", public=True)
-    webhook = Webhook(account_id=account.id, url="https://example.org/hook", secret="s" * 64, kinds=None)
-    notice = Notice(kind="made-up", key="1", evaluation_id=evaluation_id, document=NUMBERS)
-    session.add_all([token, submission, query, webhook, notice])
+    session.add_all([token, submission, query])
     session.flush()
     session.add_all(
         [
             AuditEvent(account_id=account.id, actor="ann", action="token.make", outcome="done", details={"a": None}),
             SubmissionEvaluation(submission_id=submission.id, evaluation_id=evaluation_id),
-            WebhookDelivery(webhook_id=webhook.id, notice_id=notice.id, state="delivered", status=204),
         ]
     )
 

@@ -497,7 +497,7 @@ def test_a_move_to_itself_is_refused(sqlite_filled: Engine) -> None:
 
 
 def lose_a_row(write: Connection) -> None:
-    write.exec_driver_sql("DELETE FROM webhook_delivery")
+    write.exec_driver_sql("DELETE FROM saved_query")
 
 
 def change_a_value(write: Connection) -> None:
@@ -507,7 +507,7 @@ def change_a_value(write: Connection) -> None:
 @pytest.mark.parametrize(
     ("fault", "problem", "engine_name"),
     [
-        (lose_a_row, "webhook_delivery arrived with 0 of 1 rows", "sqlite"),
+        (lose_a_row, "saved_query arrived with 0 of 1 rows", "sqlite"),
         (change_a_value, "account arrived with 1 of 1 rows, or with different contents", "postgresql"),
     ],
 )

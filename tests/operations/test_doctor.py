@@ -477,17 +477,17 @@ def test_rights_are_in_order_with_the_four_roles_and_out_of_order_when_the_appli
     assert findings["rights"].found == f"{names.app} owns nothing and may only change rows"
     assert findings["readers"].found == f"{names.reader} and {names.member_reader}: documented views only"
     with get_engine(postgresql_database).begin() as owner:
-        owner.exec_driver_sql(f"ALTER TABLE webhook OWNER TO {names.app}")
+        owner.exec_driver_sql(f"ALTER TABLE saved_query OWNER TO {names.app}")
         owner.exec_driver_sql(f"GRANT SELECT ON account TO {names.reader}")
         owner.exec_driver_sql(f"GRANT USAGE ON SCHEMA public TO {names.reader}")
     findings = here.examine()
     assert named(findings) == {"rights", "readers"}
     assert findings["rights"].status == findings["readers"].status == "problem"
-    assert f"{names.app} owns webhook" in findings["rights"].found
+    assert f"{names.app} owns saved_query" in findings["rights"].found
     assert "shuffleboard db roles" in findings["rights"].remedy
     assert f"{names.reader} can read or change 1 relations outside of the schema" in findings["readers"].found
     with get_engine(postgresql_database).begin() as owner:
-        owner.exec_driver_sql(f"ALTER TABLE webhook OWNER TO {names.owner}")
+        owner.exec_driver_sql(f"ALTER TABLE saved_query OWNER TO {names.owner}")
         owner.exec_driver_sql(f"GRANT TRUNCATE ON prediction TO {names.app}")
     assert f"{names.app} may empty, or act as the owner of, prediction" in here.examine()["rights"].found
 

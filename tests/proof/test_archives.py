@@ -47,7 +47,6 @@ from registry.studies.axes import axes_document
 from registry.studies.comparing import compare_evaluations
 from registry.studies.drift import drift_document
 from registry.studies.noise import repeat_noise
-from registry.studies.schedules import compared
 from registry.studies.wordings import consistency_document
 from registry.tables import Archive, Evaluation, Generation, Prediction, Question, QuestionSeal
 from registry.verification import verify_all, verify_evaluation
@@ -135,7 +134,6 @@ def documents(engine: Engine, found: Population, folder: Path) -> dict[str, Any]
             "metrics": lambda session: {
                 scope: rounded(found) for scope, found in computed_metrics(session, other).items()
             },
-            "asked again": lambda session: compared(session, one, other),
         }
         result = {}
         for name, reader in readers.items():

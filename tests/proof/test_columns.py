@@ -68,15 +68,14 @@ def columns() -> list[tuple[str, str]]:
 
 
 NOT_SEALED: Final = {
-    "account", "account_identity", "api_token", "audit_event", "browser_session", "notice", "role", "saved_query", "submission", "submission_evaluation", "wish", "wish_vote",
-    "webhook", "webhook_delivery",  # people
+    "account", "account_identity", "api_token", "audit_event", "browser_session", "role", "saved_query", "submission", "submission_evaluation", "wish", "wish_vote",  # people
     "benchmark", "model",  # names, which stand in the specification, and descriptions
     "budget", "rate_limit",  # what may be spent and asked from now on
     "draft", "provider_batch", "provider_call",  # how answers were got, which may cost; the answers themselves are sealed
     "registry_generation",  # of which place of the database claims are, and no result
     "exclusion",  # who may claim what is left to be scored
     "worker",  # lives on; its id, host and device stand in the seal
-    "embargo", "board_deprecation", "schedule", "schedule_run",  # who sees, uses or repeats what is sealed
+    "embargo", "board_deprecation",  # who sees or uses what is sealed
     "suite", "board", "board_entry",  # named by their digests, which snapshots hold
     "published_result", "subject_category",  # come with the code
     "chain_signature",  # is checked by its key

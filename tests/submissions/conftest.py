@@ -18,7 +18,7 @@ from registry.digests import sha256_text
 from registry.people.accounts import ROLES, Viewer, create_account, find_account, set_password, viewer_of_account
 from registry.revisions.store import ModelFiles
 from registry.settings import Settings
-from registry.tables.accounts import Account, AuditEvent, Notice
+from registry.tables.accounts import Account, AuditEvent
 from tests.fake_scorer import FakeScorer
 from tests.population import add_benchmark, question
 from tests.web.accounts import PASSWORD, signed_in, token_of
@@ -110,12 +110,6 @@ def work(engine: Engine, settings: Settings, monkeypatch: pytest.MonkeyPatch, fi
     loop.run(until_idle=True)
     loop.maintain()
     loop.stop()
-
-
-def notices(engine: Engine) -> list[tuple[str, str]]:
-    """(kind, key) of every notice, in order."""
-    with read_session(engine) as session:
-        return [(row.kind, row.key) for row in session.scalars(select(Notice).order_by(Notice.id))]
 
 
 def actions(engine: Engine, outcome: str = "done") -> list[tuple[str, str, str | None]]:

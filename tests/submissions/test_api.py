@@ -24,7 +24,6 @@ from registry.errors import (
 )
 from registry.settings import Settings
 from registry.tables import BenchmarkVersion, Evaluation, ModelRevision
-from registry.tables.accounts import AuditEvent
 from shuffleboard import Client
 from tests.commands import shuffleboard
 from tests.population import question, write_lines
@@ -366,26 +365,6 @@ def test_hidden_things_are_not_found_by_those_who_may_not_see_them(
     with pytest.raises(NotFoundError, match="no suite 'core'"):
         submitter.submit_model("core", hub=HUB)
     assert maintainer._get(f"evaluations/{number}")["evaluation_id"] == number
-
-
-def test_webhooks_are_the_admins_affair(remote: Callable[[str], Client], lite: Engine) -> None:
-    admin = remote("admin")
-    with pytest.raises(ForbiddenError):
-        remote("maintainer").webhooks()
-    with pytest.raises(UsageError, match="not on the public internet"):
-        admin.add_webhook("http://169.254.169.254/latest/meta-data")
-    made = admin.add_webhook("https://1.1.1.1/hook", ["evaluation.complete"])
-    assert len(made["secret"]) == 64
-    listed = admin.webhooks()["items"]
-    assert [(row["url"], row["kinds"]) for row in listed] == [("https://1.1.1.1/hook", ["evaluation.complete"])]
-    assert "secret" not in listed[0]
-    admin.remove_webhook(made["webhook"])
-    assert admin.webhooks()["items"] == []
-    with pytest.raises(NotFoundError):
-        admin.test_webhook(made["webhook"])
-    with read_session(lite) as session:
-        written = str([row.details for row in session.scalars(select(AuditEvent))])
-    assert made["secret"] not in written
 
 
 def test_the_client_follows_a_submission(

@@ -1,4 +1,4 @@
-"""`shuffleboard submissions`, `webhooks` and `benchmarks visibility`, and what their page shows."""
+"""`shuffleboard submissions` and `benchmarks visibility`, and what their page shows."""
 
 import json
 from collections.abc import Callable
@@ -9,12 +9,10 @@ from click.testing import CliRunner
 from sqlalchemy import Engine, select
 
 from registry.db import read_session
-from registry.errors import QueueError, RemoteError, ShuffleboardError, UsageError
-from registry.notices.webhooks import signed_headers
+from registry.errors import QueueError, ShuffleboardError
 from registry.settings import Settings
 from registry.tables import BenchmarkVersion
 from shuffleboard.cli import cli
-from tests.docs.pages import DOCS, blocks
 from tests.submissions.conftest import FILES, actions, ask
 
 Run = Callable[..., Any]
@@ -58,48 +56,9 @@ def test_a_submission_is_shown_and_approved(
     ]
 
 
-def test_webhooks_are_kept(run: Run, lite: Engine) -> None:
-    with pytest.raises(UsageError, match="not on the public internet"):
-        run("webhooks", "add", "http://10.0.0.1/", "--account", "admin")
-    made = run("webhooks", "add", "https://1.1.1.1/x", "--account", "admin", "--kind", "evaluation.failed", "--json")
-    listed = run("webhooks", "list", "--json")
-    assert [row["webhook"] for row in listed["webhooks"]] == [made["webhook"]]
-    assert made["secret"] not in str(listed)
-    assert "evaluation.failed" in run("webhooks", "list")
-    run("webhooks", "remove", made["webhook"])
-    assert run("webhooks", "list", "--json")["webhooks"] == []
-
-
-def test_a_webhook_that_does_not_answer_ends_with_an_error(
-    run: Run, lite: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SHUFFLEBOARD_PRIVATE_WEBHOOKS", "127.0.0.1")
-    made = run("webhooks", "add", "http://127.0.0.1:9/", "--account", "admin", "--json")
-    with pytest.raises(RemoteError, match="ConnectError"):
-        run("webhooks", "test", made["webhook"])
-    assert "webhook.test" in run("webhooks", "list")
-
-
 def test_a_benchmark_is_hidden(run: Run, lite: Engine) -> None:
     assert run("benchmarks", "visibility", "bench", "hidden", "--json")["visibility"] == "hidden"
     with read_session(lite) as session:
         assert session.scalars(select(BenchmarkVersion.visibility)).all() == ["hidden"]
     assert "hidden" in run("benchmarks", "list")
     assert actions(lite)[-1] == ("command line", "benchmark.visibility", "bench")
-
-
-def test_the_documented_check_of_signatures_is_right() -> None:
-    (block,) = blocks(DOCS / "submissions.md", "python")
-    written: dict[str, Any] = {}
-    exec(block.text, written)
-    import time
-
-    now, body = int(time.time()), '{"kind": "é"}'.encode()
-    secret, other = "ab" * 32, "cd" * 32
-    headers = signed_headers(secret, "3-1", now, body)
-    assert written["is_genuine"](secret, headers, body)
-    assert not written["is_genuine"](secret, headers, body + b" ")
-    assert not written["is_genuine"](other, headers, body)
-    assert not written["is_genuine"](secret, signed_headers(secret, "3-1", now - 301, body), body)
-    assert not written["is_genuine"](secret, headers | {"webhook-timestamp": str(now + 1)}, body)
-    assert not written["is_genuine"](secret, headers | {"webhook-id": "3-2"}, body)

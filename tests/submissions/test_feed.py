@@ -1,4 +1,4 @@
-"""The feed: what it tells whom, and that it is Atom."""
+"""The feed: the events that each may see, as Atom."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -8,12 +8,14 @@ import pytest
 from flask import Flask
 from sqlalchemy import Engine, select, update
 
-from registry.boards.submissions import approve
+from registry.boards.submissions import approve, reject
 from registry.db import write_session
 from registry.people.accounts import OPERATOR
 from registry.proof.withdrawals import withdraw
+from registry.queue.claims import fail_if_over
+from registry.queue.evaluations import move
 from registry.settings import Settings
-from registry.tables import BenchmarkVersion, Evaluation
+from registry.tables import BenchmarkVersion, Evaluation, Shard
 from tests.submissions.conftest import FILES, ask, work
 
 pytestmark = pytest.mark.one_engine
@@ -42,29 +44,69 @@ def done(engine: Engine, settings: Settings, monkeypatch: pytest.MonkeyPatch) ->
     return number
 
 
+COMPLETE = "small-model on bench is complete"
+SNAPSHOT = "Board main has a new snapshot"
+
+
 def test_each_reads_what_they_may(app: Flask, done: int, engine: Engine, headers: Headers) -> None:
-    evaluations = ["small-model on bench is complete"] * 2
-    assert titles(app) == evaluations
-    assert titles(app, headers=headers("reader")) == evaluations
-    told = [f"small-model on suite core@1: {what}" for what in ("finished", "approved", "requested")]
-    assert titles(app, headers=headers("submitter")) == [told[0], *evaluations, *told[1:]]
+    public = sorted([COMPLETE] * 2 + [SNAPSHOT] * 3)
+    assert sorted(titles(app)) == public
+    assert sorted(titles(app, headers=headers("reader"))) == public
+    told = [f"small-model on suite core@1: {happened}" for happened in ("finished", "approved", "requested")]
+    for role in ("submitter", "maintainer"):
+        assert sorted(titles(app, headers=headers(role))) == sorted([*public, *told])
+    assert titles(app, headers=headers("submitter"))[-1] == told[-1]
     with write_session(engine) as session:
         session.execute(update(BenchmarkVersion).values(visibility="members"))
     assert titles(app) == []
-    assert titles(app, headers=headers("reader")) == evaluations
+    assert sorted(titles(app, headers=headers("reader"))) == public
     with write_session(engine) as session:
         session.execute(update(BenchmarkVersion).values(visibility="hidden"))
     assert titles(app, headers=headers("reader")) == []
     assert titles(app, headers=headers("submitter")) == told
-    assert len(titles(app, headers=headers("maintainer"))) == 5
+    assert sorted(titles(app, headers=headers("maintainer"))) == sorted([*public, *told])
 
 
-def test_a_withdrawal_is_told(app: Flask, done: int, engine: Engine) -> None:
+def test_submissions_of_others_are_not_in_it(app: Flask, engine: Engine, settings: Settings, headers: Headers) -> None:
+    ask(engine, settings, who="maintainer")
+    assert titles(app, headers=headers("submitter")) == []
+    assert titles(app, headers=headers("maintainer")) == ["small-model on suite core@1: requested"]
+
+
+def test_a_rejection_is_in_it(app: Flask, engine: Engine, settings: Settings, headers: Headers) -> None:
+    number = ask(engine, settings)
+    with write_session(engine) as session:
+        reject(session, OPERATOR, number, settings, "too large")
+    (newest, _) = entries(app, headers=headers("submitter"))
+    assert newest.findtext(f"{ATOM}title") == "small-model on suite core@1: rejected"
+    (category,) = newest.findall(f"{ATOM}category")
+    assert category.get("term") == "submission.rejected"
+
+
+def test_a_withdrawal_is_in_it(app: Flask, done: int, engine: Engine) -> None:
     with write_session(engine) as session:
         (evaluation_id, _) = session.scalars(select(Evaluation.id).order_by(Evaluation.id))
         withdraw(session, evaluation_id, "wrong answers")
-    complete = "small-model on bench is complete"
-    assert titles(app) == ["small-model on bench no longer counts", complete, complete]
+    assert titles(app)[0] == "small-model on bench no longer counts"
+    assert titles(app).count(COMPLETE) == 2
+
+
+def test_a_failed_evaluation_is_in_it_until_it_is_retried(
+    app: Flask, engine: Engine, settings: Settings, headers: Headers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    number = ask(engine, settings)
+    with write_session(engine) as session:
+        approve(session, OPERATOR, number, settings, files=FILES)
+        failing = session.scalars(select(Evaluation.id).order_by(Evaluation.id)).first()
+        session.execute(update(Shard).where(Shard.evaluation_id == failing).values(state="failed", error="broken"))
+        fail_if_over(session, failing)
+    failed = "small-model on bench has failed"
+    assert titles(app) == [failed]
+    work(engine, settings, monkeypatch)
+    assert failed in titles(app, headers=headers("reader"))
+    with write_session(engine) as session:
+        move(session, failing, "retry")
+    assert failed not in titles(app)
 
 
 def test_it_is_atom(app: Flask, done: int, headers: Headers) -> None:
@@ -82,14 +124,14 @@ def test_it_is_atom(app: Flask, done: int, headers: Headers) -> None:
             assert entry.findtext(f"{ATOM}{needed}")
         moment = datetime.fromisoformat(str(entry.findtext(f"{ATOM}updated")))
         assert moment.utcoffset() is not None
-        assert f",{moment:%Y-%m-%d}:notice/" in str(entry.findtext(f"{ATOM}id"))
+        assert f",{moment:%Y-%m-%d}:" in str(entry.findtext(f"{ATOM}id"))
         ids.add(entry.findtext(f"{ATOM}id"))
         (link,) = entry.findall(f"{ATOM}link")
         address = str(link.get("href"))
         assert address.startswith("https://board.example.org/")
         path = address.removeprefix("https://board.example.org")
         assert client.get(path, headers=headers("maintainer")).status_code == 200
-    assert len(ids) == 5
+    assert len(ids) == 8
     # The same at the next reading: readers know entries by their ids.
     assert client.get("/feed.atom", headers=headers("maintainer")).data == answer.data
     unchanged = headers("maintainer") | {"If-None-Match": answer.headers["ETag"]}

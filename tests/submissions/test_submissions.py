@@ -27,7 +27,6 @@ from registry.boards.submissions import (
 )
 from registry.db import read_session, write_session
 from registry.errors import ForbiddenError, ModelError, NotFoundError, QueueError, UsageError
-from registry.notices import notify
 from registry.people.accounts import OPERATOR
 from registry.queue.evaluations import EvaluationRequest, move, submit
 from registry.queue.hints import hints_of
@@ -35,7 +34,7 @@ from registry.revisions.store import ModelFiles, RevisionRequest, add_revision
 from registry.settings import Settings
 from registry.tables import Evaluation, ModelRevision, Shard
 from registry.tables.accounts import Submission, SubmissionEvaluation
-from tests.submissions.conftest import FILES, HUB, actions, ask, notices, viewer, work
+from tests.submissions.conftest import FILES, HUB, actions, ask, viewer, work
 
 
 def evaluations_of(engine: Engine, submission_id: int) -> list[Evaluation]:
@@ -166,10 +165,6 @@ def test_from_the_wish_to_the_last_seal(engine: Engine, settings: Settings, monk
     done = evaluations_of(engine, number)
     assert [(row.state, row.requester) for row in done] == [("complete", "submitter")] * 2
     assert state_of(engine, number).finished_at is not None
-    sealed = [("evaluation.complete", str(row.id)) for row in done]
-    told = notices(engine)
-    assert told[:2] == [("submission.requested", str(number)), ("submission.approved", str(number))]
-    assert sorted(told[2:]) == sorted([*sealed, ("submission.finished", str(number))])
     assert actions(engine) == [
         ("submitter", "submission.request", str(number)),
         ("maintainer", "submission.approve", str(number)),
@@ -237,7 +232,6 @@ def test_of_two_decisions_at_once_one_wins_and_the_other_is_told_who(engine: Eng
     for lost in set(outcomes) - {won}:
         assert lost.startswith(f"submission {number} was {word} by {name} at ")
     assert len(evaluations_of(engine, number)) == (2 if yes == "True" else 0)
-    assert len([kind for kind, _ in notices(engine) if kind == f"submission.{word}"]) == 1
 
 
 def test_who_may_decide_and_who_may_see(lite: Engine, settings: Settings) -> None:
@@ -266,7 +260,6 @@ def test_a_submission_is_withdrawn_while_it_waits(lite: Engine, settings: Settin
         withdraw(session, viewer(lite, "submitter"), number)
     with pytest.raises(QueueError, match="was withdrawn; it is no longer awaiting"), write_session(lite) as session:
         approve(session, viewer(lite, "maintainer"), number, settings)
-    assert notices(lite) == [("submission.requested", str(number)), ("submission.withdrawn", str(number))]
 
 
 def test_the_same_wish_waits_once_and_only_so_many_wait(lite: Engine, settings: Settings) -> None:
@@ -320,7 +313,6 @@ def test_cancelled_evaluations_end_a_submission(lite: Engine, settings: Settings
     advance(lite)
     advance(lite)
     assert state_of(lite, number).finished_at is not None
-    assert notices(lite)[-1] == ("submission.finished", str(number))
 
 
 def test_the_estimate_counts_what_is_left_and_stores_nothing(
@@ -383,13 +375,6 @@ def test_an_endpoint_is_registered_under_its_address(lite: Engine, endpoints: Se
             "http://127.0.0.1:9/v1",
             "chat",
         )
-
-
-def test_a_notice_is_written_once(lite: Engine) -> None:
-    with write_session(lite) as session:
-        assert notify(session, "evaluation.complete", "7", {"evaluation": 7}) is not None
-        assert notify(session, "evaluation.complete", "7", {"evaluation": 7}) is None
-    assert notices(lite) == [("evaluation.complete", "7")]
 
 
 @pytest.mark.one_engine

@@ -1,7 +1,7 @@
 """A table of attacks over HTTP: each is refused, written down, and changes nothing.
 
 Attacks by SQL are in tests/sql/test_attacks.py, model files that could run code in tests/integration/test_bad_input.py,
-addresses of webhooks in tests/submissions/test_webhooks.py, what is hidden and hostile texts in test_every_door.py, and
+what is hidden and hostile texts in test_every_door.py, and
 guessed passwords and bad tokens in test_accounts.py.
 """
 
@@ -65,9 +65,6 @@ ATTACKS: dict[str, Attack] = {
     "a maintainer raises himself": (
         "maintainer", "PATCH", f"{JSON}/accounts/maintainer", {"json": {"role": "admin"}}, (403,),
     ),
-    "a maintainer adds a webhook": (
-        "maintainer", "POST", f"{JSON}/webhooks", {"json": {"url": "https://example.org/"}}, (403,),
-    ),
     "a reader takes a token of an admin": (
         "reader", "POST", f"{JSON}/accounts/admin/tokens", {"json": {"name": "t", "scopes": ["admin"]}}, (403,),
     ),
@@ -80,13 +77,6 @@ ATTACKS: dict[str, Attack] = {
         "maintainer", "POST", f"{JSON}/models",
         {"json": {"name": "m", "kind": "openai", "location": "http://10.0.0.1/v1", "revision": "x"}}, (400, 422),
     ),
-    "a webhook to the metadata service": (
-        "admin", "POST", f"{JSON}/webhooks", {"json": {"url": "http://169.254.169.254/latest/meta-data"}}, (400, 422),
-    ),
-    "a webhook to this machine": (
-        "admin", "POST", f"{JSON}/webhooks", {"json": {"url": "http://[::ffff:127.0.0.1]:6379/"}}, (400, 422),
-    ),
-    "a webhook to a file": ("admin", "POST", f"{JSON}/webhooks", {"json": {"url": "file:///etc/passwd"}}, (400, 422)),
     "a model that is a path": (
         "maintainer", "POST", f"{JSON}/models", {"json": MODEL | {"location": "/etc"}}, (400, 422),
     ),
@@ -169,7 +159,6 @@ FORMS = {
     "/sql/saved": ("name", "q", "public"),
     "/submit": ("hub", "endpoint", "revision", "dtype", "name", "suite", "note"),
     "/submissions/1/decide": ("decision", "reason", "queue", "priority"),
-    "/webhooks": ("url", "kinds"),
 }
 """Address of a form → its fields."""
 for _path, _fields in FORMS.items():
@@ -180,7 +169,6 @@ BODIES = {
     "/models": ("maintainer", MODEL),
     "/evaluations": ("maintainer", EVALUATION),
     "/accounts": ("admin", {"name": "eve", "role": "reader"}),
-    "/webhooks": ("admin", {"url": "https://example.org/"}),
     "/sql": ("reader", {"query": "SELECT 1"}),
 }
 for _path, (_who, _body) in BODIES.items():
@@ -190,7 +178,7 @@ for _path, (_who, _body) in BODIES.items():
         )  # fmt: skip
 for _path in (
     "/accounts/tokens/%s/revoke", "/account/tokens/%s/revoke", "/submissions/%s/decide", "/submissions/%s/withdraw",
-    "/webhooks/%s/remove", "/webhooks/%s/test", f"{JSON}/submissions/%s/withdraw", f"{JSON}/evaluations/%s/cancel",
+    f"{JSON}/submissions/%s/withdraw", f"{JSON}/evaluations/%s/cancel",
 ):  # fmt: skip
     for _number in (2**63, 2**64, 10**5000):
         _digits = str(_number)[:50] if _number < 2**65 else "9" * 5000

@@ -151,7 +151,6 @@ def pages_of(engine: Engine, outputs: Outputs, submission_id: int, explored: int
         "/protocol": ["/protocol"],
         "/questions/<question_id>": [f"/questions/{one}", f"/questions/{question}"],
         "/queue": ["/queue"],
-        "/schedules": ["/schedules"],
         "/sign-in": ["/sign-in"],
         "/snapshots/<digest>": [f"/snapshots/{digest}"],
         "/sql": ["/sql", "/sql?q=SELECT%20*%20FROM%20leaderboard"],
@@ -159,7 +158,6 @@ def pages_of(engine: Engine, outputs: Outputs, submission_id: int, explored: int
         "/submissions": ["/submissions"],
         "/submissions/<submission_id>": [f"/submissions/{submission_id}"],
         "/submit": ["/submit"],
-        "/webhooks": ["/webhooks"],
         "/withdrawn": ["/withdrawn", "/nowhere"],
     }
 

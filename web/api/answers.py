@@ -14,12 +14,10 @@ from registry.boards.fragility import Otherwise, Removal, TiersWithoutOrders, Wi
 from registry.boards.standings import Above, Estimated, Together
 from registry.boards.submissions import SUBMISSION
 from registry.metrics import METRICS, Metric
-from registry.notices.webhooks import DELIVERY, WEBHOOK
 from registry.people.accounts import ACCOUNT, AUDIT, TOKEN
 from registry.proof.provenance import PLACE
 from registry.queue import estimate, progress, waits
 from registry.statistics import noise, original_order, published_order, quantiles
-from registry.studies.schedules import RUN, SCHEDULE
 from registry.tables import accounts as people
 from web.api.listed import METRIC
 from web.api.people import SAVED
@@ -751,24 +749,6 @@ BoardRules = shape(
     SubmissionRules,
     sentences=list[str],
 )
-ScheduleRun = shape(
-    "ScheduleRun",
-    """What a schedule asked in one period. Null: nothing was queued, as `problem` says, or it is not compared yet.
-
-`better` and `worse` are questions with more and fewer right answers, `flipped` prompts with another answer.""",
-    (tables.ScheduleRun, RUN),
-    evaluation=int | None,
-    p_value=said(float | None, "Of the exact sign test over questions."),
-    level=said(float | None, "At which this run is tested; those of all runs sum to 0.05."),
-)
-Schedule = shape(
-    "Schedule",
-    "An evaluation that is asked again every so many days, with its runs, the newest first.",
-    (tables.Schedule, SCHEDULE),
-    {int: "schedule evaluation revision", str: "model benchmark protocol variants", float: "level", bool: "moved"},
-    runs=list[ScheduleRun],
-)
-ScheduleList = items("ScheduleList", "Every schedule, the newest first.", Schedule)
 Board = shape(
     "Board",
     """A board as it stood at a time. `digest` names it for good, `sql` reads the same rows from the database.
@@ -1017,28 +997,6 @@ currency: of what a provider would charge; null: none is asked.""",
         str | None: "problem",
     },
     estimates=list[EstimatedEvaluation],
-)
-Webhook = shape(
-    "Webhook",
-    "A URL that is sent notices. `kinds`: which; null: all.",
-    (people.Webhook, WEBHOOK),
-    webhook=int,
-    kinds=list[str] | None,
-)
-NewWebhook = shape(
-    "NewWebhook", "A webhook with the secret that signs what is sent: shown this once.", Webhook, secret=str
-)
-Delivery = shape(
-    "Delivery",
-    "A notice on its way to a webhook. `delivery`: the id it is sent with.",
-    (people.WebhookDelivery, DELIVERY),
-    {int: "webhook", str: "delivery kind", Time: "at"},
-)
-WebhookList = items("WebhookList", "Every webhook, and the newest deliveries.", Webhook, deliveries=list[Delivery])
-DeliveryOutcome = shape(
-    "DeliveryOutcome",
-    "What came of trying a webhook: its status, or why there was none.",
-    {bool: "delivered", int | None: "status", str | None: "error"},
 )
 QueryAnswer = shape(
     "QueryAnswer",

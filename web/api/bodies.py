@@ -128,15 +128,6 @@ class VisibilityBody(_Body):
     version: Name | None = None
 
 
-class WebhookBody(_Body):
-    """A URL that is sent notices. kinds: which; null: all."""
-
-    model_config = _such_as(url="https://example.org/hook")
-
-    url: Url
-    kinds: Annotated[list[Word] | None, Field(min_length=1, max_length=50)] = None
-
-
 class _Query(_Body):
     query: Annotated[str, Field(min_length=1, max_length=20_000)]
 

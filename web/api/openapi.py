@@ -43,7 +43,6 @@ _TAGS: Final = {
     "registry": "Registered things: models, benchmarks, protocols, metrics, and the queue.",
     "boards": "Suites, boards and their snapshots.",
     "submissions": "Submitting models for evaluation on a suite, and deciding on submissions.",
-    "webhooks": "URLs that are notified of events.",
     "sql": "The SQL page, and saved queries.",
     "accounts": "Accounts, their tokens, and the audit trail.",
 }

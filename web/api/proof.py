@@ -10,7 +10,6 @@ from registry.db import picked
 from registry.proof.provenance import compare_provenance
 from registry.proof.signing import newest_signature, signatures
 from registry.schema.selectables import chain_links, rows_of
-from registry.studies.schedules import schedule_documents
 from registry.tables import ChainSignature
 from web.api.operations import answer, get, page
 from web.api.paths import EvaluationId, OtherId
@@ -39,12 +38,6 @@ def drift(query: DriftQuery) -> Response:
     """Changes between two evaluations of the same prompts on the same model."""
     left, right = (queries.evaluation(session(), item) for item in (query.left, query.right))
     return answer(drift_of(left, right))
-
-
-@get("/schedules", "ScheduleList", tag="results")
-def schedules() -> Response:
-    """Evaluations of endpoints' models that are asked again every few days, with the result of each run."""
-    return answer({"items": schedule_documents(session())})
 
 
 @get("/chain", "ChainPage", tag="results")

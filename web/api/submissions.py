@@ -1,4 +1,4 @@
-"""Submissions and webhooks over the API."""
+"""Submissions over the API."""
 
 from typing import Annotated, Any
 
@@ -20,21 +20,12 @@ from registry.boards.submissions import (
     withdraw,
 )
 from registry.db import read_session, write_session
-from registry.errors import AuthenticationError
 from registry.fields import OneOf
-from registry.notices.webhooks import (
-    add_webhook,
-    current_webhooks,
-    recent_deliveries,
-    remove_webhook,
-    try_webhook,
-    webhook_document,
-)
 from registry.schema.audiences import SEES
-from registry.tables.accounts import SUBMISSION_STATES, Account
+from registry.tables.accounts import SUBMISSION_STATES
 from web.api import bodies
-from web.api.operations import answer, change, get, nothing, page
-from web.api.paths import SubmissionId, WebhookId
+from web.api.operations import answer, change, get, page
+from web.api.paths import SubmissionId
 from web.serving.responses import session
 from web.urls.parameters import Paged, YesOrNo
 from web.who.identity import engine, settings_of, viewer
@@ -174,58 +165,3 @@ def withdraw_submission(submission_id: SubmissionId) -> Response:
     """Withdraws the viewer's own submission while it is pending."""
     with write_session(engine()) as database:
         return answer(document_of(database, withdraw(database, viewer(), submission_id, address=request.remote_addr)))
-
-
-# Webhooks
-
-
-@get("/webhooks", "WebhookList", tag="webhooks", scope="admin")
-def webhooks() -> Response:
-    """Every webhook, with its newest deliveries."""
-    with read_session(engine()) as database:
-        items = [webhook_document(item) for item in current_webhooks(database)]
-        return answer({"items": items, "deliveries": recent_deliveries(database)})
-
-
-@change(
-    "POST",
-    "/webhooks",
-    "NewWebhook",
-    tag="webhooks",
-    scope="admin",
-    statuses={201: "Added. The secret is shown this once."},
-)
-def make_webhook(body: bodies.WebhookBody) -> Response:
-    """Adds a webhook. Its URL must not be in a private network."""
-    asking = viewer()
-    if asking.account_id is None:
-        raise AuthenticationError("a webhook belongs to an account; sign in or send a token")
-    with write_session(engine()) as database:
-        account = database.get_one(Account, asking.account_id)
-        made = add_webhook(
-            database, asking, body.url, body.kinds, settings_of(), account=account, address=request.remote_addr
-        )
-        document = webhook_document(made) | {"secret": made.secret}
-    return answer(document, status=201)
-
-
-@change("DELETE", "/webhooks/<webhook_id>", None, tag="webhooks", scope="admin", statuses={204: "Removed."})
-def delete_webhook(webhook_id: WebhookId) -> Response:
-    """Removes a webhook; pending deliveries are dropped."""
-    with write_session(engine()) as database:
-        remove_webhook(database, viewer(), webhook_id, address=request.remote_addr)
-    return nothing()
-
-
-@change(
-    "POST",
-    "/webhooks/<webhook_id>/test",
-    "DeliveryOutcome",
-    tag="webhooks",
-    scope="admin",
-    statuses={200: "Tried; the document has the result."},
-)
-def test_webhook(webhook_id: WebhookId) -> Response:
-    """Sends a webhook a notice of kind `webhook.test` now, and reports the result."""
-    outcome = try_webhook(engine(), viewer(), webhook_id, settings_of(), address=request.remote_addr)
-    return answer({"delivered": outcome.delivered, "status": outcome.status, "error": outcome.error})

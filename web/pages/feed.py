@@ -1,23 +1,21 @@
 """Atom feeds (RFC 4287): the events that the reader may see, and what happened to a board."""
 
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlsplit
 from xml.etree import ElementTree as ET
 
 from flask import Blueprint, make_response, request, url_for
 from flask.typing import ResponseReturnValue
-from sqlalchemy import or_, select
+from sqlalchemy import select
 
 from registry.boards.changelog import changelog
-from registry.boards.deprecation import DEPRECATED, REINSTATED
 from registry.boards.store import board_definition
 from registry.db import read_session
 from registry.proof.signing import signatures
 from registry.schema.selectables import Row
-from registry.studies.schedules import MOVED
-from registry.tables import Board, BoardDeprecation, Evaluation
-from registry.tables.accounts import Notice, Submission
+from registry.tables import Board, BoardSnapshot, Evaluation, Withdrawal
+from registry.tables.accounts import Submission
 from web.pages.boards import shown_board
 from web.serving.responses import session
 from web.shown import queries
@@ -30,23 +28,17 @@ blueprint = Blueprint("feed", __name__)
 ENTRIES: Final = 100
 ATOM: Final = "http://www.w3.org/2005/Atom"
 _BEGINNING: Final = datetime(2026, 1, 1, tzinfo=UTC)
-_OF_EVALUATIONS: Final = {
-    "evaluation.complete": "is complete",
-    "evaluation.failed": "has failed",
-    "evaluation.withdrawn": "no longer counts",
-    MOVED: "no longer answers as it did",
-}
-_OF_BOARDS: Final = {DEPRECATED: "was deprecated", REINSTATED: "is no longer deprecated"}
+_HAS_FAILED: Final = Evaluation.state == "failed"
 
 
 @blueprint.get("/feed.atom")
 def feed() -> ResponseReturnValue:
-    """The newest events: signatures of the chain, evaluations that the viewer may see, and their own submissions.
+    """The newest events: evaluations and snapshots that the viewer may see, their own submissions, signatures.
 
     Maintainers see all submissions. Programs that read more than public data send a token.
     """
     read(Query, request.args)
-    entries = [*_evaluations(), *_boards(), *_submissions(), *_signatures()]
+    entries = [*_evaluations(), *_snapshots(), *_submissions(), *_signatures()]
     entries.sort(key=lambda entry: (entry["at"], entry["number"]), reverse=True)
     return _answer(entries[:ENTRIES], "Shuffleboard", "feed", url_for("feed.feed"), url_for("pages.leaderboard"))
 
@@ -80,69 +72,88 @@ def _answer(entries: list[Row], title: str, name: str, own: str, page: str) -> R
 
 
 def _evaluations() -> list[Row]:
-    """The newest notices of evaluations that the session sees, with only the details it sees."""
-    # Notices have no audience of their own: whether one is shown depends on its evaluation, which the session filters.
-    seen = (
-        select(Notice.id, Notice.at, Notice.kind, Notice.evaluation_id)
-        .join(Evaluation, Evaluation.id == Notice.evaluation_id)
-        .where(Notice.kind.in_(_OF_EVALUATIONS))
-        .order_by(Notice.id.desc())
-        .limit(ENTRIES)
-    )
-    notices = session().execute(seen).all()
-    ids = {notice.evaluation_id for notice in notices}
-    rows, _ = queries.evaluations(session(), conditions=[Evaluation.id.in_(ids)], limit=ENTRIES)
-    by_id = {row["evaluation_id"]: row for row in rows}
-    return [
-        _entry(
-            notice,
-            f"{row['model']} on {row['benchmark']} {_OF_EVALUATIONS[notice.kind]}",
-            f"Evaluation {row['evaluation_id']}: revision {row['revision']}, {row['variants']}, {row['protocol']}, "
-            f"{row['shots']} shots, {row['questions']} questions, {row['prompts']} prompts.",
-            url_for("pages.evaluation", evaluation_id=row["evaluation_id"]),
-        )
-        for notice in notices
-        if (row := by_id.get(notice.evaluation_id)) is not None
-    ]
-
-
-def _boards() -> list[Row]:
-    """The newest notices of boards that the session sees."""
-    query = select(BoardDeprecation, Board.name).join(Board).order_by(BoardDeprecation.id.desc()).limit(ENTRIES)
-    seen = {str(row.BoardDeprecation.id): row for row in session().execute(query)}
-    notices = session().scalars(select(Notice).where(Notice.kind.in_(_OF_BOARDS), Notice.key.in_(seen)))
+    """Return the newest seals, failures and withdrawals of evaluations that the session sees."""
     entries = []
-    for notice in notices:
-        name, why = seen[notice.key].name, seen[notice.key].BoardDeprecation.reason
-        summary = why if notice.kind == DEPRECATED else "Submissions are taken again."
-        address = url_for("boards.board", name=name)
-        entries.append(_entry(notice, f"Board {name} {_OF_BOARDS[notice.kind]}", summary, address))
+    for kind, happened, events in (
+        ("complete", "is complete", select(Evaluation.id, Evaluation.sealed_at.label("at"))),
+        ("failed", "has failed", select(Evaluation.id, Evaluation.failed_at.label("at")).where(_HAS_FAILED)),
+        ("withdrawn", "no longer counts", select(Withdrawal.evaluation_id, Withdrawal.at)),
+    ):
+        at = events.selected_columns.at
+        newest = session().execute(events.where(at.is_not(None)).order_by(at.desc()).limit(ENTRIES)).all()
+        ids = {number for number, _ in newest}
+        rows, _ = queries.evaluations(session(), conditions=[Evaluation.id.in_(ids)], limit=ENTRIES)
+        by_id = {row["evaluation_id"]: row for row in rows}
+        entries += [_evaluation(by_id[number], at, kind, happened) for number, at in newest if number in by_id and at]
     return entries
 
 
+def _evaluation(row: Row, at: datetime, kind: str, happened: str) -> Row:
+    number = row["evaluation_id"]
+    return {
+        "id": f"evaluation/{number}/{kind}",
+        "number": number,
+        "at": at,
+        "kind": f"evaluation.{kind}",
+        "title": f"{row['model']} on {row['benchmark']} {happened}",
+        "summary": f"Evaluation {number}: revision {row['revision']}, {row['variants']}, {row['protocol']}, "
+        f"{row['shots']} shots, {row['questions']} questions, {row['prompts']} prompts.",
+        "address": url_for("pages.evaluation", evaluation_id=number),
+    }
+
+
+def _snapshots() -> list[Row]:
+    """Return the newest snapshots of boards that the session sees."""
+    newest = (
+        select(BoardSnapshot.id, BoardSnapshot.as_of, BoardSnapshot.digest, Board.name)
+        .join(Board)
+        .order_by(BoardSnapshot.id.desc())
+        .limit(ENTRIES)
+    )
+    return [
+        {
+            "id": f"snapshot/{row.id}",
+            "number": row.id,
+            "at": row.as_of,
+            "kind": "board.snapshot",
+            "title": f"Board {row.name} has a new snapshot",
+            "summary": f"Snapshot {row.digest}.",
+            "address": url_for("boards.snapshot", digest=row.digest),
+        }
+        for row in session().execute(newest)
+    ]
+
+
 def _submissions() -> list[Row]:
-    """The newest notices of submissions, for those who may open them."""
+    """Return the newest requests, decisions and ends of submissions that the viewer may open."""
     asking = viewer()
     if not asking.may("submit"):
         return []
+    entries = []
     with read_session(engine()) as database:
-        own = Submission.account_id == asking.account_id
-        found = database.execute(
-            select(Notice.id, Notice.at, Notice.kind, Submission)
-            .join(Submission, Submission.id == Notice.submission_id)
-            .where(or_(own, asking.may("maintain")))  # type: ignore[arg-type]
-            .order_by(Notice.id.desc())
-            .limit(ENTRIES)
-        ).all()
-    return [
-        _entry(
-            row,
-            f"{row.Submission.model['name']} on suite {row.Submission.suite}: {row.kind.partition('.')[2]}",
-            f"Submission {row.Submission.id}.",
-            url_for("submitting.submission", submission_id=row.Submission.id),
-        )
-        for row in found
-    ]
+        for at, happened in (
+            (Submission.created_at, "requested"),
+            (Submission.decided_at, None),
+            (Submission.finished_at, "finished"),
+        ):
+            query = select(Submission).where(at.is_not(None)).order_by(at.desc()).limit(ENTRIES)
+            if not asking.may("maintain"):
+                query = query.where(Submission.account_id == asking.account_id)
+            rows = database.scalars(query)
+            entries += [_submission(row, getattr(row, at.key), happened or row.state) for row in rows]
+    return entries
+
+
+def _submission(row: Submission, at: datetime, happened: str) -> Row:
+    return {
+        "id": f"submission/{row.id}/{happened}",
+        "number": row.id,
+        "at": at,
+        "kind": f"submission.{happened}",
+        "title": f"{row.model['name']} on suite {row.suite}: {happened}",
+        "summary": f"Submission {row.id}.",
+        "address": url_for("submitting.submission", submission_id=row.id),
+    }
 
 
 def _signatures() -> list[Row]:
@@ -159,18 +170,6 @@ def _signatures() -> list[Row]:
         }
         for row in signatures(session(), limit=ENTRIES)
     ]
-
-
-def _entry(notice: Any, title: str, summary: str, address: str) -> Row:
-    return {
-        "id": f"notice/{notice.id}",
-        "number": notice.id,
-        "at": notice.at,
-        "kind": notice.kind,
-        "title": title,
-        "summary": summary,
-        "address": address,
-    }
 
 
 def _document(entries: list[Row], title: str, name: str, own: str, page: str) -> bytes:

@@ -10,7 +10,6 @@ from registry.errors import NotFoundError, UsageError
 from registry.proof.provenance import GROUPS, compare_provenance
 from registry.proof.signing import keys, newest_signature
 from registry.schema.selectables import Row, chain_links, evaluation_sources, rows_of, withdrawals
-from registry.studies.schedules import schedule_documents
 from registry.tables import Evaluation, Model, ModelRevision
 from web import charts
 from web.serving.responses import session
@@ -114,12 +113,6 @@ def _asked_again() -> list[list[Row]]:
         same = (row["model"], row["benchmark_version_id"], row["protocol_id"], row["variant_set_id"])
         found.setdefault(same, []).append(row)
     return [members for members in found.values() if len(members) > 1]
-
-
-@blueprint.get("/schedules")
-def schedules() -> ResponseReturnValue:
-    """Schedules of evaluations that are asked again, with what each run found."""
-    return render_template("schedules.html", schedules=schedule_documents(session()))
 
 
 @blueprint.get("/drift")

@@ -1,4 +1,4 @@
-"""Pages of submissions and webhooks: requesting a model, deciding, following the outcome."""
+"""Pages of submissions: requesting a model, deciding, following the outcome."""
 
 from typing import Annotated, Any, Final
 
@@ -29,21 +29,12 @@ from registry.errors import ForbiddenError, NotFoundError, QueueError, UsageErro
 from registry.fields import Between, OneOf
 from registry.metrics import METRICS
 from registry.names import split_reference
-from registry.notices import KINDS
-from registry.notices.webhooks import (
-    add_webhook,
-    current_webhooks,
-    recent_deliveries,
-    remove_webhook,
-    try_webhook,
-    webhook_document,
-)
 from registry.revisions.endpoints import load_endpoints
 from registry.revisions.store import DTYPES
 from registry.schema.audiences import SEES
 from registry.schema.selectables import Row
 from registry.tables import QUEUES, Evaluation, Suite
-from registry.tables.accounts import SUBMISSION_STATES, Account
+from registry.tables.accounts import SUBMISSION_STATES
 from web.serving.responses import session
 from web.shown import queries
 from web.urls import parameters
@@ -293,61 +284,3 @@ def take_back(submission_id: str) -> ResponseReturnValue:
     with write_session(engine()) as database:
         withdraw(database, viewer(), number, address=request.remote_addr)
     return redirect(url_for("submitting.submission", submission_id=number), 303)
-
-
-# Webhooks
-
-
-@blueprint.get("/webhooks")
-def webhooks() -> ResponseReturnValue:
-    """The webhooks, and the outcome of recent deliveries."""
-    viewer().require("admin")
-    return _webhooks()
-
-
-def _webhooks(status: int = 200, **told: Any) -> ResponseReturnValue:
-    with read_session(engine()) as database:
-        rows = [webhook_document(row) for row in current_webhooks(database)]
-        deliveries = recent_deliveries(database)
-    return render_template("webhooks.html", rows=rows, deliveries=deliveries, kinds=KINDS, **told), status
-
-
-@blueprint.post("/webhooks")
-def make_webhook() -> ResponseReturnValue:
-    """Adds a webhook and shows its secret, which cannot be shown again."""
-    viewer().require("admin")
-    kinds = request.form.getlist("kinds")
-    try:
-        with write_session(engine()) as database:
-            made = add_webhook(
-                database,
-                viewer(),
-                request.form.get("url", "").strip(),
-                kinds or None,
-                settings_of(),
-                account=database.get_one(Account, viewer().account_id),
-                address=request.remote_addr,
-            )
-            secret = made.secret
-    except UsageError as error:
-        return _webhooks(400, error=str(error))
-    return _webhooks(201, secret=secret)
-
-
-@blueprint.post("/webhooks/<webhook_id>/remove")
-def drop_webhook(webhook_id: str) -> ResponseReturnValue:
-    """Removes a webhook."""
-    viewer().require("admin")
-    number = parameters.identifier("webhook", webhook_id)
-    with write_session(engine()) as database:
-        remove_webhook(database, viewer(), number, address=request.remote_addr)
-    return redirect(url_for("submitting.webhooks"), 303)
-
-
-@blueprint.post("/webhooks/<webhook_id>/test")
-def check_webhook(webhook_id: str) -> ResponseReturnValue:
-    """Sends a webhook a notice now and reports the outcome."""
-    viewer().require("admin")
-    number = parameters.identifier("webhook", webhook_id)
-    outcome = try_webhook(engine(), viewer(), number, settings_of(), address=request.remote_addr)
-    return _webhooks(tried=number, outcome=outcome)

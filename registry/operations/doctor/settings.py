@@ -40,12 +40,12 @@ def addresses(context: Context) -> Outcome:
     """Whether the addresses that visitors and others are given are complete."""
     url = context.settings.public_url
     if not url:
-        return ok("none is set: links in feeds and webhooks have the address of the request")
+        return ok("none is set: links in feeds have the address of the request")
     parts = urlsplit(url)
     example = "such as https://board.example.org"
     if parts.scheme not in ("http", "https") or not parts.hostname:
         return problem(
-            f"SHUFFLEBOARD_PUBLIC_URL={url} is no URL with a scheme and a host: links in feeds and webhooks lead "
+            f"SHUFFLEBOARD_PUBLIC_URL={url} is no URL with a scheme and a host: links in feeds lead "
             "nowhere, and cookies are sent without https",
             f"write the whole URL, {example}",
         )

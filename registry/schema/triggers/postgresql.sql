@@ -279,12 +279,6 @@ FOR EACH ROW EXECUTE FUNCTION refuse_change()
 CREATE TRIGGER sealed_audit_event_delete BEFORE DELETE ON audit_event
 FOR EACH ROW EXECUTE FUNCTION refuse_change()
 
-CREATE TRIGGER sealed_notice_update BEFORE UPDATE ON notice
-FOR EACH ROW EXECUTE FUNCTION refuse_change()
-
-CREATE TRIGGER sealed_notice_delete BEFORE DELETE ON notice
-FOR EACH ROW EXECUTE FUNCTION refuse_change()
-
 CREATE TRIGGER sealed_audit_event_truncate BEFORE TRUNCATE ON audit_event
 FOR EACH STATEMENT EXECUTE FUNCTION refuse_truncate_always()
 

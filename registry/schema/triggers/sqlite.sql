@@ -260,16 +260,6 @@ BEGIN
     SELECT RAISE(ABORT, 'audit_event is added to, never changed');
 END
 
-CREATE TRIGGER sealed_notice_update BEFORE UPDATE ON notice
-BEGIN
-    SELECT RAISE(ABORT, 'notice is added to, never changed');
-END
-
-CREATE TRIGGER sealed_notice_delete BEFORE DELETE ON notice
-BEGIN
-    SELECT RAISE(ABORT, 'notice is added to, never changed');
-END
-
 CREATE TRIGGER sealed_question_seal_update BEFORE UPDATE ON question_seal
 BEGIN
     SELECT RAISE(ABORT, 'question_seal is added to, never changed');
