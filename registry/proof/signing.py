@@ -37,12 +37,12 @@ _MAX_KEY: Final = 10_000
 
 
 def key_path(settings: Settings) -> Path:
-    """Where the private key is, or will be."""
+    """Return the path of the private key, which may be missing."""
     return settings.signing_key or settings.home.expanduser() / KEY_FILE
 
 
 def new_key(path: Path, *, replace: bool = False) -> tuple[str, Path | None]:
-    """Makes a key in a file that only its owner may read; its fingerprint, and where the replaced one went.
+    """Make a key in a file that only its owner may read; return its fingerprint, and the path of the replaced one.
 
     Raises UsageError where there is one already and it is not to be replaced, or the file cannot be written.
     """
@@ -70,9 +70,9 @@ def new_key(path: Path, *, replace: bool = False) -> tuple[str, Path | None]:
 
 
 def read_key(path: Path) -> Ed25519PrivateKey:
-    """The private key of a file.
+    """Return the private key of a file.
 
-    Raises NotFoundError where there is none, UsageError for a file that others may read or that has no such key. No
+    Raises NotFoundError if there is none, UsageError for a file that others may read or that has no such key. No
     message has anything of the file's content.
     """
     try:
@@ -95,7 +95,7 @@ def read_key(path: Path) -> Ed25519PrivateKey:
 
 
 def sign_head(session: Session, settings: Settings, *, again_after: timedelta | None = None) -> Signed | None:
-    """Signs the chain's head, unless the key has signed it already; the signature that holds of it.
+    """Sign the chain's head unless the key has signed it already; return its signature.
 
     None while the chain is empty. again_after: a head is signed again when its signature is as old as this. Raises
     NotFoundError without a key, UsageError for one that cannot be used.
@@ -130,17 +130,17 @@ def sign_head(session: Session, settings: Settings, *, again_after: timedelta | 
 
 
 def sign_if_possible(session: Session, settings: Settings) -> Signed | None:
-    """`sign_head` where there is a key; else None."""
+    """Sign the head if there is a key; else return None."""
     return sign_head(session, settings) if key_path(settings).exists() else None
 
 
 def keep_signed(session: Session, settings: Settings) -> Signed | None:
-    """Signs the head where there is a key, at most once a day while nothing new is in the chain; else None."""
+    """Sign the head if there is a key, at most once a day while nothing new is in the chain; else return None."""
     return sign_head(session, settings, again_after=DAILY) if key_path(settings).exists() else None
 
 
 def as_signed(row: ChainSignature) -> Signed:
-    """A stored signature."""
+    """Return a stored signature."""
     return Signed(
         read_statement(row.statement),
         read_public_key(row.public_key, f"signature {row.id}"),
@@ -149,13 +149,13 @@ def as_signed(row: ChainSignature) -> Signed:
 
 
 def signatures(session: Session, *, limit: int | None = None, offset: int = 0) -> Sequence[ChainSignature]:
-    """The signatures that are kept, newest first."""
+    """Return the signatures that are kept, newest first."""
     query = select(ChainSignature).order_by(ChainSignature.id.desc())
     return session.scalars(query.limit(limit).offset(offset)).all()
 
 
 def newest_signature(session: Session) -> ChainSignature | None:
-    """The newest signature; None where nothing was signed."""
+    """Return the newest signature; None if nothing was signed."""
     return next(iter(signatures(session, limit=1)), None)
 
 
@@ -166,7 +166,7 @@ def covering(session: Session, position: int) -> ChainSignature | None:
 
 
 def keys(session: Session) -> list[dict[str, str | datetime]]:
-    """Every key that signed something: fingerprint, PEM, and when it first and last did; the newest first."""
+    """Return every key that signed something, newest first: fingerprint, PEM, times of first and last signature."""
     found: dict[str, dict[str, str | datetime]] = {}
     for row in signatures(session):
         known = found.setdefault(row.key, {"key": row.key, "public_key": row.public_key, "last": row.at})
@@ -175,7 +175,7 @@ def keys(session: Session) -> list[dict[str, str | datetime]]:
 
 
 def signature_problems(session: Session) -> list[str]:
-    """What is wrong with the signatures that are kept, in words."""
+    """Return the problems of the signatures that are kept, in words."""
     digests = {row.position: row.digest for row in session.execute(select(ChainLink.position, ChainLink.digest))}
     found = []
     for row in signatures(session):
@@ -195,7 +195,7 @@ def signature_problems(session: Session) -> list[str]:
 
 
 def signed_chain(session: Session) -> dict[str, Any]:
-    """The whole chain, and the newest signature of each key."""
+    """Return the whole chain, and the newest signature of each key."""
     newest: dict[str, dict[str, Any]] = {}
     for row in signatures(session):
         newest.setdefault(row.key, as_signed(row).document())

@@ -1,4 +1,4 @@
-"""Signed statements: what a registry says of the head of its chain, as bytes, and whether a key signed them.
+"""Signed statements about the head of a chain, as bytes, and the check of their signature.
 
 A statement is canonical JSON behind a line that says what it is, so that a signature of one kind of statement is never
 one of another. `docs/provenance.md` describes the bytes, so that other programs can check them. Nothing here needs a
@@ -22,14 +22,14 @@ from registry.errors import UsageError
 from registry.untrusted import decode
 
 DOMAIN: Final = b"shuffleboard chain head 1\n"
-"""What stands before a statement in the bytes that are signed; the number is the statement's version."""
+"""Beginning of the signed bytes, before the statement; the number is the statement's version."""
 KEYS: Final = frozenset({"at", "head", "key", "length", "registry"})
-"""What a statement says."""
+"""Keys of a statement."""
 
 
 @dataclass(frozen=True)
 class Statement:
-    """That a registry's chain had this head.
+    """The statement that a registry's chain had this head.
 
     length: links of the chain. at: when it was signed, by the registry's clock. registry: its public URL; empty where
     it has none. key: fingerprint of the key that signs.
@@ -43,7 +43,7 @@ class Statement:
 
     @property
     def text(self) -> str:
-        """Canonical JSON: sorted keys, no blanks, UTF-8."""
+        """Return canonical JSON: sorted keys, no blanks, UTF-8."""
         return canonical_json(
             {
                 "head": self.head,
@@ -56,7 +56,7 @@ class Statement:
 
     @property
     def signed_bytes(self) -> bytes:
-        """What the signature is taken over."""
+        """Return the bytes that are signed."""
         return DOMAIN + self.text.encode()
 
 
@@ -70,7 +70,7 @@ class Signed:
 
     @property
     def holds(self) -> bool:
-        """Whether the key that the statement names signed these bytes."""
+        """Check that the key that the statement names signed these bytes."""
         if fingerprint(self.public_key) != self.statement.key:
             return False
         try:
@@ -80,7 +80,7 @@ class Signed:
         return True
 
     def document(self) -> dict[str, Any]:
-        """As plain JSON."""
+        """Return the signed statement as plain JSON."""
         return {
             "statement": self.statement.text,
             "public_key": public_pem(self.public_key),
@@ -89,24 +89,24 @@ class Signed:
 
 
 def sign(key: Ed25519PrivateKey, head: str, length: int, at: datetime, registry: str) -> Signed:
-    """Signs a head. The same statement always has the same signature."""
+    """Sign a head. The same statement always has the same signature."""
     public = key.public_key()
     statement = Statement(head, length, at, registry, fingerprint(public))
     return Signed(statement, public, key.sign(statement.signed_bytes))
 
 
 def fingerprint(key: Ed25519PublicKey) -> str:
-    """SHA-256 of a public key in DER, as `openssl pkey -pubin -outform der | sha256sum` prints it."""
+    """Return the SHA-256 of a public key in DER, as `openssl pkey -pubin -outform der | sha256sum` prints it."""
     return hashlib.sha256(key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).hexdigest()
 
 
 def public_pem(key: Ed25519PublicKey) -> str:
-    """A public key as PEM."""
+    """Return a public key as PEM."""
     return key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
 
 
 def read_public_key(pem: str, source: str) -> Ed25519PublicKey:
-    """A public key of a PEM text. Raises UsageError naming `source` for anything else."""
+    """Read a public key from a PEM text. Raises UsageError naming `source` for anything else."""
     try:
         key: Any = load_pem_public_key(pem.encode())
     except (ValueError, UnsupportedAlgorithm):
@@ -119,7 +119,7 @@ def read_public_key(pem: str, source: str) -> Ed25519PublicKey:
 
 
 def read_signed(document: Any) -> Signed:
-    """A signed statement of the JSON of `Signed.document`. Raises ValueError for anything else."""
+    """Read a signed statement from the JSON of `Signed.document`. Raises ValueError for anything else."""
     message = "a signed statement has a statement, a public key and a signature"
     if not isinstance(document, Mapping) or not all(
         isinstance(document.get(key), str) for key in ("statement", "public_key", "signature")
@@ -134,7 +134,7 @@ def read_signed(document: Any) -> Signed:
 
 
 def read_statement(text: str) -> Statement:
-    """A statement of its canonical text. Raises ValueError for a text that is not exactly the text of a statement."""
+    """Read a statement from its canonical text. Raises ValueError for any other text."""
     message = "the statement is not as this version of the program writes it"
     try:
         found = decode(text)
@@ -153,5 +153,5 @@ def read_statement(text: str) -> Statement:
 
 
 def is_digest(value: Any) -> bool:
-    """Whether this is a SHA-256 in lower-case hexadecimal digits."""
+    """Check that this is a SHA-256 in lower-case hexadecimal digits."""
     return isinstance(value, str) and len(value) == DIGEST_LENGTH and not set(value) - set("0123456789abcdef")

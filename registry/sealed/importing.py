@@ -119,14 +119,14 @@ def _read_document(folder: Path) -> dict[str, Any]:
     return document
 
 
-def _several(rows: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    """The same rows, BATCH at a time."""
+def _batched(rows: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    """Yield the rows, BATCH at a time."""
     while listed := list(islice(rows, BATCH)):
         yield listed
 
 
 def _columns(table: Any, row: Mapping[str, Any], *without: str) -> dict[str, Any]:
-    """A row's columns as the database takes them; keys that the table does not have are left out."""
+    """Return a row's columns as the database takes them, without keys that the table does not have."""
     known = [name for name in table.__table__.columns.keys() if name in row and name not in without]  # noqa: SIM118
     return {name: _plain(table, name, row[name]) for name in known}
 
@@ -290,7 +290,7 @@ class _Import:
     # Its rows
 
     def _asked(self, evaluation: Evaluation, version: BenchmarkVersion) -> dict[str, int]:
-        """Stores the shards and what each asks; returns external question id to question id."""
+        """Store the shards and their questions; return external question id to question id."""
         shards: dict[int, int] = {}
         for item in self.document["shards"]:
             worker, fingerprint = item["worker"], item["engine_fingerprint"]
@@ -340,7 +340,7 @@ class _Import:
         asked = {question.id: question_text(question) for question in questions}
         keys: dict[int, PromptKeys] = {}
         left_out = () if get_settings().keep_thoughts else ("thought",)
-        for listed in _several(map(plain, parquet_rows(self.folder / PREDICTIONS))):
+        for listed in _batched(map(plain, parquet_rows(self.folder / PREDICTIONS))):
             predictions, texts = [], []
             for row in listed:
                 if row["question"] not in ids:

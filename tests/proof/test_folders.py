@@ -191,6 +191,17 @@ def test_the_command_line_exports_and_imports(sqlite_proof: Registry, postgresql
     )
 
 
+def test_an_export_of_tables_is_not_imported_as_an_evaluation(sqlite_proof: Registry, tmp_path: Path) -> None:
+    engine, _ = sqlite_proof
+    tables = tmp_path / "tables"
+    assert run(engine, "export", "--format", "parquet", "--audience", "all", "--to", tables).code == 0
+    refused = run(engine, "evaluations", "import", tables)
+    assert refused.code == 1
+    assert "tables: is an export of tables, but `shuffleboard evaluations import` takes" in refused.stderr
+    assert f"use: shuffleboard verify --public KEY {tables}" in refused.stderr
+    assert "to check a folder, give --public KEY" in run(engine, "verify", tables).stderr
+
+
 def test_a_withdrawal_goes_along(sqlite_proof: Registry, postgresql_database: str, tmp_path: Path) -> None:
     engine, population = sqlite_proof
     other = get_engine(postgresql_database)
