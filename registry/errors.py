@@ -11,6 +11,7 @@ ShuffleboardError
 ├── ScoringError        a prompt that cannot be scored
 ├── QueueError          work that may not be moved to the asked-for state
 ├── SealError           an attempt to change sealed results, or results that do not match their seal
+├── ArchivedError       an evaluation whose predictions must be restored first
 ├── ArchiveError        an archived evaluation whose file is missing or damaged
 ├── AuthenticationError an invalid password or token, or nobody signed in where an account is needed
 ├── ForbiddenError      a caller who may not do what was requested
@@ -27,6 +28,7 @@ them to a response in one handler.
 """
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 # Lines may end. What changes the direction of writing could make a message say something else.
@@ -94,6 +96,19 @@ class QueueError(ShuffleboardError):
 
 class SealError(ShuffleboardError):
     """Sealed results would be changed, or do not match their seal."""
+
+
+class ArchivedError(ShuffleboardError):
+    """The predictions of an evaluation are archived; the message names the command that restores them."""
+
+    def __init__(self, evaluation_ids: Sequence[int]) -> None:
+        listed = [str(one) for one in evaluation_ids]
+        named = f"evaluation {listed[0]} are" if len(listed) == 1 else f"evaluations {', '.join(listed)} are"
+        super().__init__(
+            f"the predictions of {named} archived; bring them back with: "
+            f"shuffleboard evaluations restore {' '.join(listed)}"
+        )
+        self.evaluation_ids = tuple(evaluation_ids)
 
 
 class ArchiveError(ShuffleboardError):

@@ -9,6 +9,7 @@ from werkzeug.exceptions import HTTPException
 from werkzeug.wrappers import Response as AnyResponse
 
 from registry.errors import (
+    ArchivedError,
     ArchiveError,
     DatabaseError,
     IngestError,
@@ -27,6 +28,7 @@ API: Final = "/api/"
 _STATUS: Final[tuple[tuple[type[ShuffleboardError], HTTPStatus], ...]] = (
     (NotFoundError, HTTPStatus.NOT_FOUND),
     (QueueError, HTTPStatus.CONFLICT),
+    (ArchivedError, HTTPStatus.CONFLICT),
     (IngestError, HTTPStatus.UNPROCESSABLE_ENTITY),
     (OverLimitError, HTTPStatus.UNPROCESSABLE_ENTITY),
     (DatabaseError, HTTPStatus.SERVICE_UNAVAILABLE),

@@ -19,7 +19,7 @@ from registry.boards.fragility import (
     fewest_orders_of_tiers,
 )
 from registry.metrics import METRICS
-from registry.predictions.stored import read
+from registry.predictions.stored import require_rows
 from registry.scores.asked import first_answers
 from registry.tables import Evaluation, Prediction, Variant
 
@@ -77,7 +77,8 @@ def _answers(session: Session, evaluation_id: int, question_ids: Sequence[int]) 
         first_answers(session, evaluation_id),
     )
     places = {question_id: place for place, question_id in enumerate(question_ids)}
-    rows = [row for row in read(session, [evaluation_id], query) if row[0] in places]
+    require_rows(session, evaluation_id)
+    rows = [row for row in session.execute(query) if row[0] in places]
     times = session.get_one(Evaluation, evaluation_id).repeats or 1
     found = np.full((len(places), 1 + max((row[1] // times for row in rows), default=0)), ABSENT, dtype=np.int16)
     for question_id, variant, correct, option in rows:

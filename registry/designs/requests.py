@@ -24,7 +24,7 @@ SEED: Final = 0
 NARROWEST: Final = 0.001
 WIDEST: Final = 0.25
 Read = Callable[..., "Result[*tuple[Any, ...]]"]
-"""How answers of other models are read: `registry.predictions.stored.read`, which knows of archives."""
+"""How answers of other models are read: `registry.queue.evaluations.read_rows`."""
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,8 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from registry.db import is_in
-from registry.errors import ArchiveError
 from registry.lookups import NAMES, with_names
-from registry.predictions.stored import read
+from registry.predictions.stored import archived_among
 from registry.prompting.products import TIMES
 from registry.prompting.protocols.answering import drawn, lists_options, samples
 from registry.prompting.variants import VARIANT_KINDS
@@ -152,15 +151,14 @@ def _counts(session: Session, by_seal: Mapping[str, int]) -> dict[str, tuple[int
 
 
 def _answers(session: Session, evaluation_id: int) -> tuple[int, int] | None:
-    """Answers asked for and valid ones of an evaluation, by its predictions; None where its archive cannot be read."""
+    """Answers asked for and valid ones of an evaluation, by its predictions; None if it is archived."""
     of = Prediction
     query = select(func.count(), func.count(of.chosen_option)).where(
         of.evaluation_id == evaluation_id, of.question_shown, of.own_options
     )
-    try:
-        asked_for, valid = read(session, [evaluation_id], query).one()
-    except ArchiveError:  # a list of many evaluations stands, with the share of the first answers
+    if archived_among(session, [evaluation_id]):
         return None
+    asked_for, valid = session.execute(query).one()
     return int(asked_for), int(valid)
 
 

@@ -10,8 +10,9 @@ from registry.designs import design_of
 from registry.leaderboard.chance import chances
 from registry.lookups import find_evaluation
 from registry.metrics.catalogue import ALL_NAMES
+from registry.predictions.stored import archived_among
 from registry.scores.asked import asked, asked_how, distinct_prompts, why_undefined
-from registry.scores.computed import computed_metrics
+from registry.scores.computed import computed_metrics, stored_metrics
 from registry.tables import Evaluation, EvaluationMetric
 
 
@@ -31,7 +32,8 @@ def evaluation_metrics(
     """
     evaluation = find_evaluation(session, evaluation_id)
     scope = "unflagged" if without_flagged else "all"
-    row = computed_metrics(session, evaluation_id, scope).get(scope)
+    values_of = stored_metrics if archived_among(session, [evaluation_id]) else computed_metrics
+    row = values_of(session, evaluation_id, scope).get(scope)
     how = asked(session, evaluation_id)
     if scope != "all":
         how["chance"] = chances(session, [evaluation_id], scope).get(evaluation_id)

@@ -25,6 +25,7 @@ from registry.db import database_now, is_in, read_session, write_session
 from registry.errors import ArchiveError, SealError, UsageError
 from registry.files.stores import AT_ONCE, Store, store_at
 from registry.lookups import find_board, find_sealed
+from registry.operations.backfills import add_missing_metrics
 from registry.predictions import archive_files
 from registry.predictions.archive_files import EVALUATION, PART, PREDICTIONS, TEXT
 from registry.predictions.archived import folder_name, place_of
@@ -250,7 +251,8 @@ def archive(engine: Engine, evaluation_id: int, to: str = "", shared: Shared | N
 def restore(engine: Engine, evaluation_id: int) -> Moved | None:
     """Brings an evaluation's predictions and texts back into their tables; None where they are there.
 
-    The file stays. Raises ArchiveError where it is missing or not what was written; then everything is as it was.
+    Its folder stays; metrics that were defined while it was archived are added. Raises ArchiveError if the folder is
+    missing or not what was written; then everything is as it was.
     """
     with write_session(engine) as session:
         evaluation = session.get_one(Evaluation, find_sealed(session, evaluation_id).id, with_for_update=True)
@@ -275,6 +277,7 @@ def restore(engine: Engine, evaluation_id: int) -> Moved | None:
                 )
         row.state = "written"
         session.flush()
+        add_missing_metrics(session, evaluation_id)
         return Moved(evaluation_id, row.predictions, row.texts, store.url_of(name), row.size)
 
 

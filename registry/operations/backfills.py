@@ -4,37 +4,40 @@ from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
 from registry.metrics import METRICS
+from registry.predictions.stored import archived_among
 from registry.proof.seal import metric_rows
 from registry.scores.computed import is_stored
 from registry.scores.pride import write_question_pride
 from registry.tables import EvaluationMetric
 
 
-def add_missing_metrics(session: Session) -> int:
-    """Computes metrics that were defined after an evaluation was sealed; returns how many evaluations got some."""
+def add_missing_metrics(session: Session, evaluation_id: int | None = None) -> list[int]:
+    """Compute metrics that were defined after an evaluation was sealed: of one, or of all whose predictions are rows.
+
+    Returns the evaluations that still lack some because they are archived; restoring one adds them.
+    """
     newest = {metric.name: metric.definition_version for metric in METRICS.values() if is_stored(metric, "all")}
-    rows = session.execute(
-        select(EvaluationMetric.evaluation_id, EvaluationMetric.metric, EvaluationMetric.definition_version).where(
-            EvaluationMetric.scope == "all"
-        )
-    )
+    of = EvaluationMetric
+    query = select(of.evaluation_id, of.metric, of.definition_version).where(of.scope == "all")
+    rows = session.execute(query if evaluation_id is None else query.where(of.evaluation_id == evaluation_id))
     known: dict[int, set[tuple[str, int]]] = {}
     for row in rows:
         known.setdefault(row.evaluation_id, set()).add((row.metric, row.definition_version))
-    lacking = [evaluation_id for evaluation_id, have in known.items() if not set(newest.items()) <= have]
-    for evaluation_id in lacking:
-        write_question_pride(session, evaluation_id)
+    lacking = {number for number, have in known.items() if not set(newest.items()) <= have}
+    archived = archived_among(session, lacking)
+    for number in sorted(lacking.difference(archived)):
+        write_question_pride(session, number)
         have = set(
             session.execute(
                 select(EvaluationMetric.scope, EvaluationMetric.metric, EvaluationMetric.definition_version).where(
-                    EvaluationMetric.evaluation_id == evaluation_id
+                    EvaluationMetric.evaluation_id == number
                 )
             )
         )
         new = [
             row
-            for row in metric_rows(session, evaluation_id)
+            for row in metric_rows(session, number)
             if (row["scope"], row["metric"], row["definition_version"]) not in have
         ]
         session.execute(insert(EvaluationMetric), new)
-    return len(lacking)
+    return archived

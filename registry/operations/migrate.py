@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 from registry.boards.store import load_shipped_suites
 from registry.db import get_engine, one_at_a_time
 from registry.errors import DatabaseError
+from registry.logs import log
 from registry.queue import generation
 from registry.schema import history, repeatable
 from registry.studies.published import load_published
@@ -106,7 +107,9 @@ def _complete(session: Session) -> None:
     # numpy comes with it, which the web, that only asks for the revision, does without.
     from registry.operations.backfills import add_missing_metrics
 
-    add_missing_metrics(session)
+    if archived := add_missing_metrics(session):
+        restore = f"shuffleboard evaluations restore {' '.join(map(str, archived))}"
+        log.warning("archived_evaluations_lack_metrics", evaluations=archived, restore=restore)
 
 
 def _load_shipped(session: Session) -> None:

@@ -10,22 +10,20 @@ statistics and read without the rest. Every page has a checksum.
 # ruff: noqa: S608
 
 import json
-from bisect import bisect_left
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from functools import lru_cache
+from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from sqlalchemy import BigInteger, Boolean, Double, Integer, LargeBinary, SmallInteger, String, select, type_coerce
+from sqlalchemy import select, type_coerce
 from sqlalchemy.orm import Session
-from sqlalchemy.types import TypeEngine
 
-from registry.db import Digest, DoubleArray, JsonDocument, SmallIntArray, is_in, utc_text
+from registry.db import is_in, utc_text
 from registry.errors import ArchiveError
-from registry.files.stores import AT_ONCE, Store, store_at
+from registry.files.stores import AT_ONCE, Store
+from registry.predictions.arrow import arrow_type
 from registry.schema.documented import columns_of
 from registry.tables import (
     Evaluation,
@@ -54,25 +52,6 @@ GROUP: Final = 4096
 """Rows from which on a row group ends with its question: a page of one question reads one group."""
 
 _KEYS: Final = frozenset({"evaluation_id", "question_id", "variant"})
-_ARROW: Final[tuple[tuple[type[TypeEngine[Any]], pa.DataType], ...]] = (
-    (Digest, pa.binary(32)),
-    (SmallIntArray, pa.list_(pa.int16())),
-    (DoubleArray, pa.list_(pa.float64())),
-    (Boolean, pa.bool_()),
-    (Double, pa.float64()),
-    (SmallInteger, pa.int16()),
-    (BigInteger, pa.int64()),
-    (Integer, pa.int32()),
-    (String, pa.string()),
-    (JsonDocument, pa.string()),
-    (LargeBinary, pa.binary()),
-)
-
-
-def arrow_type(of: TypeEngine[Any]) -> pa.DataType:
-    """What values of a type of the database are in a file."""
-    return next(arrow for kind, arrow in _ARROW if isinstance(of, kind))
-
 
 PREDICTION_COLUMNS: Final = tuple(
     column.name for column in Prediction.__table__.columns if column.name not in ("evaluation_id", "question_id")
@@ -96,6 +75,13 @@ SCHEMA: Final = pa.schema(
         *(pa.field(f"{TEXT}{name}", arrow_type(Generation.__table__.columns[name].type)) for name in TEXT_COLUMNS),
     ]
 )
+
+NULLABLE: Final = frozenset(
+    name
+    for name in SCHEMA.names
+    if name.startswith(TEXT) or name in NAMED or Prediction.__table__.columns[name].nullable
+) - {"question_id", QUESTION, f"{TEXT}text"}
+"""The columns that a file may lack because they are newer than it; they are NULL then."""
 
 _MEASURED: Final = tuple(
     f"{field.name}.list.element" if pa.types.is_list(field.type) else field.name
@@ -138,27 +124,24 @@ def write(stream: Any, groups: Iterable[pa.Table], description: Mapping[str, Any
 
 
 @contextmanager
-def opened(
-    store: Store, name: str, *, checked: bool = True, whole: bool = False, footer: pq.FileMetaData | None = None
-) -> Iterator[pq.ParquetFile]:
-    """Predictions of a folder, to be read. name: of folder and file.
+def opened(store: Store, name: str, *, checked: bool = True) -> Iterator[pq.ParquetFile]:
+    """Open the predictions of a folder. name: of folder and file.
 
-    checked: whether a page that does not match its checksum is refused, and another's file. whole: whether all groups
-    will be read. footer: the file's, where it is known. Raises ArchiveError where it is missing, damaged, or of another
-    evaluation than its name says, which begins with the seal.
+    checked: refuse a page that does not match its checksum, and the file of another evaluation than its name has, which
+    begins with the seal. Raises ArchiveError if it is missing or damaged, lacks a column that every file has, or has
+    one that this version does not know.
     """
     # Of a store that is far away the columns of a group are asked for together, not one after the other.
     far = store.folder is None
     try:
         with ExitStack() as stack:
             stream = stack.enter_context(store.reading(name))
-            if far and whole and stream.size() <= AT_ONCE:
+            if far and stream.size() <= AT_ONCE:
                 # Two requests for each group take longer than the bytes: a file of 300,000 predictions has hundreds.
                 stream = pa.BufferReader(stream.read_buffer())
-            reader = pq.ParquetFile(stream, page_checksum_verification=checked, pre_buffer=far, metadata=footer)
+            reader = pq.ParquetFile(stream, page_checksum_verification=checked, pre_buffer=far)
             file = stack.enter_context(reader)
-            if file.schema_arrow.names != SCHEMA.names:
-                raise ArchiveError(f"{store.url_of(name)}: has other columns than an archive; bring back the right one")
+            _require_columns(file.schema_arrow.names, store.url_of(name))
             if checked and (seal := _seal_in(file)) != name[:64]:
                 raise ArchiveError(
                     f"{store.url_of(name)}: holds an evaluation with another seal ({seal}) than its name says; bring "
@@ -184,11 +167,41 @@ def damaged(store: Store, name: str, error: Exception) -> ArchiveError:
     return ArchiveError(f"{store.url_of(name)}: is damaged ({reason}); bring it back from a backup")
 
 
-def groups(store: Store, name: str, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
-    """The archive's row groups, one after the other."""
-    with opened(store, name, whole=True) as file:
+def _require_columns(names: Sequence[str], url: str) -> None:
+    """Raise ArchiveError unless a file has the columns of every file, and no others than SCHEMA."""
+    if unknown := sorted(set(names) - set(SCHEMA.names)):
+        raise ArchiveError(
+            f"{url}: has columns that this version does not know ({', '.join(unknown)}); read it with the version that "
+            "wrote it, or a newer one"
+        )
+    if missing := sorted(set(SCHEMA.names) - NULLABLE - set(names)):
+        raise ArchiveError(f"{url}: lacks columns ({', '.join(missing)}); bring back the right one")
+
+
+def completed(table: pa.Table) -> pa.Table:
+    """Return a table of a file with the columns of SCHEMA, in its order; those that the file lacks are NULL."""
+    present = set(table.column_names)
+    arrays = [
+        table.column(field.name) if field.name in present else pa.nulls(len(table), field.type) for field in SCHEMA
+    ]
+    return pa.Table.from_arrays(arrays, schema=SCHEMA)
+
+
+def groups(store: Store, name: str) -> Iterator[pa.Table]:
+    """Yield the archive's row groups, one after the other, as `completed`."""
+    with opened(store, name) as file:
         for number in range(file.num_row_groups):
-            yield file.read_row_group(number, columns)
+            yield completed(file.read_row_group(number))
+
+
+def copy_completed(store: Store, name: str, path: Path) -> None:
+    """Put an archive's file at a place of this disk, by a link if it can; with all columns if it lacks some."""
+    with opened(store, name) as file:
+        if file.schema_arrow.names == SCHEMA.names:
+            store.copy(name, path)
+            return
+    with path.open("wb") as stream:
+        write(stream, groups(store, name), {})
 
 
 def salvaged(store: Store, name: str) -> Iterator[pa.Table]:
@@ -196,54 +209,14 @@ def salvaged(store: Store, name: str) -> Iterator[pa.Table]:
 
     For naming the questions that are not what was sealed. Raises ArchiveError where the file cannot be opened.
     """
-    with opened(store, name, checked=False, whole=True) as file:
+    with opened(store, name, checked=False) as file:
         for number in range(file.num_row_groups):
             try:
                 table = file.read_row_group(number)
                 table.validate(full=True)
             except (pa.ArrowException, OSError, UnicodeDecodeError):
                 continue
-            yield table
-
-
-def of_questions(store: Store, name: str, wanted: Collection[int], columns: Sequence[str] | None = None) -> pa.Table:
-    """The rows of these questions; no group without one of them is read. columns: with `question_id`; None: all."""
-    found = []
-    footer, last = _footer(store.url, name, store.size(name))
-    numbers = sorted({bisect_left(last, one) for one in wanted})
-    with opened(store, name, footer=footer) as file:
-        for number in numbers:
-            if number == len(last):
-                break
-            table = file.read_row_group(number, columns)
-            known = pc.is_in(table.column(SCHEMA.names[0]), value_set=pa.array(wanted, pa.int64()))
-            places = pc.indices_nonzero(known)
-            if len(places):  # what lies together, as a question does, is not copied
-                first, end = places[0].as_py(), places[-1].as_py() + 1
-                together = end - first == len(places)
-                found.append(table.slice(first, end - first) if together else table.filter(known))
-    return pa.concat_tables(found) if found else SCHEMA.empty_table().select(columns or SCHEMA.names)
-
-
-@lru_cache(maxsize=16)
-def _footer(url: str, name: str, _size: int | None) -> tuple[pq.FileMetaData, list[int]]:
-    """A file's footer, and the last question of each of its groups; a name is never given to another file."""
-    with opened(store_at(url), name) as file:
-        groups_of = map(file.metadata.row_group, range(file.num_row_groups))
-        return file.metadata, [group.column(0).statistics.max for group in groups_of]
-
-
-def details(
-    store: Store, name: str, evaluation_id: int, question_id: int, columns: Sequence[str]
-) -> list[dict[str, Any]]:
-    """Columns of the view `prediction_detail` of a question, which a file of this evaluation has."""
-    in_file = {column: _in_file(column) for column in columns if column != "evaluation_id"}
-    table = of_questions(store, name, [question_id], list(in_file.values()))
-    found = {column: values(table, of_file) for column, of_file in in_file.items()}
-    answered = ("unread" if position is None else "answered" for position in found["chosen_position"])
-    found["state"] = [state or follows for state, follows in zip(found["state"], answered, strict=True)]
-    found["evaluation_id"] = [evaluation_id] * len(table)
-    return [dict(zip(columns, row, strict=True)) for row in zip(*map(found.__getitem__, columns), strict=True)]
+            yield completed(table)
 
 
 def values(table: pa.Table, column: str) -> list[Any]:
@@ -357,26 +330,44 @@ def _of_sqlite(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
 # As DuckDB reads files
 
 
-def relation(name: str, source: str, columns: Collection[str] = SCHEMA.names) -> str:
-    """The SELECT of `prediction`, `generation` or `prediction_detail` over files, as its columns are documented.
+def no_rows() -> str:
+    """Return a SELECT of no rows that has the columns of SCHEMA, which older files lack some of."""
+    return f"SELECT {', '.join(f'NULL::{_duckdb_type(field.type)} AS {field.name}' for field in SCHEMA)} WHERE false"
 
-    source: what has these columns of files, and `evaluation_id`.
+
+def _duckdb_type(kind: pa.DataType) -> str:
+    if pa.types.is_list(kind):
+        return f"{_duckdb_type(kind.value_type)}[]"
+    return _DUCKDB[kind]
+
+
+_DUCKDB: Final[Mapping[pa.DataType, str]] = {
+    pa.binary(32): "BLOB",
+    pa.binary(): "BLOB",
+    pa.string(): "VARCHAR",
+    pa.bool_(): "BOOLEAN",
+    pa.int16(): "SMALLINT",
+    pa.int32(): "INTEGER",
+    pa.int64(): "BIGINT",
+    pa.float64(): "DOUBLE",
+}
+
+
+def relation(name: str, source: str) -> str:
+    """Return the SELECT of `prediction`, `generation` or `prediction_detail` over files, as its columns are documented.
+
+    source: a relation with the columns of SCHEMA and `evaluation_id`.
     """
     if name == "prediction":
-        listed = [_typed(one, one) for one in ("question_id", *PREDICTION_COLUMNS) if one in columns]
+        listed = [_typed(one, one) for one in ("question_id", *PREDICTION_COLUMNS)]
         return f"SELECT evaluation_id, {', '.join(listed)} FROM {source}"
     if name == "generation":
         names = {"question_id": "question_id", "variant": "variant"} | {f"{TEXT}{one}": one for one in TEXT_COLUMNS}
-        listed = [_typed(one, given) for one, given in names.items() if one in columns]
+        listed = [_typed(one, given) for one, given in names.items()]
         return f"SELECT evaluation_id, {', '.join(listed)} FROM {source} WHERE {TEXT}text IS NOT NULL"
     state = "coalesce(state, CASE WHEN chosen_position IS NULL THEN 'unread' ELSE 'answered' END) AS state"
     listed = [state if one == "state" else _typed(_in_file(one), one) for one in columns_of(name)]
     return f"SELECT {', '.join(listed)} FROM {source}"
-
-
-def detail_columns() -> list[str]:
-    """The columns of files that `prediction_detail` has."""
-    return [name for name in map(_in_file, columns_of("prediction_detail")) if name != "evaluation_id"]
 
 
 def _in_file(column: str) -> str:

@@ -20,7 +20,7 @@ from sqlalchemy.types import TypeEngine
 
 from registry.db import Digest, JsonDocument, UtcDateTime
 from registry.errors import ArchiveError
-from registry.predictions.archive_files import arrow_type
+from registry.predictions.arrow import arrow_type
 from registry.predictions.bulk import sqlalchemy_errors
 
 SIGNATURE: Final = b"PGCOPY\n\xff\r\n\0" + bytes(8)

@@ -23,7 +23,8 @@ from registry.digests import sha256_text
 from registry.errors import ArchiveError
 from registry.files.stores import Store
 from registry.predictions import archive_files
-from registry.predictions.archive_files import EVALUATION, PREDICTIONS, arrow_type
+from registry.predictions.archive_files import EVALUATION, PREDICTIONS
+from registry.predictions.arrow import arrow_type
 from registry.proof.manifest import evaluation_document
 from registry.tables import (
     Evaluation,
@@ -60,7 +61,7 @@ def write(session: Session, evaluation: Evaluation, store: Store, name: str) -> 
     with store.writing(f"{name}/{ASKED}") as stream:
         write_table(stream, ASKED_SCHEMA, asked_rows(session, evaluation.id))
     with store.writing(f"{name}/{METRICS}") as stream:
-        write_table(stream, schema_of(EvaluationMetric, METRIC_COLUMNS), _metrics(session, evaluation.id))
+        write_table(stream, schema_of(EvaluationMetric, METRIC_COLUMNS), metrics(session, evaluation.id))
     with store.writing(f"{name}/{PREDICTIONS}") as stream:
         rows = archive_files.tables(session, evaluation.id)
         counts = archive_files.write(stream, rows, archive_files.described(evaluation))
@@ -119,11 +120,22 @@ def asked_rows(session: Session, evaluation_id: int) -> Iterator[dict[str, Any]]
         }
 
 
-def _metrics(session: Session, evaluation_id: int) -> Iterator[dict[str, Any]]:
+def metrics(session: Session, evaluation_id: int) -> Iterator[dict[str, Any]]:
+    """Yield the metrics of an evaluation as its folder has them."""
     query = select(EvaluationMetric).filter_by(evaluation_id=evaluation_id)
     ordered = query.order_by(EvaluationMetric.scope, EvaluationMetric.metric, EvaluationMetric.definition_version)
     for row in session.scalars(ordered):
         yield stored_values(EvaluationMetric, row, METRIC_COLUMNS)
+
+
+def stored_metrics(store: Store, name: str) -> list[dict[str, Any]]:
+    """Return the metrics in a folder. Raises ArchiveError if their file is missing or damaged."""
+    try:
+        with store.reading(f"{name}/{METRICS}") as stream:
+            found: list[dict[str, Any]] = pq.read_table(stream).to_pylist()
+    except (pa.ArrowException, OSError) as error:
+        raise archive_files.damaged(store, f"{name}/{METRICS}", error) from None
+    return found
 
 
 # Tables as files

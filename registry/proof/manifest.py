@@ -18,7 +18,6 @@ from sqlalchemy import ColumnElement, and_, select
 from sqlalchemy.orm import Session
 
 from registry.digests import specification_digest
-from registry.predictions.stored import archive_of
 from registry.tables import (
     BenchmarkVersion,
     EngineFingerprint,
@@ -191,6 +190,7 @@ def question_leaves(
     asked = _asked(session, evaluation_id, {} if records is None else records)
     if tables is None:
         from registry.predictions import archive_files
+        from registry.predictions.archived import archive_of
 
         archive, rows = archive_of(session, evaluation_id), archive_files.tables(session, evaluation_id)
         tables = rows if archive is None else archive_files.salvaged(*archive)

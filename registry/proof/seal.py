@@ -15,7 +15,6 @@ from registry.digests import specification_digest
 from registry.errors import SealError
 from registry.metrics import METRICS
 from registry.predictions.bulk import insert_rows, renew_statistics
-from registry.predictions.stored import read
 from registry.proof.manifest import SEAL_VERSION, Leaf, QuestionRecords, local_labels, manifest, question_leaves
 from registry.scores.asked import asked
 from registry.scores.computed import computed_metrics, is_stored
@@ -146,7 +145,7 @@ def copied_from(session: Session, evaluation_id: int) -> dict[str, int]:
         .where(Prediction.evaluation_id == evaluation_id, Prediction.reused_from_seal.is_not(None))
         .group_by(Prediction.reused_from_seal)
     )
-    return {seal: predictions for seal, predictions in read(session, [evaluation_id], query) if seal is not None}
+    return {seal: predictions for seal, predictions in session.execute(query) if seal is not None}
 
 
 def metric_rows(

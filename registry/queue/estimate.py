@@ -13,9 +13,9 @@ from sqlalchemy.orm import Session
 from registry.db import read_session
 from registry.designs import design_of
 from registry.errors import ShuffleboardError
-from registry.predictions.stored import read
 from registry.prompting.prompts import Prompt
 from registry.queue.claims import live_workers
+from registry.queue.evaluations import read_rows
 from registry.queue.money import Charge, charge, measured, service_of
 from registry.queue.shards import shard_prompts
 from registry.settings import get_settings
@@ -172,7 +172,7 @@ def _plan(engine: Engine, plan: Plan) -> list[_Planned]:
                     "prompts_left": sum(shard.prompts for shard in undone),
                     "sample": None,
                 }
-                if new and (cost := design_of(evaluation).cost(session, evaluation, read)) is not None:
+                if new and (cost := design_of(evaluation).cost(session, evaluation, read_rows)) is not None:
                     # Only its first batch or round is planned yet.
                     facts |= {"questions": cost.questions, "prompts": cost.prompts, "prompts_left": cost.prompts}
                     facts["sample"] = {"prompts_complete": cost.complete, "prompts_expected": cost.expected}

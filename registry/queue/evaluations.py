@@ -1,11 +1,11 @@
 """Evaluations: asking for one, finding it, moving it between states."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from sqlalchemy import case, insert, select, update
+from sqlalchemy import Result, Select, case, insert, select, update
 from sqlalchemy.orm import Session
 
 from registry.db import MAX_INTEGER, changed_one, database_now, one_at_a_time
@@ -16,7 +16,7 @@ from registry.digests import specification_digest
 from registry.errors import NotFoundError, ProtocolError, QueueError, UsageError
 from registry.lookups import find_evaluation, find_revision, find_version, not_withdrawn
 from registry.predictions.prompts import prompts_of
-from registry.predictions.stored import read
+from registry.predictions.stored import require_rows
 from registry.prompting.protocols.presets import RECORDED
 from registry.prompting.protocols.store import find_definition, store_protocol
 from registry.prompting.variants import VariantSetDefinition, parse_variants, repeats, stored_variants
@@ -44,6 +44,17 @@ NO_CONFLICT: Final = "none"
 
 
 LONGEST_EMBARGO: Final = timedelta(days=731)
+
+
+def read_rows(
+    session: Session,
+    evaluation_ids: Iterable[int],
+    query: Select[*tuple[Any, ...]],
+    _question_ids: Collection[int] | None = None,
+) -> Result[*tuple[Any, ...]]:
+    """Return the result of a query over predictions of these evaluations. Raises ArchivedError."""
+    require_rows(session, *evaluation_ids)
+    return session.execute(query)
 
 
 @dataclass(frozen=True)
@@ -134,7 +145,7 @@ def submit(session: Session, request: EvaluationRequest) -> tuple[Evaluation, bo
         known = batches.find_same(session, specification, revision)
         if known is not None:
             return known, False
-    planned = design.begin(session, specification, asking, read)
+    planned = design.begin(session, specification, asking, read_rows)
     digest = specification_digest(specification)
     of_specification = select(Evaluation).filter_by(specification_digest=digest).order_by(Evaluation.replicate)
     replicates = session.scalars(of_specification).all()

@@ -9,7 +9,6 @@ replicate asks again.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import Any, Final
 
 from sqlalchemy import ColumnElement, or_, select
@@ -18,8 +17,7 @@ from sqlalchemy.orm import Session, aliased
 from registry.digests import specification_digest
 from registry.lookups import not_withdrawn, published
 from registry.predictions.prompts import ShardPrompt
-from registry.predictions.stored import read
-from registry.tables import EngineFingerprint, Evaluation, EvaluationQuestion, Prediction, Shard
+from registry.tables import Archive, EngineFingerprint, Evaluation, EvaluationQuestion, Prediction, Shard
 
 _CHUNK: Final = 500
 
@@ -87,6 +85,8 @@ def reusable(
                 not_withdrawn(),
                 # A copy names its source, which would reveal it.
                 published(session),
+                # An archived one has no rows to copy.
+                Evaluation.id.not_in(select(Archive.evaluation_id).where(Archive.state == "archived")),
                 # Of a question that was asked in several rounds, the shard of the last is known.
                 or_(Evaluation.stopped_for.is_(None), ~_by_several_engines()),
             )
@@ -106,7 +106,7 @@ def reusable(
             )
             .order_by(of.evaluation_id, of.question_id, of.variant)
         )
-        for row in sorted(read(session, sources, query, part), key=attrgetter("evaluation_id")) if sources else ():
+        for row in session.execute(query):
             seal = seals.get((row.evaluation_id, row.question_id))
             if seal is not None:
                 result = Reused(tuple(row.label_logprobs), row.evaluation_id, row.variant, seal)

@@ -17,7 +17,7 @@ from registry.designs import has_all_cells, varied_axes
 from registry.metrics import METRICS
 from registry.metrics.averaging import Value
 from registry.metrics.axes import REPEATS
-from registry.predictions.stored import read
+from registry.predictions.stored import require_rows
 from registry.prompting.protocols.answering import drawn
 from registry.prompting.variants import QuestionShape, stored_variants
 from registry.statistics.axes import NO_ANSWER, AxisEffect, Decomposition, Estimate, decompose
@@ -138,7 +138,8 @@ def _rows(session: Session, evaluation_id: int, one: Asked) -> NDArray[np.int64]
     )
     wanted = one.question_ids
     chunks = [np.empty((0, 5), dtype=np.int64)]
-    for part in read(session, [evaluation_id], query).partitions(_CHUNK):
+    require_rows(session, evaluation_id)
+    for part in session.execute(query).partitions(_CHUNK):
         kept = [
             (
                 question_id,

@@ -9,9 +9,9 @@ from registry.designs import design_of, varied_axes
 from registry.metrics import METRICS
 from registry.metrics.averaging import Runs
 from registry.metrics.entry import Metric
-from registry.predictions.stored import read
+from registry.predictions.stored import require_rows
 from registry.schema.selectables import run_accuracy
-from registry.tables import Evaluation
+from registry.tables import Evaluation, EvaluationMetric
 
 
 def is_stored(metric: Metric, scope: str) -> bool:
@@ -35,7 +35,8 @@ def computed_metrics(session: Session, evaluation_id: int, scope: str | None = N
     accuracies: dict[str, dict[int, tuple[float, bool]]] = {name: {} for name in found}
     c = run_accuracy.c
     accuracy = select(run_accuracy).where(c.evaluation_id == evaluation_id, *([c.scope == scope] if scope else []))
-    for row in read(session, [evaluation_id], accuracy).mappings():
+    require_rows(session, evaluation_id)
+    for row in session.execute(accuracy).mappings():
         accuracies[row["scope"]][row["variant"]] = (float(row["accuracy"]), bool(row["unchanged"]))
     for name, values in found.items():
         _add_runs(values, accuracies[name])
@@ -52,6 +53,21 @@ def computed_metrics(session: Session, evaluation_id: int, scope: str | None = N
                 estimate = estimated.get(of) if name == "all" else None
                 values[of], values[f"{of}_n"] = (None, 0) if estimate is None else estimate[:2]
     return found
+
+
+def stored_metrics(session: Session, evaluation_id: int, scope: str) -> dict[str, dict[str, Any]]:
+    """Return `computed_metrics` of a sealed evaluation as it was stored at sealing, which needs no predictions."""
+    parameters = {"evaluation_id": evaluation_id, "scope": scope}
+    query = text("SELECT questions, scored FROM scope_metrics WHERE evaluation_id = :evaluation_id AND scope = :scope")
+    counts = session.execute(query, parameters).mappings().one_or_none()
+    if counts is None:
+        return {}
+    found = dict(counts)
+    of = EvaluationMetric
+    stored = select(of.metric, of.value, of.n).filter_by(**parameters).order_by(of.definition_version)
+    for metric, value, n in session.execute(stored):
+        found |= {metric: value, f"{metric}_n": n}
+    return {scope: found}
 
 
 def _add_runs(values: dict[str, Any], accuracies: dict[int, tuple[float, bool]]) -> None:

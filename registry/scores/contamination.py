@@ -14,7 +14,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from registry.lookups import find_sealed
-from registry.predictions.stored import read
+from registry.predictions.stored import require_rows
 from registry.prompting.protocols.answering import lists_options
 from registry.scores.asked import first_answers
 from registry.statistics.bootstrap import SEED
@@ -200,7 +200,8 @@ def all_orders(session: Session, evaluation: Evaluation) -> AllOrders:
     )
     answers: dict[int, dict[Order, list[Answer]]] = {}
     of_question: dict[int, tuple[str, int, int, bool]] = {}
-    for question_id, name, key, options, flagged, shown, correct, probability in read(session, [evaluation.id], query):
+    require_rows(session, evaluation.id)
+    for question_id, name, key, options, flagged, shown, correct, probability in session.execute(query):
         of_question[question_id] = (name, key, options, bool(flagged))
         answers.setdefault(question_id, {}).setdefault(tuple(shown), []).append((float(correct), _odds(probability)))
     # By name, so that the same draws are made in every registry.

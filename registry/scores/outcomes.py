@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 from registry.db import is_in
 from registry.metrics.averaging import Runs
 from registry.metrics.outcome import VariantOutcome, as_asked
-from registry.predictions.stored import read
+from registry.predictions.stored import require_rows
 from registry.scores.asked import first_answers
 from registry.tables import (
     Evaluation,
@@ -41,7 +41,8 @@ def stored_outcomes(
         .order_by(of.question_id, of.variant)
         .execution_options(yield_per=5000)
     )
-    for row in read(session, [evaluation.id], query, ids):
+    require_rows(session, evaluation.id)
+    for row in session.execute(query):
         found.setdefault(row.question_id, []).append(
             VariantOutcome(
                 variant=row.variant,
@@ -87,7 +88,8 @@ def answers_in_runs(session: Session, evaluation: Evaluation, question_ids: Sequ
         .where(p.evaluation_id == evaluation.id, p.own_options, p.question_shown, QuestionScore.distinct_prompts > 1)
         .where(first_answers(session, evaluation.id))
     )
-    for question_id, variant, correct, unchanged in read(session, [evaluation.id], query):
+    require_rows(session, evaluation.id)
+    for question_id, variant, correct, unchanged in session.execute(query):
         if question_id in wanted:
             yield RunAnswer(question_id, variant, correct, unchanged)
 

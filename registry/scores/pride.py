@@ -10,7 +10,7 @@ from registry.errors import QueueError, UsageError
 from registry.lookups import find_evaluation
 from registry.metrics.outcome import VariantOutcome
 from registry.metrics.pride import ALPHA, Pride, estimation_set, pride
-from registry.predictions.stored import read
+from registry.predictions.stored import require_rows
 from registry.scores.analyses import store_analysis
 from registry.scores.asked import first_answers
 from registry.tables import Evaluation, Prediction, Question, QuestionPride, QuestionScore
@@ -75,7 +75,8 @@ def compute_pride(session: Session, evaluation_id: int, alpha: float = ALPHA) ->
         )
         .where(Prediction.evaluation_id == evaluation_id)
     )
-    for shown in read(session, [evaluation_id], originals):
+    require_rows(session, evaluation_id)
+    for shown in session.execute(originals):
         if shown.question_id in by_id:
             outcomes[shown.question_id] = [_of_row(by_id[shown.question_id], shown)]
     estimation = [row.id for row in questions if row.external_id in chosen]
@@ -90,7 +91,7 @@ def compute_pride(session: Session, evaluation_id: int, alpha: float = ALPHA) ->
             Prediction.own_options,
             first_answers(session, evaluation_id),
         )
-        for shown in read(session, [evaluation_id], own, part):
+        for shown in session.execute(own):
             outcomes[shown.question_id].append(_of_row(by_id[shown.question_id], shown))
     return pride(list(outcomes.values()), alpha=alpha)
 

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from registry.db import is_in
 from registry.lookups import NAMES, with_names
-from registry.predictions.stored import read
+from registry.predictions.stored import require_rows
 from registry.scores.asked import asking
 from registry.tables import (
     Evaluation,
@@ -41,7 +41,8 @@ def written(session: Session, evaluation_id: int) -> dict[str, Any]:
         type_coerce(func.avg(cast(Generation.tokens, Double())), Double()),
         type_coerce(func.avg(cast(Generation.thought_tokens, Double())), Double()),
     ).where(Generation.evaluation_id == evaluation_id)
-    states, tokens = (read(session, [evaluation_id], query).one() for query in (states, tokens))
+    require_rows(session, evaluation_id)
+    states, tokens = (session.execute(query).one() for query in (states, tokens))
     return dict(zip(WRITTEN, (int(states[0]), int(states[1]), *tokens), strict=True))
 
 

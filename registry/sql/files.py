@@ -40,7 +40,7 @@ from registry.isolated import Job, run
 from registry.logs import log
 from registry.operations.archiving import write
 from registry.predictions.archive_files import PREDICTIONS as PREDICTIONS_FILE
-from registry.predictions.archive_files import SCHEMA
+from registry.predictions.archive_files import SCHEMA, copy_completed
 from registry.predictions.archived import place_of
 from registry.schema.audiences import Audience, audience_engine
 from registry.settings import Settings
@@ -271,7 +271,7 @@ class Files:
         with read_session(self._engine) as session:
             store, name = place_of(row, session.get_one(Evaluation, number).seal or "")
         with self._whole(path) as part:
-            store.copy(f"{name}/{PREDICTIONS_FILE}", part)
+            copy_completed(store, f"{name}/{PREDICTIONS_FILE}", part)
 
     @contextmanager
     def _whole(self, path: Path) -> Iterator[Path]:

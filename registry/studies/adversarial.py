@@ -7,7 +7,7 @@ from registry.errors import UsageError
 from registry.lookups import find_evaluation
 from registry.metrics.adversarial import SCORINGS, AdversarialEffect, adversarial_effect
 from registry.metrics.outcome import VariantOutcome
-from registry.predictions.stored import read
+from registry.predictions.stored import require_rows
 from registry.prompting.variants import inserted_ordinals
 from registry.scores.asked import first_answers
 from registry.tables import EvaluationQuestion, Prediction, Question, QuestionOption
@@ -68,7 +68,8 @@ def _outcomes(
         .order_by(Prediction.question_id, Prediction.variant)
     )
     found: dict[int, dict[int, VariantOutcome]] = {}
-    for row in read(session, [evaluation_id], query):
+    require_rows(session, evaluation_id)
+    for row in session.execute(query):
         found.setdefault(row.question_id, {})[row.variant] = VariantOutcome(
             row.variant,
             row.chosen_option,

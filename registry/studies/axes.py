@@ -15,7 +15,7 @@ from registry.designs import has_all_cells
 from registry.errors import UsageError
 from registry.lookups import find_sealed, replicates_of
 from registry.metrics.axes import REPEATS
-from registry.predictions.stored import read
+from registry.predictions.stored import require_rows
 from registry.prompting.products import TIMES
 from registry.prompting.variants import QuestionShape, VariantSetDefinition, stored_variants
 from registry.tables import Evaluation, Prediction, Question, Variant
@@ -164,7 +164,8 @@ def answers_by_axis(session: Session, evaluation_id: int) -> Answers:
     levels: dict[int, Mapping[int, Cell]] = {}
     found: dict[int, dict[Cell, bool]] = {}
     designed: dict[int, int] = {}
-    for row in read(session, replicates, query):
+    require_rows(session, *replicates)
+    for row in session.execute(query):
         if row.n_options not in levels:
             levels[row.n_options] = _levels(definition, row.n_options)
         cell = (*levels[row.n_options][row.variant], place_of[row.evaluation_id])

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from registry.errors import UsageError
 from registry.lookups import find_sealed
 from registry.metrics import METRICS
-from registry.predictions.stored import read
+from registry.predictions.stored import require_rows
 from registry.scores.analyses import store_analysis
 from registry.scores.asked import first_answers
 from registry.scores.intervals import FUNCTIONS_OF_TWO_MEANS, Array, base_metrics, question_values, resting_on
@@ -277,7 +277,8 @@ def computed_cora(session: Session, evaluation_id: int) -> tuple[float, dict[str
     )
     hits: dict[int, list[bool]] = {}
     originals: dict[int, bool] = {}
-    for question_id, _, correct, unchanged in read(session, [evaluation_id], query):
+    require_rows(session, evaluation_id)
+    for question_id, _, correct, unchanged in session.execute(query):
         hits.setdefault(question_id, []).append(bool(correct))
         if unchanged:
             originals.setdefault(question_id, bool(correct))

@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 from registry.errors import UsageError
 from registry.lookups import find_sealed
 from registry.metrics import METRICS
-from registry.predictions.stored import read
+from registry.predictions.stored import require_rows
 from registry.proof.provenance import compare_provenance, provenance_document
 from registry.tables import Evaluation, EvaluationMetric, Generation, Prediction, Question
 
@@ -149,7 +149,8 @@ def pairs(
     """
     of = Prediction
     ordered = query.order_by(of.question_id, of.variant).execution_options(yield_per=5000)
-    one, other = (read(session, [number], ordered.where(of.evaluation_id == number)) for number in (one_id, other_id))
+    require_rows(session, one_id, other_id)
+    one, other = (session.execute(ordered.where(of.evaluation_id == number)) for number in (one_id, other_id))
     with closing(one), closing(other):
         right = next(other, None)
         for left in one:

@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 
 from registry.errors import UsageError
 from registry.lookups import NAMES, not_withdrawn, with_names
-from registry.predictions.stored import read
+from registry.predictions.stored import require_rows
 from registry.prompting.labels import letter
 from registry.schema.selectables import Row, rows_of
 from registry.studies.choosing import part_label
@@ -225,7 +225,8 @@ def _answers(session: Session, source: ItemSource) -> _Answers:
         shown = select(packed.label("packed")).where(
             of_table.evaluation_id == evaluation_id, of_table.own_options, of_table.question_shown
         )
-        found = np.fromiter(read(session, [evaluation_id], shown).scalars(), dtype=np.int64)
+        require_rows(session, evaluation_id)
+        found = np.fromiter(session.execute(shown).scalars(), dtype=np.int64)
         cells = np.searchsorted(ids, found // places) * places + found % places
         counts[model] = np.bincount(cells, minlength=len(ids) * places).reshape(-1, places)
     prompts = counts.sum(axis=2)

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session, aliased
 
 from registry.errors import UsageError
 from registry.lookups import find_evaluation, find_sealed, not_withdrawn
-from registry.predictions.stored import read
+from registry.predictions.stored import require_rows
 from registry.prompting.protocols.answering import lists_options
 from registry.prompting.variants import only_orders, repeats
 from registry.tables import Evaluation, EvaluationQuestion, Prediction, QuestionScore, QuestionSeal, VariantSet
@@ -286,7 +286,8 @@ def _pairs(session: Session, evaluations: Members) -> dict[int, "tuple[Pairs, Pa
             .order_by(Prediction.question_id, Prediction.variant)
         )
         drawn = set()
-        for question_id, prompt, shown, option in read(session, [member.id], query):
+        require_rows(session, member.id)
+        for question_id, prompt, shown, option in session.execute(query):
             # With the order, since recorded orders are numbered as each file has them.
             key = (prompt, *shown) if reworded else tuple(shown) if listed else ()
             if member.asks_again or (question_id, key) not in drawn:

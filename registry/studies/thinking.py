@@ -13,7 +13,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session, selectinload
 
 from registry.predictions.prompts import shown_in, variants_of
-from registry.predictions.stored import read
+from registry.predictions.stored import require_rows
 from registry.predictions.texts import thought_of
 from registry.prompting.final_answer import first_stated
 from registry.scores.asked import first_answers
@@ -71,7 +71,8 @@ def _first_answers(session: Session, evaluation_id: int, rows: Sequence[Any]) ->
     query = select(text.question_id, text.variant, text.thought).where(
         text.evaluation_id == evaluation_id, text.question_id.in_(ids), text.thought.is_not(None)
     )
-    thoughts = {(row[0], row[1]): row[2] for row in read(session, [evaluation_id], query, ids)}
+    require_rows(session, evaluation_id)
+    thoughts = {(row[0], row[1]): row[2] for row in session.execute(query)}
     if not thoughts:
         return None
     evaluation = session.get_one(Evaluation, evaluation_id)
@@ -128,7 +129,8 @@ def _rows(session: Session, evaluation_id: int) -> Sequence[Any]:
         .where(first_answers(session, evaluation_id))
         .order_by(of.question_id, of.variant)
     )
-    return read(session, [evaluation_id], query).all()
+    require_rows(session, evaluation_id)
+    return session.execute(query).all()
 
 
 def _orders(rows: Sequence[Any], lengths: Sequence[int]) -> list[dict[str, Any]]:

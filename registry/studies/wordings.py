@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from registry.errors import UsageError
 from registry.lookups import find_sealed
-from registry.predictions.stored import read
+from registry.predictions.stored import require_rows
 from registry.prompting.variants import move_to
 from registry.scores.asked import first_answers
 from registry.studies.axes import Answers, Axis, answers_by_axis
@@ -157,7 +157,8 @@ def _answers(session: Session, evaluation_id: int) -> dict[int, list[Any]]:
         .order_by(Prediction.question_id, Prediction.variant)
     )
     found: dict[int, list[Any]] = {}
-    for row in read(session, [evaluation_id], query):
+    require_rows(session, evaluation_id)
+    for row in session.execute(query):
         found.setdefault(row.question_id, []).append(row)
     return found
 

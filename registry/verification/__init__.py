@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 from registry import chain
 from registry.db import MAX_ROW_ID
 from registry.lookups import find_evaluation
+from registry.predictions.stored import archived_among
 from registry.tables import BoardSnapshot, Evaluation
 from registry.verification.derived import (
     check_analyses,
@@ -36,7 +37,13 @@ from registry.verification.place import (
     newest_snapshots,
     snapshot_problems,
 )
-from registry.verification.sealed import check_archive, check_copies, check_leaves, check_thoughts
+from registry.verification.sealed import (
+    check_archive,
+    check_archived_metrics,
+    check_copies,
+    check_leaves,
+    check_thoughts,
+)
 from registry.verification.stored import attempt, check_pages, check_stored
 
 __all__ = ["OUTSIDE", "TOLERANCE", "Findings", "alike", "verify_all", "verify_evaluation"]
@@ -46,7 +53,9 @@ def verify_evaluation(session: Session, evaluation_id: int, *, head: str | None 
     """Recomputes what is stored of a sealed evaluation, and lists what does not match or cannot be read.
 
     Prompts, leaves, seal, question scores, PriDe, metrics with their intervals, analyses, copies, the newest snapshots
-    of boards that it is on, and its place in the chain. head: a head of the chain that was published.
+    of boards that it is on, and its place in the chain. Of an archived evaluation leaves and seal are recomputed from
+    its folder, and metrics compared with those in it; what else follows from its rows needs them restored.
+    head: a head of the chain that was published.
     Raises NotFoundError for an evaluation that is not there.
     """
     found = Findings()
@@ -101,6 +110,20 @@ def _check_sealed(session: Session, evaluation: Evaluation, found: Findings) -> 
     checked("benchmark", check_content, session, evaluation, found)
     checked("engine", check_fingerprints, session, evaluation, found)
     checked("seal", check_leaves, session, evaluation, found)
+    if archived_among(session, [evaluation.id]):
+        checked("evaluation_metric", check_archived_metrics, session, evaluation, found)
+    else:
+        _check_derived(checked, session, evaluation, found, as_specified=bool(as_specified))
+    checked("chain", check_link, session, evaluation, found)
+    checked("withdrawal", check_withdrawals, session, evaluation, found)
+    checked("board_snapshot", _check_newest_snapshots, session, evaluation, found)
+    checked("board_snapshot", _check_places, session, found)
+
+
+def _check_derived(
+    checked: Callable[..., Any], session: Session, evaluation: Evaluation, found: Findings, *, as_specified: bool
+) -> None:
+    """Recompute everything that follows from the rows of an evaluation."""
     checked("thoughts", check_thoughts, session, evaluation, found)
     checked("copies", check_copies, session, evaluation, found)
     checked("question_score", check_scores, session, evaluation.id, found)
@@ -115,10 +138,6 @@ def _check_sealed(session: Session, evaluation: Evaluation, found: Findings) -> 
         checked("how it was asked", check_asked, session, evaluation, found)
         checked("evaluation_metric", check_metrics, session, evaluation.id, found)
         checked("analysis", check_analyses, session, evaluation.id, found)
-    checked("chain", check_link, session, evaluation, found)
-    checked("withdrawal", check_withdrawals, session, evaluation, found)
-    checked("board_snapshot", _check_newest_snapshots, session, evaluation, found)
-    checked("board_snapshot", _check_places, session, found)
 
 
 def _check_newest_snapshots(session: Session, evaluation: Evaluation, found: Findings) -> None:

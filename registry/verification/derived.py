@@ -15,7 +15,6 @@ from registry.errors import NotFoundError, ShuffleboardError
 from registry.metrics import METRICS
 from registry.metrics.pride import ALPHA, PrideAnswer
 from registry.predictions.prompts import prompts_of
-from registry.predictions.stored import read
 from registry.prompting.prompts import PromptKeys, question_text
 from registry.prompting.variants import VariantSetDefinition, stored_variants
 from registry.scores.asked import asked
@@ -68,7 +67,7 @@ def _wrong_prompts(
     prompts = select(of.question_id, of.variant, of.prompt_digest, of.shown, of.prompt_key).where(
         of.evaluation_id == evaluation.id, of.question_id.in_(ids)
     )
-    for row in read(session, [evaluation.id], prompts, ids):
+    for row in session.execute(prompts):
         numbered.setdefault(row.question_id, []).append((row.prompt_key, row.variant, row.shown))
         if row.prompt_digest is not None:
             stored.setdefault(row.question_id, {})[row.variant] = (row.prompt_digest, row.shown)
@@ -145,9 +144,7 @@ def check_scores(session: Session, evaluation_id: int, found: Findings) -> None:
     columns = [column.name for column in scores.columns]
     statistics = table("question_statistics", *(column(name) for name in columns))
     stored = _by_question(session.execute(select(scores).where(scores.c.evaluation_id == evaluation_id)))
-    computed = _by_question(
-        read(session, [evaluation_id], select(statistics).where(statistics.c.evaluation_id == evaluation_id))
-    )
+    computed = _by_question(session.execute(select(statistics).where(statistics.c.evaluation_id == evaluation_id)))
     changed = [key for key in stored.keys() | computed.keys() if not alike(stored.get(key), computed.get(key))]
     found.of_questions(names_of(session, changed), "question_score differs from its predictions")
 
@@ -267,7 +264,7 @@ def _answers_of_questions(session: Session, evaluation_id: int) -> Any:
         .where(EvaluationQuestion.evaluation_id == evaluation_id)
         .order_by(Question.ordinal)
     )
-    return read(session, [evaluation_id], query)
+    return session.execute(query)
 
 
 def _check_rounds(

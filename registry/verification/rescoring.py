@@ -11,7 +11,7 @@ from registry.db import read_session
 from registry.digests import specification_digest
 from registry.errors import UsageError
 from registry.lookups import find_sealed
-from registry.predictions.stored import read
+from registry.predictions.stored import require_rows
 from registry.settings import Settings
 from registry.studies.drift import largest_change
 from registry.tables import EngineFingerprint, Evaluation, EvaluationQuestion, Generation, Prediction, Question, Shard
@@ -86,10 +86,8 @@ def _sample(session: Session, evaluation: Evaluation, prompts: int, seed: int) -
     query = select(Prediction.question_id, Prediction.variant).where(
         Prediction.evaluation_id == evaluation.id, Prediction.prompt_digest.is_not(None)
     )
-    keys = [
-        (row.question_id, row.variant)
-        for row in read(session, [evaluation.id], query.order_by(*query.selected_columns))
-    ]
+    require_rows(session, evaluation.id)
+    keys = [(row.question_id, row.variant) for row in session.execute(query.order_by(*query.selected_columns))]
     if not keys:
         raise UsageError(f"evaluation {evaluation.id}: its prompts were not recorded, so it cannot be scored again")
     return sorted(random.Random(seed).sample(keys, min(prompts, len(keys))))  # noqa: S311 - a sample, not a secret
@@ -118,7 +116,7 @@ def _stored(session: Session, evaluation_id: int, sample: Sequence[Key]) -> dict
             "text": row.text,
             "thought_digest": row.thought_digest,
         }
-        for row in read(session, [evaluation_id], query, ids)
+        for row in session.execute(query)
     }
 
 

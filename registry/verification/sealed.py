@@ -1,5 +1,7 @@
 """Whether rows, shards and copies are what was sealed."""
 
+from typing import Any
+
 from sqlalchemy import null, or_, select
 from sqlalchemy.orm import Session
 
@@ -8,14 +10,13 @@ from registry.db import is_in
 from registry.digests import specification_digest
 from registry.errors import ArchiveError
 from registry.predictions.archived import place_of
-from registry.predictions.stored import read
 from registry.predictions.texts import digest_of
 from registry.proof import folder
 from registry.proof.folder_check import check_folder
 from registry.proof.manifest import Leaf, manifest, question_hashes, question_leaves
 from registry.proof.seal import copied_from
 from registry.tables import Archive, Evaluation, EvaluationSource, Generation, Prediction, Question, QuestionSeal
-from registry.verification.findings import Findings, names_of
+from registry.verification.findings import Findings, alike, names_of
 
 
 def check_archive(session: Session, evaluation: Evaluation, found: Findings) -> bool:
@@ -47,6 +48,27 @@ def check_archive(session: Session, evaluation: Evaluation, found: Findings) -> 
             found.add(f"archive: {error}; nothing else was recomputed")
             return False
     return True
+
+
+def check_archived_metrics(session: Session, evaluation: Evaluation, found: Findings) -> None:
+    """Compare the metrics of an archived evaluation with those in its folder, whose digest is in the chain."""
+    row = session.get_one(Archive, evaluation.id)
+    assert evaluation.seal is not None
+    store, name = place_of(row, evaluation.seal)
+    if {folder.METRICS, folder.EVALUATION}.intersection(folder.changed(store, name, row.digest)):
+        return  # check_archive has named it
+    sealed = {_metric_key(metric): metric for metric in folder.stored_metrics(store, name)}
+    stored = {_metric_key(metric): metric for metric in folder.metrics(session, evaluation.id)}
+    for key in sorted(sealed.keys() | stored.keys()):
+        scope, metric, version = key
+        if key not in stored:
+            found.add(f"metric {metric} ({scope}), definition {version}: missing")
+        elif key in sealed and not alike(sealed[key], stored[key]):
+            found.add(f"metric {metric} ({scope}), definition {version}: it is not what its folder has")
+
+
+def _metric_key(metric: dict[str, Any]) -> tuple[str, str, int]:
+    return metric["scope"], metric["metric"], metric["definition_version"]
 
 
 def check_thoughts(session: Session, evaluation: Evaluation, found: Findings) -> None:
@@ -121,7 +143,7 @@ def check_copies(session: Session, evaluation: Evaluation, found: Findings) -> N
         )
         .distinct()
     )
-    copies = read(session, [evaluation.id], pairs).all()
+    copies = session.execute(pairs).all()
     numbers = {row.reused_from_evaluation_id for row in copies} - {None}
     seals = select(Evaluation.id, Evaluation.seal).where(is_in(Evaluation.id, numbers))
     by_number: dict[int, str | None] = dict(session.execute(seals).all())

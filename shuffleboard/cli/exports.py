@@ -79,6 +79,12 @@ def export_command(
     )
     with import_progress() as report:
         manifest = export(engine, request, out, report)
+    if manifest["archived"] is not None:
+        left = manifest["archived"]
+        note(
+            f"left out: {' and '.join(left['left_out'])} of {plural(len(left['evaluations']), 'archived evaluation')}; "
+            f"bring them back with: {left['restore']}"
+        )
     if printed(manifest):
         return
     rows = sum(entry["rows"] for entry in manifest["files"])

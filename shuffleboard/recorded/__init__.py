@@ -19,7 +19,6 @@ from registry.digests import sha256_file
 from registry.exchange.outputs.importer import ImportRequest, import_columns, import_outputs
 from registry.lookups import not_withdrawn
 from registry.metrics.repeats import across_orders, same_order
-from registry.predictions.stored import read
 from registry.revisions.store import RevisionRequest, add_revision
 from registry.tables import (
     EngineFingerprint,
@@ -240,7 +239,7 @@ def _right_by_prompt(session: Session, evaluation: int) -> dict[int, list[tuple[
     of = Prediction
     found: dict[int, dict[int, tuple[int, int]]] = {}
     answers = select(of.question_id, of.prompt_key, of.correct).where(of.evaluation_id == evaluation)
-    for question, prompt, correct in read(session, [evaluation], answers):
+    for question, prompt, correct in session.execute(answers):
         counts = found.setdefault(question, {})
         right, asked = counts.get(prompt, (0, 0))
         counts[prompt] = (right + bool(correct), asked + 1)

@@ -1,7 +1,9 @@
 """Registries that hold something to verify."""
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 import pytest
 from sqlalchemy import Engine
@@ -9,6 +11,9 @@ from sqlalchemy import Engine
 from registry.db import get_engine
 from tests.conftest import FilledDatabases
 from tests.proof.population import Population, populate
+from tests.services import S3Server
+
+URL: Final = "s3://results"
 
 
 @pytest.fixture
@@ -32,3 +37,23 @@ def proof(request: pytest.FixtureRequest) -> tuple[Engine, Population]:
     """Both of them in turn."""
     found: tuple[Engine, Population] = request.getfixturevalue(f"{request.param}_proof")
     return found
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[S3Server]:
+    with S3Server("results") as started:
+        yield started
+
+
+@pytest.fixture
+def in_s3(s3_server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> S3Server:
+    """Settings that name the store, which is empty, with its keys in files."""
+    shutil.rmtree(s3_server.objects("results"))
+    s3_server.objects("results").mkdir()
+    monkeypatch.setenv("SHUFFLEBOARD_ARCHIVES", URL)
+    monkeypatch.setenv("SHUFFLEBOARD_ARCHIVES_ENDPOINT", s3_server.url)
+    monkeypatch.setenv("SHUFFLEBOARD_ARCHIVES_REGION", "eu-central-1")
+    for name, key in (("ACCESS_KEY", s3_server.ACCESS_KEY), ("SECRET_KEY", s3_server.SECRET_KEY)):
+        (tmp_path / name).write_text(f"{key}\n")
+        monkeypatch.setenv(f"SHUFFLEBOARD_ARCHIVES_{name}_FILE", str(tmp_path / name))
+    return s3_server

@@ -1,14 +1,11 @@
 """Predictions of sealed evaluations move into files and back, and nothing else notices."""
 
+import dataclasses
 import hashlib
 import json
-import multiprocessing
 import os
-import random
 import shutil
-import signal
 from collections.abc import Callable, Mapping
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -17,49 +14,41 @@ import duckdb
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-from sqlalchemy import Engine, delete, event, func, insert, select, update
+from sqlalchemy import Engine, delete, func, insert, select, text, update
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from registry.db import get_engine, read_session, write_session
-from registry.errors import ArchiveError, QueueError, UsageError
-from registry.exchange.exports.relations import RELATIONS, batches
-from registry.exchange.exports.selection import ExportRequest, select_rows
-from registry.files.stores import Store, store_at
+from registry.errors import ArchivedError, ArchiveError
+from registry.files.stores import store_at
+from registry.leaderboard.reports import evaluation_metrics
+from registry.metrics import METRICS
 from registry.operations import archiving
 from registry.operations.archiving import Shared, archive, restore, strays, write
-from registry.operations.backup import backup
-from registry.operations.backup import restore as restored
+from registry.operations.backfills import add_missing_metrics
 from registry.operations.doctor import Context, services
 from registry.operations.maintenance import Maintenance
 from registry.operations.moving import move
 from registry.operations.sizes import sizes
+from registry.predictions import archive_files
 from registry.predictions.archive_files import EVALUATION, PREDICTIONS
 from registry.predictions.archived import folder_name
-from registry.predictions.stored import read, unwritten
+from registry.predictions.stored import unwritten
 from registry.schema.audiences import audience_engine
 from registry.scores.computed import computed_metrics
-from registry.scores.contamination import contamination_document
 from registry.scores.pride import pride_document
 from registry.sealed.exporting import export_evaluation
 from registry.settings import get_settings
-from registry.studies.axes import axes_document
 from registry.studies.comparing import compare_evaluations
-from registry.studies.drift import drift_document
-from registry.studies.noise import repeat_noise
-from registry.studies.wordings import consistency_document
-from registry.tables import Archive, Evaluation, Generation, Prediction, Question, QuestionSeal
+from registry.tables import Archive, Evaluation, EvaluationMetric, Generation, Prediction, Question, QuestionSeal
 from registry.verification import verify_all, verify_evaluation
 from tests.commands import shuffleboard
-from tests.proof.population import Population, submit_and_score
-from web.publishing import publish
-from web.publishing.files import CHECKSUMS
+from tests.proof.population import Population
 from web.shown import chart_data, queries
 
 pytestmark = pytest.mark.long_on("postgresql")
 
 Proof = tuple[Engine, Population]
-Move = Callable[[Engine, int, Path], None]
 
 
 def rows(engine: Engine) -> dict[str, list[Any]]:
@@ -69,6 +58,10 @@ def rows(engine: Engine) -> dict[str, list[Any]]:
             table.__tablename__: sorted(map(tuple, session.execute(select(table.__table__))))
             for table in (Prediction, Generation)
         }
+
+
+def url_of(engine: Engine) -> str:
+    return engine.url.render_as_string(hide_password=False)
 
 
 def archived(engine: Engine) -> list[int]:
@@ -102,59 +95,129 @@ def rounded(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: round(value, 12) if isinstance(value, float) else value for name, value in values.items()}
 
 
-def documents(engine: Engine, found: Population, folder: Path) -> dict[str, Any]:
-    """What is read of predictions, by what reads it; of an error its message."""
+def readers(found: Population) -> dict[str, Callable[[Session], Any]]:
+    """What reads predictions, by name."""
     one, other = found.source, found.evaluation
-    with read_session(engine) as session:
-        question_id = session.scalars(select(QuestionSeal.question_id).filter_by(evaluation_id=other)).all()[-1]
-        selection = select_rows(session, ExportRequest("parquet", audience="all"), "1")
-        readers: dict[str, Callable[[Session], Any]] = {
-            "exported": lambda _: (
-                export_evaluation(engine, get_settings(), other, folder / "exported")["seal"],
-                {path.name: path.read_bytes() for path in (folder / "exported").glob("*.parquet")},
-            ),
-            "exports": lambda session: {
-                name: list(batches(session, relation, selection)) for name, relation in RELATIONS.items()
-            },
-            "question page": lambda session: queries.predictions(session, other, question_id),
-            "predictions": lambda session: queries.predictions_after(session, other, (question_id - 1, 0), limit=9),
-            "choices": lambda session: queries.choices(session, question_id, [one, other]),
-            "runs": lambda session: chart_data.runs(session, [one, other]),
-            "positions": lambda session: chart_data.positions(session, other),
-            "subjects": lambda session: chart_data.by_subject(session, other),
-            "written": lambda session: chart_data.written(session, other, ["stated"]),
-            "fails at": lambda session: list(session.scalars(chart_data.fails_at(session, other, 0))),
-            "compared": lambda session: compare_evaluations(session, one, other),
-            "drift": lambda session: drift_document(session, one, other),
-            "noise": lambda session: repeat_noise(session, other),
-            "wordings": lambda session: consistency_document(session, other),
-            "axes": lambda session: axes_document(session, other),
-            "pride": lambda session: pride_document(session, other),
-            "contamination": lambda session: contamination_document(session, other),
-            "metrics": lambda session: {
-                scope: rounded(found) for scope, found in computed_metrics(session, other).items()
-            },
-        }
-        result = {}
-        for name, reader in readers.items():
-            try:
-                result[name] = reader(session)
-            except (UsageError, QueueError) as error:
-                result[name] = str(error)
-    return result
+    question_id = select(func.max(QuestionSeal.question_id)).filter_by(evaluation_id=other)
+
+    def question(session: Session) -> int:
+        return session.scalars(question_id).one()
+
+    return {
+        "question page": lambda session: queries.predictions(session, other, question(session)),
+        "predictions": lambda session: queries.predictions_after(session, other, (question(session) - 1, 0), limit=9),
+        "thoughts": lambda session: queries.thoughts(session, other, question(session)),
+        "words": lambda session: queries.questions_answered_with(session, other, "a"),
+        "runs": lambda session: chart_data.runs(session, [one, other]),
+        "positions": lambda session: chart_data.positions(session, other),
+        "subjects": lambda session: chart_data.by_subject(session, other),
+        "written": lambda session: chart_data.written(session, other, ["stated"]),
+        "fails at": lambda session: list(session.scalars(chart_data.fails_at(session, other, 0))),
+        "pride": lambda session: pride_document(session, other),
+        "metrics": lambda session: {scope: rounded(found) for scope, found in computed_metrics(session, other).items()},
+    }
 
 
-def test_no_reader_notices_where_predictions_are(proof: Proof, tmp_path: Path) -> None:
+def test_what_reads_predictions_names_the_command_that_restores_them_and_reads_the_same_then(proof: Proof) -> None:
     engine, found = proof
-    folders = [tmp_path / name for name in ("before", "after", "public")]
-    before = documents(engine, found, folders[0])
-    public = audience_engine(engine, "public")
-    assert documents(public, found, folders[2]) == before
+    for reading in (engine, audience_engine(engine, "public")):
+        with read_session(reading) as session:
+            before = {name: reader(session) for name, reader in readers(found).items()}
+        assert archive(engine, found.evaluation) is not None
+        with read_session(reading) as session:
+            for name, reader in readers(found).items():
+                with pytest.raises(ArchivedError, match=rf"shuffleboard evaluations restore {found.evaluation}$"):
+                    pytest.fail(f"{name}: {reader(session)}")
+        assert restore(engine, found.evaluation) is not None
+        with read_session(reading) as session:
+            assert {name: reader(session) for name, reader in readers(found).items()} == before
+
+
+def test_metrics_of_an_archived_evaluation_are_those_of_its_sealing(proof: Proof) -> None:
+    engine, found = proof
+    asked = [{"per_question": True}, {"without_flagged": True}]
+    with read_session(engine) as session:
+        before = [evaluation_metrics(session, found.evaluation, **how) for how in asked]
+        compared = compare_evaluations(session, found.source, found.evaluation)
     assert archive(engine, found.evaluation) is not None
-    after = documents(engine, found, folders[1])
-    assert {name for name in before if before[name] != after[name]} == set()
-    shutil.rmtree(folders[2])
-    assert documents(public, found, folders[2]) == before
+    with read_session(engine) as session:
+        after = [evaluation_metrics(session, found.evaluation, **how) for how in asked]
+        assert [one | {"metrics": rounded(one["metrics"])} for one in after] == [
+            one | {"metrics": rounded(one["metrics"])} for one in before
+        ]
+        assert compare_evaluations(session, found.source, found.evaluation) == compared
+
+
+def test_an_archived_evaluation_is_exported_as_before(proof: Proof, tmp_path: Path) -> None:
+    engine, found = proof
+
+    def exported(name: str) -> dict[str, bytes]:
+        export_evaluation(engine, get_settings(), found.evaluation, tmp_path / name)
+        return {path.name: path.read_bytes() for path in (tmp_path / name).glob("*.parquet")}
+
+    before = exported("before")
+    assert before
+    assert archive(engine, found.evaluation) is not None
+    assert exported("after") == before
+
+
+@pytest.mark.one_engine
+def test_an_export_leaves_archived_predictions_out_and_names_the_command(sqlite_proof: Proof, tmp_path: Path) -> None:
+    engine, found = sqlite_proof
+    assert archive(engine, found.evaluation) is not None
+    for format_, left_out in (("jsonl", ["predictions", "option_probability"]), ("every-eval-ever", ["samples"])):
+        out = tmp_path / format_
+        given = ("--format", format_, "--audience", "all", "--to", out)
+        said = shuffleboard("export", *given, database_url=url_of(engine))
+        restoring = f"shuffleboard evaluations restore {found.evaluation}"
+        assert f"left out: {' and '.join(left_out)} of 1 archived evaluation; bring them back with: {restoring}" in (
+            said.stderr
+        )
+        manifest = json.loads((out / "manifest.json").read_text())
+        assert manifest["archived"] == {
+            "evaluations": [found.evaluation],
+            "left_out": left_out,
+            "restore": restoring,
+        }
+        assert restoring in (out / "README.md").read_text()
+    lines = (tmp_path / "jsonl" / "predictions.jsonl").read_text().splitlines()
+    assert {json.loads(line)["evaluation_id"] for line in lines} == {found.source}
+    names = {path.suffix: path for path in (tmp_path / "every-eval-ever" / "data").rglob("*") if path.is_file()}
+    assert names.keys() == {".json", ".jsonl"}
+
+
+@pytest.mark.one_engine
+def test_a_changed_metric_of_an_archived_evaluation_is_found(sqlite_proof: Proof) -> None:
+    engine, found = sqlite_proof
+    assert archive(engine, found.evaluation) is not None
+    with write_session(engine) as session:
+        names = session.scalars(text("SELECT name FROM sqlite_master WHERE type = 'trigger'")).all()
+        for name in names:
+            session.execute(text(f"DROP TRIGGER {name}"))
+        of = EvaluationMetric
+        changed = update(of).where(of.evaluation_id == found.evaluation, of.metric == "accuracy", of.scope == "all")
+        session.execute(changed.values(value=0.125))
+    with read_session(engine) as session:
+        problems = verify_evaluation(session, found.evaluation)["problems"]
+    assert any(problem.startswith("metric accuracy (all), definition") for problem in problems)
+
+
+@pytest.mark.one_engine
+def test_metrics_that_are_new_are_added_once_an_evaluation_is_restored(
+    sqlite_proof: Proof, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, found = sqlite_proof
+    assert archive(engine, found.evaluation) is not None
+    newer = dataclasses.replace(METRICS["accuracy"], definition_version=METRICS["accuracy"].definition_version + 1)
+    monkeypatch.setitem(METRICS, "accuracy", newer)
+    of = EvaluationMetric
+    query = select(func.max(of.definition_version)).where(of.evaluation_id == found.evaluation, of.metric == "accuracy")
+    with write_session(engine) as session:
+        assert add_missing_metrics(session) == [found.evaluation]
+        assert session.scalar(query) == newer.definition_version - 1
+    assert restore(engine, found.evaluation) is not None
+    with read_session(engine) as session:
+        assert session.scalar(query) == newer.definition_version
 
 
 # What the database allows
@@ -267,8 +330,8 @@ def test_a_changed_byte_names_the_question_and_a_missing_file_is_named(sqlite_pr
     with read_session(engine) as session:
         (problem,) = [one for one in verify_evaluation(session, found.evaluation)["problems"] if "archive" in one]
         assert f"{file.parent.name} is missing or not whole" in problem
-        with pytest.raises(ArchiveError, match="SHUFFLEBOARD_ARCHIVES"):
-            queries.predictions(session, found.evaluation, 3)
+    with pytest.raises(ArchiveError, match="SHUFFLEBOARD_ARCHIVES"):
+        restore(engine, found.evaluation)
     assert file.parent.name in findings(engine)
     file.write_bytes(whole)
     for other in (path for path in file.parent.iterdir() if path != file):
@@ -340,20 +403,17 @@ def test_an_archiving_whose_file_was_removed_meanwhile_fails_and_keeps_the_rows(
         assert session.scalar(select(Archive.state)) == "written"
 
 
-def test_another_evaluation_s_archive_under_this_one_s_name_is_refused_by_every_reader(sqlite_proof: Proof) -> None:
+def test_another_evaluation_s_archive_under_this_one_s_name_is_refused(sqlite_proof: Proof) -> None:
     engine, _ = sqlite_proof
     ids = archived(engine)
     right, wrong = (file_of(engine, one) for one in ids[:2])
     shutil.copyfile(wrong, right)
-
-    query = select(Prediction.variant).where(Prediction.evaluation_id == ids[0])
-    with (
-        read_session(engine) as session,
-        pytest.raises(ArchiveError, match="another seal"),
-    ):
-        read(session, [ids[0]], query)
+    with pytest.raises(ArchiveError, match="another seal"):
+        list(archive_files.groups(store_at(), f"{right.parent.name}/{PREDICTIONS}"))
     with pytest.raises(ArchiveError, match="is not the file that was archived"):
         restore(engine, ids[0])
+    with read_session(engine) as session:
+        assert not verify_evaluation(session, ids[0])["ok"]
 
 
 def test_what_killed_archivings_left_unfinished_is_removed_by_the_next_once_it_is_a_day_old(
@@ -399,173 +459,6 @@ def test_others_read_the_files_as_they_are(sqlite_proof: Proof) -> None:
     assert pd.read_parquet(file)[["prompt_digest", "entropy"]].notna().to_numpy().all(), (
         "every column stands in the file"
     )
-
-
-# Killed at any point
-
-
-class Killed:
-    """Counts what a process does to the database and to files, and kills it at one of these steps."""
-
-    def __init__(self, at: int) -> None:
-        self.at, self.done = at, 0
-
-    def step(self, *_: Any, **__: Any) -> None:
-        self.done += 1
-        if self.done == self.at:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    def around(self, method: Callable[..., Any]) -> Callable[..., Any]:
-        def stepping(*arguments: Any, **named: Any) -> Any:
-            self.step()
-            result = method(*arguments, **named)
-            self.step()
-            return result
-
-        return stepping
-
-
-def sealing(engine: Engine, _: int, __: Path) -> None:
-    """Seals what is scored, and writes its folder."""
-    Maintenance(engine, get_settings()).seal_complete()
-
-
-def publishing(engine: Engine, _: int, folder: Path) -> None:
-    publish(get_settings().model_copy(update={"database_url": url_of(engine)}), "main", folder / "site")
-
-
-def backing_up(engine: Engine, _: int, folder: Path) -> None:
-    backup(url_of(engine), folder / "file")
-
-
-def writing(engine: Engine, evaluation_id: int, _: Path) -> None:
-    write(engine, evaluation_id)
-
-
-def archiving_one(engine: Engine, evaluation_id: int, _: Path) -> None:
-    archive(engine, evaluation_id)
-
-
-def restoring(engine: Engine, evaluation_id: int, _: Path) -> None:
-    restore(engine, evaluation_id)
-
-
-MOVES: tuple[Move, ...] = (sealing, writing, archiving_one, restoring)
-ALL_MOVES = (*MOVES, publishing, backing_up)
-
-
-def url_of(engine: Engine) -> str:
-    return engine.url.render_as_string(hide_password=False)
-
-
-def moved(taken: Connection, environment: Mapping[str, str], at: int, url: str, move: Move, *of: Any) -> None:
-    """Moves, and is killed at a step; sends how many steps it took."""
-    os.environ.update(environment)
-    here, engine = Killed(at), get_engine(url)
-    for name in ("before_cursor_execute", "after_cursor_execute", "commit"):
-        event.listen(engine, name, here.step)
-    for owner, names in ((Store, ("writing", "move", "remove", "digest", "_place")), (Path, ("rename", "replace"))):
-        for name in names:
-            setattr(owner, name, here.around(getattr(owner, name)))
-    os.fsync = here.around(os.fsync)
-    move(engine, *of)
-    taken.send(here.done)
-
-
-def killed_at(engine: Engine, at: int, move: Move, *of: Any) -> int:
-    """Runs a move in a process of its own that is killed at a step; returns how many steps it took, 0 if killed."""
-    engine.dispose()
-    # Where S3 was used there are threads, so that processes are made of one that did not use it.
-    context = multiprocessing.get_context("fork" if store_at().folder else "forkserver")
-    context.set_forkserver_preload([__name__])
-    receiving, sending = context.Pipe(duplex=False)
-    child = context.Process(target=moved, args=(sending, dict(os.environ), at, url_of(engine), move, *of))
-    child.start()
-    sending.close()
-    child.join()
-    assert child.exitcode in (0, -signal.SIGKILL)
-    with receiving:
-        return 0 if child.exitcode else receiving.recv()
-
-
-def prepared(engine: Engine, move: Move, evaluation_id: int, folder: Path) -> int:
-    """Makes a move possible that was made before; returns the evaluation that it is of."""
-    folder.mkdir(exist_ok=True)
-    if move is sealing:
-        return submit_and_score(engine, "original", new_replicate=True, sealed=False)
-    if move is writing:
-        with write_session(engine) as session:
-            session.execute(delete(Archive).filter_by(evaluation_id=evaluation_id))
-    if move is restoring:
-        archive(engine, evaluation_id)
-    return evaluation_id
-
-
-def files_in(folder: Path) -> dict[str, bytes]:
-    found = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    return {name: content for name, content in found.items() if not name.endswith((".partial", CHECKSUMS))}
-
-
-def require_whole(engine: Engine, evaluation_id: int) -> None:
-    """All predictions of an evaluation are in one place, as sealed, and the doctor names what else there is."""
-    with read_session(engine) as session:
-        row = session.get(Archive, evaluation_id)
-        left = session.scalar(select(func.count()).select_from(Prediction).filter_by(evaluation_id=evaluation_id))
-        recorded = select(Archive, Evaluation.seal).join(Evaluation, Evaluation.id == Archive.evaluation_id)
-        known = {folder_name(seal or "", one.digest) for one, seal in session.execute(recorded)}
-        report = verify_evaluation(session, evaluation_id)
-        assert report["ok"], report["problems"]
-        found = strays(session, store_at(), older_than_s=0)
-    assert bool(left) is (row is None or row.state == "written"), "neither lost nor double"
-    assert not found.lost + found.missing
-    unknown = {store_at().url_of(name) for name in store_at().folders() if name not in known}
-    assert unknown <= set(found.unknown), "the doctor names what nobody is archived in"
-
-
-def kill_at_seeded_points(
-    engine: Engine, found: Population, points: int, folder: Path, moves: tuple[Move, ...] = ALL_MOVES
-) -> None:
-    """Kills each move in turn; what it left is whole, and the next such move completes it."""
-    rng, killed, steps = random.Random(32), 0, dict[Move, int]()
-    write(engine, found.evaluation)
-    for point in range(-len(moves), points):
-        move, place = moves[point % len(moves)], folder / str(point)
-        of = prepared(engine, move, found.evaluation, place)
-        before = rows(engine) if move is not restoring else None
-        if point < 0:
-            steps[move] = killed_at(engine, 0, move, of, place)
-        else:
-            killed += killed_at(engine, rng.randint(1, steps[move]), move, of, place) == 0
-        left = files_in(place)
-        if move is sealing:
-            move(engine, of, place)
-        require_whole(engine, of)
-        if move is publishing:
-            move(engine, of, place)
-            assert left.items() <= files_in(place).items(), "only whole files"
-        if move is backing_up and (place / "file").exists():
-            assert (place / "file.folders").is_dir(), "a backup has the folders, too"
-            if engine.dialect.name == "sqlite":
-                assert restored(f"sqlite:///{place / 'restored.db'}", place / "file").problems == []
-        restore(engine, found.evaluation)
-        assert before in (None, rows(engine))
-        assert move is sealing or require_whole(engine, found.evaluation) is None
-    assert killed > points // 2
-
-
-@pytest.mark.one_engine
-def test_a_process_that_is_killed_while_it_seals_writes_archives_or_restores_loses_nothing(
-    sqlite_proof: Proof, tmp_path: Path
-) -> None:
-    kill_at_seeded_points(*sqlite_proof, 4, tmp_path, MOVES)
-
-
-@pytest.mark.long
-def test_eighty_kills_lose_nothing_on_either_engine(
-    proof: Proof, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TMPDIR", str(tmp_path))  # where killed processes leave what they were making
-    kill_at_seeded_points(*proof, 80, tmp_path)
 
 
 @pytest.mark.long

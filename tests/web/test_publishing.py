@@ -109,17 +109,19 @@ def test_the_same_board_gives_the_same_bytes_and_only_changes_are_written(site, 
 
 
 @pytest.mark.long
-def test_a_board_whose_answers_are_archived_is_published_as_it_was(
+def test_a_board_whose_evaluations_are_archived_is_published_with_the_same_folders(
     site, sqlite_archived, settings, tmp_path, monkeypatch
 ):
     empty_caches(monkeypatch)
-    monkeypatch.setattr("web.pages.evaluations.READ_UNASKED", 0)
     url = sqlite_archived.engine.url.render_as_string(hide_password=False)
     publish(settings.model_copy(update={"database_url": url}), BOARD, tmp_path / "site")
     before, after = listing(site[0]), listing(tmp_path / "site")
-    differing = {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
-    # Links say when each registry wrote its folders.
-    assert differing == {"data/chain_links.parquet", "data/evaluation_progress.parquet", "proof/chain.json"}
+    folders = {name for name in before if name.startswith("data/evaluation_id=")}
+    assert folders
+    assert {name: after[name] for name in folders} == {name: before[name] for name in folders}
+    pages = [path.read_text() for path in (tmp_path / "site" / "evaluations").rglob("index.html")]
+    assert any("The predictions of this evaluation are archived" in page for page in pages)
+    assert before["index.html"] == after["index.html"], "the board is what it was"
 
 
 def test_a_run_that_is_cut_off_is_completed_and_what_others_changed_is_mended_by_the_next(site, settings, tmp_path):

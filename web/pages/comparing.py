@@ -13,6 +13,7 @@ from registry.leaderboard.facts import facts_of
 from registry.leaderboard.rows import Ordering, complete_rows, count_groups
 from registry.leaderboard.selection import Selection
 from registry.metrics import METRICS
+from registry.predictions.stored import archived_among
 from registry.schema.selectables import Row
 from registry.verdicts.comparisons import Pair, PairVerdict, Several, of_pair, of_several
 from web import charts
@@ -53,12 +54,14 @@ def answer_moving(benchmark: str) -> ResponseReturnValue:
     rows = sorted((row for row in kept.complete if chart_data.moves_answers(row)), key=_in_order)
     paging = paged(len(rows), EVALUATIONS_PER_PAGE)
     shown = rows[paging.offset : paging.offset + paging.per_page]
-    runs = chart_data.runs(session(), [row["evaluation_id"] for row in shown])
+    archived = archived_among(session(), [row["evaluation_id"] for row in shown])
+    runs = chart_data.runs(session(), [row["evaluation_id"] for row in shown if row["evaluation_id"] not in archived])
     groups = [_spread_group(list(group), runs) for _, group in groupby(shown, key=_asked)]
     return render_template(
         "answer_moving.html",
         benchmark=name,
         groups=groups,
+        archived=archived,
         paging=paging,
         metrics=SPREAD_METRICS,
         incomplete=[row for row in kept.incomplete if chart_data.moves_answers(row)],

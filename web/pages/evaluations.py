@@ -6,17 +6,16 @@ from itertools import groupby
 from string import ascii_uppercase
 from typing import Any, Final
 
-from flask import current_app, render_template, request
+from flask import render_template, request
 from flask.typing import ResponseReturnValue
 
-from registry.errors import ArchiveError
 from registry.leaderboard.costs import cost_document
 from registry.leaderboard.facts import facts_of, noise_facts
 from registry.leaderboard.reports import design_document
 from registry.lookups import find_evaluation
 from registry.metrics import METRICS
 from registry.metrics.catalogue import FAMILIES
-from registry.predictions.stored import archive_of
+from registry.predictions.stored import archived_among
 from registry.schema.selectables import Row
 from registry.scores.asked import asked_how, one_order
 from registry.scores.written import lost_answers
@@ -34,10 +33,8 @@ from web.shown.provenance import provenance_of
 from web.shown.studies import axes_of, clustered, repeat_noise, wordings_of
 from web.urls import parameters
 from web.urls.paging import MAX_PER_PAGE, QUESTIONS_PER_PAGE, paged
-from web.who.identity import settings_of, viewer
+from web.who.identity import settings_of
 
-READ_UNASKED: Final = 20_000
-"""Archived predictions of one evaluation that its page reads without being asked: more take seconds."""
 PLACES: Final = tuple(ascii_uppercase)
 """Positions as a URL names them."""
 HEADLINES: Final = 5
@@ -52,13 +49,9 @@ def evaluation(evaluation_id: str) -> ResponseReturnValue:
     asked = parameters.paging(request.args, per_page=QUESTIONS_PER_PAGE, most=MAX_PER_PAGE)
     row = queries.evaluation(session(), parameters.identifier("evaluation", evaluation_id))
     place = parameters.choice(request.args, "place", PLACES, "")
-    archived, lost = _archived(row)
-    # Nobody can ask a published site for more.
-    wanted = parameters.choice(request.args, "answers", ("read",), "") or "site" in current_app.blueprints
-    unread = archived and not wanted and not lost and row["prompts"] > READ_UNASKED
-    whole = not lost and not unread
+    archived = bool(archived_among(session(), [row["evaluation_id"]]))
     facets = listings.Facets.asked_for(request.args)
-    if facets.q is not None and whole:
+    if facets.q is not None and not archived:
         answered = queries.questions_answered_with(session(), row["evaluation_id"], facets.q)
         facets = replace(facets, answered=answered)
     version = find_evaluation(session(), row["evaluation_id"]).benchmark_version_id
@@ -76,7 +69,7 @@ def evaluation(evaluation_id: str) -> ResponseReturnValue:
     parts_chart = _parts_chart(by_scope)
     named = parameters.text(request.args, "noise_from")
     noise_from = None if named is None else parameters.identifier("evaluation", named)
-    noise = repeat_noise(row["evaluation_id"], noise_from) if whole else None
+    noise = repeat_noise(row["evaluation_id"], noise_from) if not archived else None
     over_all = by_scope.get("all", {})
     known = facts_of(session(), [row["evaluation_id"]]).get(row["evaluation_id"])
     facts = None if known is None else replace(known, noise=noise_facts(noise))
@@ -86,10 +79,8 @@ def evaluation(evaluation_id: str) -> ResponseReturnValue:
         subject_metrics=_part_metrics(by_scope, charts.PART_METRICS if parts_chart else ()),
         noise=noise,
         archived=archived,
-        lost=lost,
-        unread=unread,
-        axes=axes_of(row) if whole else None,
-        wordings=wordings_of(row) if whole else None,
+        axes=axes_of(row) if not archived else None,
+        wordings=wordings_of(row) if not archived else None,
         clustered=clustered(row["evaluation_id"], row["seal"]),
         noise_chart=None if noise is None else charts.noise(noise),
         bmca_chart=charts.bmca_curve(over_all),
@@ -101,7 +92,9 @@ def evaluation(evaluation_id: str) -> ResponseReturnValue:
         asked=_asked(row),
         headlines=_headlines(over_all, row["sampled_for"] or row["stopped_for"]),
         lost_answers=lost_answers(session(), [row["evaluation_id"]]),
-        thoughts=_thoughts.get(row["seal"], lambda: _thought_lengths(row)) if whole and row["complete"] else None,
+        thoughts=_thoughts.get(row["seal"], lambda: _thought_lengths(row))
+        if not archived and row["complete"]
+        else None,
         families=_families(by_scope),
         opened=parameters.choice(request.args, "open", ("all", *(family.key for family in FAMILIES)), ""),
         **design_document(session(), find_evaluation(session(), row["evaluation_id"])),
@@ -120,21 +113,10 @@ def evaluation(evaluation_id: str) -> ResponseReturnValue:
         ),
         parts_chart=parts_chart,
         # Prompts that were asked until something was decided are no picture of all of them.
-        **(_effects(row, facts) if facts is not None and row["stopped_for"] is None and whole else {}),
+        **(_effects(row, facts) if facts is not None and row["stopped_for"] is None and not archived else {}),
         provenance=provenance,
         scorers=_scorers(provenance["shards"]),
     )
-
-
-def _archived(row: Row) -> tuple[bool, str | None]:
-    """Whether the predictions of an evaluation are archived, and what is said where their file is missing."""
-    try:
-        return archive_of(session(), row["evaluation_id"]) is not None, None
-    except ArchiveError as error:
-        # Where the file is concerns maintainers alone.
-        named = "maintain" in viewer().scopes
-        current_app.logger.warning("%s", error)
-        return True, str(error) if named else "The answers of this evaluation are archived in a file that is missing"
 
 
 def _headlines(over_all: Mapping[str, Row], asked_for: str | None) -> list[str]:

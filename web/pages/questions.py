@@ -6,9 +6,10 @@ from itertools import groupby
 from statistics import fmean
 from typing import Final
 
-from flask import current_app, render_template, request
+from flask import render_template, request
 from flask.typing import ResponseReturnValue
 
+from registry.predictions.stored import archived_among
 from registry.prompting.labels import letter
 from registry.schema.selectables import Row
 from web.pages.blueprint import blueprint
@@ -30,7 +31,8 @@ def evaluation_question(evaluation_id: str, question_id: str) -> ResponseReturnV
     question, expected = queries.asked_question(
         session(), row["evaluation_id"], parameters.identifier("question", question_id)
     )
-    predictions = queries.predictions(session(), row["evaluation_id"], question["question_id"])
+    archived = bool(archived_among(session(), [row["evaluation_id"]]))
+    predictions = [] if archived else queries.predictions(session(), row["evaluation_id"], question["question_id"])
     paging = paged(len(predictions), VARIANTS_PER_PAGE, asked=asked)
     page = predictions[paging.offset : paging.offset + paging.per_page]
     own = [prediction for prediction in predictions if prediction["own_options"] and prediction["question_shown"]]
@@ -42,6 +44,7 @@ def evaluation_question(evaluation_id: str, question_id: str) -> ResponseReturnV
         evaluation=row,
         question=question,
         expected=expected,
+        archived=archived,
         predictions=predictions,
         thoughts=thoughts,
         shown=[_as_shown(prediction, question["options"], row["inserted"]) for prediction in page],
@@ -150,14 +153,12 @@ def question(question_id: str) -> ResponseReturnValue:
     outcomes, total = queries.question_everywhere(
         session(), row["question_id"], limit=per_page, offset=(page - 1) * per_page
     )
-    choices, lost = queries.choices(session(), row["question_id"], [outcome["evaluation_id"] for outcome in outcomes])
-    for problem in lost.values():
-        current_app.logger.warning("%s", problem)
+    ids = [outcome["evaluation_id"] for outcome in outcomes]
     return render_template(
         "question.html",
         question=row,
         outcomes=outcomes,
-        choices=choices,
-        lost=lost,
+        choices=queries.choices(session(), row["question_id"], ids),
+        archived=archived_among(session(), ids),
         paging=paged(total, per_page, asked=(page, per_page)),
     )

@@ -164,7 +164,7 @@ class _Site:
                 file = file_of(address, media_type)
                 self._files[address] = file
                 self._waiting.append((file, media_type, response.get_data()))
-            elif response.status_code in {HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN}:
+            elif response.status_code in {HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN, HTTPStatus.CONFLICT}:
                 self._files[address] = None
             else:
                 raise ShuffleboardError(f"the page {address} cannot be published: it answers {response.status}")

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from registry.exchange.exports.relations import RELATIONS
+from registry.predictions.archive_files import no_rows
 from registry.schema.views import read_by, view_sql
 from registry.sql.relations import ACROSS, OF_EVALUATION, PREDICTIONS, TABLES, small_views, views
 
@@ -22,8 +23,10 @@ def made(evaluations: Sequence[int]) -> dict[str, dict[str, Any]]:
     """View → its SELECT, and the tables and views that this names."""
     answers = {answers_of(number): number for number in evaluations}
     each = [f"SELECT {number}::BIGINT AS evaluation_id, * FROM {of}" for of, number in answers.items()]  # noqa: S608
+    # By name: folders of an older release lack the columns that are newer.
+    each.append(no_rows())
     texts = {
-        PREDICTIONS: " UNION ALL ".join(each),
+        PREDICTIONS: " UNION ALL BY NAME ".join(each),
         **views(),
         **{name: view_sql(name, "postgresql") for name in ACROSS},
     }

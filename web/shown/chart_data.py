@@ -11,7 +11,7 @@ from sqlalchemy import Double, Integer, Select, Subquery, and_, case, cast, func
 from sqlalchemy.orm import Session, aliased
 
 from registry.db import is_in
-from registry.predictions.stored import read
+from registry.predictions.stored import require_rows
 from registry.schema.selectables import (
     Row,
     adversarial_effects,
@@ -51,7 +51,8 @@ def runs(session: Session, evaluation_ids: Sequence[int]) -> dict[int, list[Row]
         .order_by(Prediction.evaluation_id, Prediction.variant)
     )
     found: dict[int, list[Row]] = {}
-    for row in listed(read(session, evaluation_ids, query)):
+    require_rows(session, *evaluation_ids)
+    for row in listed(session.execute(query)):
         found.setdefault(row.pop("evaluation_id"), []).append(row | {"accuracy": row["correct"] / row["questions"]})
     return found
 
@@ -63,7 +64,8 @@ def adversarial(session: Session, evaluation_id: int) -> list[Row]:
         .where(adversarial_effects.c.evaluation_id == evaluation_id)
         .order_by(adversarial_effects.c.variant)
     )
-    return listed(read(session, [evaluation_id], query))
+    require_rows(session, evaluation_id)
+    return listed(session.execute(query))
 
 
 # Written answers
@@ -72,7 +74,8 @@ def adversarial(session: Session, evaluation_id: int) -> list[Row]:
 def written(session: Session, evaluation_id: int, rules: Sequence[str]) -> list[Row]:
     """The view `extraction_counts`: all rules in the order they are tried, `stated` if there were any, then `none`."""
     query = select(extraction_counts).where(extraction_counts.c.evaluation_id == evaluation_id)
-    counted = {row["extraction_rule"]: row for row in listed(read(session, [evaluation_id], query))}
+    require_rows(session, evaluation_id)
+    counted = {row["extraction_rule"]: row for row in listed(session.execute(query))}
     nothing = {"prompts": 0, "correct": 0}
     return (
         [{"extraction_rule": rule, **nothing, **counted.get(rule, {})} for rule in (*rules, "none")] if counted else []
@@ -91,7 +94,8 @@ def by_subject(session: Session, evaluation_id: int) -> list[Row]:
     query = select(c.variant.label("run"), c.scope, c.accuracy, c.questions).where(
         c.evaluation_id == evaluation_id, c.scope.like("subject:%")
     )
-    rows = listed(read(session, [evaluation_id], query.order_by(c.scope, c.variant)))
+    require_rows(session, evaluation_id)
+    rows = listed(session.execute(query.order_by(c.scope, c.variant)))
     return [row | {"subject": row["scope"].partition(":")[2]} for row in rows]
 
 
@@ -154,7 +158,8 @@ def fails_at(session: Session, evaluation_id: int, position: int) -> Select[*tup
     """Selects the questions that fail only, and always, when the right option is at `position`."""
     found = _by_position(evaluation_id)
     failing = select(found.c.question_id).where(found.c.position == position, found.c.only_here)
-    return select(Question.id).where(is_in(Question.id, read(session, [evaluation_id], failing).scalars().all()))
+    require_rows(session, evaluation_id)
+    return select(Question.id).where(is_in(Question.id, session.execute(failing).scalars().all()))
 
 
 def positions(session: Session, evaluation_id: int) -> tuple[list[Row], Row]:
@@ -169,7 +174,8 @@ def positions(session: Session, evaluation_id: int) -> tuple[list[Row], Row]:
         .where(Prediction.evaluation_id == evaluation_id, Prediction.question_shown, Prediction.own_options)
         .group_by(Prediction.chosen_position)
     )
-    by_position: dict[int | None, int] = dict(read(session, [evaluation_id], answered).all())
+    require_rows(session, evaluation_id)
+    by_position: dict[int | None, int] = dict(session.execute(answered).all())
     found = _by_position(evaluation_id).c
     stood = select(
         found.position,
@@ -177,7 +183,7 @@ def positions(session: Session, evaluation_id: int) -> tuple[list[Row], Row]:
         cast(func.sum(found.correct), Integer).label("correct"),
         func.count().filter(found.only_here).label("fails"),
     ).group_by(found.position)
-    right = {row["position"]: row for row in listed(read(session, [evaluation_id], stood))}
+    right = {row["position"]: row for row in listed(session.execute(stood))}
     nothing = {"right_here": 0, "correct": 0, "fails": 0}
     known = [position for position in (*by_position, *right) if position is not None]
     rows = [

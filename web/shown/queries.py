@@ -24,11 +24,11 @@ from sqlalchemy import (
 from sqlalchemy.orm import Session
 
 from registry.db import database_now
-from registry.errors import ArchiveError, NotFoundError
+from registry.errors import NotFoundError
 from registry.lookups import NAMES, find_evaluation, with_names
 from registry.metrics import METRICS
 from registry.predictions.prompts import prompts_of
-from registry.predictions.stored import details, read
+from registry.predictions.stored import require_rows
 from registry.predictions.texts import thought_of
 from registry.prompting.prompts import Prompt
 from registry.prompting.variants import stored_variants
@@ -373,8 +373,11 @@ def flipping_questions(session: Session, evaluation_id: int, *, limit: int) -> l
 
 
 def predictions(session: Session, evaluation_id: int, question_id: int) -> list[Row]:
-    """The view `prediction_detail` for one question: one row per variant, by ordinal."""
-    return details(session, evaluation_id, question_id)
+    """Return the view `prediction_detail` of one question: one row per variant, by ordinal. Raises ArchivedError."""
+    require_rows(session, evaluation_id)
+    c = prediction_detail.c
+    query = select(prediction_detail).where(c.evaluation_id == evaluation_id, c.question_id == question_id)
+    return rows_of(session, query.order_by(c.variant))
 
 
 def thoughts(session: Session, evaluation_id: int, question_id: int) -> dict[int, str]:
@@ -384,7 +387,8 @@ def thoughts(session: Session, evaluation_id: int, question_id: int) -> dict[int
         Generation.question_id == question_id,
         Generation.thought.is_not(None),
     )
-    found = read(session, [evaluation_id], query, [question_id])
+    require_rows(session, evaluation_id)
+    found = session.execute(query)
     return {row.variant: thought_of(row.thought) or "" for row in found}
 
 
@@ -395,21 +399,18 @@ def questions_answered_with(session: Session, evaluation_id: int, words: str) ->
         .where(Generation.evaluation_id == evaluation_id, Generation.text.icontains(words, autoescape=True))
         .distinct()
     )
-    return [row.question_id for row in read(session, [evaluation_id], query)]
+    require_rows(session, evaluation_id)
+    return [row.question_id for row in session.execute(query)]
 
 
 def predictions_after(session: Session, evaluation_id: int, after: tuple[int, int] | None, *, limit: int) -> list[Row]:
     """Predictions of an evaluation by question and variant, from behind `after` on: (question, variant)."""
-    asked = select(EvaluationQuestion.question_id).filter_by(evaluation_id=evaluation_id)
-    if after is not None:
-        asked = asked.where(EvaluationQuestion.question_id >= after[0])
-    # A question may have no prediction behind `after`, so one more than there are rows.
-    ids = session.scalars(asked.order_by(EvaluationQuestion.question_id).limit(limit + 1)).all()
     c = prediction_detail.c
     query = select(prediction_detail).where(c.evaluation_id == evaluation_id)
     if after is not None:
         query = query.where(tuple_(c.question_id, c.variant) > tuple_(*after))
-    return listed(read(session, [evaluation_id], query.order_by(c.question_id, c.variant).limit(limit), ids))
+    require_rows(session, evaluation_id)
+    return listed(session.execute(query.order_by(c.question_id, c.variant).limit(limit)))
 
 
 def asked_question(session: Session, evaluation_id: int, question_id: int) -> tuple[Row, int]:
@@ -492,13 +493,10 @@ def question_everywhere(session: Session, question_id: int, *, limit: int, offse
     return [row | {"outcome": outcomes[row["evaluation_id"]]} for row in named], total
 
 
-def choices(
-    session: Session, question_id: int, evaluation_ids: Sequence[int]
-) -> tuple[dict[int, dict[int | None, int]], dict[int, ArchiveError]]:
-    """Evaluation to how often each option of a question was chosen, None for no valid answer.
+def choices(session: Session, question_id: int, evaluation_ids: Sequence[int]) -> dict[int, dict[int | None, int]]:
+    """Return evaluation to how often each option of a question was chosen, None for no valid answer.
 
-    Over the variants that show the question with exactly its own options. Beside it the evaluations whose archives
-    cannot be read, with what is wrong.
+    Over the variants that show the question with exactly its own options. Archived evaluations are not in it.
     """
     p = Prediction
     query = (
@@ -506,17 +504,7 @@ def choices(
         .where(p.evaluation_id.in_(evaluation_ids), p.question_id == question_id, p.question_shown, p.own_options)
         .group_by(p.evaluation_id, p.chosen_option)
     )
-    lost: dict[int, ArchiveError] = {}
-    answers: list[Any] = []
-    try:
-        answers += read(session, evaluation_ids, query, [question_id])
-    except ArchiveError:
-        for evaluation_id in evaluation_ids:
-            try:
-                answers += read(session, [evaluation_id], query.where(p.evaluation_id == evaluation_id), [question_id])
-            except ArchiveError as error:
-                lost[evaluation_id] = error
     found: dict[int, dict[int | None, int]] = {}
-    for evaluation_id, option, prompts in answers:
+    for evaluation_id, option, prompts in session.execute(query):
         found.setdefault(evaluation_id, {})[option] = prompts
-    return found, lost
+    return found

@@ -73,27 +73,35 @@ def _evaluation(session: Session, selection: Selection, evaluation: Evaluation, 
     place = Path("data", evaluation.benchmark_version.benchmark.name, *model["id"].split("/"))
     (folder / place).mkdir(parents=True, exist_ok=True)
     document = _document(session, selection, evaluation, model)
-    results = {result["evaluation_result_id"] for result in document["evaluation_results"]}
-    samples = place / f"{name}_samples.jsonl"
-    rows = 0
-    with (folder / samples).open("w", encoding="utf-8", newline="\n") as file:
-        for record in _records(session, selection, evaluation, document, results):
-            file.write(_line(record))
-            rows += 1
-    document["detailed_evaluation_results"] = {
-        "format": "jsonl",
-        "file_path": samples.as_posix(),
-        "hash_algorithm": "sha256",
-        "checksum": sha256_file(folder / samples),
-        "total_rows": rows,
-    }
+    entries = []
+    if evaluation.id not in selection.archived:
+        samples = place / f"{name}_samples.jsonl"
+        rows = _write_samples(session, selection, evaluation, document, folder / samples)
+        entries.append({"file": samples.as_posix(), "relation": "samples", "rows": rows})
+        document["detailed_evaluation_results"] = {
+            "format": "jsonl",
+            "file_path": samples.as_posix(),
+            "hash_algorithm": "sha256",
+            "checksum": sha256_file(folder / samples),
+            "total_rows": rows,
+        }
     whole = place / f"{name}.json"
     written = json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False)
     (folder / whole).write_text(written + "\n", encoding="utf-8")
-    return [
-        {"file": whole.as_posix(), "relation": "evaluation", "rows": 1},
-        {"file": samples.as_posix(), "relation": "samples", "rows": rows},
-    ]
+    return [{"file": whole.as_posix(), "relation": "evaluation", "rows": 1}, *entries]
+
+
+def _write_samples(
+    session: Session, selection: Selection, evaluation: Evaluation, document: Mapping[str, Any], path: Path
+) -> int:
+    """Write a line for each answer, and return how many there are."""
+    results = {result["evaluation_result_id"] for result in document["evaluation_results"]}
+    rows = 0
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        for record in _records(session, selection, evaluation, document, results):
+            file.write(_line(record))
+            rows += 1
+    return rows
 
 
 def _line(record: Mapping[str, Any]) -> str:

@@ -97,6 +97,12 @@ def readme(manifest: Mapping[str, Any]) -> str:
         "`manifest.json` has the same facts for programs, with the SHA-256 of each file.\n"
     )
     parts = ["# Results exported from Shuffleboard\n", written, "## Reading it\n", _READING.get(manifest["format"], "")]
+    if (left := manifest["archived"]) is not None:
+        ids = ", ".join(map(str, left["evaluations"]))
+        parts.append(
+            f"Left out: {' and '.join(left['left_out'])} of archived evaluations ({ids}). `{left['restore']}` brings "
+            "their predictions back.\n"
+        )
     tables = [entry for entry in manifest["files"] if "columns" in entry]
     if tables:
         parts += _tables(manifest["format"], tables)

@@ -11,7 +11,6 @@ from sqlalchemy.orm import Session
 
 from registry.benchmarks.canary import canary
 from registry.exchange.exports.selection import Selection
-from registry.predictions.stored import read
 from registry.schema import documented
 from registry.schema.selectables import view_of
 
@@ -210,13 +209,12 @@ def _rows(session: Session, relation: Relation, selection: Selection) -> Iterato
         for version_id in selection.version_ids:
             yield from _questions(_stream(session, relation, {"id": version_id}))
     elif relation.per == "evaluation":
-        for evaluation_id in selection.evaluation_ids:
-            assert relation.view is not None
+        assert relation.view is not None
+        for evaluation_id in selection.evaluations_of(relation.name):
             view = view_of(relation.view)
             query = select(view).where(view.c.evaluation_id == evaluation_id)
             ordered = query.order_by(*(view.c[name] for name in relation.order.split(", ")))
-            found = read(session, [evaluation_id], ordered.execution_options(yield_per=BATCH))
-            yield from _converted(relation, found)
+            yield from _converted(relation, session.execute(ordered.execution_options(yield_per=BATCH)))
     elif relation.per == "selection":
         # Beyond some ten thousands neither engine takes that many parameters.
         for start in range(0, len(selection.evaluation_ids), BATCH):

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from sqlalchemy import Select, select
 from sqlalchemy.orm import Session
@@ -12,6 +12,7 @@ from registry.db import database_now
 from registry.errors import NotFoundError
 from registry.lookups import find_evaluation, find_revision, find_version, published
 from registry.names import split_reference
+from registry.predictions.stored import archived_among
 from registry.schema.audiences import AUDIENCES, SEES, Audience
 from registry.tables import BenchmarkVersion, Evaluation, ModelRevision
 
@@ -44,12 +45,17 @@ class ExportRequest:
         }
 
 
+OF_PREDICTIONS: Final = ("predictions", "option_probability", "samples")
+"""What archived evaluations have no rows of: relations, and the samples of Every Eval Ever."""
+
+
 @dataclass(frozen=True)
 class Selection:
     """The rows of an export, determined once: all of its relations are read in the same transaction.
 
     evaluation_ids: ascending. version_ids: benchmark versions whose questions go along.
-    whole: no filter was given, so that what belongs to no evaluation goes along as well.
+    whole: no filter was given, so that what belongs to no evaluation goes along as well. archived: those of the
+    evaluations whose predictions are not among the rows.
     """
 
     request: ExportRequest
@@ -58,6 +64,11 @@ class Selection:
     whole: bool
     evaluation_ids: tuple[int, ...] = ()
     version_ids: tuple[int, ...] = field(default=())
+    archived: tuple[int, ...] = ()
+
+    def evaluations_of(self, relation: str) -> list[int]:
+        """Return the evaluations that have rows in a relation."""
+        return [one for one in self.evaluation_ids if relation not in OF_PREDICTIONS or one not in self.archived]
 
 
 def select_rows(session: Session, request: ExportRequest, schema_revision: str) -> Selection:
@@ -97,6 +108,7 @@ def select_rows(session: Session, request: ExportRequest, schema_revision: str) 
         not (by_evaluation or request.benchmarks),
         tuple(row.id for row in found),
         tuple(version for version in allowed if version in asked) if by_evaluation else allowed,
+        tuple(archived_among(session, (row.id for row in found))),
     )
 
 

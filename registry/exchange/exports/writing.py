@@ -18,7 +18,7 @@ from registry.exchange.exports.eval_results import eval_results
 from registry.exchange.exports.every_eval_ever import every_eval_ever
 from registry.exchange.exports.readme import readme
 from registry.exchange.exports.relations import batches, chosen_relations, columns_of
-from registry.exchange.exports.selection import ExportRequest, Selection, select_rows
+from registry.exchange.exports.selection import OF_PREDICTIONS, ExportRequest, Selection, select_rows
 from registry.exchange.exports.tables import WRITERS, write_rows
 from registry.files.manifests import MANIFEST
 from registry.files.new_folder import new_folder, require_free
@@ -119,6 +119,17 @@ def _documents(session: Session, folder: Path, *, signed: bool) -> list[Entry]:
     ]
 
 
+def _archived(selection: Selection, entries: list[Entry]) -> Entry | None:
+    """Return which archived evaluations an export has without their predictions, and the command that restores them."""
+    relations = [name for name in OF_PREDICTIONS if any(one.get("relation") == name for one in entries)]
+    if selection.request.format == "every-eval-ever":
+        relations = ["samples"]
+    if not selection.archived or not relations:
+        return None
+    restore = f"shuffleboard evaluations restore {' '.join(map(str, selection.archived))}"
+    return {"evaluations": list(selection.archived), "left_out": relations, "restore": restore}
+
+
 def _manifest(session: Session, selection: Selection, entries: list[Entry]) -> dict[str, Any]:
     request = selection.request
     query = (
@@ -135,6 +146,7 @@ def _manifest(session: Session, selection: Selection, entries: list[Entry]) -> d
         "schema_revision": selection.schema_revision,
         "code_version": request.code_version,
         "evaluations": len(selection.evaluation_ids),
+        "archived": _archived(selection, entries),
         "benchmarks": [
             {
                 "benchmark": row.name,

@@ -15,7 +15,7 @@ from registry.errors import NotFoundError, UsageError
 from registry.lookups import NAMES, not_withdrawn, with_names
 from registry.metrics import METRICS, VariantOutcome
 from registry.metrics.pride import estimation_set
-from registry.predictions.stored import read
+from registry.predictions.stored import require_rows
 from registry.studies.assessment.correlations import (
     DEFAULT_TOLERANCE,
     TARGETS,
@@ -192,9 +192,8 @@ def _point(session: Session, source: Source) -> tuple[Point, frozenset[int], lis
         .where(EvaluationQuestion.evaluation_id == source.evaluation_id)
         .order_by(Question.ordinal)
     ).all()
-    predictions = read(
-        session,
-        [source.evaluation_id],
+    require_rows(session, source.evaluation_id)
+    predictions = session.execute(
         select(
             Prediction.question_id,
             Prediction.shown,
@@ -204,7 +203,7 @@ def _point(session: Session, source: Source) -> tuple[Point, frozenset[int], lis
             Prediction.entropy,
         )
         .where(Prediction.evaluation_id == source.evaluation_id)
-        .execution_options(yield_per=10_000),
+        .execution_options(yield_per=10_000)
     )
     tables = order_tables(questions, predictions, source.evaluation_id)
     ranks_of = {subset: partial(subset_ranks, subset) for subset in SUBSETS}
@@ -256,7 +255,8 @@ def _pride_outcomes(session: Session, evaluation_id: int, questions: Sequence[An
         answers = select(
             Prediction.question_id, Prediction.shown, Prediction.chosen_option, Prediction.label_probabilities
         ).where(Prediction.evaluation_id == evaluation_id, condition)
-        for row in read(session, [evaluation_id], answers):
+        require_rows(session, evaluation_id)
+        for row in session.execute(answers):
             question = by_id[row.question_id]
             if number == 0 and question.external_id in chosen:
                 continue  # comes with its other orders

@@ -1,0 +1,203 @@
+"""Processes that seal, write, archive, restore, publish and back up are killed at any point, and nothing is lost.
+
+`SHUFFLEBOARD_TEST_KILLS=2000 pytest tests/proof/test_killed.py -k many --long` kills that often.
+"""
+
+import multiprocessing
+import os
+import random
+import signal
+from collections.abc import Callable, Mapping
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from sqlalchemy import Engine, delete, event, func, select
+
+from registry.db import get_engine, read_session, write_session
+from registry.files.stores import Store, store_at
+from registry.operations.archiving import archive, restore, strays, write
+from registry.operations.backup import backup
+from registry.operations.backup import restore as restored
+from registry.operations.maintenance import Maintenance
+from registry.predictions.archived import folder_name
+from registry.settings import get_settings
+from registry.tables import Archive, Evaluation, Prediction
+from registry.verification import verify_evaluation
+from tests.proof.population import Population, submit_and_score
+from tests.proof.test_archives import Proof, rows, url_of
+from web.publishing import publish
+from web.publishing.files import CHECKSUMS
+
+FEW: Final = 8
+MANY: Final = int(os.environ.get("SHUFFLEBOARD_TEST_KILLS", "80"))
+PLACES: Final = ("folder", "store")
+"""Of archives: on the disk, and in an S3-compatible store."""
+
+Move = Callable[[Engine, int, Path], None]
+
+
+class Killed:
+    """Counts what a process does to the database and to files, and kills it at one of these steps."""
+
+    def __init__(self, at: int) -> None:
+        self.at, self.done = at, 0
+
+    def step(self, *_: Any, **__: Any) -> None:
+        self.done += 1
+        if self.done == self.at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def around(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        def stepping(*arguments: Any, **named: Any) -> Any:
+            self.step()
+            result = method(*arguments, **named)
+            self.step()
+            return result
+
+        return stepping
+
+
+def sealing(engine: Engine, _: int, __: Path) -> None:
+    """Seals what is scored, and writes its folder."""
+    Maintenance(engine, get_settings()).seal_complete()
+
+
+def publishing(engine: Engine, _: int, folder: Path) -> None:
+    publish(get_settings().model_copy(update={"database_url": url_of(engine)}), "main", folder / "site")
+
+
+def backing_up(engine: Engine, _: int, folder: Path) -> None:
+    backup(url_of(engine), folder / "file")
+
+
+def writing(engine: Engine, evaluation_id: int, _: Path) -> None:
+    write(engine, evaluation_id)
+
+
+def archiving_one(engine: Engine, evaluation_id: int, _: Path) -> None:
+    archive(engine, evaluation_id)
+
+
+def restoring(engine: Engine, evaluation_id: int, _: Path) -> None:
+    restore(engine, evaluation_id)
+
+
+MOVES: tuple[Move, ...] = (sealing, writing, archiving_one, restoring)
+ALL_MOVES = (*MOVES, publishing, backing_up)
+
+
+def moved(taken: Connection, environment: Mapping[str, str], at: int, url: str, move: Move, *of: Any) -> None:
+    """Moves, and is killed at a step; sends how many steps it took."""
+    os.environ.update(environment)
+    here, engine = Killed(at), get_engine(url)
+    for name in ("before_cursor_execute", "after_cursor_execute", "commit"):
+        event.listen(engine, name, here.step)
+    for owner, names in ((Store, ("writing", "move", "remove", "digest", "_place")), (Path, ("rename", "replace"))):
+        for name in names:
+            setattr(owner, name, here.around(getattr(owner, name)))
+    os.fsync = here.around(os.fsync)
+    move(engine, *of)
+    taken.send(here.done)
+
+
+def killed_at(engine: Engine, at: int, move: Move, *of: Any) -> int:
+    """Runs a move in a process of its own that is killed at a step; returns how many steps it took, 0 if killed."""
+    engine.dispose()
+    # Where S3 was used there are threads, so that processes are made of one that did not use it.
+    context = multiprocessing.get_context("fork" if store_at().folder else "forkserver")
+    context.set_forkserver_preload([__name__])
+    receiving, sending = context.Pipe(duplex=False)
+    child = context.Process(target=moved, args=(sending, dict(os.environ), at, url_of(engine), move, *of))
+    child.start()
+    sending.close()
+    child.join()
+    assert child.exitcode in (0, -signal.SIGKILL)
+    with receiving:
+        return 0 if child.exitcode else receiving.recv()
+
+
+def prepared(engine: Engine, move: Move, evaluation_id: int, folder: Path) -> int:
+    """Makes a move possible that was made before; returns the evaluation that it is of."""
+    folder.mkdir(exist_ok=True)
+    if move is sealing:
+        return submit_and_score(engine, "original", new_replicate=True, sealed=False)
+    if move is writing:
+        with write_session(engine) as session:
+            session.execute(delete(Archive).filter_by(evaluation_id=evaluation_id))
+    if move is restoring:
+        archive(engine, evaluation_id)
+    return evaluation_id
+
+
+def files_in(folder: Path) -> dict[str, bytes]:
+    found = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {name: content for name, content in found.items() if not name.endswith((".partial", CHECKSUMS))}
+
+
+def require_whole(engine: Engine, evaluation_id: int) -> None:
+    """All predictions of an evaluation are in one place, as sealed, and the doctor names what else there is."""
+    with read_session(engine) as session:
+        row = session.get(Archive, evaluation_id)
+        left = session.scalar(select(func.count()).select_from(Prediction).filter_by(evaluation_id=evaluation_id))
+        recorded = select(Archive, Evaluation.seal).join(Evaluation, Evaluation.id == Archive.evaluation_id)
+        known = {folder_name(seal or "", one.digest) for one, seal in session.execute(recorded)}
+        report = verify_evaluation(session, evaluation_id)
+        assert report["ok"], report["problems"]
+        found = strays(session, store_at(), older_than_s=0)
+    assert bool(left) is (row is None or row.state == "written"), "neither lost nor double"
+    assert not found.lost + found.missing
+    unknown = {store_at().url_of(name) for name in store_at().folders() if name not in known}
+    assert unknown <= set(found.unknown), "the doctor names what nobody is archived in"
+
+
+def kill_at_seeded_points(
+    engine: Engine, found: Population, points: int, folder: Path, moves: tuple[Move, ...] = ALL_MOVES
+) -> None:
+    """Kills each move in turn; what it left is whole, and the next such move completes it."""
+    rng, killed, steps = random.Random(32), 0, dict[Move, int]()
+    write(engine, found.evaluation)
+    for point in range(-len(moves), points):
+        move, place = moves[point % len(moves)], folder / str(point)
+        of = prepared(engine, move, found.evaluation, place)
+        before = rows(engine) if move is not restoring else None
+        if point < 0:
+            steps[move] = killed_at(engine, 0, move, of, place)
+        else:
+            killed += killed_at(engine, rng.randint(1, steps[move]), move, of, place) == 0
+        left = files_in(place)
+        if move is sealing:
+            move(engine, of, place)
+        require_whole(engine, of)
+        if move is publishing:
+            move(engine, of, place)
+            assert left.items() <= files_in(place).items(), "only whole files"
+        if move is backing_up and (place / "file").exists():
+            assert (place / "file.folders").is_dir(), "a backup has the folders, too"
+            if engine.dialect.name == "sqlite":
+                assert restored(f"sqlite:///{place / 'restored.db'}", place / "file").problems == []
+        restore(engine, found.evaluation)
+        assert before in (None, rows(engine))
+        assert move is sealing or require_whole(engine, found.evaluation) is None
+    assert killed > points // 2
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_process_that_is_killed_while_it_seals_writes_archives_or_restores_loses_nothing(
+    proof: Proof, place: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    if place == "store":
+        request.getfixturevalue("in_s3")
+    kill_at_seeded_points(*proof, FEW, tmp_path, MOVES)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("place", PLACES)
+def test_many_kills_lose_nothing(
+    proof: Proof, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    if place == "store":
+        request.getfixturevalue("in_s3")
+    monkeypatch.setenv("TMPDIR", str(tmp_path))  # where killed processes leave what they were making
+    kill_at_seeded_points(*proof, MANY, tmp_path)
