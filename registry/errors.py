@@ -103,9 +103,9 @@ class ArchivedError(ShuffleboardError):
 
     def __init__(self, evaluation_ids: Sequence[int]) -> None:
         listed = [str(one) for one in evaluation_ids]
-        named = f"evaluation {listed[0]} are" if len(listed) == 1 else f"evaluations {', '.join(listed)} are"
+        named = f"evaluation {listed[0]}" if len(listed) == 1 else f"evaluations {', '.join(listed)}"
         super().__init__(
-            f"the predictions of {named} archived; bring them back with: "
+            f"the predictions of {named} are archived; bring them back with: "
             f"shuffleboard evaluations restore {' '.join(listed)}"
         )
         self.evaluation_ids = tuple(evaluation_ids)

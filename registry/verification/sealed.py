@@ -9,6 +9,7 @@ from registry import chain
 from registry.db import is_in
 from registry.digests import specification_digest
 from registry.errors import ArchiveError
+from registry.predictions.archive_files import EVALUATION
 from registry.predictions.archived import place_of
 from registry.predictions.texts import digest_of
 from registry.proof import folder
@@ -55,7 +56,7 @@ def check_archived_metrics(session: Session, evaluation: Evaluation, found: Find
     row = session.get_one(Archive, evaluation.id)
     assert evaluation.seal is not None
     store, name = place_of(row, evaluation.seal)
-    if {folder.METRICS, folder.EVALUATION}.intersection(folder.changed(store, name, row.digest)):
+    if {folder.METRICS, EVALUATION}.intersection(folder.changed(store, name, row.digest)):
         return  # check_archive has named it
     sealed = {_metric_key(metric): metric for metric in folder.stored_metrics(store, name)}
     stored = {_metric_key(metric): metric for metric in folder.metrics(session, evaluation.id)}

@@ -30,7 +30,7 @@ from tests import bombs
 from tests.population import predictions, table_counts
 from tests.proof.commands import run
 from tests.proof.population import Population, submit_and_score
-from tests.proof.test_archives import killed_at
+from tests.proof.test_killed import killed_at
 
 Registry = tuple[Engine, Population]
 
