@@ -698,8 +698,8 @@ def archive_command(
     """Delete the predictions and texts of sealed evaluations from the database; their folders hold them.
 
     A folder that is not in place is written first. Boards, metrics, `verify` and the SQL page go on as before.
-    Pages and exports of single answers name the command that brings them back, `evaluations restore`. Give evaluations, or
-    options, which all apply; archived ones are left as they are.
+    Pages and exports of single answers name the command that brings them back, `evaluations restore`. Give evaluations,
+    or options, which all apply; archived ones are left as they are.
     """
     from registry.files.stores import store_at
     from registry.operations.archiving import Policy, Shared, archive, chosen, plan, remove_parts

@@ -18,10 +18,9 @@ from registry.designs.sample import Sampled, sampled
 from registry.errors import UsageError
 from registry.leaderboard.reports import evaluation_metrics
 from registry.lookups import find_evaluation
-from registry.predictions.stored import read
 from registry.proof.seal import seal
 from registry.queue import claims
-from registry.queue.evaluations import EvaluationRequest, submit
+from registry.queue.evaluations import EvaluationRequest, read_rows, submit
 from registry.tables import EvaluationQuestion, Shard
 from registry.verification import verify_all, verify_evaluation
 from tests.commands import shuffleboard, shuffleboard_json
@@ -160,7 +159,7 @@ def test_the_answers_of_other_models_narrow_it_and_the_same_request_stays_one_ev
     with_history = queue_sampled(engine, tmp_path, questions=400, model="newer")
     with read_session(engine) as session:
         submitted = find_evaluation(session, with_history)
-        cost = design_of(submitted).cost(session, submitted, read)
+        cost = design_of(submitted).cost(session, submitted, read_rows)
     assert cost is not None
     assert cost.expected is not None
     assert cost.expected < cost.prompts < cost.complete == 400

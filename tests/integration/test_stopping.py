@@ -13,9 +13,8 @@ from registry.designs.until_decided import expected_prompts, read_stopping
 from registry.errors import QueueError, SealError, UsageError
 from registry.leaderboard.reports import evaluation_metrics
 from registry.lookups import find_evaluation
-from registry.predictions.stored import read
 from registry.proof.seal import seal
-from registry.queue.evaluations import move
+from registry.queue.evaluations import move, read_rows
 from registry.tables import EvaluationMetric, Prediction, QuestionScore, Shard
 from registry.verification import verify_evaluation
 from tests.commands import shuffleboard, shuffleboard_json
@@ -67,7 +66,7 @@ def test_what_is_decided_is_that_of_every_order_to_the_bit_and_the_rest_is_undef
     score_all(engine, complete, Knowing())
     in_part = queue_stopped(engine, tmp_path, metric)
     with read_session(engine) as session:
-        expected = expected_prompts(session, find_evaluation(session, in_part), read)
+        expected = expected_prompts(session, find_evaluation(session, in_part), read_rows)
     assert expected is not None
     score_all(engine, in_part, Knowing())
     everything, found = stored(engine, complete), stored(engine, in_part)
