@@ -58,7 +58,9 @@ def run() -> None:
         target_metadata=context.config.attributes.get("target_metadata"),
         render_item=render_item,
         # Of whose rows registry/schema/repeatable.py takes care.
-        include_name=lambda name, kind, _parents: kind != "table" or name != "schema_definition",
+        include_name=lambda name, kind, _parents: (
+            kind != "table" or name not in ("schema_definition", "schema_catalogue")
+        ),
         render_as_batch=False,
         transactional_ddl=True,
     )

@@ -15,7 +15,7 @@ from registry.db import get_engine, one_at_a_time
 from registry.errors import DatabaseError
 from registry.logs import log
 from registry.queue import generation
-from registry.schema import history, repeatable
+from registry.schema import catalogue, history, repeatable
 from registry.studies.published import load_published
 
 LIMITS: Final = {"lock_timeout": "3s", "statement_timeout": "30min"}
@@ -62,6 +62,7 @@ def upgrade(url: str) -> str:
             one_at_a_time(session, "upgrade")
             before = history.revision_of(connection)  # whoever had the turn before may have done everything
             history.require_known(history.shown(engine), before)
+            _require_intact(connection)
             if make_schema(connection):
                 _complete(session)
             _load_shipped(session)
@@ -75,6 +76,15 @@ def upgrade(url: str) -> str:
             f"{reason}{remedy}"
         ) from error
     return history.head()
+
+
+def _require_intact(connection: Connection) -> None:
+    """Refuse tables that somebody changed; views, triggers and functions are made again. Raises DatabaseError."""
+    if history.revision_of(connection) != history.head():
+        return
+    wrong = [each for each in catalogue.find_differences(connection) if each.kind != "extra" and not each.is_repeatable]
+    if wrong:
+        raise DatabaseError(f"the tables are not as this code made them: {catalogue.describe(wrong)}")
 
 
 def make_schema(connection: Connection) -> bool:
@@ -99,6 +109,7 @@ def make_schema(connection: Connection) -> bool:
         from registry.schema.comments import comment_on_views
 
         comment_on_views(connection)
+    catalogue.record(connection)
     return True
 
 

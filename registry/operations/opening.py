@@ -8,6 +8,7 @@ from sqlalchemy import Engine, make_url
 from registry.db import get_engine
 from registry.errors import UnreachableError
 from registry.logs import log
+from registry.schema import catalogue
 from registry.schema.history import current, require_current
 from registry.settings import Settings
 
@@ -30,14 +31,15 @@ def engine_of(settings: Settings, *, create: bool = True) -> Engine:
 def engine_when_reachable(settings: Settings) -> Engine:
     """The same for a service, which may be started while PostgreSQL still starts: waits for it, with growing pauses.
 
-    Raises UnreachableError when it does not answer within SHUFFLEBOARD_DATABASE_WAIT_SECONDS. SQLite is not waited for:
+    Raises DatabaseError for tables, views or triggers that are not as this code made them, and UnreachableError when
+    it does not answer within SHUFFLEBOARD_DATABASE_WAIT_SECONDS. SQLite is not waited for:
     a file that cannot be opened stays so.
     """
     until = None
     pause = FIRST_PAUSE_SECONDS
     while True:
         try:
-            return engine_of(settings)
+            return _intact(engine_of(settings))
         except UnreachableError as error:
             now = time.monotonic()
             until = until or now + settings.database_wait_seconds
@@ -46,3 +48,8 @@ def engine_when_reachable(settings: Settings) -> Engine:
             log.warning("database_awaited", error=str(error), seconds_left=round(until - now))
         time.sleep(min(pause, until - now))
         pause = min(2 * pause, LAST_PAUSE_SECONDS)
+
+
+def _intact(engine: Engine) -> Engine:
+    catalogue.require_intact(engine)
+    return engine

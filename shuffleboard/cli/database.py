@@ -7,9 +7,10 @@ import click
 from sqlalchemy import Engine, make_url
 
 from registry.db import get_engine, utc_text, write_session
-from registry.errors import UsageError
+from registry.errors import DatabaseError, UsageError
 from registry.names import plural
 from registry.operations.opening import engine_of
+from registry.schema import catalogue
 from registry.schema.history import current, head, not_todays, require_current
 from shuffleboard.cli.backups import backup_command, move_command, restore_command
 from shuffleboard.cli.common import json_option, note, print_json, printed, settings_of, tell, wants_json
@@ -45,17 +46,23 @@ def current_command() -> None:
 @db.command("check")
 @json_option
 def check_command() -> None:
-    """Exit with status 1 unless the database answers and has this code's tables and views; print the differences."""
+    """Compare the database with this code; print every difference with its remedy, and exit with status 1 if any."""
     engine = get_engine(settings_of().resolved_database_url())
     state = _state(engine)
-    is_current = state["revision"] == head() and not state["views"]
+    found = catalogue.differences_of(engine)
+    state["differences"] = [{**asdict(each), "remedy": each.remedy} for each in found]
+    is_current = state["revision"] == head() and not state["views"] and not found
     if wants_json():
         print_json({"ok": is_current} | state)
     elif is_current:
         click.echo("ok")
     else:
         _say_what_waits(state)
+        for each in found:
+            click.echo(f"  {each}\n    {each.remedy}")
     require_current(engine)
+    if found:
+        raise DatabaseError(f"{plural(len(found), 'difference')} between the database and this code")
 
 
 def _state(engine: Engine) -> dict[str, Any]:

@@ -104,12 +104,11 @@ FUNCTIONS = {"sum", "max", "rate", "delta", "predict_linear", "by", "and"}
 
 @pytest.fixture(scope="module")
 def known(request: pytest.FixtureRequest) -> Iterator[Figures]:
-    """The figures of a filled registry on PostgreSQL with a replica, which has all of them."""
+    """The figures of a filled registry on PostgreSQL, which has all of them."""
     name = request.getfixturevalue("postgresql_filled_template")
     server = request.getfixturevalue("postgres_server")
     engine = get_engine(server.database_url(name))
-    # No replica, but one that has figures.
-    yield figures(engine, replica_url=server.database_url(name))
+    yield figures(engine)
     engine.dispose()
 
 

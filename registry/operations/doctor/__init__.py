@@ -27,6 +27,7 @@ CHECKS: Final = (
     Check("database", database.reachable, far=True),
     Check("schema", database.revision, "database"),
     Check("writing", database.writable, "schema"),
+    Check("tables", database.tables, "schema"),
     Check("triggers", database.triggers, "schema"),
     Check("views", database.views, "schema"),
     Check("rights", database.rights, "schema", "postgresql"),

@@ -17,7 +17,7 @@ from registry.errors import DatabaseError
 from registry.operations import migrate
 from registry.operations.doctor.findings import Context, Outcome, ok, problem, warning
 from registry.queue.claims import live_workers
-from registry.schema import history
+from registry.schema import catalogue, history
 from registry.schema.audiences import FILTERED, Audience, schema
 from registry.schema.roles import CONNECTIONS, RoleNames, changed_settings, reader_settings
 from registry.schema.triggers import trigger_statements
@@ -180,6 +180,17 @@ def revision(context: Context) -> Outcome:
     if history.is_too_old(str(at)):
         return problem(f"revision {at} is older than the first release", history.FROM_BEFORE)
     return problem(f"revision {at} is newer than this code's {history.head()}", "install the version of the code")
+
+
+def tables(context: Context) -> Outcome:
+    """Compare columns, constraints and indices with this code; checks of their own have the rest."""
+    found = [each for each in catalogue.differences_of(context.engine) if each.is_of_table]
+    if not found:
+        return ok("columns, constraints and indices are as this code made them")
+    wrong = [each for each in found if each.kind != "extra"]
+    named = "; ".join(map(str, found[: catalogue.MOST_NAMED]))
+    listed = f"{named} and {len(found) - catalogue.MOST_NAMED} more" if len(found) > catalogue.MOST_NAMED else named
+    return (problem if wrong else warning)(listed, (wrong or found)[0].remedy)
 
 
 def triggers(context: Context) -> Outcome:
