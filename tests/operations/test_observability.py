@@ -11,12 +11,15 @@ import pytest
 import structlog
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
-from sqlalchemy import Engine, update
+from sqlalchemy import Engine, func, select, update
 
 from registry.db import database_now, get_engine, write_session
-from registry.queue import claims
+from registry.proof.signing import key_path, new_key, sign_head
+from registry.proof.withdrawals import withdraw
+from registry.queue import claims, stalls
 from registry.settings import Settings
-from registry.tables import ModelRevision, Shard, Worker
+from registry.tables import Evaluation, ModelRevision, Shard, Worker
+from registry.tables.providers import Budget
 from shuffleboard.cli.common import logging_to_stderr
 from tests.fake_scorer import FakeScorer
 from tests.population import queue_evaluation
@@ -24,7 +27,7 @@ from web import create_app
 from workers.loop import WorkerLoop
 
 ROOT = Path(__file__).resolve().parents[2]
-ALERTS = yaml.safe_load((ROOT / "docs" / "alerts.yml").read_text(encoding="utf-8"))
+ALERTS = yaml.safe_load((ROOT / "docker" / "prometheus" / "alerts.yaml").read_text(encoding="utf-8"))
 RULES = [rule for group in ALERTS["groups"] for rule in group["rules"]]
 OPERATIONS = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
 
@@ -87,6 +90,31 @@ def test_figures_of_what_nobody_sees_to(sqlite_database: str, tmp_path: Path) ->
     assert ({"state": "failed"}, 1) in found["shuffleboard_model_revisions"]
 
 
+def test_figures_of_what_waits_for_a_person(sqlite_filled: Engine, tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path)
+    new_key(key_path(settings))
+    queue_evaluation(sqlite_filled, tmp_path, benchmark="another", shards=2)
+    with write_session(sqlite_filled) as session:
+        session.add(Worker(id="hung", host="gpu-1", pid=7, device="cpu", queues=["cpu"], versions={}))
+        session.flush()
+        held = claims.claim(session, "hung", queues=["cpu"], lease_seconds=60)
+        assert held is not None
+        assert stalls.give_up(session, held, "hung", "no progress for 300 s")
+        subject = ("evaluation", str(held.evaluation_id))
+        session.add(Budget(kind=subject[0], subject=subject[1], amount=1.0, spent=1.0, refused=0.5))
+        session.execute(update(Evaluation).where(Evaluation.id == held.evaluation_id).values(state="paused"))
+    found = figures(sqlite_filled)
+    assert found["shuffleboard_shards_stalled"] == [({}, 1)]
+    assert found["shuffleboard_evaluations_out_of_budget"] == [({}, 1)]
+    with write_session(sqlite_filled) as session:
+        sign_head(session, settings)
+    assert figures(sqlite_filled)["shuffleboard_chain_links_unsigned"] == [({}, 0)]
+    with write_session(sqlite_filled) as session:
+        sealed = session.scalars(select(func.max(Evaluation.id)).where(Evaluation.seal.is_not(None))).one()
+        withdraw(session, sealed, "wrong")
+    assert figures(sqlite_filled)["shuffleboard_chain_links_unsigned"] == [({}, 1)]
+
+
 def test_sealed_evaluations_are_counted(sqlite_filled: Engine) -> None:
     assert figures(sqlite_filled)["shuffleboard_evaluations_sealed_total"] == [({}, 2)]
 
@@ -144,7 +172,7 @@ def test_an_alert_is_written_as_prometheus_reads_it(rule: dict[str, Any]) -> Non
 
 
 def test_the_manual_names_the_file_of_alerts() -> None:
-    assert "(alerts.yml)" in OPERATIONS
+    assert "(../docker/prometheus/alerts.yaml)" in OPERATIONS
 
 
 # Logs

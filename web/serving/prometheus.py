@@ -5,6 +5,7 @@ maintainer all of it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
 
 from flask import Blueprint, Response
 from flask.typing import ResponseReturnValue
@@ -15,6 +16,8 @@ from sqlalchemy import func, select, text
 from sqlalchemy.orm import Session
 
 from registry.db import database_now
+from registry.proof.signing import newest_signature
+from registry.providers.budgets import full_budget
 from registry.queue.claims import (
     differing_versions,
     live_workers,
@@ -23,11 +26,13 @@ from registry.queue.claims import (
     worker_is_live,
 )
 from registry.queue.progress import ACTIVE, overall, progress_of_several
+from registry.queue.stalls import stalled
 from registry.tables import (
     EVALUATION_STATES,
     QUEUES,
     REVISION_STATES,
     SHARD_STATES,
+    ChainLink,
     Evaluation,
     ModelRevision,
     Shard,
@@ -38,6 +43,7 @@ from web.serving.responses import session
 blueprint = Blueprint("metrics", __name__)
 
 Family = GaugeMetricFamily | CounterMetricFamily
+A_DAY_S: Final = 86_400.0
 
 
 @blueprint.get("/metrics")
@@ -63,6 +69,7 @@ class _Queue(Collector):
         yield from self._workers()
         yield from self._scored_by()
         yield from self._unattended()
+        yield from self._held_up()
         yield from self._database()
 
     def describe(self) -> Iterable[Family]:
@@ -191,6 +198,25 @@ class _Queue(Collector):
         counts = {row[0]: row[1] for row in self.session.execute(query)}
         states = {state: counts.get(state, 0) for state in REVISION_STATES}
         yield _gauge("model_revisions", "Revisions of models by state.", "state", states)
+
+    def _held_up(self) -> Iterator[Family]:
+        """Return figures of shards, budgets and signatures that wait for a person."""
+        hung = len(stalled(self.session, A_DAY_S))
+        yield _gauge("shards_stalled", "Shards taken from hung workers within a day.", None, {"": hung})
+        paused = self.session.scalars(select(Evaluation.id).where(Evaluation.state == "paused")).all()
+        full = sum(full_budget(self.session, number) is not None for number in paused)
+        yield _gauge("evaluations_out_of_budget", "Paused evaluations whose budget has no room.", None, {"": full})
+        signed = newest_signature(self.session)
+        later = 0
+        if signed is not None:
+            query = select(func.count()).where(ChainLink.position > signed.position)
+            later = self.session.scalars(query).one()
+        yield _gauge(
+            "chain_links_unsigned",
+            "Links of the chain after the newest signature; 0 if it was never signed.",
+            None,
+            {"": later},
+        )
 
     def _database(self) -> Iterator[Family]:
         """How large the database is and, on PostgreSQL, who is connected to it."""
