@@ -1,4 +1,4 @@
-"""A stand-in for providers: it answers as OpenAI, Anthropic, Google and Bedrock do, and keeps a ledger of its own.
+"""A stand-in for providers: it answers as OpenAI and Anthropic do, and keeps a ledger of its own.
 
 What it does to a prompt follows from the prompt's text and a seed: it answers with a letter, refuses, filters, or cuts the
 answer off. Storms, limits and a model that is renamed in mid-run are set from outside.
@@ -27,7 +27,7 @@ as_of = 2026-11-22
 currency = "USD"
 """ + "".join(
     f'[{provider}]\n"{MODEL}" = {{ prompt = 3.0, cached_prompt = 0.3, written = 15.0, batch = {BATCH} }}\n'
-    for provider in ("openai", "azure", "openrouter", "anthropic", "google", "bedrock")
+    for provider in ("openai", "azure", "openrouter", "anthropic")
 )
 COST = ((PROMPT_TOKENS - CACHED_TOKENS) * 3.0 + CACHED_TOKENS * 0.3 + WRITTEN_TOKENS * 15.0) / 1e6
 MANNERS = ("answer", "refuse", "filter", "cut")
@@ -115,12 +115,11 @@ def _form(path: str) -> str:
     return next(form for form, part in _PARTS.items() if re.search(part, path))
 
 
-_PARTS = {"openai": "chat/completions", "anthropic": "/messages", "google": ":generateContent", "bedrock": "/converse"}
+_PARTS = {"openai": "chat/completions", "anthropic": "/messages"}
 
 
 def _prompt_of(document: Any) -> str:
-    turns = document.get("contents") or document["messages"]
-    return json.dumps(turns, sort_keys=True)
+    return json.dumps(document["messages"], sort_keys=True)
 
 
 def _text(manner: str) -> str:
@@ -173,41 +172,7 @@ def _anthropic(manner: str, served: str) -> dict[str, Any]:
     }
 
 
-def _google(manner: str, served: str) -> dict[str, Any]:
-    usage = {
-        "promptTokenCount": PROMPT_TOKENS,
-        "cachedContentTokenCount": CACHED_TOKENS,
-        "candidatesTokenCount": WRITTEN_TOKENS - THOUGHT_TOKENS,
-        "thoughtsTokenCount": THOUGHT_TOKENS,
-    }
-    if manner == "filter":
-        return {"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": usage, "modelVersion": served}
-    parts = [{"text": "B?", "thought": True}, {"text": _text(manner)}]
-    reason = {"refuse": "PROHIBITED_CONTENT", "cut": "MAX_TOKENS"}.get(manner, "STOP")
-    return {
-        "candidates": [{"content": {"role": "model", "parts": parts}, "finishReason": reason}],
-        "usageMetadata": usage,
-        "modelVersion": served,
-    }
-
-
-def _bedrock(manner: str, _served: str) -> dict[str, Any]:
-    return {
-        "output": {"message": {"role": "assistant", "content": [{"text": _text(manner)}]}},
-        "stopReason": {"refuse": "guardrail_intervened", "filter": "content_filtered", "cut": "max_tokens"}.get(
-            manner, "end_turn"
-        ),
-        "usage": {
-            "inputTokens": PROMPT_TOKENS - CACHED_TOKENS,
-            "outputTokens": WRITTEN_TOKENS,
-            "totalTokens": PROMPT_TOKENS + WRITTEN_TOKENS,
-            "cacheReadInputTokens": CACHED_TOKENS,
-        },
-        "metrics": {"latencyMs": 1},
-    }
-
-
-_FORMS = {"openai": _openai, "anthropic": _anthropic, "google": _google, "bedrock": _bedrock}
+_FORMS = {"openai": _openai, "anthropic": _anthropic}
 
 
 @dataclass

@@ -59,7 +59,7 @@ class Endpoint(BaseModel):
     openai_parameters_only: bool = False
     requests_per_minute: int | None = Field(None, ge=1)
     tokens_per_minute: int | None = Field(None, ge=1)
-    provider: Literal["openai", "azure", "openrouter", "anthropic", "google", "bedrock"] | None = None
+    provider: Literal["openai", "azure", "openrouter", "anthropic"] | None = None
     reasoning_models: tuple[str, ...] = ()
     reasoning_tokens: int = Field(16_384, ge=1024)
     adaptive_thinking: tuple[str, ...] = ()

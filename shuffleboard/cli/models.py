@@ -28,7 +28,7 @@ from shuffleboard.cli.common import json_option, note, printed, settings_of, tel
 from shuffleboard.cli.groups import Group
 from shuffleboard.cli.tables import headed, print_table, show, table_options
 
-PROVIDERS = ("anthropic", "google", "bedrock", "azure", "openrouter")
+PROVIDERS = ("anthropic", "azure", "openrouter")
 KINDS = (*MODEL_KINDS, *PROVIDERS)
 """Values of --kind. A provider's name stands for `openai`, a model on an endpoint, whose provider is checked."""
 
@@ -45,7 +45,7 @@ def models() -> None:
     default=None,
     type=click.Choice(KINDS),
     help="huggingface: a folder or hub name; gguf: a file; external: outputs are imported; openai: a server with an "
-    "OpenAI-compatible API; anthropic, google, bedrock, azure, openrouter: that provider's endpoint.",
+    "OpenAI-compatible API; anthropic, azure, openrouter: that provider's endpoint.",
 )
 @click.option("--location", default=None, help="Folder, .gguf file, hub name, or URL of an endpoint.")
 @click.option(

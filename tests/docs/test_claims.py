@@ -98,8 +98,8 @@ CLAIMS: list[tuple[str, str, Callable[[], bool]]] = [
     (COMPARED, "quantised checkpoints", modules("workers.checkpoints")),
     (
         COMPARED,
-        "OpenAI, Azure, OpenRouter, Anthropic, Google and Bedrock through their own libraries",
-        modules(*(PROVIDERS + name for name in ("openai_api", "anthropic_api", "google_api", "bedrock_api"))),
+        "OpenAI, Azure, OpenRouter and Anthropic through their own libraries",
+        modules(*(PROVIDERS + name for name in ("openai_api", "anthropic_api"))),
     ),
     (COMPARED, "under [Slurm]", (ROOT / "docker" / "slurm").is_dir),
     (COMPARED, "[Kubernetes]", (ROOT / "docker" / "kubernetes").is_dir),
@@ -169,9 +169,3 @@ def test_a_claim_stands_on_its_page_and_holds(page: str, sentence: str, holds: C
     text = " ".join((ROOT / page).read_text(encoding="utf-8").split())
     assert sentence in text, "the claim is not there: remove it here, or say it"
     assert holds(), "the claim is false: correct the page"
-
-
-def test_batches_are_claimed_of_no_other_provider() -> None:
-    for name in ("google_api", "bedrock_api"):
-        module = import_module(f"workers.providers.{name}")
-        assert not any("Batch" in found for found in vars(module)), f"{name} has batches: say so in the README"

@@ -189,7 +189,7 @@ def test_endpoints_are_read_from_a_file(tmp_path: Path) -> None:
         ('[local]\nurl_prefix = "http://h"\ntoken = "hunter2"', "token: Extra inputs"),
         ('[local]\nurl_prefix = "http://h"\nkey_env = "A"\nkey_file = "hunter2"', "keep one"),
         ('[local]\nurl_prefix = "http://h"\ntop_logprobs = 0', "top_logprobs: Input should be greater"),
-        ('[a]\nurl_prefix = "http://h"\nprovider = "google"\nbatch = true', "needs provider = openai or anthropic"),
+        ('[a]\nurl_prefix = "http://h"\nprovider = "azure"\nbatch = true', "needs provider = openai or anthropic"),
         ('["a b"]\nurl_prefix = "http://h"', "endpoint name 'a b'"),
         ('[a]\nurl_prefix = "http://h/v1"\n[b]\nurl_prefix = "http://H/v1/"', "a and b have the same url_prefix"),
     ],

@@ -81,7 +81,7 @@ REASONS = 'reasoning_models = ["m"]'
         (f'provider = "anthropic"\n{REASONS}', {"effort": 2000}, None),
         (f'provider = "anthropic"\n{REASONS}', {"thinking": "off"}, None),
         (f'provider = "anthropic"\n{REASONS}', {"effort": "low"}, "is told a number of tokens"),
-        ('provider = "google"', {"thinking": "on"}, "does not list m among its reasoning_models"),
+        ('provider = "anthropic"', {"thinking": "on"}, "does not list m among its reasoning_models"),
         (f'provider = "openrouter"\n{REASONS}', {"max_thought_tokens": 5}, "cannot continue a text"),
     ],
 )

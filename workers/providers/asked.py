@@ -1,7 +1,6 @@
 """What one prompt is asked with, what is stored of its answer, and how often a request is tried."""
 
 import random
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -18,12 +17,8 @@ from workers.providers.answers import Answer, RefusedRequestError, Wanted
 TOO_MANY: Final = 429
 _WRONG_KEY: Final = frozenset({401, 403})
 _TIMED_OUT: Final = 408
-_MODEL_ERROR: Final = 424
-"""Bedrock's, where the model failed."""
-_TRY_AGAIN: Final = frozenset({_TIMED_OUT, 409, _MODEL_ERROR, 425, TOO_MANY})
+_TRY_AGAIN: Final = frozenset({_TIMED_OUT, 409, 425, TOO_MANY})
 _SERVER_ERRORS: Final = 500
-_SECONDS: Final = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)s")
-"""A duration as Google writes it."""
 _DRAWN: Final = random.Random()  # noqa: S311 - waits are no secret
 """Workers that were refused together come back one after the other."""
 
@@ -89,7 +84,7 @@ class Attempts:
 
     def wait_s(self, error: RefusedRequestError, attempt: int) -> float:
         """Seconds until the next attempt; attempt: how many there were. Raises EngineError where there is no other."""
-        asks_s = asks_to_wait_s(error)
+        asks_s = retry_after(error.headers)
         may_pass = error.status is None or error.status in _TRY_AGAIN or error.status >= _SERVER_ERRORS
         # OpenAI and Anthropic may say which it is, such as for a key whose money is spent.
         may_pass = {"true": True, "false": False}.get(error.headers.get("x-should-retry", ""), may_pass)
@@ -110,20 +105,6 @@ class Attempts:
         line = " ".join(text.replace(self._key, "[key]").split() if self._key else text.split())
         shown = "".join(character for character in line if character.isprintable())
         return shown if len(shown) <= REASON_LENGTH else shown[:REASON_LENGTH] + "…"
-
-
-def asks_to_wait_s(error: RefusedRequestError) -> float | None:
-    """Seconds that a provider asks to wait: in a header or, as Google does, in the body of the error."""
-    said = retry_after(error.headers)
-    if said is not None:
-        return said
-    found = error.document.get("error") if isinstance(error.document, Mapping) else None
-    details = found.get("details") if isinstance(found, Mapping) else None
-    for detail in details if isinstance(details, list) else []:
-        delay = detail.get("retryDelay") if isinstance(detail, Mapping) else None
-        if isinstance(delay, str) and (seconds := _SECONDS.fullmatch(delay)) is not None:
-            return float(seconds[1])
-    return None
 
 
 def may_have_arrived(error: RefusedRequestError) -> bool:

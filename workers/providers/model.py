@@ -21,11 +21,11 @@ from registry.settings import Settings
 from workers.asking import Scores, turns_of
 from workers.endpoint.client import read_key
 from workers.endpoint.engine import STOP_SECONDS
-from workers.endpoint.pacing import CHARACTERS_PER_TOKEN
+from workers.endpoint.pacing import CHARACTERS_PER_TOKEN, retry_after
 from workers.errors import EngineError, InterruptedScoringError
 from workers.pace import IDLE_SECONDS, SharedPace
 from workers.providers.answers import Answer, Api, BatchApi, RefusedRequestError, Wanted
-from workers.providers.asked import Asked, Attempts, asks_to_wait_s, values_of
+from workers.providers.asked import Asked, Attempts, values_of
 from workers.providers.batches import Batches
 from workers.providers.transport import connect
 from workers.seeds import seed_number
@@ -63,18 +63,10 @@ def _api(
     provider = endpoint.provider
     assert provider is not None
     try:
-        if provider == "bedrock":
-            from workers.providers.bedrock_api import BedrockApi
-
-            return BedrockApi(location, key, settings)
         if provider == "anthropic":
             from workers.providers.anthropic_api import AnthropicApi
 
             return AnthropicApi(location, key, connect(endpoint, key, settings, heed))
-        if provider == "google":
-            from workers.providers.google_api import GoogleApi
-
-            return GoogleApi(location, key, connect(endpoint, key, settings, heed))
         from workers.providers.openai_api import OpenAIApi
 
         return OpenAIApi(provider, location, key, connect(endpoint, key, settings, heed))
@@ -272,7 +264,7 @@ class ProviderModel:
                 cost = None if error.status is None else 0.0
                 with write_session(self._engine, IDLE_SECONDS) as session:
                     calls.failed(session, asked.journal, call_id, self._attempts.clean(str(error)), cost)
-                wait_s = asks_to_wait_s(error)
+                wait_s = retry_after(error.headers)
                 if wait_s is not None:
                     self._pace.hold(min(wait_s, self._settings.endpoint_wait_seconds))
                 pause(self._attempts.wait_s(error, attempt))
