@@ -228,7 +228,8 @@ def values(table: pa.Table, column: str) -> list[Any]:
 
 
 def plain(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row of any such file with digests as the registry gives them."""
+    """Return a row of any such file with digests as the registry gives them, and NULL for columns that it lacks."""
+    row = {**dict.fromkeys(SCHEMA.names), **row}
     return {name: value.hex() if name in _DIGESTS and value is not None else value for name, value in row.items()}
 
 

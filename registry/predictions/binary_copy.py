@@ -7,7 +7,8 @@ each item again with its length.
 
 import json
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -16,12 +17,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 from sqlalchemy import Connection, Select, Table
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.types import TypeEngine
 
 from registry.db import Digest, JsonDocument, UtcDateTime
 from registry.errors import ArchiveError
 from registry.predictions.arrow import arrow_type
-from registry.predictions.bulk import sqlalchemy_errors
 
 SIGNATURE: Final = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 END: Final = b"\xff\xff"
@@ -84,6 +85,27 @@ def items_of(lists: pa.Array) -> pa.Array:
 def column(table: pa.Table, name: str) -> pa.Array:
     """A column in one piece."""
     return table.column(name).combine_chunks()
+
+
+@contextmanager
+def sqlalchemy_errors(connection: Connection, statement: str) -> Iterator[None]:
+    """Turn errors that the driver raises past SQLAlchemy into SQLAlchemy's, and drop a connection that was lost."""
+    driver = connection.dialect.dbapi
+    assert driver is not None
+    try:
+        yield
+    except driver.Error as error:
+        lost = connection.dialect.is_disconnect(error, connection.connection.dbapi_connection, None)
+        if lost:
+            connection.invalidate(error)
+        raise DBAPIError.instance(
+            statement,
+            None,
+            error,
+            driver.Error,
+            connection_invalidated=lost,
+            dialect=connection.dialect,
+        ) from error
 
 
 # From PostgreSQL

@@ -1,12 +1,10 @@
 """Bulk inserts: COPY on PostgreSQL, executemany on SQLite. Plain inserts: a conflict is an error."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from sqlalchemy import Connection, Dialect, Table, text
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy import Dialect, Table, text
 from sqlalchemy.orm import Session
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
@@ -94,27 +92,6 @@ def renew_statistics(session: Session, rows: int) -> None:
     given = session.scalar(_GIVEN)
     statement = "SELECT public.shuffleboard_renew_statistics(:tables)" if given else analyze(tables)
     session.execute(text(statement), {"tables": tables})
-
-
-@contextmanager
-def sqlalchemy_errors(connection: Connection, statement: str) -> Iterator[None]:
-    """Turns what the driver raises past SQLAlchemy into SQLAlchemy's errors, and drops a connection that was lost."""
-    driver = connection.dialect.dbapi
-    assert driver is not None
-    try:
-        yield
-    except driver.Error as error:
-        lost = connection.dialect.is_disconnect(error, connection.connection.dbapi_connection, None)
-        if lost:
-            connection.invalidate(error)
-        raise DBAPIError.instance(
-            statement,
-            None,
-            error,
-            driver.Error,
-            connection_invalidated=lost,
-            dialect=connection.dialect,
-        ) from error
 
 
 def _of_driver(kind: TypeEngine[Any], values: Any, length: int, dialect: Dialect) -> Sequence[Any]:

@@ -5,6 +5,8 @@ import hashlib
 import json
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -508,3 +510,31 @@ def test_a_round_of_maintenance_writes_the_files_that_are_missing(
         assert unwritten(session) == []
         assert strays(session, store_at(), older_than_s=0) == archiving.Strays([], [], [])
         assert verify_all(session)["ok"]
+
+
+@pytest.mark.one_engine
+def test_a_folder_without_a_column_that_is_newer_is_read_by_everything(sqlite_proof: Proof, tmp_path: Path) -> None:
+    engine, found = sqlite_proof
+    assert archive(engine, found.evaluation) is not None
+    engine.dispose()
+    program = [sys.executable, "-m", "tests.proof.newer_column", tmp_path, found.evaluation]
+    done = subprocess.run(list(map(str, program)), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.one_engine
+def test_a_file_with_columns_that_are_unknown_or_without_those_of_every_file_is_refused(
+    sqlite_proof: Proof,
+) -> None:
+    engine, found = sqlite_proof
+    assert archive(engine, found.evaluation) is not None
+    file = file_of(engine, found.evaluation)
+    table = pq.read_table(file)
+    place = store_at(), f"{file.parent.name}/{PREDICTIONS}"
+    for changed, said in (
+        (table.append_column("added_since", table.column("state")), r"does not know \(added_since\)"),
+        (table.drop_columns(["correct"]), r"lacks columns \(correct\)"),
+    ):
+        pq.write_table(changed, file)
+        with pytest.raises(ArchiveError, match=said):
+            list(archive_files.groups(*place))
