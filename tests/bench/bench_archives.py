@@ -2,13 +2,12 @@
 
 A throw-away database is filled through the registry's own functions (tests/bench/generate_predictions.py), with
 evaluations that the registry seals, until there are so many predictions; then all are archived, and all are restored.
-Printed are bytes per prediction in the database before and after and in Parquet, by column too, how long each step takes,
-and how long the question page and the explorer take of an evaluation before and after.
+Printed are bytes per prediction in the database before and after and in Parquet, by column too, and how long each step takes.
 
 Predictions are what scoring makes of made-up log-probabilities; with --foreign their other numbers and the digests of
 their prompts are made up too, so that none can be computed again.
 
-Options: --predictions 1000000  --share 1.0 (of the benchmarks' sizes)  --requests 10  --foreign
+Options: --predictions 1000000  --share 1.0 (of the benchmarks' sizes)  --foreign
          --sqlite (a file, in place of a PostgreSQL server)  --s3 (a server of that protocol, in place of a folder)
          --verify (compare every seal with the predictions before, after, and when all are restored)
 """
@@ -16,7 +15,6 @@ Options: --predictions 1000000  --share 1.0 (of the benchmarks' sizes)  --reques
 import argparse
 import os
 import sqlite3
-import statistics
 import tempfile
 import time
 from collections import Counter
@@ -25,10 +23,10 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 import pyarrow.parquet as pq
-from sqlalchemy import Engine, select, text
+from sqlalchemy import Engine, text
 from sqlalchemy.orm import Session
 
-from registry.db import get_engine, read_session, write_session
+from registry.db import get_engine, write_session
 from registry.files.stores import store_at
 from registry.operations.archiving import Shared, archive, restore, write
 from registry.operations.migrate import upgrade
@@ -39,40 +37,12 @@ from registry.proof.folder import FILES
 from registry.proof.manifest import compute_seal
 from registry.proof.seal import seal
 from registry.scores.question_scores import write_question_scores
-from registry.settings import Settings
-from registry.tables import Evaluation, EvaluationQuestion
+from registry.tables import Evaluation
 from tests.bench.bench_db import BenchServer
 from tests.bench.generate_predictions import Kind, Scored, Source, store
 from tests.services import S3Server, postgres_execute
-from web import create_app
 
 MIB = 2**20
-
-
-def pages(engine: Engine, evaluation_id: int, requests: int) -> dict[str, tuple[float, float]]:
-    """Median milliseconds of an evaluation's pages, of the wall and of this process's CPU, without a network."""
-    with read_session(engine) as session:
-        asked = select(EvaluationQuestion.question_id).filter_by(evaluation_id=evaluation_id)
-        ids = session.scalars(asked.order_by(EvaluationQuestion.question_id)).all()
-    url = engine.url.render_as_string(hide_password=False)
-    client = create_app(Settings(database_url=url, rate_limits=False), keep_pages=False).test_client()
-    found = {}
-    for name, address in {
-        "question page": f"/evaluations/{evaluation_id}/questions/{{}}",
-        "explorer": f"/evaluations/{evaluation_id}?page={{}}",
-        "evaluation page": f"/evaluations/{evaluation_id}",
-    }.items():
-        seconds, cpu = [], []
-        for number in range(requests + 1):
-            place = ids[(number * 37) % len(ids)] if name == "question page" else 1 + number
-            started, computed = time.perf_counter(), time.process_time()
-            response = client.get(address.format(place))
-            seconds.append(time.perf_counter() - started)
-            cpu.append(time.process_time() - computed)
-            assert response.status_code == 200, (address, response.status_code)
-        # The first request compiles templates and statements.
-        found[name] = (1000 * statistics.median(seconds[1:]), 1000 * statistics.median(cpu[1:]))
-    return found
 
 
 def vacuum(engine: Engine) -> None:
@@ -146,7 +116,6 @@ def run(
     target: str,
     predictions: int,
     share: float,
-    requests: int,
     report: Callable[[str], None],
     *,
     verify: bool,
@@ -165,7 +134,6 @@ def run(
         made[evaluation_id] = kind.predictions
         sealing += seconds
     stored, ids = sum(made.values()), list(made)
-    largest = max(ids, key=lambda one: made[one])
 
     def check(when: str) -> None:
         if verify:
@@ -180,7 +148,6 @@ def run(
     before, whole = hot(engine)
     report(f"hot: {before / stored:.0f} bytes per prediction, {before / MIB:,.0f} of {whole / MIB:,.0f} MiB")
     check("before")
-    times = {"hot": pages(engine, largest, requests)}
     shared = Shared()
     with timed("files written", stored, report) as took:
         written = sum(write(engine, evaluation_id, target, shared).size for evaluation_id in ids)
@@ -196,11 +163,6 @@ def run(
     after, whole = hot(engine)
     report(f"hot table afterwards: {after / MIB:,.2f} MiB of {whole / MIB:,.0f} MiB")
     check("archived")
-    times["archived"] = pages(engine, largest, requests)
-    for name in times["hot"]:
-        for where in ("hot", "archived"):
-            wall, cpu = times[where][name]
-            report(f"{name}, {where}: {wall:.0f} ms, CPU {cpu:.0f} ms")
     with timed("restored", stored, report):
         for evaluation_id in ids:
             assert restore(engine, evaluation_id) is not None
@@ -228,7 +190,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--predictions", type=int, default=1_000_000)
     parser.add_argument("--share", type=float, default=1.0)
-    parser.add_argument("--requests", type=int, default=10)
     for flag in ("--sqlite", "--s3", "--verify", "--foreign"):
         parser.add_argument(flag, action="store_true")
     options = parser.parse_args(arguments)
@@ -248,7 +209,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         upgrade(url)
         target = stack.enter_context(in_s3(folder)) if options.s3 else str(folder / "archives")
         how = {"verify": options.verify, "foreign": options.foreign}
-        run(url, folder, target, options.predictions, options.share, options.requests, report, **how)
+        run(url, folder, target, options.predictions, options.share, report, **how)
 
 
 if __name__ == "__main__":
