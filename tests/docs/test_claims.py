@@ -134,6 +134,12 @@ CLAIMS: list[tuple[str, str, Callable[[], bool]]] = [
     ("docs/variants-and-protocols.md", "`final-answer`", lambda: "final-answer" in PRESETS),
     ("docs/how-to/ask-providers.md", "`--kind anthropic --location", lambda: "anthropic" in KINDS),
     ("docs/operations.md", "shuffleboard db move --to", commands("db", "move")),
+    (
+        "docs/operations.md",
+        "--model served-model --benchmark my-benchmark --variants cyclic --limit 100 --replicate",
+        lambda: {"model", "benchmark", "variants", "limit", "replicate"} <= options("evaluations", "submit"),
+    ),
+    ("docs/operations.md", "shuffleboard statistics compare 12 15", commands("statistics", "compare")),
     ("docs/operations.md", "The command does not switch your processes", lambda: "witch" not in help_of("db", "move")),
     ("docs/queue.md", "`shuffleboard worker beat --once`", lambda: "once" in options("worker", "beat")),
     ("docs/how-to/publish-a-board.md", "shuffleboard publish main --to site", commands("publish")),
