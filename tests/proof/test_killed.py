@@ -1,6 +1,6 @@
 """Processes that seal, write, archive, restore, publish and back up are killed at any point, and nothing is lost.
 
-`SHUFFLEBOARD_TEST_KILLS=2000 pytest tests/proof/test_killed.py -k many --long` kills that often.
+`SHUFFLEBOARD_TEST_KILLS=2000 pytest tests/proof/test_killed.py -k many` kills that often.
 """
 
 import multiprocessing
