@@ -1061,7 +1061,7 @@ def upgrade() -> None:
                 "rank": 3,
                 "description": "Decides what runs, keeps benchmarks and boards, sees all.",
             },
-            {"name": "admin", "rank": 4, "description": "Keeps accounts, webhooks and the audit trail."},
+            {"name": "admin", "rank": 4, "description": "Keeps accounts and the audit trail."},
         ],
     )
     op.bulk_insert(
