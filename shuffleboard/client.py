@@ -255,10 +255,6 @@ class Client:
         """Where an evaluation's numbers come from."""
         return self._get(f"evaluations/{evaluation_id}/provenance")
 
-    def contamination(self, evaluation_id: int) -> Document:
-        """Whether the order in which the benchmark was published stands out among those that were asked."""
-        return self._get(f"evaluations/{evaluation_id}/contamination")
-
     def verify(self, evaluation_id: int) -> Document:
         """Has the registry recompute what it stores of a sealed evaluation; needs the scope `maintain`."""
         return self._get(f"evaluations/{evaluation_id}/verification")

@@ -286,7 +286,6 @@ class BoardDefinition(_Strict):
 
     complete: take only evaluations of all questions in every variant; else what was asked in part stands in where
     nothing else is there, marked.
-    contamination: whether the board states signs of contamination of its evaluations.
     weights: task to how much it counts; a task that is not named counts 1, and 0 leaves it out.
     models: which models it takes; None: all.
     submissions: rules for submitting to it; None: none but the registry's own.
@@ -306,7 +305,6 @@ class BoardDefinition(_Strict):
     columns: tuple[Reference, ...] = Field(min_length=1, max_length=100)
     sort: Reference | None = None
     complete: bool = False
-    contamination: bool = False
     weights: dict[Reference, Annotated[int, Field(ge=0, le=1000)]] = Field(default={}, max_length=1000)
     models: ModelChoice | None = None
     submissions: SubmissionRules | None = None
@@ -387,7 +385,7 @@ def _keys(kind: type[BaseModel], location: tuple[int | str, ...]) -> list[str]:
     return list(parts.get(location[0], kind).model_fields)
 
 
-ADDED: Final[tuple[str, ...]] = ("complete", "contamination", "weights", "models", "submissions")
+ADDED: Final[tuple[str, ...]] = ("complete", "weights", "models", "submissions")
 """Keys that came after boards were stored: left out at their defaults, so that a board's digest stays what it was."""
 
 

@@ -9,7 +9,6 @@ from sqlalchemy import Engine, func, insert, or_, select
 from sqlalchemy.orm import Session, aliased
 
 from registry import chain
-from registry.boards.contamination import board_contamination
 from registry.boards.definition import BoardDefinition, as_document
 from registry.boards.standings import BoardRow, Fragility, board_standings
 from registry.boards.store import answering, board_definition, column_entries, current_boards
@@ -129,11 +128,6 @@ def snapshot_document(session: Session, board: Board) -> dict[str, Any]:
     standings = board_standings(session, board)
     answered = {item.id for row in standings.rows for item in row.evaluations if item is not None}
     flags = doubts(session, answered)
-    contamination = {}
-    if definition.contamination:
-        newest = _newest(session, board.id)
-        known = (newest.document.get("contamination") if newest is not None else None) or []
-        contamination = {"contamination": board_contamination(session, standings.rows, known)}
     return {
         "snapshot_version": SNAPSHOT_VERSION,
         "board": board.name,
@@ -166,7 +160,6 @@ def snapshot_document(session: Session, board: Board) -> dict[str, Any]:
         **({"models": as_document(definition)["models"]} if definition.models is not None else {}),
         "together": {name: together.document() for name, together in standings.together.items()},
         "fragile": {name: _fragility(found) for name, found in standings.fragile.items()},
-        **contamination,
         "rows": [_row(row, flags) for row in standings.rows],
     }
 

@@ -83,8 +83,6 @@ EXAMPLES: Final = {
     "statistics": "statistics compare 12 15",
     "statistics clusters": "statistics clusters 12 --by-subject",
     "statistics compare": "statistics compare 12 15",
-    "statistics completion": "statistics completion smollm2 mmlu --questions 100",
-    "statistics contamination": "statistics contamination 12",
     "statistics cora": "statistics cora 12",
     "statistics guessing": "statistics guessing --variants 4 --options 4",
     "statistics noise": "statistics noise 12",

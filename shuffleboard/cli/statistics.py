@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from registry.db import MAX_INTEGER, read_session, write_session
+from registry.db import read_session, write_session
 from registry.errors import UsageError
 from registry.leaderboard.reports import evaluation_metrics
 from registry.lookups import find_sealed
@@ -28,7 +28,7 @@ from shuffleboard.cli.tables import headed, print_table, show, table_options
     },
 )
 def statistics() -> None:
-    """Compare evaluations; noise, PriDe, CoRA's bootstrap, contamination, guessing, power."""
+    """Compare evaluations; noise, PriDe, CoRA's bootstrap, guessing, power."""
 
 
 @statistics.command("compare")
@@ -286,93 +286,6 @@ def clusters_command(evaluation_id: int, by_subject: bool) -> None:
 
 def _interval_text(interval: list[float] | None) -> str | None:
     return None if interval is None else " … ".join(map(show, interval))
-
-
-@statistics.command("contamination")
-@click.argument("evaluation_id", type=int, metavar="ID")
-@table_options
-@json_option
-def contamination_command(evaluation_id: int) -> None:
-    """Test whether the order in which the benchmark was published stands out among the orders that were asked.
-
-    For evaluations with the variants cyclic or full. An outlier is evidence that the model was trained on the
-    benchmark, not proof; and a model that was trained on it need not be one.
-    """
-    from registry.scores.contamination import contamination_document
-
-    with read_session(engine_of(settings_of())) as session:
-        document = contamination_document(session, evaluation_id)
-    if printed(document):
-        return
-    tested = [item | {"p_value": f"{item['p_value']:.4f}"} for item in document["regularities"].values() if item]
-    tested_by = {"label": "The published order", "sorted": "Sorted", "expected": "In any order", "p_value": "p"}
-    if document["p_value"] is None:
-        click.echo(f"evaluation {evaluation_id}: nothing can be told, since {document['why']}")
-        print_table(tested, tested_by, "too few questions to test the published order itself")
-        return
-    found = "an outlier" if document["outlier"] else "no outlier"
-    click.echo(
-        f"{document['questions']} questions: the published order is {found} (p = {document['p_value']:.4f}; at most "
-        f"{document['level']:.0%} of models that never saw it are outliers)"
-    )
-    rows = [
-        measure | {"p_value": None if measure["p_value"] is None else f"{measure['p_value']:.4f}"}
-        for measure in document["measures"].values()
-    ]
-    headings = {"label": "Mean over questions", "observed": "As published", "expected": "Otherwise", "p_value": "p"}
-    print_table(rows, headings, "no measure")
-    click.echo("Before that, whether the published order is as good as random:")
-    print_table(tested, tested_by, "too few questions to test the published order itself")
-
-
-@statistics.command("completion")
-@click.argument("model")
-@click.argument("benchmark")
-@click.option(
-    "--reference",
-    default=None,
-    help="A model of its kind that did not see the benchmark. Without it nothing is tested.",
-)
-@click.option(
-    "--questions", type=click.IntRange(1, MAX_INTEGER), default=200, show_default=True, help="Questions, drawn by name."
-)
-@click.option(
-    "--device", default=None, help="Device to ask it on, such as cpu or cuda:1. Default: the first GPU, or cpu."
-)
-@json_option
-def completion_command(model: str, benchmark: str, reference: str | None, questions: int, device: str | None) -> None:
-    """Test whether MODEL completes BENCHMARK's options verbatim more often in the order that was published.
-
-    For a model whose files are on this machine, which is asked here and now; nothing is stored. The next five tokens
-    are compared from every place among the options, with the same question in other orders that have the key in its
-    place, and with what the reference completes: the published order may be the easiest for any fluent model. An
-    outlier is evidence that the model was trained on the benchmark, not proof; and a model that was trained on it need
-    not be one.
-    """
-    from workers.completion import complete
-
-    settings = settings_of()
-    document = complete(
-        engine_of(settings), settings, model, benchmark, reference=reference, questions=questions, device=device
-    )
-    if printed(document):
-        return
-    named = f"{document['model']} on {document['questions']} questions of {document['benchmark']}"
-    if document["p_value"] is None:
-        click.echo(f"{named}: nothing can be told, since {document['why']}")
-    else:
-        found = "an outlier" if document["outlier"] else "no outlier"
-        click.echo(
-            f"{named}: the published order is {found} (p = {document['p_value']:.4f}; at most {document['level']:.0%} "
-            "of models that never saw it are outliers)"
-        )
-    other = document["reference"] or {}
-    for name, of in ((document["model"], document), (other.get("model"), other)):
-        if of.get("completed") is not None:
-            click.echo(
-                f"  {document['n']}-grams completed verbatim by {name}: {of['completed']:.2%} as published, "
-                f"{of['expected']:.2%} on average over the orders compared"
-            )
 
 
 @statistics.command("power")

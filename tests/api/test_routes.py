@@ -68,7 +68,6 @@ TABLE = {
     ("GET", "/compare"): "read",
     ("GET", "/drift"): "read",
     ("GET", "/evaluations/<evaluation_id>"): "read",
-    ("GET", "/evaluations/<evaluation_id>/contamination"): "read",
     ("GET", "/evaluations/<evaluation_id>/provenance"): "read",
     ("GET", "/evaluations/<evaluation_id>/questions/<question_id>"): "read",
     ("GET", "/feed.atom"): "read",

@@ -141,7 +141,6 @@ def pages_of(engine: Engine, outputs: Outputs, submission_id: int, explored: int
         "/evaluations/<evaluation_id>": [
             f"/evaluations/{shown}" for shown in (generated[2], explored, cyclic, adversarial, outputs.parted)
         ],
-        "/evaluations/<evaluation_id>/contamination": [f"/evaluations/{cyclic}/contamination"],
         "/evaluations/<evaluation_id>/provenance": [f"/evaluations/{cyclic}/provenance"],
         "/evaluations/<evaluation_id>/questions/<question_id>": [f"/evaluations/{cyclic}/questions/{one}"],
         "/metrics-guide": ["/metrics-guide"],

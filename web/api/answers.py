@@ -17,7 +17,7 @@ from registry.metrics import METRICS, Metric
 from registry.people.accounts import ACCOUNT, AUDIT, TOKEN
 from registry.proof.provenance import PLACE
 from registry.queue import estimate, progress, waits
-from registry.statistics import noise, original_order, published_order, quantiles
+from registry.statistics import noise, quantiles
 from registry.tables import accounts as people
 from web.api.listed import METRIC
 from web.api.people import SAVED
@@ -660,51 +660,6 @@ BoardRemoval = shape(
     model=str,
     revision=int,
 )
-OrderMeasure = shape(
-    "OrderMeasure",
-    """A mean over questions in their published order, what any other order is expected to give, and a p-value.
-
-Null: it is the same in every order.""",
-    original_order.Measure,
-    label=str,
-)
-Regularity = shape(
-    "Regularity",
-    """Whether the published order of a benchmark is regular. label: in what.
-
-sorted, expected: the share of questions in which options stand so, and that in any order; null of keys.""",
-    published_order.Regularity,
-    label=str,
-)
-Contamination = shape(
-    "Contamination",
-    """Whether the published order is an outlier among the orders that were asked: evidence, never a verdict.
-
-`p_value` is exact for all measures together, one-sided; `outlier` whether it is at most `level`, as it is for at
-most that share of models that never saw the benchmark. Both are null, and `why` says why, where the orders that
-were asked cannot tell, or where the published order is regular itself (`regularities`). `flagged` questions are
-left out because of their options, `other` ones because of the orders they were asked in.""",
-    {
-        int: "evaluation questions flagged other seed",
-        float: "level",
-        float | None: "p_value",
-        bool | None: "outlier",
-        str | None: "why",
-    },
-    regularities=dict[str, Regularity | None],
-    measures=said(dict[str, OrderMeasure], "`accuracy` and, where known, `key_log_odds`."),
-)
-BoardContamination = shape(
-    "BoardContamination",
-    """What an evaluation of a board shows of contamination: evidence, never a verdict, as of an evaluation alone.
-
-`p_value` is of this evaluation for itself. `p_holm` is corrected for all evaluations of the board, and `outlier`
-goes by it.""",
-    Contamination,
-    {str: "model benchmark variants", int: "revision"},
-    {Digest: "seal", float: "p_value p_holm", bool: "outlier"},
-    why=None,
-)
 BoardWithoutModel = shape(
     "BoardWithoutModel",
     """What leaving out a model would change: who is first then, and how many others share their tiers with others.
@@ -770,7 +725,6 @@ currency: of what providers charged; null: none charged anything. submissions: i
     fragile=NotRequired[said(dict[str, BoardFragility], "Column to what would change it.")],
     weights=NotRequired[said(dict[str, int], "Task to how much it counts, where not 1.")],
     models=NotRequired[said(dict[str, Any], "Which models it takes; absent: all.")],
-    contamination=NotRequired[said(list[BoardContamination], "Only of boards that state it; the most extreme first.")],
     rows=list[BoardRow],
     chance=said(dict[str, float], "Column of accuracy to what guessing gives there."),
     unranked=list[Unranked],

@@ -18,7 +18,7 @@ from web.api.paths import EvaluationId, QuestionId
 from web.serving.responses import session
 from web.shown import queries
 from web.shown.provenance import provenance_of
-from web.shown.studies import axes_of, clustered, contamination, repeat_noise, wordings_of
+from web.shown.studies import axes_of, clustered, repeat_noise, wordings_of
 from web.urls.parameters import DEFAULT_METRICS, MAX_PER_PAGE, Filters, MetricNames, NoiseFrom, Paged, Query, YesOrNo
 from web.who.identity import settings_of
 
@@ -146,12 +146,6 @@ def evaluation(evaluation_id: EvaluationId, query: NoiseQuery) -> Response:
 def progress(evaluation_id: EvaluationId) -> Response:
     """Progress alone: what pages poll."""
     return answer(queries.progress_of(session(), _found(evaluation_id)["evaluation_id"]))
-
-
-@get("/evaluations/<evaluation_id>/contamination", "Contamination", tag="results", conflicts=True)
-def contamination_signs(evaluation_id: EvaluationId) -> Response:
-    """Whether the order in which the benchmark was published stands out among those that were asked."""
-    return answer(contamination(_found(evaluation_id)["evaluation_id"]), unchanging=True)
 
 
 @get("/evaluations/<evaluation_id>/provenance", "Provenance", tag="results")

@@ -15,7 +15,6 @@ from web import charts
 from web.serving.responses import session
 from web.shown import queries
 from web.shown.provenance import comparable_provenance_of, drift_of
-from web.shown.studies import contamination
 from web.urls import parameters
 from web.urls.paging import ROWS_PER_PAGE, paged
 
@@ -67,14 +66,6 @@ def provenance(evaluation_id: str) -> ResponseReturnValue:
         groups=GROUPS,
         others=_others(row),
     )
-
-
-@blueprint.get("/evaluations/<evaluation_id>/contamination")
-def contamination_page(evaluation_id: str) -> ResponseReturnValue:
-    """Whether the order in which the benchmark was published stands out among those that were asked."""
-    row = _evaluation(evaluation_id)
-    found = contamination(row["evaluation_id"]) if row["complete"] else None
-    return render_template("contamination.html", evaluation=row, found=found)
 
 
 def _others(row: Row) -> list[Row]:

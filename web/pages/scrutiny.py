@@ -14,7 +14,6 @@ from web.pages.boards import paging_of_models, shown_board, snapshot_document
 from web.serving.cache import OfSealed
 from web.serving.responses import session
 from web.urls import parameters
-from web.urls.paging import MAX_PER_PAGE
 
 blueprint = Blueprint("scrutiny", __name__)
 
@@ -38,7 +37,6 @@ def scrutiny(name: str) -> ResponseReturnValue:
         "board_scrutiny.html",
         document=document,
         paging=paging,
-        most_signs=MAX_PER_PAGE,
         shown=found["rows"][paging.offset : paging.offset + paging.per_page],
         column=column,
         metric=parse_column(column).metric,

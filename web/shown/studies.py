@@ -5,7 +5,7 @@ from collections.abc import Callable
 from sqlalchemy.orm import Session
 
 from registry.errors import MetricInputError, UsageError
-from registry.lookups import find_sealed, replicates_of
+from registry.lookups import replicates_of
 from registry.prompting.variants import only_orders
 from registry.schema.selectables import Row
 from registry.studies.axes import axes_document
@@ -16,7 +16,6 @@ from web.serving.responses import session
 
 _axes: OfSealed[Row | None] = OfSealed()
 _clustered: OfSealed[Row | None] = OfSealed()
-_contamination: OfSealed[Row] = OfSealed()
 _noise: OfSealed[Row] = OfSealed()
 _wordings: OfSealed[Row | None] = OfSealed()
 
@@ -39,15 +38,6 @@ def clustered(evaluation_id: int, seal: str | None) -> Row | None:
     if seal is None:
         return None
     return _clustered.get(f"{evaluation_id} {seal}", lambda: clustered_intervals(session(), evaluation_id))
-
-
-def contamination(evaluation_id: int) -> Row:
-    """What `registry.scores.contamination` says. Raises QueueError where the evaluation is not complete."""
-    from registry.scores.contamination import contamination_document
-
-    evaluation = find_sealed(session(), evaluation_id)
-    key = f"{evaluation.id} {evaluation.seal}"
-    return _contamination.get(key, lambda: contamination_document(session(), evaluation.id))
 
 
 def repeat_noise(evaluation_id: int, noise_from: int | None) -> Row | None:
