@@ -25,7 +25,6 @@ from registry.db import database_now, is_in, read_session, write_session
 from registry.errors import ArchiveError, SealError, UsageError
 from registry.files.stores import AT_ONCE, Store, store_at
 from registry.lookups import find_board, find_sealed
-from registry.operations.backfills import add_missing_metrics
 from registry.predictions import archive_files
 from registry.predictions.archive_files import EVALUATION, PART, PREDICTIONS, TEXT
 from registry.predictions.archived import folder_name, place_of
@@ -277,6 +276,9 @@ def restore(engine: Engine, evaluation_id: int) -> Moved | None:
                 )
         row.state = "written"
         session.flush()
+        # numpy comes with it, which the website, whose SQL page writes folders, does without.
+        from registry.operations.backfills import add_missing_metrics
+
         add_missing_metrics(session, evaluation_id)
         return Moved(evaluation_id, row.predictions, row.texts, store.url_of(name), row.size)
 
