@@ -40,7 +40,7 @@ MENU: Final = {
         Place(
             "boards.boards",
             "Boards",
-            ("boards.board", "boards.snapshot", "own.own", "scrutiny.scrutiny", "tradeoffs.tradeoffs"),
+            ("boards.board", "boards.snapshot", "own.own", "pairs.pairs", "tradeoffs.tradeoffs"),
         ),
         Place("overview.overview", "Overview"),
         Place("pages.models", "Models", ("pages.model",)),

@@ -1,6 +1,5 @@
 """Making snapshots: a board at one moment, kept forever. `registry.boards.reading` shows them."""
 
-from dataclasses import asdict
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final
@@ -10,7 +9,7 @@ from sqlalchemy.orm import Session, aliased
 
 from registry import chain
 from registry.boards.definition import BoardDefinition, as_document
-from registry.boards.standings import BoardRow, Fragility, board_standings
+from registry.boards.standings import BoardRow, board_standings
 from registry.boards.store import answering, board_definition, column_entries, current_boards
 from registry.db import database_now, one_at_a_time, read_session, write_session
 from registry.digests import specification_digest
@@ -159,7 +158,6 @@ def snapshot_document(session: Session, board: Board) -> dict[str, Any]:
         **({"weights": definition.weights} if definition.weights else {}),
         **({"models": as_document(definition)["models"]} if definition.models is not None else {}),
         "together": {name: together.document() for name, together in standings.together.items()},
-        "fragile": {name: _fragility(found) for name, found in standings.fragile.items()},
         "rows": [_row(row, flags) for row in standings.rows],
     }
 
@@ -197,31 +195,6 @@ def _row(row: BoardRow, flags: dict[int, dict[str, bool]]) -> dict[str, Any]:
             for item in row.evaluations
         ],
         "values": {name: standing.document() for name, standing in row.standings.items()},
-    }
-
-
-def _fragility(found: Fragility) -> dict[str, Any]:
-    def named(place: int) -> dict[str, Any]:
-        return {"model": found.models[place].model.name, "revision": found.models[place].number}
-
-    removal, orders, of_tiers = found.removal, found.without_orders, found.tiers_without_orders
-    return {
-        "otherwise": [asdict(item) | {"first": [named(place) for place in item.first]} for item in found.otherwise],
-        "without_models": [
-            asdict(item) | named(item.model) | {"first": [named(place) for place in item.first]}
-            for item in found.without_models
-        ],
-        "without_orders": None
-        if orders is None
-        else asdict(orders)
-        | {
-            "orders": [found.order_names.get(number, str(number)) for number in orders.orders],
-            "first": [named(place) for place in orders.first],
-        },
-        "tiers_without_orders": None
-        if of_tiers is None
-        else asdict(of_tiers) | {"orders": [found.order_names.get(number, str(number)) for number in of_tiers.orders]},
-        "removal": None if removal is None else asdict(removal) | named(removal.model),
     }
 
 

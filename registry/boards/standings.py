@@ -14,19 +14,6 @@ from sqlalchemy.orm import Session
 
 from registry.boards.chosen import facts_of_models, takes
 from registry.boards.definition import BoardDefinition, Column, evaluations_asked
-from registry.boards.fragility import (
-    CHALLENGERS,
-    Otherwise,
-    Removal,
-    TaskValues,
-    TiersWithoutOrders,
-    WithoutModel,
-    WithoutOrders,
-    fewest_questions,
-    otherwise,
-    without_models,
-)
-from registry.boards.orders import without_orders
 from registry.boards.store import board_definition, column_entries, evaluations_of_entry, suite_definition
 from registry.designs import design_of
 from registry.lookups import replicates_of
@@ -35,7 +22,7 @@ from registry.metrics.averaging import Runs, over_tasks
 from registry.metrics.catalogue import QUESTION_METRICS
 from registry.queue.evaluations import select_questions
 from registry.scores.cells import Asked, axis_metrics
-from registry.scores.clusters import AT_ONCE, Clusters, clusters_of
+from registry.scores.clusters import Clusters, clusters_of
 from registry.scores.intervals import FUNCTIONS_OF_TWO_MEANS, base_metrics, question_values_of_each, resting_on
 from registry.scores.outcomes import answers_in_runs, runs_over
 from registry.statistics.bootstrap import (
@@ -58,13 +45,14 @@ from registry.tables import (
     Evaluation,
     EvaluationMetric,
     ModelRevision,
-    Question,
 )
 
 Array = NDArray[np.float64]
 
 DECIMALS: Final = 12
 """Values are kept to so many in a snapshot: databases sum in different orders and differ beyond that."""
+MOST_IN_MATRIX: Final = 40
+"""Models of a column whose pairs are listed one by one; with more, the counts of each model's row are read."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +86,9 @@ class Together:
     """All pairs of a column's ranked models, compared at once.
 
     pairs: those compared. neighbours: pairs of models that are next to each other in the ranking.
-    critical_value: as `Comparisons` has it. standard_error: the median pair's.
+    critical_value: as `Comparisons` has it. standard_error: the median pair's. matrix: if there are at most
+    MOST_IN_MATRIX models, one text for each, best first, with one character for each model: "+" if the first is better,
+    "-" if it is worse, "." if the two are not distinguished.
     """
 
     models: int
@@ -108,6 +98,7 @@ class Together:
     neighbours_told_apart: int
     critical_value: float | None
     standard_error: float | None
+    matrix: list[str]
 
     def document(self) -> dict[str, Any]:
         """As a snapshot has it."""
@@ -209,25 +200,11 @@ class BoardRow:
 
 
 @dataclass(frozen=True)
-class Fragility:
-    """What would rank a column's models otherwise. models: those ranked, in whose places the others count."""
-
-    models: list[ModelRevision]
-    otherwise: list[Otherwise]
-    removal: Removal | None
-    without_models: list[WithoutModel]
-    without_orders: WithoutOrders | None
-    tiers_without_orders: TiersWithoutOrders | None
-    order_names: dict[int, str]
-
-
-@dataclass(frozen=True)
 class BoardStandings:
-    """A board: its rows by name and revision, and of each column what it tells apart and how fragile its ranks are."""
+    """A board: its rows by name and revision, and the compared pairs of each column."""
 
     rows: list[BoardRow]
     together: dict[str, Together]
-    fragile: dict[str, Fragility]
 
 
 @dataclass(frozen=True)
@@ -275,17 +252,7 @@ def board_standings(session: Session, board: Board) -> BoardStandings:
     )
     for row, of_row in zip(rows, placed, strict=True):
         row.standings = of_row
-    fragile = {}
-    # What would rank models otherwise is asked of tasks that count alike.
-    for column in columns if weights is None else ():
-        known = [
-            (row, [task[column.name].standings[number].values for task in by_task])
-            for number, row in enumerate(rows)
-            if row.complete and row.standings[column.name].rank is not None
-        ]
-        if len(known) > 1 and (found := _fragility(session, column, entries, known)) is not None:
-            fragile[column.name] = found
-    return BoardStandings(rows, together, fragile)
+    return BoardStandings(rows, together)
 
 
 def task_numbers(board: Board) -> dict[str, int]:
@@ -348,53 +315,11 @@ def _place_estimates(metric: str, standings: Sequence[Standing]) -> None:
         standing.rank_high = 1 + sum(sign * value > worst for value in ranked)
 
 
-def _fragility(
-    session: Session,
-    column: Column,
-    entries: Sequence[BoardEntry],
-    known: Sequence[tuple[BoardRow, Sequence[TaskValues | None]]],
-) -> Fragility | None:
-    """known: the ranked rows, with their values by task. None for a metric that is taken over runs or cells."""
-    models = [[task for task in values if task is not None] for _, values in known]
-    tasks = list(dict.fromkeys(entry.task for entry in entries))
-    if any(len(values) < len(tasks) for values in models):
-        return None
-    better, function = METRICS[column.metric].better, FUNCTIONS_OF_TWO_MEANS.get(column.metric)
-    rows = [row for row, _ in known]
-    standings = [row.standings[column.name] for row in rows]
-    samples = [standing.samples for standing in standings if standing.samples is not None]
-    fewest, of_tiers, order_names = _without_orders(session, column, entries, rows)
-    return Fragility(
-        [row.revision for row in rows],
-        otherwise(models, tasks, better, function),
-        fewest_questions(models, better) if function is None else None,
-        without_models(
-            [standing.value or 0.0 for standing in standings],
-            np.stack(samples, axis=1) if len(samples) == len(standings) else None,
-            better,
-            min(standing.units for standing in standings),
-            _paired(column.metric, standings, np.stack(samples, axis=1)) if len(samples) == len(standings) else None,
-        ),
-        fewest,
-        None if any(standing.clusters is not None for standing in standings) else of_tiers,
-        order_names,
-    )
+@dataclass(frozen=True)
+class TaskValues:
+    """A model's values of one task and column. base: (questions,) for each base metric, NaN if undefined."""
 
-
-def _without_orders(
-    session: Session, column: Column, entries: Sequence[BoardEntry], rows: Sequence[BoardRow]
-) -> tuple[WithoutOrders | None, TiersWithoutOrders | None, dict[int, str]]:
-    """What `without_orders` finds of the first models, counted by their places in `rows`."""
-    by_rank = sorted(range(len(rows)), key=lambda place: rows[place].standings[column.name].rank or 0)
-    places = by_rank[: 1 + CHALLENGERS]
-    of_tasks = list(column_entries("", column, entries).values())
-    evaluations = [
-        [[known for entry in of_task if (known := _evaluation(rows[place], entry)) is not None] for of_task in of_tasks]
-        for place in places
-    ]
-    questions = [[_question_ids(session, entry) for entry in of_task] for of_task in of_tasks]
-    found, of_tiers, names = without_orders(session, column.metric, evaluations, questions)
-    return found and replace(found, first=tuple(places[place] for place in found.first)), of_tiers, names
+    base: tuple[Array, ...]
 
 
 @dataclass
@@ -498,13 +423,11 @@ def task_standings(
         return of_entries[entry.ordinal]
 
     grouped: dict[tuple[int, ...], Clusters | None] = {}
-    flags: dict[tuple[int, ...], NDArray[np.bool_]] = {}
     for column in columns:
         of_column = column_entries("", column, entries)[entries[0].task]
         pooled = tuple(question for entry in of_column for question in questions[entry.ordinal])
         if pooled not in grouped:
             grouped[pooled] = clusters_of(session, pooled)
-            flags[pooled] = flagged(session, pooled)
         metric = METRICS[column.metric]
         for number, row in enumerate(rows):
             evaluations = [_evaluation(row, entry) for entry in of_column]
@@ -539,7 +462,7 @@ def task_standings(
             means = _Means(tuple(np.where(undefined, np.nan, values) for values in base), grouped[pooled])
             drawn.append((number, column.name, means))
             found[number][column.name] = _of_means(column.metric, means)
-            found[number][column.name].values = TaskValues(means.base, flags[pooled])
+            found[number][column.name].values = TaskValues(means.base)
     _draw(found, drawn, seed)
     return {column.name: TaskColumn(column.metric, [of[column.name] for of in found]) for column in columns}
 
@@ -824,22 +747,19 @@ def _together(known: Sequence[tuple[ModelRevision, Standing]], compared: Compari
         neighbours_told_apart=sum(bool(apart[pair]) for pair in pairwise(order)),
         critical_value=compared.critical_value,
         standard_error=float(np.median(errors)) if errors.size else None,
+        matrix=_matrix(compared, order) if len(order) <= MOST_IN_MATRIX else [],
     )
+
+
+def _matrix(compared: Comparisons, order: Sequence[int]) -> list[str]:
+    def sign(one: int, other: int) -> str:
+        return "+" if compared.beats[one, other] else "-" if compared.beats[other, one] else "."
+
+    return ["".join(sign(one, other) for other in order) for one in order]
 
 
 def _number(value: float) -> float | None:
     return None if math.isnan(value) else float(value)
-
-
-def flagged(session: Session, question_ids: Sequence[int]) -> NDArray[np.bool_]:
-    """Which questions have options that refer to each other or are sorted numbers, shape (questions,)."""
-    found: set[int] = set()
-    for start in range(0, len(question_ids), AT_ONCE):
-        query = select(Question.id).where(
-            Question.id.in_(question_ids[start : start + AT_ONCE]), Question.refers_to_options | Question.sorted_numeric
-        )
-        found.update(session.scalars(query))
-    return np.array([question_id in found for question_id in question_ids], dtype=np.bool_)
 
 
 def pooled_questions(session: Session, entries: Sequence[BoardEntry], column: Column) -> list[int]:

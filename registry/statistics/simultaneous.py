@@ -12,9 +12,8 @@ Hypothesis Testing* (2005).
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import chain, repeat
 from typing import Any, Final
 
 import numpy as np
@@ -140,44 +139,6 @@ def compare_all(
         critical,
         questions,
     )
-
-
-def told_apart_without(
-    values: Sequence[float | None],
-    samples: Floats,
-    better: str,
-    questions: int | None,
-    left_out: Sequence[int],
-    pairs: Paired | None = None,
-) -> Iterator[Pairs]:
-    """What `compare_all` tells apart, and then for each model of left_out what it does where that model has no value.
-
-    values, samples, better, questions, pairs: as for `compare_all`. Each is of shape (models, models).
-
-    Without a model the limit is the same or lower in every step, so the pairs left are some of those left with it, and
-    their largest ratio is another one only in resamples in which it was of a pair that is gone. Only these are looked
-    at: for thirty models that takes as long as comparing all of them once or twice.
-    """
-    family = _family(values, samples, better, questions, pairs)
-    steps: list[_Largest] = []
-
-    def of_all(left: Pairs) -> float:
-        steps.append(_Largest.among(family, left))
-        return _upper_quantile(steps[-1].ratios)
-
-    beats, _ = _step_down(family, family.compared, of_all, questions)
-    yield family.of_all(beats | beats.T, fill=False)
-    for model in left_out:
-        others = family.place != model
-        # In a step more than there were with all models, what is left is some of what was left in their last.
-        known = chain(steps, repeat(steps[-1]) if steps else ())
-        beats, _ = _step_down(
-            family,
-            family.compared & np.logical_and.outer(others, others),
-            lambda left, known=known: _upper_quantile(next(known).of_fewer(left)),  # type: ignore[misc]
-            questions,
-        )
-        yield family.of_all(beats | beats.T, fill=False)
 
 
 @dataclass(frozen=True)
@@ -467,32 +428,3 @@ def _largest(family: _Family, left: Pairs, resamples: Any = slice(None)) -> tupl
                 models[found > largest] = model
                 np.maximum(largest, found, out=largest)
     return largest, models
-
-
-@dataclass(frozen=True)
-class _Largest:
-    """In each resample the largest ratio of some pairs, shape (resamples,), and the pair that it is of."""
-
-    family: _Family
-    ratios: Ratios
-    better: NDArray[np.intp]
-    worse: NDArray[np.intp]
-
-    @classmethod
-    def among(cls, family: _Family, left: Pairs) -> "_Largest":
-        """Of these pairs."""
-        ratios, models = _largest(family, left)
-        resamples = np.arange(ratios.size)
-        scaled = (family.rows[models, resamples] - family.rows) * family.weights[:, models]
-        ahead = np.where(left[models].T, scaled, -np.inf)
-        behind = np.where(left[:, models], -scaled, -np.inf)
-        others, other_way = ahead.argmax(axis=0), behind.argmax(axis=0)
-        forward = ahead[others, resamples] >= behind[other_way, resamples]
-        return cls(family, ratios, np.where(forward, models, other_way), np.where(forward, others, models))
-
-    def of_fewer(self, left: Pairs) -> Ratios:
-        """The largest ratios of some of the pairs."""
-        ratios = self.ratios.copy()
-        gone = ~left[self.better, self.worse]
-        ratios[gone] = _largest(self.family, left, gone)[0]
-        return ratios

@@ -1,6 +1,5 @@
 """`shuffleboard suites` and `shuffleboard boards`."""
 
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -40,7 +39,6 @@ from shuffleboard.cli.common import (
 from shuffleboard.cli.fetch import fetch_suite_command
 from shuffleboard.cli.files import require_kind
 from shuffleboard.cli.groups import Group
-from shuffleboard.cli.planning import differing_option, power_option, print_smallest
 from shuffleboard.cli.tables import Detailed, headed, note_below, print_table, show, table_options
 
 
@@ -246,57 +244,56 @@ def _of_deprecated(document: dict[str, Any]) -> str:
     return f"deprecated since {document['at']:%Y-%m-%d}: {document['reason']}{following}"
 
 
-@boards.command("power")
+@boards.command("pairs")
 @click.argument("name")
 @click.option("--column", default=None, help="Column of the board; default: the one that sorts it.")
-@click.option("--models", type=click.IntRange(2, 1000), default=30, show_default=True, help="Models to be compared.")
-@power_option
-@differing_option
 @table_options
 @json_option
-def board_power(name: str, column: str | None, models: int, power: float, differing: tuple[float, ...]) -> None:
-    """Print the smallest difference that a board could detect, before any model has answered: NAME, or NAME@VERSION.
+def board_pairs(name: str, column: str | None) -> None:
+    """Print how many models of a board each model is distinguished from, all pairs compared at once.
 
-    For two models, and for any two of so many that are all compared at once; by the share of questions on which only
-    one of the two is right. If the board has results, you also see the difference that it detects with the real
-    variation of its models.
+    NAME, or NAME@VERSION. With up to 40 models, --json also has a matrix of all pairs.
     """
-    from registry.boards import planning
-
     with read_session(engine_of(settings_of())) as session:
-        board = find_board(session, name)
-        definition = board_definition(board)
-        column = column or definition.sort_column
-        parsed = next((item for item in definition.parsed_columns if item.name == column), None)
-        if parsed is None:
-            raise UsageError(f"board {board.name} has no column {column!r}; use one of {', '.join(definition.columns)}")
-        if not planning.can_be_planned(parsed.metric):
-            raise UsageError(
-                f"column {column}: how much {parsed.metric} varies is known only from results; "
-                "take a column that is a mean over questions between 0 and 1"
-            )
-        counts = planning.questions_of_column(board, parsed)
-        rows = planning.plan(counts, models, power=power, differing=differing or planning.ASSUMED)
-        document: dict[str, Any] = {
-            "board": board.name,
-            "version": board.version,
-            "column": column,
-            "questions": counts,
-            "equivalent_questions": planning.equivalent_questions(counts),
-            "models": models,
-            "power": power,
-            "differences": [asdict(row) for row in rows],
-        }
-        found = planning.measured(shown_document(session, snapshot_as_of(session, name)), column, power=power)
-        document["measured"] = None if found is None else asdict(found)
-    if printed(document):
+        document = shown_document(session, snapshot_as_of(session, name))
+    column = column or str(document["sort"])
+    columns = [item["name"] for item in document["columns"]]
+    if column not in columns:
+        raise UsageError(f"board {document['board']} has no column {column!r}; use one of {', '.join(columns)}")
+    ranked = [row for row in document["rows"] if row["values"][column]["rank"] is not None]
+    ranked.sort(key=lambda row: row["values"][column]["rank"])
+    rows = [_pairs_of(row, row["values"][column], len(ranked)) for row in ranked]
+    together = document["together"].get(column)
+    if printed({"board": document["board"], "column": column, "pairs": together, "models": rows}):
         return
-    asked = f"{plural(sum(counts), 'question')} in {plural(len(counts), 'task')}"
-    note(f"{board.name}, {column}: {asked}, found with probability {power:g}")
-    print_smallest(document["differences"], models)
-    if found is not None:
-        together = "" if found.all_pairs is None else f", {show(found.all_pairs)} with all pairs compared at once"
-        note(f"as its models vary: {show(found.one_pair)} for one pair{together}")
+    print_table(rows, PAIRS, "no ranked model")
+    if together is not None:
+        note(f"{column}: {together['pairs_told_apart']} of {plural(together['pairs'], 'compared pair')} distinguished")
+
+
+PAIRS = {
+    "rank": "Rank",
+    "model": "Model",
+    "value": "Value",
+    "rank_interval": "Rank interval",
+    "better_than": "Better than",
+    "worse_than": "Worse than",
+    "not_distinguished": "Not distinguished from",
+}
+
+
+def _pairs_of(row: dict[str, Any], value: dict[str, Any], models: int) -> dict[str, Any]:
+    low, high = value["all_rank_interval"] or (None, None)
+    return {
+        "rank": value["rank"],
+        "model": row["model"],
+        "revision": row["revision"],
+        "value": value["value"],
+        "rank_interval": value["all_rank_interval"],
+        "better_than": None if high is None else models - high,
+        "worse_than": None if low is None else low - 1,
+        "not_distinguished": None if low is None else high - low,
+    }
 
 
 @boards.command("cite")

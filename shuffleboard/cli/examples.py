@@ -69,7 +69,7 @@ EXAMPLES: Final = {
     "boards reinstate": "boards reinstate main",
     "boards import": "boards import main.toml",
     "boards list": "boards list",
-    "boards power": "boards power main --models 30",
+    "boards pairs": "boards pairs main",
     "boards show": "boards show main --as-of 2026-11-21",
     "boards snapshots": "boards snapshots main",
     "evaluations metrics": "evaluations metrics 12 --without-flagged",

@@ -1,7 +1,6 @@
 """`shuffleboard statistics`."""
 
-from dataclasses import asdict
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -15,7 +14,6 @@ from registry.operations.opening import engine_of
 from shuffleboard.cli.common import json_option, note, printed, settings_of
 from shuffleboard.cli.groups import Group
 from shuffleboard.cli.noise import noise_from_option, print_noise
-from shuffleboard.cli.planning import differing_option, power_option, print_smallest
 from shuffleboard.cli.tables import headed, print_table, show, table_options
 
 
@@ -288,14 +286,29 @@ def _interval_text(interval: list[float] | None) -> str | None:
     return None if interval is None else " … ".join(map(show, interval))
 
 
+DIFFERING: Final = (0.05, 0.1, 0.2, 0.3, 0.5)
+"""Shares of questions on which one of two models alone is right, from near copies to two that guess between two."""
+
+
 @statistics.command("power")
 @click.option("--questions", type=click.IntRange(30, 10**9), required=True, help="Questions that are asked.")
 @click.option("--models", type=click.IntRange(2, 1000), default=30, show_default=True, help="Models to be compared.")
 @click.option(
     "--difference", type=click.FloatRange(0, 1, min_open=True), help="Difference of two models, such as 0.02."
 )
-@power_option
-@differing_option
+@click.option(
+    "--power",
+    type=click.FloatRange(0.5, 0.999),
+    default=0.8,
+    show_default=True,
+    help="Probability with which the difference is to be found.",
+)
+@click.option(
+    "--differing",
+    type=click.FloatRange(0, 1, min_open=True),
+    multiple=True,
+    help="Share of questions on which one of the two alone is right, such as 0.3; may be given several times.",
+)
 @table_options
 @json_option
 def power_command(
@@ -305,18 +318,30 @@ def power_command(
     power: float,
     differing: tuple[float, ...],
 ) -> None:
-    """Print the smallest difference of two models that so many questions tell.
+    """Print the smallest difference between two models that this many questions detect.
 
-    With --difference also how likely that one is found, and how many questions it needs. For means of questions that
+    With --difference also the probability of finding that one, and the questions it needs. For means of questions that
     are right or wrong, such as accuracy; a difference of 0.02 is two percentage points.
     """
-    from registry.boards.planning import ASSUMED, plan
-    from registry.statistics.power import ONE_PAIR, critical_of, power_of_differing, questions_needed_of_differing
+    from registry.statistics.power import (
+        ONE_PAIR,
+        critical_of,
+        power_of_differing,
+        questions_needed_of_differing,
+        smallest_difference_of_differing,
+    )
 
-    shares = differing or tuple(share for share in ASSUMED if share >= (difference or 0)) or (1.0,)
-    rows: list[dict[str, Any]] = [asdict(row) for row in plan([questions], models, power=power, differing=shares)]
+    shares = differing or tuple(share for share in DIFFERING if share >= (difference or 0)) or (1.0,)
+    together = critical_of(models)
+    rows: list[dict[str, Any]] = [
+        {
+            "differing": share,
+            "one_pair": smallest_difference_of_differing(share, questions, power=power),
+            "all_pairs": smallest_difference_of_differing(share, questions, power=power, critical=together),
+        }
+        for share in shares
+    ]
     if difference is not None:
-        together = critical_of(models)
         for row in rows:
             for name, critical in (("", ONE_PAIR), ("_all", together)):
                 true = (difference, row["differing"])
@@ -325,7 +350,12 @@ def power_command(
     if printed({"questions": questions, "models": models, "power": power, "difference": difference, "rows": rows}):
         return
     if difference is None:
-        print_smallest(rows, models)
+        smallest = {
+            "differing": "One alone is right on",
+            "one_pair": "Two models",
+            "all_pairs": f"Any two of {models}",
+        }
+        print_table(rows, smallest, "no share")
         return
     headings = {
         "differing": "One alone is right on",

@@ -60,7 +60,7 @@ TABLE = {
     ("POST", "/wanted"): "read",
     ("POST", "/wanted/<wish_id>"): "maintain",
     ("POST", "/boards/<name>/own"): "submit",
-    ("GET", "/boards/<name>/scrutiny"): "read",
+    ("GET", "/boards/<name>/pairs"): "read",
     ("GET", "/boards/<name>/trade-offs"): "read",
     ("GET", "/chain"): "read",
     ("GET", "/chain/key.pem"): "read",

@@ -153,7 +153,6 @@ def compare_with_boards(url: str, found: Sequence[Selection]) -> int:
     engine = get_engine(url)
     with (
         mock.patch.object(standings, "question_values_of_each", read_once()),
-        mock.patch.object(standings, "_fragility", return_value=None),
     ):
         for seed, choice, document, *_ in found:
             with write_session(engine) as session:

@@ -78,7 +78,7 @@ def addresses(
     yield "board", f"/boards/{BOARD}"
     # Each visitor chooses otherwise, so that no selection is kept from another's.
     yield "board, a visitor's own", f"/boards/{BOARD}/own?column=accuracy@cyclic&weight.benchmark-001=2"
-    yield "board, how sure it is", f"/boards/{BOARD}/scrutiny"
+    yield "board, pairs", f"/boards/{BOARD}/pairs"
     yield "model", f"/models/{model}"
     yield "benchmark", f"/benchmarks/{benchmark}"
     yield "models", "/models"

@@ -3,7 +3,6 @@
 import pytest
 from statsmodels.stats.power import TTestPower
 
-from registry.boards.planning import equivalent_questions
 from registry.errors import MetricInputError
 from registry.statistics.power import (
     critical_of,
@@ -59,12 +58,6 @@ def test_no_difference_needs_more_questions_than_there_are():
     assert questions_needed(0.0, 0.5) is None
     assert questions_needed(1e-6, 0.5) is None
     assert questions_needed(0.9, 0.1) == 30
-
-
-def test_a_mean_over_tasks_is_as_sure_as_its_smallest_task_allows():
-    assert equivalent_questions([400]) == 400
-    assert equivalent_questions([100, 100, 100]) == 300
-    assert equivalent_questions([10_000, 100]) == 396
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ from registry.statistics.simultaneous import (
     _largest,
     _upper_quantile,
     compare_all,
-    told_apart_without,
 )
 from tests.bench.bench_ranks import SETTINGS, study
 
@@ -76,27 +75,6 @@ def test_in_blocks_the_critical_value_is_that_of_all_pairs_to_the_last_digit(mod
     alone = np.zeros_like(pairs)
     alone[6, 0] = True
     assert _Blocks(family).critical_value(alone) == _upper_quantile(_largest(family, alone)[0])
-
-
-@pytest.mark.parametrize("better", ["higher", "lower"])
-@pytest.mark.parametrize("seed", range(12))
-def test_without_a_model_the_others_are_compared_as_if_it_had_never_been(seed, better):
-    generator = np.random.default_rng(seed)
-    models = 14
-    values = list(generator.normal(0, 1, models))
-    samples = around(values, generator.uniform(0.05, 0.6, models), resamples=300, seed=seed)
-    values[3] = None if seed % 2 else values[4]
-    samples[generator.random(samples.shape) < 0.002] = NAN
-    everything = range(models)
-    steps = set()
-    found = told_apart_without(values, samples, better, 200, everything)
-    assert (next(found) == compare_all(values, samples, better, 200).told_apart).all()
-    for left_out, told_apart in zip(everything, found, strict=True):
-        rest = [None if model == left_out else value for model, value in enumerate(values)]
-        expected = compare_all(rest, samples, better, 200)
-        assert (told_apart == expected.told_apart).all()
-        steps.add((expected.critical_value, int(told_apart.sum())))
-    assert len(steps) > 2
 
 
 @pytest.mark.long

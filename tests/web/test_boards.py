@@ -1,6 +1,5 @@
 """Boards as pages and as JSON: as they stand, as they stood, and what must not be shown."""
 
-import copy
 import hashlib
 import re
 from datetime import UTC, datetime, timedelta
@@ -8,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import func, select, text
 
-from registry.boards import history, planning, selected
+from registry.boards import history, selected
 from registry.boards.definition import BoardDefinition, SuiteDefinition
-from registry.boards.snapshots import refresh_boards, snapshot_digest
+from registry.boards.snapshots import refresh_boards
 from registry.boards.store import import_board, import_suite
 from registry.db import read_session, write_session
 from registry.tables import BoardSnapshot, Model
@@ -61,11 +60,11 @@ def test_a_board_ranks_who_is_complete_and_says_who_is_on_the_way(own):
     assert len(rows) == 5 * len(COLUMNS)
 
 
-def test_a_board_says_how_sure_it_is(own):
+def test_a_board_counts_the_pairs_that_it_distinguishes(own):
     load(own)
     page = body(own.client, "/boards/main")
     assert "0 of 4 pairs of neighbours" in page
-    assert 'href="/boards/main/scrutiny?column=worst_accuracy@cyclic"' in page.replace("%40", "@")
+    assert 'href="/boards/main/pairs?column=worst_accuracy@cyclic"' in page.replace("%40", "@")
     document = own.client.get("/api/v1/boards/main").get_json()
     assert document["together"]["worst_accuracy@cyclic"]["neighbours"] == 4
     first, *others = (row["values"]["worst_accuracy@cyclic"] for row in document["rows"])
@@ -74,38 +73,13 @@ def test_a_board_says_how_sure_it_is(own):
     # Eight questions tell nobody apart: every model may have any rank.
     assert {tuple(value["all_rank_interval"]) for value in (first, *others)} == {(1, 5)}
     assert {value["all_tier"] for value in (first, *others)} == {1}
-    page = body(own.client, "/boards/main/scrutiny")
-    assert "On fewer than 30 questions no models are distinguished." in page
-    # Alpha is right on all eight, silent on all but one.
-    assert document["fragile"]["worst_accuracy@cyclic"]["removal"] == {
-        "questions": 1,
-        "of": 8,
-        "model": "silent",
-        "revision": 1,
-    }
-    # Beta and delta fail where the first position is wrong; no order alone makes alpha other than first.
-    fragile = document["fragile"]["worst_accuracy@cyclic"]
-    assert fragile["without_orders"] == {"orders": [], "first": [], "of": 4, "tried": 2}
-    assert "any 2 orders or fewer of 4 does not change who is first" in page
-    assert [row["model"] for row in fragile["without_models"]][:2] == ["alpha", "silent"]
-    assert fragile["without_models"][0]["first"] == [{"model": "silent", "revision": 1}]
-    assert "<b>1 question</b> of 8 is enough for silent to be level with alpha" in page
-    assert "it has no intervals" in body(own.client, "/boards/main/scrutiny?column=accuracy_variance@cyclic")
-    assert "use one of accuracy@cyclic" in body(own.client, "/boards/main/scrutiny?column=accuracy", 400)
-    assert "no board" in body(own.client, "/boards/nothing/scrutiny", 404)
-
-
-def test_a_board_of_models_with_equal_answers_has_a_scrutiny_page(own):
-    load(own)
-    with write_session(own.engine) as session:
-        newest = session.scalars(select(BoardSnapshot)).one()
-        document = copy.deepcopy(newest.document)
-        for together in document["together"].values():
-            together["standard_error"] = 0.0
-        session.add(BoardSnapshot(board_id=newest.board_id, digest=snapshot_digest(document), document=document))
-    page = body(own.client, "/boards/main/scrutiny")
-    assert "would be found with a probability" not in page
-    assert planning.measured(document, "accuracy@cyclic") is None
+    assert document["together"]["worst_accuracy@cyclic"]["matrix"] == ["....."] * 5
+    page = body(own.client, "/boards/main/pairs")
+    assert "0 of 10 pairs can be distinguished" in page
+    assert next(iter(cells(page, "Pairs")))[3:7] == ["1–5", "none", "none", "4"]
+    assert "it has no intervals" in body(own.client, "/boards/main/pairs?column=accuracy_variance@cyclic")
+    assert "use one of accuracy@cyclic" in body(own.client, "/boards/main/pairs?column=accuracy", 400)
+    assert "no board" in body(own.client, "/boards/nothing/pairs", 404)
 
 
 def test_sorting_by_another_column_shows_its_ranks(own):
@@ -292,8 +266,8 @@ def test_a_board_of_many_models_is_shown_in_pages(own):
     assert "Accuracy and worst accuracy of 5 complete models" in page
     assert "Pages of models" not in body(own.client, "/boards/main")
     assert "there are 3" in body(own.client, "/boards/main?per_page=2&page=4", 404)
-    sure = body(own.client, "/boards/main/scrutiny?per_page=2&page=2")
-    assert [row[1].split()[0] for row in cells(sure, "Ranks")] == ["beta", "gamma"]
+    pairs = body(own.client, "/boards/main/pairs?per_page=2&page=2")
+    assert [row[1].split()[0] for row in cells(pairs, "Pairs")] == ["beta", "gamma"]
 
 
 def test_a_visitor_chooses_models_columns_and_weights_and_gets_ranks_of_the_choice(own, monkeypatch):

@@ -68,7 +68,7 @@ def drawn_pages(outputs):
         "/boards",
         f"/evaluations/{outputs.parted}",
         "/boards/order",
-        "/boards/order/scrutiny",
+        "/boards/order/pairs",
         "/overview",
         "/benchmarks/mixed/answer-moving",
         f"/evaluations/{evaluations['leaning', 'adversarial', 'symbols']}",

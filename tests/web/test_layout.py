@@ -132,7 +132,7 @@ def pages_of(engine: Engine, outputs: Outputs, submission_id: int, explored: int
         "/boards/<name>/changelog": ["/boards/generated/changelog"],
         "/wanted": ["/wanted"],
         "/boards/<name>/own": ["/boards/generated/own"],
-        "/boards/<name>/scrutiny": ["/boards/generated/scrutiny"],
+        "/boards/<name>/pairs": ["/boards/generated/pairs"],
         "/boards/<name>/trade-offs": ["/boards/generated/trade-offs"],
         "/chain": ["/chain"],
         "/proof": ["/proof"],

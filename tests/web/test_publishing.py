@@ -82,7 +82,7 @@ def test_the_site_has_all_that_the_board_rests_on(site, sqlite_drawn):
     question = sqlite_drawn.outputs.questions["m4"]
     for name in (
         "index.html",
-        f"boards/{BOARD}/scrutiny/index.html",
+        f"boards/{BOARD}/pairs/index.html",
         "models/leaning/index.html",
         f"evaluations/{evaluation}/index.html",
         f"evaluations/{evaluation}/provenance/index.html",

@@ -10,7 +10,6 @@ from typing import Any, NotRequired
 
 from registry import tables
 from registry.boards.definition import SubmissionRules
-from registry.boards.fragility import Otherwise, Removal, TiersWithoutOrders, WithoutModel, WithoutOrders
 from registry.boards.standings import Above, Estimated, Together
 from registry.boards.submissions import SUBMISSION
 from registry.metrics import METRICS, Metric
@@ -646,58 +645,6 @@ Unranked = shape(
     "A model that a column does not rank, why, and the commands that ask what is missing; column null: every one.",
     {str: "model reason", int: "revision", str | None: "column", list[str]: "commands"},
 )
-NamedRevision = shape("NamedRevision", "A model revision on a board.", model=str, revision=int)
-BoardOtherwise = shape(
-    "BoardOtherwise",
-    "What a choice would change: who is first then, how many models' ranks change, and by how much at most.",
-    Otherwise,
-    first=list[NamedRevision],
-)
-BoardRemoval = shape(
-    "BoardRemoval",
-    "So many questions, of all, are enough to leave out for this model to be level with the first.",
-    Removal,
-    model=str,
-    revision=int,
-)
-BoardWithoutModel = shape(
-    "BoardWithoutModel",
-    """What leaving out a model would change: who is first then, and how many others share their tiers with others.
-
-`tiers` are of each model for itself, `all_tiers` of all at once; null without intervals.""",
-    WithoutModel,
-    model=str,
-    revision=int,
-    first=list[NamedRevision],
-)
-BoardWithoutOrders = shape(
-    "BoardWithoutOrders",
-    """The fewest orders without which another model is first or level; `of` all orders, up to `tried` were left out.
-
-Both lists are empty where none of these changes who is first.""",
-    WithoutOrders,
-    orders=list[str],
-    first=list[NamedRevision],
-)
-BoardTiersWithoutOrders = shape(
-    "BoardTiersWithoutOrders",
-    """The fewest orders without which models of the first tiers, each for itself, share them with others.
-
-`changed`: how many of the first models do; empty and 0 where none of these changes a tier.""",
-    TiersWithoutOrders,
-    orders=list[str],
-)
-BoardFragility = shape(
-    "BoardFragility",
-    """What would rank a column's models otherwise; `removal`: of means over questions.
-
-`without_models` has the first models, the best first. `without_orders` is of metrics of answers in each order.""",
-    otherwise=list[BoardOtherwise],
-    without_models=NotRequired[list[BoardWithoutModel]],
-    without_orders=NotRequired[BoardWithoutOrders | None],
-    tiers_without_orders=NotRequired[BoardTiersWithoutOrders | None],
-    removal=BoardRemoval | None,
-)
 BoardRules = shape(
     "BoardRules",
     "What a board asks of submissions; null and empty lists: not limited. `sentences`: the enforced ones in words.",
@@ -722,7 +669,6 @@ currency: of what providers charged; null: none charged anything. submissions: i
     entries=list[BoardEntry],
     bootstrap=Bootstrap,
     together=NotRequired[said(dict[str, BoardPairs], "Column to all of its pairs.")],
-    fragile=NotRequired[said(dict[str, BoardFragility], "Column to what would change it.")],
     weights=NotRequired[said(dict[str, int], "Task to how much it counts, where not 1.")],
     models=NotRequired[said(dict[str, Any], "Which models it takes; absent: all.")],
     rows=list[BoardRow],

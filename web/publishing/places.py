@@ -102,7 +102,7 @@ class Places:
             "boards.board",
             "boards.board_changelog",
             "own.own",
-            "scrutiny.scrutiny",
+            "pairs.pairs",
             "tradeoffs.tradeoffs",
             "sharing.board_as_table",
             "site.choices",
