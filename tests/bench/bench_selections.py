@@ -3,35 +3,29 @@
 URL: a database that holds what `generate_registry.fill` and `bench_web.snapshot` make of Size(571, 17, 40). Selections are drawn at
 random, one for each seed: tasks, weights, columns, and models by name, family, developer, licence, openness, size and
 date. Each is computed as the website's page has it, whose models are compared in the column that ranks them; with all
-columns compared, as the API has it; as a board made of the same selection (--boards); and by Node as in the browser
-(--node). Every difference of values, intervals, ranks and tiers is printed, and what a selection takes of CPU; in Node
-of its slowest column, since a browser computes each in a process of its own.
+columns compared, as the API has it; and as a board made of the same selection (--boards). Every difference of
+values, intervals, ranks and tiers is printed, with the CPU time of the selections.
 
 With OPENBLAS_NUM_THREADS=1, as `shuffleboard serve` has it.
 
-Options: --first 0  --last 100  --boards  --node
+Options: --first 0  --last 100  --boards
 """
 
 import argparse
 import gc
-import json
 import random
 import statistics
-import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 from unittest import mock
 
 from sqlalchemy.orm import Session
 
 from registry.boards import standings
-from registry.boards.definition import Column, parse_column
-from registry.boards.portable import portable_board, portable_column
-from registry.boards.reading import rows_in_order, snapshot_as_of
+from registry.boards.definition import Column
+from registry.boards.reading import snapshot_as_of
 from registry.boards.selected import MOST_VALUES, models_of, narrowed, selected_document, values_of
 from registry.boards.snapshots import snapshot_document
 from registry.boards.standings import TaskColumn
@@ -39,8 +33,6 @@ from registry.boards.store import board_definition, import_board
 from registry.db import get_engine, read_session, write_session
 from registry.tables import BoardSnapshot
 from tests.bench.bench_web import BOARD, TASKS
-from tests.web.test_own_board import query_of, told
-from web.pages.own import choosable
 
 COLUMNS: Final = (
     "accuracy@cyclic",
@@ -49,28 +41,6 @@ COLUMNS: Final = (
     "fluctuation_rate@cyclic",
     "pct_drop@cyclic",
 )
-RANKING: Final = Path(__file__).parents[2] / "web" / "publishing" / "static" / "ranking.js"
-SCRIPT: Final = """
-const fs = require("fs"), [ranking, folder] = process.argv.slice(1);
-const { Columns, Rankings } = require(ranking), read = (name) => JSON.parse(fs.readFileSync(`${folder}/${name}.json`));
-const board = read("board"), columns = new Columns(board, async (name) => read(name));
-const used = (began) => { const { user, system } = process.cpuUsage(began); return (user + system) / 1000; };
-let turn, ms;  // one column after the other, each timed alone
-const rank = (name, plan) => (turn = turn.then(async () => {
-  const began = process.cpuUsage(), found = await columns.rank(name, plan);
-  ms.push(used(began));
-  return found;
-}));
-(async () => {
-  for (const name of Object.keys(board.columns)) await columns.prepare(name);  // as a page does when it is opened
-  for (const query of read("queries")) {
-    [turn, ms] = [Promise.resolve(), []];
-    const began = process.cpuUsage();
-    const { rows, together, sort, selection } = await new Rankings(board, { rank }).select(new URLSearchParams(query));
-    console.log(JSON.stringify({ document: { sort, selection, together }, rows, all: used(began), ms }));
-  }
-})();
-"""
 
 
 class Selection(NamedTuple):
@@ -167,31 +137,6 @@ def compare_with_boards(url: str, found: Sequence[Selection]) -> int:
     return differ
 
 
-def compare_with_node(session: Session, snapshot: BoardSnapshot, found: Sequence[Selection]) -> tuple[int, list[float]]:
-    """How many differ from what the script of a published site computes, and its milliseconds of CPU.
-
-    These are of the slowest column with what follows: a browser computes each column in a process of its own.
-    """
-    columns = [column for column in choosable(snapshot) if column.name in COLUMNS]
-    columns += [parse_column(name) for name in COLUMNS if name not in {column.name for column in columns}]
-    with tempfile.TemporaryDirectory() as folder:
-        files = {"board": portable_board(session, snapshot, columns)}
-        files |= {column.name: portable_column(session, snapshot, column) for column in columns}
-        for name, content in files.items():
-            (Path(folder) / f"{name}.json").write_text(json.dumps(content))
-        (Path(folder) / "queries.json").write_text(json.dumps([query_of(choice) for _, choice, *_ in found]))
-        command = ["node", "-e", SCRIPT, str(RANKING), folder]
-        lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
-    differ, spent = 0, []
-    for (seed, choice, document, *_), line in zip(found, lines, strict=True):
-        other = json.loads(line)
-        spent.append(other["all"] - sum(other["ms"]) + max(other["ms"]))
-        if told(other["document"], other["rows"]) != told(document, rows_in_order(document)):
-            differ += 1
-            print(f"seed {seed} differs in Node: {choice}", flush=True)
-    return differ, spent
-
-
 def summary(name: str, spent: Sequence[float]) -> str:
     """Median, 95th percentile and largest of milliseconds."""
     ordered = sorted(spent)
@@ -206,7 +151,6 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--last", type=int, default=100)
     parser.add_argument("--boards", action="store_true")
-    parser.add_argument("--node", action="store_true")
     options = parser.parse_args()
     seeds = range(options.first, options.last)
     with read_session(get_engine(options.url)) as session:
@@ -215,10 +159,6 @@ def main() -> None:
         print(f"{len(found)} selections, seeds {seeds.start} to {seeds.stop - 1}")
         print(summary("page", [one.page for one in found]))
         print(summary("all columns compared", [one.every for one in found]), flush=True)
-        if options.node:
-            differ, spent = compare_with_node(session, snapshot, found)
-            print(summary("node", spent))
-            print(f"{differ} of {len(found)} differ in Node", flush=True)
     if options.boards:
         print(f"{compare_with_boards(options.url, found)} of {len(found)} differ from their boards", flush=True)
 

@@ -65,6 +65,7 @@ def test_every_address_of_every_page_is_a_file_of_the_site(site):
     folder, published = site
     pages = sorted(folder.rglob("*.html"))
     assert published.files == len(listing(folder)) > 20
+    assert not list(folder.glob("boards/*/own"))
     for path in pages:
         addresses = Addresses(path.read_text(encoding="utf-8"))
         assert addresses.forms == 0, path
@@ -208,6 +209,9 @@ def test_a_browser_shows_sorts_and_queries_it_from_its_own_files_alone(chromium,
         heading.get_by_role("button").click()
         expect(heading).to_have_attribute("aria-sort", "descending")
         assert models.all_inner_texts() == sorted(before, reverse=True)
+        expect(opened.locator("main")).to_contain_text(
+            "Here you can sort and filter tables; the server of this board ranks other tasks, weights and models"
+        )
         models.first.click()
         expect(opened.locator("h1")).to_have_text(re.compile(max(before)))
 

@@ -7,7 +7,7 @@ from flask.typing import ResponseReturnValue
 from pydantic import Field
 from sqlalchemy import func, select
 
-from registry.boards.definition import BoardDefinition, Column, parse_column
+from registry.boards.definition import BoardDefinition
 from registry.boards.reading import rows_in_order, snapshot_as_of
 from registry.boards.store import board_definition, import_board
 from registry.boards.ways import facts_behind, way_of, ways_of
@@ -138,7 +138,7 @@ def _models_of(snapshot: BoardSnapshot) -> Any:
     from registry.boards.selected import models_of
 
     key = None
-    if "shuffleboard_state" in current_app.extensions:  # a site that is published keeps no pages
+    if "shuffleboard_state" in current_app.extensions:  # absent if the website keeps no pages
         key = f"{viewer().audience}:{snapshot.digest}:{page_cache.database_state()}"
     return _models.get(key, lambda: models_of(session(), snapshot))
 
@@ -181,7 +181,6 @@ def own(name: str) -> ResponseReturnValue:
         document=document,
         chosen=chosen,
         columns=_columns(snapshot),
-        choosable=choosable(snapshot),
         tasks={
             task: definition.weights.get(task, 1)
             for task in dict.fromkeys(entry["task"] for entry in snapshot.document["entries"])
@@ -201,11 +200,6 @@ def own(name: str) -> ResponseReturnValue:
         reasons={(item["model"], item["revision"], item["column"]): item["reason"] for item in document["unranked"]},
         may_save=viewer().may("submit") or viewer().may("maintain"),
     )
-
-
-def choosable(snapshot: BoardSnapshot) -> list[Column]:
-    """The columns that a published site lets visitors choose."""
-    return [parse_column(item["name"]) for item in _columns(snapshot)]
 
 
 def _columns(snapshot: BoardSnapshot) -> list[Row]:

@@ -3,16 +3,14 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from flask import Blueprint, Flask, current_app, jsonify, render_template, request, send_from_directory
+from flask import Blueprint, Flask, current_app, render_template, request, send_from_directory
 from flask.typing import ResponseReturnValue
 
-from registry.boards.reading import snapshot_as_of
 from registry.predictions.archive_files import EVALUATION
 from registry.proof.folder import FILES
 from registry.schema.documented import documented_views
 from registry.sealed.sites import OF_EVALUATION
 from registry.sql.examples import EXAMPLES
-from web.pages.own import choosable
 from web.pages.sql import readable
 from web.publishing import queries
 from web.serving.responses import session
@@ -39,10 +37,7 @@ class Frame:
         WebAssembly runs on the SQL page alone.
         """
         scripts = "'self' 'wasm-unsafe-eval'" if request.endpoint == "site.query" else "'self'"
-        connects = {
-            "site.query": "connect-src 'self' blob:; worker-src 'self'; ",
-            "own.own": "connect-src 'self'; worker-src 'self'; ",
-        }.get(request.endpoint or "", "")
+        connects = "connect-src 'self' blob:; worker-src 'self'; " if request.endpoint == "site.query" else ""
         return (
             f"default-src 'none'; script-src {scripts}; style-src 'self'; img-src 'self' data:; {connects}"
             "base-uri 'none'; form-action 'none'"
@@ -88,21 +83,3 @@ def sealed(evaluation_id: int, file: str) -> ResponseReturnValue:
     kind = "application/json" if file == EVALUATION else "application/vnd.apache.parquet"
     folder = Path(current_app.config["SITE_DATA"]) / f"{OF_EVALUATION}{evaluation_id}"
     return send_from_directory(folder, file, mimetype=kind)
-
-
-@blueprint.get("/boards/<name>/choices")
-def choices(name: str) -> ResponseReturnValue:
-    """What the browser needs to rank a visitor's selection, but for the values of columns."""
-    from registry.boards.portable import portable_board
-
-    snapshot = snapshot_as_of(session(), name)
-    return jsonify(portable_board(session(), snapshot, choosable(snapshot)))
-
-
-@blueprint.get("/boards/<name>/choices/<int:place>")
-def choices_of_column(name: str, place: int) -> ResponseReturnValue:
-    """The values of the questions in one of these columns."""
-    from registry.boards.portable import portable_column
-
-    snapshot = snapshot_as_of(session(), name)
-    return jsonify(portable_column(session(), snapshot, choosable(snapshot)[place]))

@@ -101,12 +101,9 @@ class Places:
             "api.board_changelog",
             "boards.board",
             "boards.board_changelog",
-            "own.own",
             "pairs.pairs",
             "tradeoffs.tradeoffs",
             "sharing.board_as_table",
-            "site.choices",
-            "site.choices_of_column",
         }:
             return bool(values.get("name", values.get("board")) == scope.board)
         if endpoint == "sharing.chart_picture":

@@ -13,9 +13,7 @@ LIVE: Final = "data-live"
 _FOLLOWING: Final = frozenset({"data-follow", "data-poll", "data-swap"})
 """What makes scripts ask the server."""
 _ADDRESSES: Final = frozenset({"href", "src"})
-_LISTS: Final = frozenset(
-    {"data-choices", "data-libraries", "data-worker", "data-duckdb", "data-parquet", "data-tables"}
-)
+_LISTS: Final = frozenset({"data-libraries", "data-worker", "data-duckdb", "data-parquet", "data-tables"})
 """Addresses for scripts, between spaces; what does not begin with a slash is none."""
 HERE: Final = "data-here"
 """Marks a form that needs no server; others are left out, and so are fields that belong to one by its name."""

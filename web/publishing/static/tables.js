@@ -24,7 +24,6 @@ function sort(table, column, descending) {
 }
 
 for (const table of document.querySelectorAll("table")) {
-  if (table.id === "own") continue; // its rows are made by another script
   const heads = table.tHead?.rows;
   if (heads?.length !== 1 || table.tBodies.length !== 1 || table.tBodies[0].rows.length < 2) continue;
   if ([...table.tBodies[0].rows].some((row) => [...row.cells].some((cell) => cell.colSpan > 1))) continue;
