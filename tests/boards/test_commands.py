@@ -144,22 +144,27 @@ def test_statistics_are_one_json_document_or_text(filled: Registry) -> None:
         assert out.strip()
 
 
-def test_power_is_planned_for_a_board_and_for_any_number_of_questions(filled: Registry, tmp_path: Path) -> None:
+def test_pairs_of_a_board_are_counted_for_each_model(filled: Registry, tmp_path: Path) -> None:
     file = tmp_path / "board.toml"
     file.write_text(BOARD)
     run("boards", "import", file)
-    plan = json.loads(run("boards", "power", "main", "--differing", 0.3, "--models", 10, "--json")[1])
-    assert (plan["questions"], plan["equivalent_questions"], plan["measured"]) == ([50], 50, None)
-    (row,) = plan["differences"]
-    alone = json.loads(run("statistics", "power", "--questions", 50, "--differing", 0.3, "--json")[1])
-    assert row["one_pair"] == alone["rows"][0]["one_pair"] < row["all_pairs"]
-    asked = ("--differing", 0.3, "--difference", row["one_pair"] + 1e-4, "--json")
+    found = json.loads(run("boards", "pairs", "main", "--json")[1])
+    assert found["board"] == "main"
+    for row in found["models"]:
+        if row["rank_interval"] is not None:
+            others = row["better_than"] + row["worse_than"] + row["not_distinguished"]
+            assert others == len(found["models"]) - 1
+    assert "has no column 'x'; use one of" in run("boards", "pairs", "main", "--column", "x")[2]
+
+
+def test_power_is_printed_for_any_number_of_questions(filled: Registry) -> None:
+    (alone,) = json.loads(run("statistics", "power", "--questions", 50, "--differing", 0.3, "--json")[1])["rows"]
+    assert alone["one_pair"] < alone["all_pairs"]
+    asked = ("--differing", 0.3, "--difference", alone["one_pair"] + 1e-4, "--json")
     (found,) = json.loads(run("statistics", "power", "--questions", 50, *asked)[1])["rows"]
     assert found["power"] == pytest.approx(0.8, abs=0.01)
     assert found["needed"] <= 50 < found["needed_all"]
-    assert "Two models" in run("boards", "power", "main")[1]
-    assert "has no column 'x'; use one of" in run("boards", "power", "main", "--column", "x")[2]
-    assert "varies is known only from results" in run("boards", "power", "main", "--column", "cora@divergent")[2]
+    assert "Two models" in run("statistics", "power", "--questions", 50)[1]
     told = run("statistics", "power", "--questions", 50, "--differing", 0.1, "--difference", 0.2)
     assert (told[0], told[1]) == (2, "") or "not below the difference" in told[2]
 
