@@ -39,7 +39,6 @@ from web.pages import (
     sql,
     submitting,
     tradeoffs,
-    wishes,
 )
 from web.serving import page_cache, prometheus, responses
 from web.urls import links
@@ -68,7 +67,6 @@ _PAGES: Final = (
     sql,
     submitting,
     tradeoffs,
-    wishes,
 )
 
 

@@ -57,7 +57,6 @@ MENU: Final = {
     ),
     "Work": (
         Place("pages.queue", "Queue"),
-        Place("wishes.wishes", "Wanted models"),
         Place("submitting.submit", "Submit", scope="submit"),
         Place("submitting.submissions", "Submissions", ("submitting.submission",), scope="maintain"),
     ),

@@ -183,15 +183,6 @@ def upgrade() -> None:
         sa.UniqueConstraint("digest", name=op.f("uq_variant_set_digest")),
     )
     op.create_table(
-        "wish",
-        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
-        sa.Column("model", sa.Text(), nullable=False),
-        sa.Column("created_at", sa.DateTime(timezone=True).with_variant(sa.Text(), "sqlite"), nullable=False),
-        sa.Column("declined", sa.Text(), nullable=True),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_wish")),
-        sa.UniqueConstraint("model", name=op.f("uq_wish_model")),
-    )
-    op.create_table(
         "account",
         sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("name", sa.Text(), nullable=False),
@@ -286,13 +277,6 @@ def upgrade() -> None:
         sa.Column("name", sa.Text(), nullable=False),
         sa.ForeignKeyConstraint(["variant_set_id"], ["variant_set.id"], name=op.f("fk_variant_variant_set_id")),
         sa.PrimaryKeyConstraint("variant_set_id", "n_options", "ordinal", name=op.f("pk_variant")),
-    )
-    op.create_table(
-        "wish_vote",
-        sa.Column("wish_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
-        sa.Column("voter", sa.LargeBinary(32), nullable=False),
-        sa.ForeignKeyConstraint(["wish_id"], ["wish.id"], name=op.f("fk_wish_vote_wish_id")),
-        sa.PrimaryKeyConstraint("wish_id", "voter", name=op.f("pk_wish_vote")),
     )
     op.create_table(
         "account_identity",

@@ -161,8 +161,6 @@ CLOSED: Final = frozenset(
         "saved_query",
         "submission",
         "submission_evaluation",
-        "wish",
-        "wish_vote",
     }
 )
 """Tables that no documented view reads: each of their readers asks for its own permission."""

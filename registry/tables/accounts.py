@@ -189,26 +189,6 @@ class SubmissionEvaluation(Base):
     evaluation_id: Mapped[int] = mapped_column(ForeignKey("evaluation.id"), primary_key=True, index=True)
 
 
-class Wish(Base):
-    """A model on the hub that visitors would like to be evaluated. `declined`: why it will not be; NULL: it may be."""
-
-    __tablename__ = "wish"
-
-    id: Mapped[int] = mapped_column(RowId, primary_key=True)
-    model: Mapped[str] = mapped_column(Text, unique=True)
-    created_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
-    declined: Mapped[str | None] = mapped_column(Text)
-
-
-class WishVote(Base):
-    """A vote for a wish. `voter`: a keyed digest of wish and client, which says of nobody who it was."""
-
-    __tablename__ = "wish_vote"
-
-    wish_id: Mapped[int] = mapped_column(ForeignKey("wish.id"), primary_key=True)
-    voter: Mapped[str] = mapped_column(Digest, primary_key=True)
-
-
 class SavedQuery(Base):
     """A query of the SQL page with a permanent link. The text never changes; its owner may give it another name.
 

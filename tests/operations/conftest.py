@@ -37,8 +37,6 @@ from registry.tables.accounts import (
     SavedQuery,
     Submission,
     SubmissionEvaluation,
-    Wish,
-    WishVote,
 )
 from registry.tables.drafts import Draft
 from registry.tables.providers import Budget, ProviderBatch, ProviderCall, RateLimit
@@ -88,11 +86,6 @@ def _add_rules(session, evaluation_id: int) -> None:  # type: ignore[no-untyped-
             ChainSignature(position=1, at=LATER, **signed),
         ]
     )
-    session.flush()
-    wish = Wish(model="of/visitors")
-    session.add(wish)
-    session.flush()
-    session.add(WishVote(wish_id=wish.id, voter="ad" * 32))
 
 
 def _add_people(session, evaluation_id: int) -> None:  # type: ignore[no-untyped-def]

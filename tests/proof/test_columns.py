@@ -68,7 +68,7 @@ def columns() -> list[tuple[str, str]]:
 
 
 NOT_SEALED: Final = {
-    "account", "account_identity", "api_token", "audit_event", "browser_session", "role", "saved_query", "submission", "submission_evaluation", "wish", "wish_vote",  # people
+    "account", "account_identity", "api_token", "audit_event", "browser_session", "role", "saved_query", "submission", "submission_evaluation",  # people
     "benchmark", "model",  # names, which stand in the specification, and descriptions
     "budget", "rate_limit",  # what may be spent and asked from now on
     "draft", "provider_batch", "provider_call",  # how answers were got, which may cost; the answers themselves are sealed

@@ -130,7 +130,6 @@ def pages_of(engine: Engine, outputs: Outputs, submission_id: int, explored: int
         "/boards": ["/boards"],
         "/boards/<name>": ["/boards/generated"],
         "/boards/<name>/changelog": ["/boards/generated/changelog"],
-        "/wanted": ["/wanted"],
         "/boards/<name>/own": ["/boards/generated/own"],
         "/boards/<name>/pairs": ["/boards/generated/pairs"],
         "/boards/<name>/trade-offs": ["/boards/generated/trade-offs"],
