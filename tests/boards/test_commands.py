@@ -158,7 +158,9 @@ def test_pairs_of_a_board_are_counted_for_each_model(filled: Registry, tmp_path:
 
 
 def test_power_is_printed_for_any_number_of_questions(filled: Registry) -> None:
-    (alone,) = json.loads(run("statistics", "power", "--questions", 50, "--differing", 0.3, "--json")[1])["rows"]
+    (alone,) = json.loads(
+        run("statistics", "power", "--questions", 50, "--models", 10, "--differing", 0.3, "--json")[1]
+    )["rows"]
     assert alone["one_pair"] < alone["all_pairs"]
     asked = ("--differing", 0.3, "--difference", alone["one_pair"] + 1e-4, "--json")
     (found,) = json.loads(run("statistics", "power", "--questions", 50, *asked)[1])["rows"]
