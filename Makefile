@@ -17,7 +17,7 @@ MESSAGE ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo services peer test test-long spec fuzz chaos deploy-check gpu test-servers docs migration bench bench-peers bench-import bench-statistics bench-precision bench-web bench-db bench-sql bench-workers bench-fleet screenshots check format constraints lock sbom audit clean
+.PHONY: help setup demo services peer test test-long spec fuzz chaos deploy-check gpu test-servers docs migration bench bench-peers bench-import bench-statistics bench-web bench-db bench-sql bench-workers bench-fleet screenshots check format constraints lock sbom audit clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -112,9 +112,6 @@ bench-peers: setup peer $(VLLM)/.installed ## Score the same prompts by the trie
 
 bench-statistics: setup ## Time the bootstrap against its plain form
 	$(BIN)/python -m tests.bench.bench_statistics
-
-bench-precision: setup ## Replay evaluations that stop at a stated precision (ARGS=...)
-	$(BIN)/python -m tests.bench.bench_precision $(ARGS)
 
 bench-import: setup services ## Import letters of 26 models and a million predictions into both databases (ARGS=...)
 	$(BIN)/python -m tests.bench.bench_import $(ARGS)

@@ -71,31 +71,6 @@ def not_withdrawn(evaluation: type[Evaluation] = Evaluation) -> ColumnElement[bo
     return evaluation.id.not_in(select(Withdrawal.evaluation_id))
 
 
-def others_sealed(
-    session: Session,
-    model_id: int,
-    benchmark_version_id: int,
-    variant_set_id: int | None,
-    *conditions: ColumnElement[bool],
-) -> dict[int, tuple[int, str]]:
-    """Each other model to id and seal of its newest sealed evaluation under these variants, the oldest first."""
-    query = (
-        select(ModelRevision.model_id, Evaluation.id, Evaluation.seal)
-        .join(ModelRevision, ModelRevision.id == Evaluation.model_revision_id)
-        .where(
-            Evaluation.benchmark_version_id == benchmark_version_id,
-            Evaluation.variant_set_id == variant_set_id,
-            Evaluation.seal.is_not(None),
-            ModelRevision.model_id != model_id,
-            not_withdrawn(),
-            published(session),
-            *conditions,
-        )
-        .order_by(Evaluation.id)
-    )
-    return {row.model_id: (row.id, row.seal) for row in session.execute(query)}
-
-
 def replicates_of(session: Session, evaluation_id: int) -> list[int]:
     """A sealed evaluation and its sealed replicates that stand, the oldest first."""
     evaluation = session.get_one(Evaluation, evaluation_id)

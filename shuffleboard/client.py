@@ -81,10 +81,7 @@ class Asked(TypedDict, total=False):
     """What to evaluate: `benchmark` and `variants` with their filters, or a suite, or a board.
 
     benchmarks: what a suite's * stands for. subjects, limit, options: only such questions of the benchmark.
-    stop_when_decided: ask each question only until this metric is decided. precision: ask only as many questions as it
-    takes to know `metric` (accuracy) to within ± this with a `confidence` (0.95), or, before that, to know whether it
-    is better_than a model, or until_tier its tier on a board; max_questions: at most so many. budget: what a provider
-    may charge for each evaluation.
+    sample: only so many of these, drawn by `seed` (0). budget: what a provider may charge for each evaluation.
     """
 
     benchmark: str
@@ -98,15 +95,10 @@ class Asked(TypedDict, total=False):
     limit: int
     subjects: Sequence[str]
     options: int
+    sample: int
+    seed: int
     priority: int
     max_workers: int
-    stop_when_decided: Literal["worst_accuracy", "fluctuation_rate"]
-    precision: float
-    metric: str
-    confidence: float
-    max_questions: int
-    better_than: str
-    until_tier: str
     budget: float | None
     queue: Queue
     replicate: bool
@@ -339,17 +331,17 @@ class Client:
         """Queues what a model still lacks of the request."""
         return self._send("POST", "evaluations", {"model": model, **asked})
 
-    def estimate_evaluations(self, model: str, **asked: Unpack[Asked]) -> Document:
-        """What queueing the same request would cost; nothing is queued."""
-        return self._send("POST", "evaluations/estimate", {"model": model, **asked})
+    def estimate_evaluations(self, model: str, *, precision: float | None = None, **asked: Unpack[Asked]) -> Document:
+        """Return the cost of queueing the same request; nothing is queued.
+
+        precision: choose the sample whose 95 % intervals reach at most this far to either side.
+        """
+        wanted = {"model": model, **asked} | ({} if precision is None else {"precision": precision})
+        return self._send("POST", "evaluations/estimate", wanted)
 
     def move_evaluation(self, evaluation_id: int, action: Literal["pause", "resume", "cancel", "retry"]) -> Document:
         """Pauses, resumes, cancels or retries an evaluation."""
         return self._send("POST", f"evaluations/{evaluation_id}/{action}")
-
-    def complete_evaluation(self, evaluation_id: int) -> Document:
-        """Queues what an evaluation with a stated precision, or asked until a metric was decided, left out."""
-        return self._send("POST", f"evaluations/{evaluation_id}/complete")
 
     def import_outputs(
         self, path: Path | str, model: str, benchmark: str, variants: str, **facts: Unpack[OutputFacts]

@@ -11,7 +11,6 @@ from sqlalchemy.orm import Session
 from registry.benchmarks.contract import read_benchmark
 from registry.benchmarks.store import import_benchmark
 from registry.db import read_session, write_session
-from registry.designs.requests import PrecisionRequest
 from registry.digests import sha256_text
 from registry.queue.evaluations import EvaluationRequest, submit
 from registry.revisions.store import ModelFiles, RevisionRequest, add_revision
@@ -75,39 +74,14 @@ def queue_evaluation(
         return evaluation.id
 
 
-def queue_sampled(
-    engine: Engine, folder: Path, *, model: str = "fake", questions: int = 160, asked: PrecisionRequest | None = None
-) -> int:
-    """A queued evaluation that asks as much as a precision needs: by default several batches, and not all questions."""
+def queue_sampled(engine: Engine, folder: Path, *, model: str = "fake", questions: int = 160, **request: Any) -> int:
+    """Queue an evaluation of a sample of questions, by default of 60 of 160; return its id."""
     lines = [question(number, subject=f"subject {number % 3}") for number in range(questions)]
+    asked = {"variants": "original", "sample": 60, "shard_prompts": 16} | request
     with write_session(engine) as session:
         add_benchmark(session, folder, lines, "sampled")
         add_model(session, model)
-        request = EvaluationRequest(
-            model=model, benchmark="sampled", variants="original", precision=asked or PrecisionRequest(0.04)
-        )
-        return submit(session, request)[0].id
-
-
-def queue_stopped(
-    engine: Engine,
-    folder: Path,
-    metric: str | None = "worst_accuracy",
-    *,
-    model: str = "fake",
-    questions: int = 40,
-    variants: str = "full",
-    **request: Any,
-) -> int:
-    """A queued evaluation that asks each question until a metric is decided; None: in every variant."""
-    lines = [question(number, subject=f"subject {number % 3}", options=3 + number % 2) for number in range(questions)]
-    with write_session(engine) as session:
-        add_benchmark(session, folder, lines, "stopped")
-        add_model(session, model)
-        asked = EvaluationRequest(
-            model=model, benchmark="stopped", variants=variants, stop_when_decided=metric, shard_prompts=16, **request
-        )
-        return submit(session, asked)[0].id
+        return submit(session, EvaluationRequest(model=model, benchmark="sampled", **asked))[0].id
 
 
 def predictions(engine: Engine, evaluation_id: int) -> dict[tuple[str, int], dict[str, Any]]:

@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from markupsafe import Markup, escape
 
-from registry.designs import design_in
 from registry.leaderboard.chance import CORRECTED
 from registry.metrics import METRICS
 from registry.prompting.labels import letter
@@ -166,8 +165,8 @@ def chosen_questions(question_filter: Row | None) -> str | None:
         parts.append(f"{options} options")
     if limit is not None:
         parts.insert(0, f"first {limit} questions")
-    if (left_out := design_in(question_filter or {}).label) is not None:
-        parts.append(left_out)
+    if (sample := (question_filter or {}).get("sample")) is not None:
+        parts.append(f"a sample of {sample['questions']:,} of {sample['of']:,} questions, seed {sample['seed']}")
     return ", ".join(parts) or None
 
 

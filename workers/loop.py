@@ -20,7 +20,7 @@ from registry.db import database_now, read_session
 from registry.errors import DatabaseError, GenerationError, ModelError, ShuffleboardError, StorageError
 from registry.logs import log
 from registry.operations.maintenance import Maintenance, log_trouble
-from registry.queue import batches, claims, exclusions, generation, preparation, stalls
+from registry.queue import claims, exclusions, generation, preparation, stalls
 from registry.queue.sizing import Sizes
 from registry.revisions.store import request_of
 from registry.settings import Settings
@@ -300,8 +300,6 @@ class WorkerLoop:
                 shard_claim.model_revision_id,
                 lambda: self.scorer.score(self.engine, shard_claim, self._should_stop),
             )
-            with read_session(self.engine) as session:
-                batches.prepare(session, shard_claim.evaluation_id)
         except InterruptedScoringError as interruption:
             self._hand_back(shard_claim, interruption.wait_s)
             log.info("shard_handed_back", wait_s=round(interruption.wait_s, 1))

@@ -41,7 +41,8 @@ class Task(_Strict):
     """One line of a suite: questions that count as one benchmark, asked in every way listed.
 
     benchmarks: one, or several whose questions are joined. subjects, options, limit: only questions of these subjects,
-    with so many options, the first so many in file order. Several protocols and variant sets multiply.
+    with so many options, the first so many in file order. sample, seed: only so many of these, drawn by the seed.
+    Several protocols and variant sets multiply.
     """
 
     name: str | None = None
@@ -49,6 +50,8 @@ class Task(_Strict):
     subjects: tuple[Reference, ...] = ()
     options: int | None = Field(default=None, ge=2, le=100)
     limit: int | None = Field(default=None, ge=1, le=MAX_INTEGER)
+    sample: int | None = Field(default=None, ge=1, le=MAX_INTEGER)
+    seed: int | None = Field(default=None, ge=0, le=MAX_INTEGER)
     protocols: tuple[Reference, ...] = ()
     shots: int | None = Field(default=None, ge=0, le=100)
     variants: Variants = ()
@@ -69,6 +72,12 @@ class Task(_Strict):
     def _joined_needs_a_name(self) -> "Task":
         if len(self.benchmarks) > 1 and self.name is None:
             message = "a task that joins benchmarks needs a name"
+            raise ValueError(message)
+        if len(self.benchmarks) > 1 and self.sample is not None:
+            message = "a task that joins benchmarks cannot be sampled; make each benchmark a task of its own"
+            raise ValueError(message)
+        if self.seed is not None and self.sample is None:
+            message = "a seed draws a sample: give sample, or leave out seed"
             raise ValueError(message)
         if EVERY_BENCHMARK in self.benchmarks and (len(self.benchmarks) > 1 or self.name is not None):
             message = f'benchmark "{EVERY_BENCHMARK}" stands for several tasks: give it on its own, without a name'
@@ -137,6 +146,26 @@ class SuiteDefinition(_Strict):
         return any(EVERY_BENCHMARK in task.benchmarks for task in self.tasks)
 
 
+def _first(limit: int) -> str:
+    return f"-first-{limit}"
+
+
+def _sampled(sample: int, seed: int) -> str:
+    return f"-sample-{sample}" + (f"-seed-{seed}" if seed else "")
+
+
+def part_of_suite(suite: str, limit: int | None, sample: int | None, seed: int | None) -> str | None:
+    """Return the name of the suite that asks a part of each benchmark of another one; None without a part.
+
+    >>> part_of_suite("short@2", 100, 50, None)
+    'short-first-100-sample-50'
+    """
+    if limit is None and sample is None:
+        return None
+    first = "" if limit is None else _first(limit)
+    return suite.partition("@")[0] + first + ("" if sample is None else _sampled(sample, seed or 0))
+
+
 def first_questions(suite: SuiteDefinition, limit: int) -> SuiteDefinition:
     """A suite that asks the first questions of each benchmark of each task, up to so many: to try one out.
 
@@ -146,9 +175,36 @@ def first_questions(suite: SuiteDefinition, limit: int) -> SuiteDefinition:
         raise UsageError(f"limit {limit}: give a number from 1 to {MAX_INTEGER}")
     return suite.model_copy(
         update={
-            "name": check_name("suite", f"{suite.name}-first-{limit}"),
+            "name": check_name("suite", f"{suite.name}{_first(limit)}"),
             "title": f"{suite.title or suite.name} (first {limit} of each benchmark)",
             "tasks": tuple(task.model_copy(update={"limit": min(limit, task.limit or limit)}) for task in suite.tasks),
+        }
+    )
+
+
+def sampled_questions(suite: SuiteDefinition, sample: int, seed: int) -> SuiteDefinition:
+    """Return a suite that asks a sample of the questions of each task.
+
+    Its name is `NAME-sample-N`, with `-seed-S` for a seed other than 0. Raises UsageError for a number out of range, a
+    suite with a sample of its own, or a task that joins benchmarks.
+    """
+    if not 1 <= sample <= MAX_INTEGER:
+        raise UsageError(f"sample {sample}: give a number of questions, from 1 to {MAX_INTEGER}")
+    if not 0 <= seed <= MAX_INTEGER:
+        raise UsageError(f"seed {seed}: give a number from 0 to {MAX_INTEGER}")
+    for task in suite.tasks:
+        if len(task.benchmarks) > 1:
+            raise UsageError(
+                f"suite {suite.name}: task {task.name} joins benchmarks and cannot be sampled; submit the benchmarks "
+                "one by one, or leave out the sample"
+            )
+        if task.sample is not None:
+            raise UsageError(f"suite {suite.name} already asks a sample; leave out the sample")
+    return suite.model_copy(
+        update={
+            "name": check_name("suite", f"{suite.name}{_sampled(sample, seed)}"),
+            "title": f"{suite.title or suite.name} (a sample of {sample} questions of each benchmark, seed {seed})",
+            "tasks": tuple(task.model_copy(update={"sample": sample, "seed": seed}) for task in suite.tasks),
         }
     )
 
@@ -165,6 +221,8 @@ class Asked:
     subjects: tuple[str, ...]
     options: int | None
     limit: int | None
+    sample: int | None
+    seed: int
 
 
 def evaluations_asked(suite: SuiteDefinition, benchmarks: Sequence[str] = ()) -> Iterator[Asked]:
@@ -183,6 +241,8 @@ def evaluations_asked(suite: SuiteDefinition, benchmarks: Sequence[str] = ()) ->
                         tuple(sorted(task.subjects)),
                         task.options,
                         task.limit,
+                        task.sample,
+                        task.seed or 0,
                     )
 
 
@@ -284,8 +344,6 @@ SORTED: Final = ("right_in_every_order", "order_loss", "worst_accuracy")
 class BoardDefinition(_Strict):
     """A board file. suite: `NAME` or `NAME@VERSION`; sort: the column that models are listed by.
 
-    complete: take only evaluations of all questions in every variant; else what was asked in part stands in where
-    nothing else is there, marked.
     weights: task to how much it counts; a task that is not named counts 1, and 0 leaves it out.
     models: which models it takes; None: all.
     submissions: rules for submitting to it; None: none but the registry's own.
@@ -304,7 +362,6 @@ class BoardDefinition(_Strict):
     benchmarks: tuple[Reference, ...] = ()
     columns: tuple[Reference, ...] = Field(min_length=1, max_length=100)
     sort: Reference | None = None
-    complete: bool = False
     weights: dict[Reference, Annotated[int, Field(ge=0, le=1000)]] = Field(default={}, max_length=1000)
     models: ModelChoice | None = None
     submissions: SubmissionRules | None = None
@@ -385,7 +442,7 @@ def _keys(kind: type[BaseModel], location: tuple[int | str, ...]) -> list[str]:
     return list(parts.get(location[0], kind).model_fields)
 
 
-ADDED: Final[tuple[str, ...]] = ("complete", "weights", "models", "submissions")
+ADDED: Final[tuple[str, ...]] = ("weights", "models", "submissions")
 """Keys that came after boards were stored: left out at their defaults, so that a board's digest stays what it was."""
 
 

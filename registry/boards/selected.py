@@ -55,13 +55,13 @@ class Models:
 def models_of(session: Session, snapshot: BoardSnapshot) -> Models:
     """What is known of the rows of a snapshot. It does not change while models are not described otherwise."""
     of = Evaluation
-    columns = of.sampled_for, of.tokens_per_answer, of.thought_tokens_per_answer
+    columns = of.tokens_per_answer, of.thought_tokens_per_answer
     rows = _rows(session, snapshot, snapshot.board.entries, *columns)
     return Models(
         # Names alone, in no session: they are kept longer than one.
         [ModelRevision(number=row.revision.number, model=Model(name=row.revision.model.name)) for row in rows],
         facts_of_models(session, [(row.revision, row.evaluations) for row in rows]),
-        [[one is not None and one.sampled_for is None for one in row.evaluations] for row in rows],
+        [[one is not None for one in row.evaluations] for row in rows],
         [guessed(session, entry) for entry in snapshot.board.entries],
     )
 
@@ -218,6 +218,5 @@ def _unranked(rows: Sequence[Row], entries: Sequence[Row], columns: Sequence[Col
         for column in columns:
             value = row["values"][column.name]
             if value["rank"] is None:
-                reason = "Estimated from a part of the questions" if "estimated" in value else "Undefined here"
-                found.append(who | {"column": column.name, "reason": reason})
+                found.append(who | {"column": column.name, "reason": "Undefined here"})
     return found

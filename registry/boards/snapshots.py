@@ -99,7 +99,7 @@ def _sealed_and_withdrawn(session: Session, board: Board) -> tuple[int, int]:
     it is counted when that has ended. Both only ever grow.
     """
     withdrawn, copy = aliased(Evaluation), aliased(Evaluation)
-    answers = answering(session, board.entries, in_part=not board_definition(board).complete)
+    answers = answering(board.entries)
     sealed = (
         select(func.count())
         .select_from(Evaluation)

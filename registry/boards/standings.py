@@ -15,12 +15,11 @@ from sqlalchemy.orm import Session
 from registry.boards.chosen import facts_of_models, takes
 from registry.boards.definition import BoardDefinition, Column, evaluations_asked
 from registry.boards.store import board_definition, column_entries, evaluations_of_entry, suite_definition
-from registry.designs import design_of
 from registry.lookups import replicates_of
 from registry.metrics import METRICS
 from registry.metrics.averaging import Runs, over_tasks
 from registry.metrics.catalogue import QUESTION_METRICS
-from registry.queue.evaluations import select_questions
+from registry.queue.evaluations import choose_again
 from registry.scores.cells import Asked, axis_metrics
 from registry.scores.clusters import Clusters, clusters_of
 from registry.scores.intervals import FUNCTIONS_OF_TWO_MEANS, base_metrics, question_values_of_each, resting_on
@@ -31,9 +30,9 @@ from registry.statistics.bootstrap import (
     Interval,
     combined,
     design_effect,
-    percentile_interval,
     percentile_intervals,
     resampled_means,
+    sampling_factor,
 )
 from registry.statistics.competition_ranks import ranks
 from registry.statistics.paired import Paired, differing, enough_differ, paired
@@ -43,7 +42,6 @@ from registry.tables import (
     Board,
     BoardEntry,
     Evaluation,
-    EvaluationMetric,
     ModelRevision,
 )
 
@@ -108,18 +106,9 @@ class Together:
         }
 
 
-@dataclass(frozen=True)
-class Estimated:
-    """What an estimate rests on. asked, of: questions of all tasks; prompts: of the evaluations behind it."""
-
-    asked: int
-    of: int
-    prompts: int
-
-
 @dataclass
 class Standing:
-    """A model revision in one column. estimated: from a sample of the questions, so that it has no rank of its own.
+    """A model revision in one column.
 
     samples: the column's value over the bootstrap's resamples; None: no interval.
 
@@ -145,7 +134,6 @@ class Standing:
     all_rank_high: int | None = None
     all_tier: int | None = None
     above: Above | None = None
-    estimated: Estimated | None = None
     tasks: Sequence["TaskColumn"] = ()
     place: int = 0
     resting_on: int = 0
@@ -173,7 +161,6 @@ class Standing:
             "all_rank_interval": None if self.all_rank_low is None else [self.all_rank_low, self.all_rank_high],
             "all_tier": self.all_tier,
             "above": None if self.above is None else self.above.document(),
-            **({} if self.estimated is None else {"estimated": asdict(self.estimated)}),
         }
 
 
@@ -196,7 +183,7 @@ class BoardRow:
     @property
     def complete(self) -> bool:
         """Whether every entry has a sealed evaluation of all its questions: only then the model is ranked."""
-        return all(evaluation is not None and evaluation.sampled_for is None for evaluation in self.evaluations)
+        return all(evaluation is not None for evaluation in self.evaluations)
 
 
 @dataclass(frozen=True)
@@ -228,7 +215,7 @@ def board_standings(session: Session, board: Board) -> BoardStandings:
     definition = board_definition(board)
     columns = definition.parsed_columns
     entries = list(board.entries)
-    answered = [evaluations_of_entry(session, entry, in_part=not definition.complete) for entry in entries]
+    answered = [evaluations_of_entry(session, entry) for entry in entries]
     revisions = session.scalars(
         select(ModelRevision).where(ModelRevision.id.in_({key for found in answered for key in found}))
     )
@@ -299,20 +286,7 @@ def standings_over(
         pairs = _rank(column.metric, complete, weights, compare=compared is None or column.name in compared)
         if pairs is not None:
             together[column.name] = pairs
-        _place_estimates(column.metric, [standings[column.name] for standings in found])
     return found, together
-
-
-def _place_estimates(metric: str, standings: Sequence[Standing]) -> None:
-    """Gives estimates the ranks that they could have among the ranked models, by the ends of their intervals."""
-    ranked = [standing.value for standing in standings if standing.rank is not None and standing.value is not None]
-    sign = {"higher": 1.0, "lower": -1.0}.get(METRICS[metric].better)
-    for standing in standings:
-        if standing.estimated is None or standing.interval is None or sign is None:
-            continue
-        worst, best = sorted(sign * end for end in standing.interval)
-        standing.rank_low = 1 + sum(sign * value > best for value in ranked)
-        standing.rank_high = 1 + sum(sign * value > worst for value in ranked)
 
 
 @dataclass(frozen=True)
@@ -328,7 +302,7 @@ class TaskStanding:
 
     resting_on: how many questions its interval rests on. clustered: samples over resampled clusters, and clusters how
     many of these there are, where questions belong together. values: per question; None for what is taken over runs or
-    cells. estimated, interval: where a sample of the questions was asked.
+    cells.
     """
 
     value: float | None
@@ -339,16 +313,18 @@ class TaskStanding:
     clustered: Array | None = None
     clusters: int | None = None
     values: TaskValues | None = None
-    estimated: Estimated | None = None
-    interval: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
 class TaskColumn:
-    """One column on one task: the standing of each row, and what every selection of the rows asks of them again."""
+    """One column on one task: the standing of each row, and what every selection of the rows asks of them again.
+
+    factor: of `sampling_factor`, below 1 if the task's questions are a sample.
+    """
 
     metric: str
     standings: Sequence[TaskStanding]
+    factor: float = 1.0
 
     @cached_property
     def alone(self) -> list[tuple[Array, ...] | None]:
@@ -435,12 +411,6 @@ def task_standings(
                 found[number][column.name] = TaskStanding(None, 0)
                 continue
             known = [evaluation for evaluation in evaluations if evaluation is not None]
-            if any(evaluation.sampled_for is not None for evaluation in known):
-                found[number][column.name] = _estimate(session, column.metric, known, of_column)
-                continue
-            if any(not design_of(evaluation).asks_enough_for(column.metric) for evaluation in known):
-                found[number][column.name] = TaskStanding(None, 0)
-                continue
             parts = [values_of(entry)[evaluation.id] for entry, evaluation in zip(of_column, known, strict=True)]
             if metric.over_runs is not None:
                 runs, n = _runs(session, known, [questions[entry.ordinal] for entry in of_column])
@@ -463,8 +433,9 @@ def task_standings(
             drawn.append((number, column.name, means))
             found[number][column.name] = _of_means(column.metric, means)
             found[number][column.name].values = TaskValues(means.base)
-    _draw(found, drawn, seed)
-    return {column.name: TaskColumn(column.metric, [of[column.name] for of in found]) for column in columns}
+    factor = min(map(_factor, entries))
+    _draw(found, drawn, seed, factor)
+    return {column.name: TaskColumn(column.metric, [of[column.name] for of in found], factor) for column in columns}
 
 
 def _of_axes(session: Session, metric: str, asked: Sequence[Asked], seed: int) -> TaskStanding:
@@ -476,32 +447,21 @@ def _of_axes(session: Session, metric: str, asked: Sequence[Asked], seed: int) -
     return TaskStanding(value, n, samples=drawn, resting_on=n)
 
 
-def _estimate(
-    session: Session, metric: str, evaluations: Sequence[Evaluation], entries: Sequence[BoardEntry]
-) -> TaskStanding:
-    """The estimate of a task of one benchmark, where its interval was asked for; what has none is no number here."""
-    nothing = TaskStanding(None, 0)
-    if len(evaluations) > 1 or evaluations[0].sampled_for != metric:
-        return nothing
-    of = EvaluationMetric
-    row = session.scalars(
-        select(of)
-        .where(of.evaluation_id == evaluations[0].id, of.scope == "all", of.metric == metric)
-        .order_by(of.definition_version.desc())
-        .limit(1)
-    ).first()
-    if row is None or row.value is None or row.interval_low is None or row.interval_high is None:
-        return nothing
-    rests_on = Estimated(row.n, entries[0].questions, evaluations[0].prompts)
-    return TaskStanding(row.value, row.n, estimated=rests_on, interval=(row.interval_low, row.interval_high))
-
-
 def _evaluation(row: BoardRow, entry: BoardEntry) -> Evaluation | None:
     return row.evaluations[entry.ordinal]
 
 
-def _draw(found: list[dict[str, TaskStanding]], drawn: list[tuple[int, str, _Means]], seed: int) -> None:
-    """Resamples all columns of all models at once where they are over the same number of questions, as they are."""
+def _factor(entry: BoardEntry) -> float:
+    """Return the factor of standard errors on an entry's questions: below 1 if they are a sample."""
+    sample = entry.question_filter.get("sample")
+    return 1.0 if sample is None else sampling_factor(sample["questions"], sample["of"])
+
+
+def _draw(found: list[dict[str, TaskStanding]], drawn: list[tuple[int, str, _Means]], seed: int, factor: float) -> None:
+    """Resample all columns of all models at once that are over the same number of questions, as they are.
+
+    factor: of `sampling_factor`.
+    """
     alike: dict[tuple[int, bytes | None], list[tuple[int, str, _Means]]] = {}
     for item in drawn:
         clusters = item[2].clusters
@@ -511,10 +471,12 @@ def _draw(found: list[dict[str, TaskStanding]], drawn: list[tuple[int, str, _Mea
         stacked = np.stack([values for _, _, means in items for values in means.base], axis=1)
         clusters = items[0][2].clusters
         # Each model's own lie side by side: selections add them up again and again.
-        samples = np.asfortranarray(resampled_means(stacked, resamples=RANK_RESAMPLES, seed=seed))
+        samples = np.asfortranarray(resampled_means(stacked, resamples=RANK_RESAMPLES, seed=seed, factor=factor))
         together = None
         if clusters is not None:
-            drawn_clusters = resampled_means(stacked, resamples=RANK_RESAMPLES, seed=seed, clusters=clusters)
+            drawn_clusters = resampled_means(
+                stacked, resamples=RANK_RESAMPLES, seed=seed, clusters=clusters, factor=factor
+            )
             together = np.asfortranarray(drawn_clusters)
         place = 0
         for number, name, means in items:
@@ -564,7 +526,7 @@ def _over_tasks(
         by_row(task.in_clusters for task in tasks),
         strict=True,
     ):
-        if standing.value is None or standing.estimated is not None:
+        if standing.value is None:
             continue
         alone = _macro_samples(metric, parts, weights)
         if alone is None:
@@ -598,35 +560,7 @@ def _value_over(metric: str, tasks: Sequence[TaskStanding], weights: Sequence[in
         value = over_tasks(function, [task.means for task in tasks], weights)
     else:
         value = over_tasks(None, list(zip(values, strict=True)), weights)
-    if any(task.estimated for task in tasks):
-        return _macro_estimate(value, n, tasks, weights)
     return Standing(value, n)
-
-
-def _macro_estimate(
-    value: float | None, n: int, tasks: Sequence[TaskStanding], weights: Sequence[int] | None
-) -> Standing:
-    """A mean over tasks of which some are estimated; None without an interval for each.
-
-    The ends of the tasks' intervals are averaged, which is wider than it need be for independent tasks.
-    """
-    ends = [
-        task.interval
-        or (None if task.samples is None else _interval(percentile_interval(task.samples[:, 0], task.resting_on)))
-        for task in tasks
-    ]
-    known = [interval for interval in ends if interval is not None]
-    if len(known) < len(tasks):
-        return Standing(None, n)
-    parts = [task.estimated for task in tasks if task.estimated is not None]
-    times = [1] * len(known) if weights is None else weights
-    low, high = (
-        math.fsum(of * interval[end] for of, interval in zip(times, known, strict=True)) / sum(times) for end in (0, 1)
-    )
-    rests_on = Estimated(
-        sum(part.asked for part in parts), sum(part.of for part in parts), sum(part.prompts for part in parts)
-    )
-    return Standing(value, n, interval=(low, high), estimated=rests_on)
 
 
 def _macro_samples(
@@ -707,7 +641,12 @@ def _paired(
     if not tasks:
         return None
     if METRICS[metric].zero_or_one:
-        pairs = paired([[part[places].T for part in task.base] for task in tasks], zero_or_one=True, weights=weights)
+        pairs = paired(
+            [[part[places].T for part in task.base] for task in tasks],
+            zero_or_one=True,
+            weights=weights,
+            factors=[task.factor for task in tasks],
+        )
     else:
         pairs = enough_differ([task.differing for task in tasks]).of(places)
     if all(standing.clusters is None for standing in standings):
@@ -769,14 +708,7 @@ def pooled_questions(session: Session, entries: Sequence[BoardEntry], column: Co
 
 
 def _question_ids(session: Session, entry: BoardEntry) -> list[int]:
-    asked = entry.question_filter
-    found = select_questions(
-        session,
-        entry.benchmark_version,
-        limit=asked.get("limit"),
-        subjects=asked.get("subjects") or (),
-        options=asked.get("options"),
-    )
+    found, _ = choose_again(session, entry.benchmark_version, entry.question_filter)
     return [question.id for question in found]
 
 

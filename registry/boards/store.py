@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any, Final, TypeVar
 
-from sqlalchemy import ColumnElement, and_, func, or_, select, tuple_
+from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session
 
 from registry.boards.definition import (
@@ -19,9 +19,9 @@ from registry.boards.definition import (
     evaluations_asked,
     first_questions,
     read_suite_file,
+    sampled_questions,
 )
 from registry.db import one_at_a_time
-from registry.designs import in_full
 from registry.digests import specification_digest
 from registry.errors import UsageError
 from registry.lookups import find_board, find_revision, find_suite, find_version, not_withdrawn, published
@@ -29,8 +29,7 @@ from registry.prompting.protocols.store import find_definition, store_protocol
 from registry.prompting.variants import parse_variants, stored_variants
 from registry.queue.evaluations import (
     EvaluationRequest,
-    question_filter,
-    select_questions,
+    choose_questions,
     store_variant_set,
     submit,
 )
@@ -200,13 +199,21 @@ Condition = ColumnElement[bool]
 
 def _entry(session: Session, asked: Asked) -> Entry:
     version = find_version(session, asked.benchmark)
-    questions = select_questions(session, version, limit=asked.limit, subjects=asked.subjects, options=asked.options)
+    questions, question_filter = choose_questions(
+        session,
+        version,
+        limit=asked.limit,
+        subjects=asked.subjects,
+        options=asked.options,
+        sample=asked.sample,
+        seed=asked.seed,
+    )
     return Entry(
         asked.task,
         version,
         store_protocol(session, find_definition(session, asked.protocol, asked.shots)),
         store_variant_set(session, parse_variants(asked.variants)),
-        question_filter(limit=asked.limit, subjects=asked.subjects, options=asked.options),
+        question_filter,
         len(questions),
     )
 
@@ -260,61 +267,28 @@ def asked_digests(entry: BoardEntry | Entry) -> tuple[str, str]:
     )
 
 
-def answering(session: Session, entries: Iterable[BoardEntry | Entry], *, in_part: bool) -> Callable[..., Condition]:
-    """Whether an evaluation asks what one of the entries asks: its questions, or the whole benchmark.
+def answering(entries: Iterable[BoardEntry | Entry]) -> Callable[..., Condition]:
+    """Return the condition that an evaluation asks an entry's questions, or the whole benchmark.
 
-    It returns a function of Evaluation, or an alias of it. in_part: also one that asked a sample of just an entry's
-    questions, or each of just those until a metric was decided.
+    It is a function of Evaluation, or an alias of it.
     """
-    listed = list(entries)
-    digests = [asked_digests(entry) for entry in listed]
-    own, every = {exact for exact, _ in digests}, {digest for both in digests for digest in both}
-    sampled = _sampled_of(session, listed) if in_part else []
+    digests = {digest for entry in entries for digest in asked_digests(entry)}
 
     def condition(evaluation: type[Evaluation] = Evaluation) -> Condition:
-        in_full = and_(
-            evaluation.asked_digest.in_(every), evaluation.sampled_for.is_(None), evaluation.stopped_for.is_(None)
-        )
-        if not in_part:
-            return in_full
-        decided = and_(
-            evaluation.asked_digest.in_(own), evaluation.sampled_for.is_(None), evaluation.stopped_for.is_not(None)
-        )
-        return or_(in_full, decided, evaluation.id.in_(sampled))
+        return evaluation.asked_digest.in_(digests)
 
     return condition
 
 
-def _sampled_of(session: Session, entries: Sequence[BoardEntry | Entry]) -> list[int]:
-    """The evaluations that ask a sample of the questions of an entry, by id."""
-    filters: dict[tuple[int, ...], list[Any]] = {}
-    for entry in entries:
-        key = (entry.benchmark_version.id, entry.protocol.id, entry.variant_set.id)
-        filters.setdefault(key, []).append(entry.question_filter)
-    columns = (Evaluation.benchmark_version_id, Evaluation.protocol_id, Evaluation.variant_set_id)
-    query = select(Evaluation.id, Evaluation.specification, *columns).where(
-        Evaluation.sampled_for.is_not(None), Evaluation.stopped_for.is_(None), tuple_(*columns).in_(filters)
-    )
-    return [
-        evaluation_id
-        for evaluation_id, specification, *key in session.execute(query)
-        if in_full(specification)["questions"] in filters[tuple(key)]
-    ]
-
-
 def evaluations_of_entry(
-    session: Session, entry: BoardEntry | Entry, revision: ModelRevision | None = None, *, in_part: bool = False
+    session: Session, entry: BoardEntry | Entry, revision: ModelRevision | None = None
 ) -> dict[int, Evaluation]:
     """Model revision id to the sealed evaluation that answers an entry: the newest that is not withdrawn.
 
     It covers the questions of the entry; an evaluation of the whole benchmark covers every part of it.
     revision: of this one alone, under embargo or not; None: of all, without those under embargo.
-    in_part: where there is none, one that asked a sample of just the entry's questions, or each of them until a metric
-    was decided; the latter is preferred.
     """
-    query = select(Evaluation).where(
-        answering(session, [entry], in_part=in_part)(), Evaluation.seal.is_not(None), not_withdrawn()
-    )
+    query = select(Evaluation).where(answering([entry])(), Evaluation.seal.is_not(None), not_withdrawn())
     if revision is not None:
         query = query.where(Evaluation.model_revision_id == revision.id)
     else:
@@ -322,15 +296,14 @@ def evaluations_of_entry(
     exact, _ = asked_digests(entry)
 
     def preference(evaluation: Evaluation) -> tuple[bool, ...]:
-        """In full before in part, decided before sampled, the entry's own questions before the whole benchmark.
+        """Prefer the entry's own questions to the whole benchmark.
 
         Of imported sets, which have one name whatever they hold, several orders before one, and those that asked every
         order equally often before those that mix repeats of some among them.
         """
-        sampled, stopped = evaluation.sampled_for is not None, evaluation.stopped_for is not None
         most, prompts = evaluation.distinct_prompts_max or 0, evaluation.variants_max or 0
         several, mixed = most > 1, most > 0 and prompts % most > 0
-        return not (sampled or stopped), stopped, several, not mixed, evaluation.asked_digest == exact
+        return several, not mixed, evaluation.asked_digest == exact
 
     found: dict[int, Evaluation] = {}
     for evaluation in session.scalars(query.order_by(Evaluation.id)):
@@ -350,6 +323,8 @@ def _request(model: str, asked: Asked, benchmark: str, **options: Any) -> Evalua
         limit=asked.limit,
         subjects=asked.subjects,
         options=asked.options,
+        sample=asked.sample,
+        seed=asked.seed,
         **options,
     )
 
@@ -361,17 +336,23 @@ def submit_suite(
     benchmarks: Sequence[str] = (),
     *,
     limit: int | None = None,
+    sample: int | None = None,
+    seed: int = 0,
     **options: Any,
 ) -> list[tuple[Evaluation, bool]]:
     """Queues what a suite still needs of a model; returns every evaluation of it, with whether it is new.
 
     benchmarks: what the suite's "*" stands for; by default those that boards on the suite name. All or nothing.
-    limit: only the first questions of each benchmark, which is a suite of its own with a board of its own.
+    limit: only the first questions of each benchmark; sample, seed: only a sample of these. Either makes a suite of its
+    own with a board of its own.
     options: priority, queue, max_workers, requester of EvaluationRequest.
     """
     row = find_suite(session, suite)
     if limit is not None:
         row, _ = import_suite(session, first_questions(suite_definition(row), limit))
+    if sample is not None:
+        row, _ = import_suite(session, sampled_questions(suite_definition(row), sample, seed))
+    if limit is not None or sample is not None:
         board_of_suite(session, row)
     asked_for = evaluations_of_suite(session, row, benchmarks)
     return [_submit_missing(session, model, asked, **options) for asked in asked_for]

@@ -1,6 +1,7 @@
 """What a board's numbers are held against: who has no rank, and the commands that ask for it; what guessing gives."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from statistics import fmean
 from typing import Any, Final
 
 from sqlalchemy import Double, cast, func, select, type_coerce
@@ -10,6 +11,7 @@ from registry.boards.definition import BoardDefinition, canonical_variants
 from registry.boards.store import column_entries
 from registry.metrics import METRICS
 from registry.metrics.axes import REPEATS
+from registry.queue.evaluations import choose_again
 from registry.scores.asked import ASKED, PROPOSED, asked_how, asking, one_order, why_undefined
 from registry.tables import BoardEntry, BoardSnapshot, Evaluation, Model, ModelRevision, Question
 
@@ -37,12 +39,6 @@ def unranked(session: Session, snapshot: BoardSnapshot) -> list[dict[str, Any]]:
             continue
         for column in document["columns"]:
             behind = list(_behind(document, column, evaluations))
-            partly = [(item, how[item]) for _, item in behind if item in how and _asked_in_part(how[item])]
-            if partly and row["values"][column["name"]]["rank"] is None:
-                reason = _estimated(row["values"][column["name"]]) or why_undefined(column["metric"], partly[0][1])
-                commands = [f"shuffleboard evaluations complete {item}" for item, _ in partly]
-                found.append(_named(who, column["name"], reason, commands))
-                continue
             in_one = [(entry, how[item]) for entry, item in behind if item in how and one_order(how[item])]
             if METRICS[column["metric"]].needs_two_prompts and in_one:
                 entry, asked = in_one[0]
@@ -69,19 +65,6 @@ def unranked(session: Session, snapshot: BoardSnapshot) -> list[dict[str, Any]]:
                     reason = why_undefined(column["metric"], {})
                 found.append(_named(who, column["name"], reason, commands))
     return found
-
-
-def _asked_in_part(asked: Mapping[str, Any]) -> bool:
-    return asked["sampled_for"] is not None or asked["stopped_for"] is not None
-
-
-def _estimated(value: Mapping[str, Any]) -> str | None:
-    """Why an estimate has no rank, and which it could have; None for what is no estimate."""
-    if "estimated" not in value:
-        return None
-    low, high = value["rank_interval"] or (None, None)
-    ranks = "" if low is None else f"; its interval allows rank {low if low == high else f'{low} to {high}'}"
-    return f"Estimated from {value['estimated']['asked']} of {value['estimated']['of']} questions{ranks}"
 
 
 def _named(who: Mapping[str, Any], column: str | None, reason: str, commands: list[str]) -> dict[str, Any]:
@@ -158,6 +141,9 @@ def _pooled(parts: Iterable[tuple[float, int]]) -> float | None:
 def guessed(session: Session, entry: BoardEntry) -> tuple[float, int]:
     """Mean of 1 / number of options over an entry's questions, and how many they are."""
     kept = entry.question_filter
+    if kept.get("sample") is not None:
+        questions, _ = choose_again(session, entry.benchmark_version, kept)
+        return fmean(1 / question.n_options for question in questions), len(questions)
     query = (
         select(Question.n_options)
         .where(Question.benchmark_version_id == entry.benchmark_version_id, ~Question.few_shot)

@@ -7,8 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from sqlalchemy.orm import Session
 
 from registry.db import MAX_INTEGER
-from registry.designs import STOPPABLE
-from registry.designs.requests import PrecisionRequest
+from registry.errors import UsageError
 from registry.fields import Between, OneOf, Remedy
 from registry.prompting.protocols.store import with_room
 from registry.prompting.variants import VariantSetDefinition, parse_variants
@@ -38,12 +37,12 @@ _OF_BENCHMARKS: Final = (
     "subjects",
     "options",
     "replicate",
-    "precision",
-    "stop_when_decided",
+    "sample",
+    "seed",
 )
 """What only a benchmark is asked with: suites and boards define it."""
-OF_PRECISION: Final = ("metric", "confidence", "max_questions", "better_than", "until_tier")
-"""What is said of a stated precision besides."""
+_ALSO_OF_SUITES: Final = ("limit", "sample", "seed")
+"""What a suite can be asked with, too: it makes a suite of its own."""
 
 
 class Wanted(BaseModel):
@@ -87,41 +86,23 @@ class Wanted(BaseModel):
     options: Annotated[
         Annotated[int, Between(2, 100)] | None, Field(description="Only questions with this many options.")
     ] = None
+    sample: Annotated[
+        Annotated[int, Between(1, MAX_INTEGER)] | None,
+        Field(
+            description="Only a sample of so many of these questions, drawn by the seed; of a suite, of each of its "
+            "benchmarks."
+        ),
+    ] = None
+    seed: Annotated[
+        Annotated[int, Between(0, MAX_INTEGER)] | None,
+        Field(description="Draws the sample; samples of one seed contain each other. Default: 0."),
+    ] = None
     priority: Priority = 0
     queue: Annotated[Queue, Field(description="Kind of device; gpu-N: a GPU with N GB or more.")] = "cpu"
     max_workers: Annotated[
         Annotated[int, Between(1, MAX_INTEGER)] | None, Field(description="How many score it at once, at most.")
     ] = None
     replicate: Annotated[bool, Field(description="Score again even if already scored.")] = False
-    stop_when_decided: Annotated[
-        Word | None,
-        Field(description=f"Ask each question only until this is decided, exactly: {' or '.join(STOPPABLE)}."),
-    ] = None
-    precision: Annotated[
-        float | None,
-        Field(
-            description="Ask only as many questions, in a drawn order, as it takes to know a metric to within ± this, "
-            "such as 0.02."
-        ),
-    ] = None
-    metric: Annotated[Word | None, Field(description="The metric with the stated precision. Default: accuracy.")] = None
-    confidence: Annotated[
-        float | None, Field(description="How sure the interval is to hold the value. Default: 0.95.")
-    ] = None
-    max_questions: Annotated[
-        Annotated[int, Between(1, MAX_INTEGER)] | None,
-        Field(description="With a precision: stop there, from 30 on, however wide the interval is."),
-    ] = None
-    better_than: Annotated[
-        Reference | None,
-        Field(
-            description="With a precision: stop once it is known which of it and this model, asked in full before, is "
-            "better."
-        ),
-    ] = None
-    until_tier: Annotated[
-        Reference | None, Field(description="With a precision: stop as soon as its tier on this board is known.")
-    ] = None
     budget: Budget | None = None
     conflict_of_interest: Annotated[
         Statement | None,
@@ -134,16 +115,15 @@ class Wanted(BaseModel):
             raise ValueError(message)
         return self
 
-    def plan(self, *, requester: str | None = None, history: bool = True, read_files: bool = False) -> Plan:
-        """What queues all that is wanted.
+    def plan(self, *, requester: str | None = None, read_files: bool = False) -> Plan:
+        """Return what queues all that is wanted.
 
-        history: whether a sample may use other models' answers. read_files: whether variants may name files of this
-        machine. Raises ProtocolError for unknown variants.
+        read_files: whether variants may name files of this machine. Raises ProtocolError for unknown variants.
         """
         definition = None if self.variants is None else parse_variants(self.variants, read_files=read_files)
 
         def submit_all(session: Session) -> list[tuple[Evaluation, bool]]:
-            found = self._submitted(session, definition, requester, history=history)
+            found = self._submitted(session, definition, requester)
             if self.budget is not None:
                 for evaluation, _ in found:
                     set_budget(session, "evaluation", str(evaluation.id), self.budget)
@@ -152,7 +132,7 @@ class Wanted(BaseModel):
         return submit_all
 
     def _submitted(
-        self, session: Session, variants: VariantSetDefinition | None, requester: str | None, *, history: bool
+        self, session: Session, variants: VariantSetDefinition | None, requester: str | None
     ) -> list[tuple[Evaluation, bool]]:
         from registry.boards.store import submit_board, submit_suite  # what takes numpy is for those who submit
 
@@ -162,11 +142,15 @@ class Wanted(BaseModel):
         if self.board is not None:
             return submit_board(session, self.model, self.board, **given)
         if self.suite is not None:
-            return submit_suite(session, self.model, self.suite, self.benchmarks, limit=self.limit, **given)
-        assert self.benchmark is not None
+            given |= {"limit": self.limit, "sample": self.sample, "seed": self.seed or 0}
+            return submit_suite(session, self.model, self.suite, self.benchmarks, **given)
         assert variants is not None
+        return [submit(session, self._request(session, variants, **given))]
+
+    def _request(self, session: Session, variants: VariantSetDefinition, **given: Any) -> EvaluationRequest:
+        assert self.benchmark is not None
         protocol = self.protocol or "symbols"
-        request = EvaluationRequest(
+        return EvaluationRequest(
             model=self.model,
             benchmark=self.benchmark,
             variants=variants,
@@ -175,28 +159,38 @@ class Wanted(BaseModel):
             limit=self.limit,
             subjects=tuple(self.subjects),
             options=self.options,
+            sample=self.sample,
+            seed=self.seed or 0,
             new_replicate=self.replicate,
-            precision=self._precision(session, history=history),
-            stop_when_decided=self.stop_when_decided,
             **given,
         )
-        return [submit(session, request)]
 
-    def _precision(self, session: Session, *, history: bool) -> PrecisionRequest | None:
+
+class ToEstimate(Wanted):
+    """What is to be estimated: what is to be evaluated, and how precisely."""
+
+    precision: Annotated[
+        float | None,
+        Field(description="Choose the sample whose 95 % intervals reach at most this far to each side, such as 0.02."),
+    ] = None
+
+    def with_sample(self, session: Session, *, read_files: bool = False) -> tuple[Wanted, dict[str, Any]]:
+        """Return what is to be evaluated with the sample that the precision needs, and what that rests on.
+
+        read_files: as for `plan`. See `registry.queue.sample_size`; nothing without a precision.
+        Raises UsageError for a precision of a suite or a board, or beside a sample.
+        """
         if self.precision is None:
-            return None
-        from registry.boards.bounds import ends_at
+            return self, {}
+        from registry.queue.sample_size import sample_needed  # and numpy
 
-        until = ends_at(
-            session,
-            better=self.better_than,
-            tier_of=self.until_tier,
-            benchmark=self.benchmark or "",
-            variants=self.variants or "",
-            metric=self.metric or "accuracy",
-        )
-        given = self.model_dump(include={"metric", "confidence", "max_questions"}, exclude_none=True)
-        return PrecisionRequest(self.precision, **given, history=history, until=until)
+        if self.benchmark is None or self.variants is None:
+            raise UsageError("a precision is for one benchmark; leave it out, or give the benchmark")
+        if self.sample is not None:
+            raise UsageError("a precision chooses the sample; give one of the two")
+        request = self._request(session, parse_variants(self.variants, read_files=read_files))
+        needed = sample_needed(session, request, self.precision)
+        return self.model_copy(update={"sample": needed["sample"]}), needed
 
 
 def contradiction(given: Mapping[str, Any], spelled: Callable[[str], str]) -> str | None:
@@ -212,15 +206,21 @@ def contradiction(given: Mapping[str, Any], spelled: Callable[[str], str]) -> st
 
     asker = next((name for name in ("board", "suite") if given.get(name) is not None), None)
     if asker is not None:
-        defined = tuple(name for name in _OF_BENCHMARKS if (asker, name) != ("suite", "limit"))
+        defined = tuple(name for name in _OF_BENCHMARKS if asker != "suite" or name not in _ALSO_OF_SUITES)
         extra = those((*defined, *{"board": ("suite", "benchmark", "benchmarks"), "suite": ("benchmark",)}[asker]))
-        return f"a {asker} already defines what is asked; leave out {extra}" if extra else None
+        if extra:
+            return f"a {asker} already defines what is asked; leave out {extra}"
+        return _seed_alone(given, spelled)
     if given.get("benchmark") is None:
         return f"{spelled('benchmark')} is missing: give one, or {spelled('suite')}, or {spelled('board')}"
     if given.get("benchmarks"):
         return f"{spelled('benchmarks')} are what a suite's * stands for; leave them out"
     if given.get("variants") is None:
         return f"a benchmark is asked under variants; give {spelled('variants')}, such as cyclic"
-    if given.get("precision") is None and (without := those(OF_PRECISION)):
-        return f"{without} without {spelled('precision')}; give the precision that is wanted, such as 0.02"
-    return None
+    return _seed_alone(given, spelled)
+
+
+def _seed_alone(given: Mapping[str, Any], spelled: Callable[[str], str]) -> str | None:
+    if given.get("seed") is None or given.get("sample") is not None:
+        return None
+    return f"{spelled('seed')} draws a sample: give {spelled('sample')}, or leave it out"

@@ -85,8 +85,6 @@ def _facts(row: Row, counts: tuple[int, int, bool], numbers: Mapping[str, Number
             own_only=all(VARIANT_KINDS[factor].axis != "options" for factor in _factors(kind)),
             lists_options=lists_options(definition),
             samples=drawn(definition, recorded=recorded, probable=probable),
-            stopped_for=row["stopped_for"],
-            sampled_for=row["sampled_for"],
         ),
         reading=Reading(asked_for, {UNKNOWN_STATE: lost} if lost else {}),
         numbers=numbers,

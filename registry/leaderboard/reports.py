@@ -6,14 +6,13 @@ from typing import Any
 from sqlalchemy import select, text
 from sqlalchemy.orm import Session
 
-from registry.designs import design_of
 from registry.leaderboard.chance import chances
 from registry.lookups import find_evaluation
 from registry.metrics.catalogue import ALL_NAMES
 from registry.predictions.stored import archived_among
 from registry.scores.asked import asked, asked_how, distinct_prompts, why_undefined
 from registry.scores.computed import computed_metrics, stored_metrics
-from registry.tables import Evaluation, EvaluationMetric
+from registry.tables import EvaluationMetric
 
 
 def evaluation_metrics(
@@ -26,9 +25,8 @@ def evaluation_metrics(
     """Every metric of an evaluation by name, None where undefined, also while it is incomplete.
 
     questions, scored: of the scope asked for; a question is scored when all of its variants are stored.
-    intervals: those that were stored at sealing. chance: the accuracy that guessing gives. sample: what the looks of an
-    evaluation with a stated precision have found so far. stopping: how many prompts have decided its questions, where
-    each is asked only until it is. undefined: metric to why it has no value.
+    intervals: those that were stored at sealing. chance: the accuracy that guessing gives. sample: `questions`, `of`
+    and `seed` of the sample that its questions are; None without one. undefined: metric to why it has no value.
     """
     evaluation = find_evaluation(session, evaluation_id)
     scope = "unflagged" if without_flagged else "all"
@@ -47,7 +45,7 @@ def evaluation_metrics(
         "distinct_prompts": distinct_prompts(how),
         "asked": asked_how(how),
         "chance": how["chance"],
-        **design_document(session, evaluation),
+        "sample": evaluation.specification["questions"].get("sample"),
         "undefined": _undefined(row, how | {"complete": evaluation.seal is not None}),
     }
     if per_question:
@@ -65,11 +63,6 @@ def _undefined(row: Mapping[Any, Any] | None, how: Mapping[str, Any]) -> dict[st
     """Metric to why it has no value, where it has none."""
     values = _named(row)
     return {name: why_undefined(name, {**values, **how}) for name in ALL_NAMES if values[name] is None}
-
-
-def design_document(session: Session, evaluation: Evaluation) -> dict[str, dict[str, Any] | None]:
-    """What a sample, or stopping when questions are decided, has come to so far; None of what the design is not."""
-    return {"sample": None, "stopping": None} | design_of(evaluation).document(session, evaluation)
 
 
 def _intervals(session: Session, evaluation_id: int, scope: str) -> dict[str, list[float] | None]:

@@ -39,7 +39,7 @@ from registry.lookups import not_withdrawn, with_names
 from registry.metrics import METRICS
 from registry.metrics.catalogue import ALL_NAMES
 from registry.schema.selectables import Row, evaluation_metrics, evaluation_sources, leaderboard, rows_of
-from registry.scores.asked import ASKED, asked_how, chosen_questions, not_ranked, one_order
+from registry.scores.asked import ASKED, asked_how, not_ranked, one_order
 from registry.scores.written import WRITTEN
 from registry.statistics.competition_ranks import RANK_TOLERANCE
 from registry.statistics.guessing import corrected
@@ -209,11 +209,6 @@ def _named(query: Select[Any]) -> Select[Any]:
     )
 
 
-def _of_part(row: Row) -> Row:
-    """A row whose `part` says which questions were asked, and not until when."""
-    return row if row["part"] is None else row | {"part": chosen_questions(row["part"])}
-
-
 def count_groups(session: Session, asked: Selection) -> list[Row]:
     """Evaluations that were asked the same, together: names, and how many of them are sealed and kept.
 
@@ -243,7 +238,7 @@ def count_groups(session: Session, asked: Selection) -> list[Row]:
             .join(counted, counted.c.newest == Evaluation.id)
             .join(BenchmarkVersion, BenchmarkVersion.id == Evaluation.benchmark_version_id)
         )
-        known[asked] = [_of_part(row) for row in rows_of(session, _named(query))]
+        known[asked] = rows_of(session, _named(query))
     return known[asked]
 
 
@@ -565,7 +560,7 @@ def _rows(session: Session, ids: Sequence[int], scope: str, metrics: Sequence[st
     ).where(is_in(Evaluation.id, ids))
     flags = doubts(session, ids)
     rows = {
-        row["evaluation_id"]: _of_part(row) | dict.fromkeys(metrics) | {"counts": {}} | flags[row["evaluation_id"]]
+        row["evaluation_id"]: row | dict.fromkeys(metrics) | {"counts": {}} | flags[row["evaluation_id"]]
         for row in rows_of(session, query)
     }
     # Not through the view, which looks for a newer definition of each row: for many evaluations at once that reads the

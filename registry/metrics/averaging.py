@@ -19,32 +19,17 @@ QuestionMetric = Callable[[Outcomes], float | None]
 
 
 @dataclass(frozen=True)
-class Decided:
-    """How some of a question's variants already decide its value, whatever the answers to the others will be.
-
-    where: the condition in SQL, from the columns of question_score. value: what it is then.
-    by: the metrics of which this one is decided, too, once a question is asked until they are.
-    """
-
-    where: str
-    value: float
-    by: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class MeanOverQuestions:
     """The plain mean over the questions for which `function` is defined.
 
     sql: the value of one question, from the columns of question_score, evaluation_question and question.
     where: when a question has it, once every expected variant is stored; None for metrics of the original alone, which
     wait for no other variant.
-    decided: when it is known before; None where every variant counts.
     """
 
     function: QuestionMetric
     sql: str
     where: str | None = None
-    decided: Decided | None = None
 
     def over(self, questions: Sequence[Outcomes]) -> Value:
         """The mean over complete questions."""

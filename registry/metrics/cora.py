@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from registry.metrics import examples
-from registry.metrics.averaging import Decided, FunctionOfTwoMeans, MeanOverQuestions
+from registry.metrics.averaging import FunctionOfTwoMeans, MeanOverQuestions
 from registry.metrics.entry import TESTED, Example, Metric
 from registry.metrics.outcome import Outcomes, shown_variants, tested
 from registry.metrics.papers import Source, cavalin
@@ -62,9 +62,6 @@ _ALTERED: Final = (
 _UNTESTED: Final = "variants missing, or fewer than two distinct prompts"
 _BOTH_MEANS: Final = {"accuracy": accuracy, "bmca_100": bmca(100)}
 _NO_QUESTION: Final = "no question has a value"
-_ONE_WRONG: Final = Decided(
-    "question_score.shown_correct < question_score.shown", 0.0, ("worst_accuracy", "fluctuation_rate")
-)
 
 
 def _cavalin(place: str) -> tuple[Source, ...]:
@@ -89,7 +86,6 @@ def _bmca(percent: int, value: str, reached: str) -> Metric:
             bmca(percent),
             f"case when 100 * question_score.shown_correct >= {percent} * question_score.shown then 1.0 else 0.0 end",
             TESTED,
-            _ONE_WRONG if percent == 100 else None,
         ),
         undefined=_UNTESTED,
     )

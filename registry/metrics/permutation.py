@@ -18,7 +18,7 @@ from collections import Counter
 from typing import Any, Final
 
 from registry.metrics import examples
-from registry.metrics.averaging import Decided, FunctionOfTwoMeans, MeanOverQuestions, zero_or_one
+from registry.metrics.averaging import FunctionOfTwoMeans, MeanOverQuestions, zero_or_one
 from registry.metrics.entry import TESTED, TWO_ORDERS, TWO_PROMPTS, Example, Metric
 from registry.metrics.outcome import Outcomes, VariantOutcome, original_variant, own_variants, tested
 from registry.metrics.papers import cavalin, goliakova, gupta, nowak
@@ -168,8 +168,6 @@ METRICS: Final = (
             worst_accuracy,
             "case when question_score.correct = question_score.variants then 1.0 else 0.0 end",
             _ORDERS_TESTED,
-            # Where two answers differ, one of them is wrong.
-            Decided("question_score.correct < question_score.variants", 0.0, ("worst_accuracy", "fluctuation_rate")),
         ),
         undefined=_UNTESTED,
     ),
@@ -288,7 +286,6 @@ METRICS: Final = (
             fluctuation_rate,
             "case when question_score.agreeing = question_score.variants then 0.0 else 1.0 end",
             _TWO_ORDERS_TESTED,
-            Decided("question_score.agreeing < question_score.variants", 1.0, ("fluctuation_rate",)),
         ),
         undefined=_UNTESTED,
     ),

@@ -88,7 +88,7 @@ def chosen(session: Session, policy: Policy) -> list[int]:
         query = query.where(is_in(Evaluation.id, policy.ids))
     if policy.board is not None:
         entries = find_board(session, policy.board).entries
-        answering = [evaluations_of_entry(session, entry, in_part=True).values() for entry in entries]
+        answering = [evaluations_of_entry(session, entry).values() for entry in entries]
         query = query.where(is_in(Evaluation.id, {evaluation.id for found in answering for evaluation in found}))
     if days is not None:
         query = query.where(Evaluation.sealed_at < database_now(-days * _SECONDS_A_DAY))

@@ -1,6 +1,6 @@
 """An evaluation's prompts: questions, variants and examples read from the database and built into texts."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,16 +58,8 @@ class ShardPrompt:
         )
 
 
-def prompts_of(
-    session: Session,
-    evaluation: Evaluation,
-    questions: list[Question],
-    asked: Mapping[int, Collection[int]] | None = None,
-) -> Iterator[ShardPrompt]:
-    """The prompts of some of an evaluation's questions, exactly as they are or were asked.
-
-    asked: question id to the ordinals of the variants that are wanted; None: all.
-    """
+def prompts_of(session: Session, evaluation: Evaluation, questions: list[Question]) -> Iterator[ShardPrompt]:
+    """Yield the prompts of some of an evaluation's questions, exactly as they are or were asked."""
     definition = evaluation.protocol.definition
     variant_set = stored_variants(evaluation.variant_set)
     inserted = {int(ordinal): text for ordinal, text in evaluation.variant_set.inserted.items()}
@@ -77,8 +69,6 @@ def prompts_of(
         examples = few_shot_examples(pool, question.subject, definition["shots"])
         keys = PromptKeys(variant_set, question, lists_options=evaluation.lists_options)
         for variant in keys.variants:
-            if asked is not None and variant.ordinal not in asked[row.id]:
-                continue
             yield ShardPrompt(
                 evaluation.id,
                 row.id,

@@ -10,7 +10,6 @@ from sqlalchemy.orm import Session
 from registry import chain
 from registry.code_identity import code_version
 from registry.db import database_now
-from registry.designs.until_decided import open_questions, read_stopping
 from registry.digests import specification_digest
 from registry.errors import SealError
 from registry.metrics import METRICS
@@ -76,12 +75,7 @@ def seal_together(session: Session, ids: Sequence[int], report: Callable[[int], 
 
 
 def _require_predictions(session: Session, evaluation_id: int) -> None:
-    stopping = read_stopping(session.get_one(Evaluation, evaluation_id))
-    if stopping is not None:
-        undecided = open_questions(session, evaluation_id, stopping)
-        missing = undecided[0].external_id if undecided else None
-    else:
-        missing = _first_incomplete(session, evaluation_id)
+    missing = _first_incomplete(session, evaluation_id)
     if missing is not None:
         raise SealError(f"evaluation {evaluation_id}: question {missing} lacks some of its predictions; not sealed")
 
@@ -157,6 +151,7 @@ def metric_rows(
     """
     if intervals is None:
         intervals = evaluation_intervals(session, evaluation_id)
+    sampled = session.get_one(Evaluation, evaluation_id).sampled_from is not None
     return [
         {
             "evaluation_id": evaluation_id,
@@ -165,7 +160,7 @@ def metric_rows(
             "definition_version": metric.definition_version,
             "value": values[metric.name],
             "n": values[f"{metric.name}_n"],
-            **interval_columns(scope, intervals[scope].get(metric.name)),
+            **interval_columns(scope, intervals[scope].get(metric.name), sampled=sampled),
             "code_version": code_version(),
         }
         for scope, values in computed_metrics(session, evaluation_id).items()

@@ -32,11 +32,9 @@ from sqlalchemy import (
 from sqlalchemy.orm import Session, aliased
 
 from registry.db import changed_one, database_now, insert_ignoring, registry_place
-from registry.designs import design_of
 from registry.digests import specification_digest
 from registry.predictions.bulk import insert_predictions
 from registry.queue import exclusions
-from registry.queue.batches import queue_next_round
 from registry.queue.generation import current
 from registry.queue.hints import hint_at
 from registry.queue.sizing import Sizes
@@ -285,9 +283,7 @@ def finish(session: Session, shard_claim: Claim, result: ShardResult) -> bool:
         questions = select(EvaluationQuestion.question_id).where(EvaluationQuestion.shard_id == shard_claim.shard_id)
         of_shard = (Draft.evaluation_id == shard_claim.evaluation_id, Draft.question_id.in_(questions))
         session.execute(delete(Draft).where(*of_shard).execution_options(synchronize_session=False))
-    again = design_of(session.get_one(Evaluation, shard_claim.evaluation_id)).asks_again
-    write_question_scores(session, shard_claim.evaluation_id, shard_claim.shard_id, again=again)
-    queue_next_round(session, shard_claim.evaluation_id)
+    write_question_scores(session, shard_claim.evaluation_id, shard_claim.shard_id)
     fail_if_over(session, shard_claim.evaluation_id)
     return True
 

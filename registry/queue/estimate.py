@@ -11,11 +11,9 @@ from sqlalchemy import Engine, func, select
 from sqlalchemy.orm import Session
 
 from registry.db import read_session
-from registry.designs import design_of
 from registry.errors import ShuffleboardError
 from registry.prompting.prompts import Prompt
 from registry.queue.claims import live_workers
-from registry.queue.evaluations import read_rows
 from registry.queue.money import Charge, charge, measured, service_of
 from registry.queue.shards import shard_prompts
 from registry.settings import get_settings
@@ -36,9 +34,7 @@ Plan = Callable[[Session], list[tuple[Evaluation, bool]]]
 class Estimate:
     """What one evaluation would cost.
 
-    evaluation: the id of one that is there already. questions, prompts: the most that one with a stated precision can
-    need. prompts_left: prompts that are not scored yet. sample: of such a one, the prompts of all questions, and those
-    that models of the registry would have needed (median), where that is known.
+    evaluation: the id of one that is there already. prompts_left: prompts that are not scored yet.
     tokens_naive, tokens_shared: of those; each prompt on its own, and the common beginnings of a shard's prompts
     counted once. prompts_sampled: how many were tokenised. seconds: of one worker; None where `reason` says why.
     cost, cost_limit: of a model that a provider serves, as earlier answers came out and at most; 0 for any other.
@@ -54,7 +50,6 @@ class Estimate:
     questions: int
     prompts: int
     prompts_left: int
-    sample: dict[str, int | None] | None
     prompts_sampled: int
     tokens_naive: int | None
     tokens_shared: int | None
@@ -103,52 +98,6 @@ def estimates(engine: Engine, plan: Plan, queue: str, tokeniser: Callable[[Model
     return {"estimates": [asdict(item) for item in found], **sums, "currency": currency, "workers": workers}
 
 
-def ways(
-    engine: Engine,
-    plans: Mapping[str, Plan],
-    queue: str,
-    tokeniser: Callable[[ModelRevision], Tokenise],
-    errors: Mapping[str, float],
-) -> list[dict[str, Any]]:
-    """What each way to ask the same would cost, cheapest first; nothing is stored.
-
-    plans: by name of the way, each of one evaluation. errors: of those that estimate, half the interval; the others are
-    exact. `at_most` and `expected` have `prompts`, `tokens`, `seconds` and `cost`; expected: as models of the registry
-    would have needed (median), None without history where it depends on the answers.
-    """
-    found = []
-    for name, plan in plans.items():
-        (row,) = estimates(engine, plan, queue, tokeniser)["estimates"]
-        most = {
-            "prompts": row["prompts_left"],
-            "tokens": row["tokens_shared"],
-            "seconds": row["seconds"],
-            "cost": row["cost"],
-        }
-        sample = row["sample"]
-        expected: dict[str, Any] | None = most
-        if sample is not None:
-            needed = sample["prompts_expected"]
-            share = None if needed is None or not row["prompts"] else needed / row["prompts"]
-            expected = None if share is None else {key: _scaled(value, share) for key, value in most.items()}
-        found.append(
-            {
-                "way": name,
-                "error": errors.get(name, 0.0),
-                "at_most": most,
-                "expected": expected,
-                "reason": row["reason"],
-            }
-        )
-    return sorted(found, key=lambda way: (way["expected"] or way["at_most"])["prompts"])
-
-
-def _scaled(value: float | None, share: float) -> float | None:
-    if value is None:
-        return None
-    return round(value * share) if isinstance(value, int) else round(value * share, 4)
-
-
 def _plan(engine: Engine, plan: Plan) -> list[_Planned]:
     planned = []
     with Session(engine, expire_on_commit=False) as session:
@@ -170,12 +119,7 @@ def _plan(engine: Engine, plan: Plan) -> list[_Planned]:
                     "questions": evaluation.questions,
                     "prompts": evaluation.prompts,
                     "prompts_left": sum(shard.prompts for shard in undone),
-                    "sample": None,
                 }
-                if new and (cost := design_of(evaluation).cost(session, evaluation, read_rows)) is not None:
-                    # Only its first batch or round is planned yet.
-                    facts |= {"questions": cost.questions, "prompts": cost.prompts, "prompts_left": cost.prompts}
-                    facts["sample"] = {"prompts_complete": cost.complete, "prompts_expected": cost.expected}
                 definition = evaluation.protocol.definition
                 shards = [
                     [item.prompt for item in shard_prompts(session, shard.id)][:SAMPLE_PROMPTS]

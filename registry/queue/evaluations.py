@@ -1,32 +1,28 @@
 """Evaluations: asking for one, finding it, moving it between states."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from sqlalchemy import Result, Select, case, insert, select, update
+from sqlalchemy import case, insert, select, update
 from sqlalchemy.orm import Session
 
 from registry.db import MAX_INTEGER, changed_one, database_now, one_at_a_time
-from registry.designs import as_specified, design_in, design_of, in_full
-from registry.designs.planned import plan_questions, require_sample
-from registry.designs.requests import Asking, EverythingRequest, PrecisionRequest, StopRequest
-from registry.digests import specification_digest
+from registry.digests import sha256_text, specification_digest
 from registry.errors import NotFoundError, ProtocolError, QueueError, UsageError
 from registry.lookups import find_evaluation, find_revision, find_version, not_withdrawn
 from registry.predictions.prompts import prompts_of
-from registry.predictions.stored import require_rows
 from registry.prompting.protocols.presets import RECORDED
 from registry.prompting.protocols.store import find_definition, store_protocol
-from registry.prompting.variants import VariantSetDefinition, parse_variants, repeats, stored_variants
-from registry.queue import batches, exclusions
+from registry.prompting.variants import VariantSetDefinition, parse_variants, repeats
+from registry.queue import exclusions
 from registry.queue.hints import hint_at
-from registry.queue.planning import SHARD_PROMPTS, plan_shards, store_shards
+from registry.queue.planning import SHARD_PROMPTS, plan_questions, plan_shards, require_sample, store_shards
 from registry.queue.thinking import shown_by_server, shown_by_template, why_not_honoured
 from registry.revisions.endpoints import endpoint_of, provider_of
 from registry.revisions.store import model_identity
-from registry.scores.asked import asked_digest
+from registry.scores.asked import as_specified, asked_digest
 from registry.settings import get_settings
 from registry.tables import (
     BenchmarkVersion,
@@ -46,27 +42,15 @@ NO_CONFLICT: Final = "none"
 LONGEST_EMBARGO: Final = timedelta(days=731)
 
 
-def read_rows(
-    session: Session,
-    evaluation_ids: Iterable[int],
-    query: Select[*tuple[Any, ...]],
-    _question_ids: Collection[int] | None = None,
-) -> Result[*tuple[Any, ...]]:
-    """Return the result of a query over predictions of these evaluations. Raises ArchivedError."""
-    require_rows(session, *evaluation_ids)
-    return session.execute(query)
-
-
 @dataclass(frozen=True)
 class EvaluationRequest:
     """What a user asks to be evaluated; `limit` keeps the first questions in file order, after the other filters.
 
     options: only questions with so many options.
+    sample: only so many of the questions that are left, drawn by `seed`; None: all of them.
     max_workers: how many score it at once, at most; None: as many as there are.
     shard_prompts: about how many prompts a shard has as it is planned; it changes no result.
     variants: as they are spelled, or read with the files that they name.
-    precision: ask only as many questions as that takes; None: all.
-    stop_when_decided: ask each question only until this metric is decided; None: in every variant.
     conflict_of_interest: what whoever asks states of their own; "none" for none, None: nothing is stated.
     embargo_until: until when only maintainers and its submitter see it, if it is new; None: it is seen at once.
     """
@@ -79,28 +63,20 @@ class EvaluationRequest:
     limit: int | None = None
     subjects: tuple[str, ...] = ()
     options: int | None = None
+    sample: int | None = None
+    seed: int = 0
     priority: int = 0
     queue: str = "cpu"
     max_workers: int | None = None
     new_replicate: bool = False
     requester: str | None = None
     shard_prompts: int = SHARD_PROMPTS
-    precision: PrecisionRequest | None = None
-    stop_when_decided: str | None = None
     conflict_of_interest: str | None = None
     embargo_until: datetime | None = None
 
     def definition(self) -> VariantSetDefinition:
         """The variants that are asked for. Raises VariantError for a spelling that names none."""
         return parse_variants(self.variants) if isinstance(self.variants, str) else self.variants
-
-    def design(self) -> EverythingRequest:
-        """What is asked for of the questions. Raises UsageError for two things that cannot be combined."""
-        if self.stop_when_decided is None:
-            return self.precision or EverythingRequest()
-        if self.precision is not None:
-            raise UsageError("--precision and --stop-when-decided cannot be combined yet; use one of them")
-        return StopRequest(self.stop_when_decided)
 
 
 def submit(session: Session, request: EvaluationRequest) -> tuple[Evaluation, bool]:
@@ -130,22 +106,19 @@ def submit(session: Session, request: EvaluationRequest) -> tuple[Evaluation, bo
             f"{request.shots} shots requested, but the few-shot pool of {version.benchmark.name} holds "
             f"{version.few_shot_examples}; import it with --fewshot FILE or request fewer"
         )
-    questions = select_questions(
-        session, version, limit=request.limit, subjects=request.subjects, options=request.options
+    questions, filter_json = choose_questions(
+        session,
+        version,
+        limit=request.limit,
+        subjects=request.subjects,
+        options=request.options,
+        sample=request.sample,
+        seed=request.seed,
     )
     planned, names = plan_questions(questions, definition, protocol_json.get("labels"))
     require_sample(definition, planned, names)
-    filter_json = question_filter(limit=request.limit, subjects=request.subjects, options=request.options)
     engine = {"name": "endpoint" if revision.kind == "openai" else "transformers"}
-    asking = Asking(questions, planned, definition, protocol_json, revision)
-    design = request.design()
-    filter_json |= design.asked(asking)
     specification = build_specification(revision, version, protocol_json, definition, engine, filter_json)
-    if not design_in(filter_json).is_whole and not request.new_replicate:
-        known = batches.find_same(session, specification, revision)
-        if known is not None:
-            return known, False
-    planned = design.begin(session, specification, asking, read_rows)
     digest = specification_digest(specification)
     of_specification = select(Evaluation).filter_by(specification_digest=digest).order_by(Evaluation.replicate)
     replicates = session.scalars(of_specification).all()
@@ -169,7 +142,7 @@ def submit(session: Session, request: EvaluationRequest) -> tuple[Evaluation, bo
         requester=request.requester,
         conflict_of_interest=check_statement(request.conflict_of_interest),
         questions=len(planned),
-        prompts=sum(question.asked_now for question in planned),
+        prompts=sum(question.n_variants for question in planned),
         repeats=definition.repeats,
         **as_specified(specification),
     )
@@ -206,48 +179,6 @@ def check_embargo(session: Session, until: datetime) -> datetime:
             f"embargo until {until:%Y-%m-%d %H:%M} UTC: give a moment after now and within {LONGEST_EMBARGO.days} days"
         )
     return until
-
-
-def same_in_full(session: Session, evaluation: Evaluation) -> Evaluation | None:
-    """The newest evaluation that asks everything that this one leaves out on purpose; None where there is none."""
-    if design_of(evaluation).is_whole:
-        return None
-    digest = specification_digest(in_full(evaluation.specification))
-    query = select(Evaluation).where(Evaluation.specification_digest == digest, not_withdrawn())
-    return session.scalars(query.order_by(Evaluation.replicate.desc()).limit(1)).first()
-
-
-def submit_rest(session: Session, evaluation_id: int, **options: Any) -> tuple[Evaluation, bool]:
-    """Queues the evaluation of all questions in every variant, and returns it with whether it is new.
-
-    What the given one has asked of a local model is copied from it once it is sealed.
-    Raises UsageError for an evaluation that leaves nothing out, or whose protocol has another definition by now.
-    """
-    evaluation = find_evaluation(session, evaluation_id)
-    if design_of(evaluation).is_whole:
-        raise UsageError(f"evaluation {evaluation_id} asks its questions in every variant; nothing is left to ask")
-    kept = evaluation.specification["questions"]
-    revision, version = evaluation.model_revision, evaluation.benchmark_version
-    found, new = submit(
-        session,
-        EvaluationRequest(
-            model=f"{revision.model.name}@{revision.number}",
-            benchmark=f"{version.benchmark.name}@{version.version}",
-            variants=stored_variants(evaluation.variant_set),
-            protocol=evaluation.protocol.name,
-            shots=evaluation.protocol.shots,
-            limit=kept["limit"],
-            subjects=tuple(kept["subjects"] or ()),
-            options=kept.get("options"),
-            **options,
-        ),
-    )
-    if found.specification != in_full(evaluation.specification):
-        raise UsageError(
-            f"evaluation {evaluation_id}: protocol {evaluation.protocol.name} has another definition by now, so its "
-            "answers cannot be completed; submit the evaluation again"
-        )
-    return found, new
 
 
 def check_askable(revision: ModelRevision, protocol: dict[str, Any]) -> None:
@@ -345,9 +276,70 @@ def build_specification(
 def question_filter(
     *, limit: int | None = None, subjects: Sequence[str] = (), options: int | None = None
 ) -> dict[str, Any]:
-    """Which questions of a benchmark are asked, as it stands in a specification."""
+    """Return which questions of a benchmark are asked, as a specification has it, without a sample."""
     document: dict[str, Any] = {"limit": limit, "subjects": sorted(subjects) or None}
     return document | ({"options": options} if options is not None else {})
+
+
+def choose_questions(
+    session: Session,
+    version: BenchmarkVersion,
+    *,
+    limit: int | None = None,
+    subjects: Sequence[str] = (),
+    options: int | None = None,
+    sample: int | None = None,
+    seed: int = 0,
+) -> tuple[list[Question], dict[str, Any]]:
+    """Return the questions that a filter keeps, in file order, and the filter as a specification has it.
+
+    A sample is drawn from the questions that the rest of the filter leaves; a sample of all of them is no sample.
+    Raises what `select_questions` and `draw_sample` raise.
+    """
+    found = select_questions(session, version, limit=limit, subjects=subjects, options=options)
+    document = question_filter(limit=limit, subjects=subjects, options=options)
+    if sample is None:
+        return found, document
+    drawn = draw_sample(found, sample, seed, version.benchmark.name)
+    if len(drawn) == len(found):
+        return found, document
+    return drawn, document | {"sample": {"questions": len(drawn), "of": len(found), "seed": seed}}
+
+
+def draw_sample(questions: Sequence[Question], size: int, seed: int, benchmark: str) -> list[Question]:
+    """Return the questions with the smallest SHA-256 of "seed:question id", in the order that they have.
+
+    So a sample holds every smaller sample of the same seed, and any program can draw it again.
+    Raises UsageError for a size below 1 or above the number of questions, or a seed out of range.
+    """
+    if size < 1:
+        raise UsageError(f"sample {size}: give a number of questions, from 1")
+    if not 0 <= seed <= MAX_INTEGER:
+        raise UsageError(f"seed {seed}: give a number from 0 to {MAX_INTEGER}")
+    if size > len(questions):
+        raise UsageError(
+            f"sample {size}: {benchmark} has {len(questions)} questions in this selection; give at most that many, or "
+            "leave out the sample to ask all of them"
+        )
+    hashes = {question.id: sha256_text(f"{seed}:{question.external_id}") for question in questions}
+    kept = set(sorted(hashes, key=lambda number: hashes[number])[:size])
+    return [question for question in questions if question.id in kept]
+
+
+def choose_again(
+    session: Session, version: BenchmarkVersion, question_filter: Mapping[str, Any]
+) -> tuple[list[Question], dict[str, Any]]:
+    """Return what `choose_questions` returns for the filter of a specification."""
+    sample = question_filter.get("sample") or {}
+    return choose_questions(
+        session,
+        version,
+        limit=question_filter.get("limit"),
+        subjects=question_filter.get("subjects") or (),
+        options=question_filter.get("options"),
+        sample=sample.get("questions"),
+        seed=sample.get("seed", 0),
+    )
 
 
 def select_questions(
@@ -451,7 +443,6 @@ def move(session: Session, evaluation_id: int, action: str) -> Evaluation:
             )
         )
     if action == "retry":
-        batches.check_retry(session, evaluation)
         exclusions.forget(session, evaluation)
         session.execute(
             of_evaluation.where(Shard.state.in_(("failed", "cancelled", "queued"))).values(

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, or_, select
-from sqlalchemy.orm import Session, aliased
+from sqlalchemy import select
+from sqlalchemy.orm import Session
 
 from registry.digests import specification_digest
 from registry.lookups import not_withdrawn, published
@@ -38,16 +38,6 @@ class Reused:
             "reused_from_variant": self.variant,
             "reused_from_seal": self.seal,
         }
-
-
-def _by_several_engines() -> ColumnElement[bool]:
-    other, another = aliased(Shard), aliased(Shard)
-    return (
-        select(other.id)
-        .join(another, another.evaluation_id == other.evaluation_id)
-        .where(other.evaluation_id == Evaluation.id, other.engine_fingerprint_id != another.engine_fingerprint_id)
-        .exists()
-    )
 
 
 def reusable(
@@ -87,8 +77,6 @@ def reusable(
                 published(session),
                 # An archived one has no rows to copy.
                 Evaluation.id.not_in(select(Archive.evaluation_id).where(Archive.state == "archived")),
-                # Of a question that was asked in several rounds, the shard of the last is known.
-                or_(Evaluation.stopped_for.is_(None), ~_by_several_engines()),
             )
         )
         seals = {(row.evaluation_id, row.question_id): row.seal for row in session.execute(scored)}

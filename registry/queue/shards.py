@@ -5,10 +5,9 @@ from collections.abc import Sequence
 from sqlalchemy import select
 from sqlalchemy.orm import Session, selectinload
 
-from registry.designs.until_decided import read_stopping
 from registry.predictions.prompts import ShardPrompt, prompts_of
 from registry.revisions.endpoints import answered_from_partial
-from registry.tables import Evaluation, EvaluationQuestion, Question, QuestionScore
+from registry.tables import Evaluation, EvaluationQuestion, Question
 
 
 def rows_of(prompts: Sequence[ShardPrompt], logprobs: Sequence[Sequence[float | None]]) -> list[dict[str, object]]:
@@ -42,7 +41,7 @@ def _all_known(values: Sequence[float | None]) -> list[float] | None:
 
 
 def shard_prompts(session: Session, shard_id: int) -> list[ShardPrompt]:
-    """Every prompt of a shard, by question and variant; until it is done, where questions are asked in rounds."""
+    """Return every prompt of a shard, by question and variant."""
     query = (
         select(EvaluationQuestion.evaluation_id, Question)
         .join(Question, Question.id == EvaluationQuestion.question_id)
@@ -51,16 +50,7 @@ def shard_prompts(session: Session, shard_id: int) -> list[ShardPrompt]:
         .options(selectinload(Question.options))
     )
     rows = session.execute(query).all()
-    if not rows:  # it is done, and later rounds hold its questions
+    if not rows:
         return []
     evaluation = session.get_one(Evaluation, rows[0].evaluation_id)
-    questions = [row.Question for row in rows]
-    stopping = read_stopping(evaluation)
-    if stopping is None:
-        return list(prompts_of(session, evaluation, questions))
-    of_shard = select(QuestionScore.question_id, QuestionScore.stored).where(
-        QuestionScore.evaluation_id == evaluation.id, QuestionScore.question_id.in_([row.id for row in questions])
-    )
-    stored: dict[int, int] = {row.question_id: row.stored for row in session.execute(of_shard)}
-    asked = {row.id: stopping.next_round(row.n_options, stored.get(row.id, 0)) for row in questions}
-    return list(prompts_of(session, evaluation, questions, asked))
+    return list(prompts_of(session, evaluation, [row.Question for row in rows]))

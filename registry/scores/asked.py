@@ -10,10 +10,11 @@ from typing import Any, Final
 from sqlalchemy import ColumnElement, Double, case, cast, func, select, true, type_coerce
 from sqlalchemy.orm import Session
 
-from registry.designs import asked_in_part, design_by_columns, label_of
 from registry.digests import specification_digest
 from registry.metrics import METRICS
-from registry.prompting.variants import only_orders
+from registry.metrics.axes import AXES
+from registry.prompting.protocols.answering import lists_options
+from registry.prompting.variants import VARIANT_KINDS, only_orders, stored_variants
 from registry.tables import Evaluation, EvaluationQuestion, Prediction, Question, QuestionScore, VariantSet
 
 ASKED: Final = (
@@ -22,8 +23,8 @@ ASKED: Final = (
     "variants_max",
     "orders_only",
     "chance",
-    "sampled_for",
-    "stopped_for",
+    "sampled_from",
+    "sample_seed",
     "lists_options",
 )
 """The columns of `evaluation` that say how it was asked."""
@@ -34,7 +35,7 @@ def asked(session: Session, evaluation_id: int) -> dict[str, Any]:
 
     distinct_prompts_min, distinct_prompts_max: different prompts that show a question. variants_max: the most prompts
     that show one. orders_only: no prompt alters options, labels or words. chance: accuracy of guessing, the mean of
-    1 / number of options. Each is None where nothing is stored. sampled_for, stopped_for, lists_options: as the
+    1 / number of options. Each is None where nothing is stored. sampled_from, sample_seed, lists_options: as the
     specification has it.
     """
     score = QuestionScore
@@ -67,24 +68,44 @@ def asked(session: Session, evaluation_id: int) -> dict[str, Any]:
     found = dict(row)
     own_only = found.pop("own_only")
     orders_only = None if own_only is None else bool(own_only) and only_orders(kind or "")
-    return found | {"orders_only": orders_only, "lists_options": listed} | asked_in_part(specification)
+    return found | {"orders_only": orders_only, "lists_options": listed} | sample_columns(specification)
+
+
+def as_specified(specification: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the columns of a new evaluation that repeat, for views to read, what its specification has."""
+    return {"lists_options": lists_options(specification["protocol"]), **sample_columns(specification)}
+
+
+def sample_columns(specification: Mapping[str, Any]) -> dict[str, int | None]:
+    """Return the columns of an evaluation that describe the sample of questions; None without one."""
+    sample = specification.get("questions", {}).get("sample") or {}
+    return {"sampled_from": sample.get("of"), "sample_seed": sample.get("seed")}
+
+
+def has_all_cells(evaluation: Evaluation) -> bool:
+    """Check that each question was to be asked in every combination of what the variants vary."""
+    definition = stored_variants(evaluation.variant_set)
+    return definition.kind != "imported" and definition.sample is None
+
+
+def varied_axes(evaluation: Evaluation) -> frozenset[str]:
+    """Return the axes of AXES that the variants of an evaluation vary; empty if its answers tell of none."""
+    if not has_all_cells(evaluation):
+        return frozenset()
+    kinds = [factor.kind for factor in stored_variants(evaluation.variant_set).factors]
+    return frozenset(VARIANT_KINDS[kind].axis for kind in kinds if kind != "original") & frozenset(AXES)
 
 
 def asked_digest(specification: Mapping[str, Any], questions: int, of: int) -> str:
     """What evaluations have in common that were asked the same questions in the same way, whatever answered them.
 
     It is the digest of the specification without model and engine. A filter that keeps all of the benchmark's
-    questions is none, and where a question is no longer asked once it is decided, the question is the same; a sample
-    of questions is another set of them. questions: how many are asked. of: how many the benchmark version has.
+    questions is none; a sample of questions is another set of them for each size and seed. questions: how many are
+    asked. of: how many the benchmark version has.
     """
     same = {name: specification[name] for name in ("benchmark", "protocol", "variants")}
-    part = None if questions >= of else chosen_questions(specification["questions"])
+    part = None if questions >= of else specification["questions"]
     return specification_digest(same | {"questions": part})
-
-
-def chosen_questions(question_filter: Mapping[str, Any]) -> dict[str, Any]:
-    """The part of a specification's filter that chooses questions."""
-    return {name: value for name, value in question_filter.items() if name != "stopping"}
 
 
 def first_answers(session: Session, evaluation_id: int) -> ColumnElement[bool]:
@@ -110,8 +131,6 @@ def asked_how(row: Mapping[str, Any]) -> str | None:
     '11 repeats of one prompt'
     >>> asked_how(orders | {"distinct_prompts_min": 1, "distinct_prompts_max": 1, "lists_options": False})
     'asked without listing the options'
-    >>> asked_how(orders | {"distinct_prompts_min": 1, "stopped_for": "worst_accuracy"})
-    'up to 4 orders, until worst accuracy is decided'
     """
     low, high, most = row["distinct_prompts_min"], row["distinct_prompts_max"], row["variants_max"]
     if low is None or high is None:
@@ -119,8 +138,6 @@ def asked_how(row: Mapping[str, Any]) -> str | None:
     unit = "orders" if row["orders_only"] else "variants"
     if high == 1 and row.get("lists_options") is False:
         return "asked without listing the options"
-    if (metric := row.get("stopped_for")) is not None:
-        return f"up to {high} {unit}, until {METRICS[metric].label.lower()} is decided"
     if high == 0:
         return "asked without the question"
     if high <= 1:
@@ -132,8 +149,7 @@ def asked_how(row: Mapping[str, Any]) -> str | None:
 def one_order(row: Mapping[str, Any]) -> bool:
     """Whether no question was to be asked in two distinct prompts; False where nothing is stored yet."""
     most = row.get("distinct_prompts_max")
-    whole = row.get("stopped_for") is None or row.get("lists_options") is False
-    return most is not None and most <= 1 and whole
+    return most is not None and most <= 1
 
 
 def why_undefined(metric: str, row: Mapping[str, Any]) -> str:
@@ -145,9 +161,7 @@ def why_undefined(metric: str, row: Mapping[str, Any]) -> str:
     """
     if not row.get("complete", True):
         return "Not scored completely yet"
-    label = label_of(metric)
-    if (reason := design_by_columns(row).why_not_told(metric)) is not None:
-        return reason
+    label = METRICS[metric].label if metric in METRICS else metric
     of = METRICS[metric].over_cells if metric in METRICS else None
     if of is not None and not of.stored:
         return f"{label} is told by replicates together; see a board's column, or: shuffleboard statistics axes"
@@ -194,10 +208,8 @@ def asking(row: Mapping[str, Any], variants: str = PROPOSED) -> str:
     for key in ("options", "limit"):
         if kept.get(key) is not None:
             parts += [f"--{key}", str(kept[key])]
-    if (sampled := kept.get("precision")) is not None:
-        parts += ["--precision", sampled["precision"], "--metric", sampled["metric"]]
-    if (stopping := kept.get("stopping")) is not None:
-        parts += ["--stop-when-decided", stopping["metric"]]
+    if (sample := kept.get("sample")) is not None:
+        parts += ["--sample", str(sample["questions"]), "--seed", str(sample["seed"])]
     return shlex.join(parts)
 
 

@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from registry.designs import has_all_cells, varied_axes
 from registry.metrics import METRICS
 from registry.metrics.averaging import Value
 from registry.metrics.axes import REPEATS
 from registry.predictions.stored import require_rows
 from registry.prompting.protocols.answering import drawn
 from registry.prompting.variants import QuestionShape, stored_variants
+from registry.scores.asked import has_all_cells, varied_axes
 from registry.statistics.axes import NO_ANSWER, AxisEffect, Decomposition, Estimate, decompose
 from registry.statistics.bootstrap import MINIMUM_QUESTIONS, RESAMPLES, SEED, Interval
 from registry.tables import Evaluation, Prediction, Question, QuestionScore
@@ -66,8 +66,7 @@ class Grid:
 def read_grid(session: Session, asked: Sequence[Asked]) -> Grid | None:
     """The answers of some evaluations of different questions, together.
 
-    None where nothing is known of axes: recorded orders, a sample of cells or questions, questions that were asked only
-    until they were decided, or evaluations that varied different things.
+    None where nothing is known of axes: recorded orders, a sample of cells, or evaluations that varied other things.
     """
     groups: dict[tuple[Cell, ...], list[tuple[NDArray[np.int64], NDArray[np.int64]]]] = {}
     names: set[tuple[str, ...]] = set()

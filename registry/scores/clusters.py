@@ -14,7 +14,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from registry.lookups import find_evaluation
-from registry.scores.intervals import Array, column_samples, question_values
+from registry.scores.intervals import Array, column_samples, factor_of, question_values
 from registry.statistics.bootstrap import RANK_RESAMPLES, design_effect, percentile_interval
 from registry.tables import EvaluationQuestion, Question
 
@@ -70,7 +70,10 @@ def clustered_intervals(session: Session, evaluation_id: int, *, by_subject: boo
     if clusters is None:
         return None
     values = question_values(session, evaluation.id, ids)
-    alone, together = (column_samples(values, resamples=RANK_RESAMPLES, clusters=given) for given in (None, clusters))
+    factor = factor_of(evaluation)
+    alone, together = (
+        column_samples(values, resamples=RANK_RESAMPLES, clusters=given, factor=factor) for given in (None, clusters)
+    )
     return {
         "questions": len(ids),
         "clusters": int(clusters.max()) + 1,

@@ -5,12 +5,12 @@ from typing import Any
 from sqlalchemy import select, text
 from sqlalchemy.orm import Session
 
-from registry.designs import design_of, varied_axes
 from registry.metrics import METRICS
 from registry.metrics.averaging import Runs
 from registry.metrics.entry import Metric
 from registry.predictions.stored import require_rows
 from registry.schema.selectables import run_accuracy
+from registry.scores.asked import varied_axes
 from registry.tables import Evaluation, EvaluationMetric
 
 
@@ -24,9 +24,8 @@ def computed_metrics(session: Session, evaluation_id: int, scope: str | None = N
     """Scope to its values: each metric, `<metric>_n`, `questions` and `scored`. Only `scope`, where one is given.
 
     Means come from the view scope_metrics. Comparisons of runs are made here from run_accuracy: the view run_metrics
-    says the same, but its window functions keep SQLite from looking at one evaluation alone. Of an evaluation with a
-    stated precision they are estimates over all questions that could be asked, None where there is none. What axes do
-    is computed over all questions together, and None over any other scope.
+    says the same, but its window functions keep SQLite from looking at one evaluation alone. What axes do is computed
+    over all questions together, and None over any other scope.
     """
     parameters = {"evaluation_id": evaluation_id, "scope": scope}
     condition = "WHERE evaluation_id = :evaluation_id" + (" AND scope = :scope" if scope else "")
@@ -46,12 +45,6 @@ def computed_metrics(session: Session, evaluation_id: int, scope: str | None = N
 
         for name, (value, n) in stored_axes(session, evaluation, resamples=0).values.items():
             found["all"][name], found["all"][f"{name}_n"] = value, n
-    estimated = design_of(evaluation).estimates(session, evaluation)
-    if estimated is not None:
-        for name, values in found.items():
-            for of in METRICS:
-                estimate = estimated.get(of) if name == "all" else None
-                values[of], values[f"{of}_n"] = (None, 0) if estimate is None else estimate[:2]
     return found
 
 

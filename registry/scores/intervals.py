@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 from sqlalchemy import bindparam, text
 from sqlalchemy.orm import Session
 
-from registry.designs import METHOD as REPEATED
-from registry.designs import design_of
 from registry.metrics import METRICS
 from registry.metrics.averaging import FunctionOfTwoMeans
 from registry.metrics.catalogue import QUESTION_METRICS
@@ -23,13 +21,15 @@ from registry.statistics.bootstrap import (
     combined,
     percentile_interval,
     resampled_means,
+    sampling_factor,
 )
-from registry.statistics.sequential import RepeatedInterval
 from registry.tables import Evaluation
 
 Array = NDArray[np.float64]
 
 METHOD: Final = "bias-corrected percentile bootstrap over questions"
+OF_A_SAMPLE: Final = f"{METHOD}, finite population"
+"""Method of a sample of questions: resampled values are drawn towards the estimate by `sampling_factor`."""
 NONE: Final = "none"
 """Method of a metric for which no interval is stated: it would not cover."""
 
@@ -110,10 +110,11 @@ def least_questions(metric: str) -> int:
 
 
 def metric_intervals_together(
-    several: Sequence[Mapping[str, Array]], *, resamples: int = RESAMPLES, seed: int = SEED
+    several: Sequence[Mapping[str, Array]], *, resamples: int = RESAMPLES, seed: int = SEED, factor: float = 1.0
 ) -> list[dict[str, Any]]:
     """For each of several evaluations of the same questions, drawn once: metric to its Interval, None if not covered.
 
+    factor: of `sampling_factor`.
     several: metric to (questions,), of all per-question metrics. Metrics that compare runs have no interval here.
     """
     columns: list[Array] = []
@@ -132,7 +133,7 @@ def metric_intervals_together(
         places.append(own)
     nothing = np.empty((0, 0))
     stacked = np.stack(columns, axis=1) if columns else nothing
-    samples = resampled_means(stacked, resamples=resamples, seed=seed) if columns else nothing
+    samples = resampled_means(stacked, resamples=resamples, seed=seed, factor=factor) if columns else nothing
     return [
         {
             name: _interval(name, stacked, samples, own[name]) if name in own else None
@@ -143,13 +144,13 @@ def metric_intervals_together(
 
 
 def column_samples(
-    values: Mapping[str, Array], *, resamples: int, clusters: NDArray[np.intp] | None = None
+    values: Mapping[str, Array], *, resamples: int, clusters: NDArray[np.intp] | None = None, factor: float = 1.0
 ) -> dict[str, tuple[Array, NDArray[np.bool_]]]:
     """Metric to its resampled values, (resamples,), and the questions that its interval rests on, (questions,).
 
     values: of one evaluation, as for `metric_intervals_together`. Metrics that are defined for fewer than
     `least_questions` are left out.
-    clusters: as for `resampled_means`.
+    clusters, factor: as for `resampled_means`.
     """
     columns: list[Array] = []
     places: dict[str, int] = {}
@@ -163,7 +164,7 @@ def column_samples(
             columns += [np.where(lacking, np.nan, values[part]) for part in parts]
     if not columns:
         return {}
-    samples = resampled_means(np.stack(columns, axis=1), resamples=resamples, clusters=clusters)
+    samples = resampled_means(np.stack(columns, axis=1), resamples=resamples, clusters=clusters, factor=factor)
     found: dict[str, tuple[Array, NDArray[np.bool_]]] = {}
     for name, place in places.items():
         drawn, function = samples[:, place], FUNCTIONS_OF_TWO_MEANS.get(name)
@@ -200,30 +201,33 @@ def intervals_together(session: Session, ids: Sequence[int]) -> dict[int, dict[s
 
     Where they ask the same questions, these are drawn once for up to TOGETHER of them: drawing takes most of the time.
     """
-    alike: list[tuple[dict[str, set[int]], list[int]]] = []
+    alike: list[tuple[dict[str, set[int]], float, list[int]]] = []
     found: dict[int, dict[str, dict[str, Any]]] = {}
     for evaluation_id in ids:
         scopes = _questions_of_scopes(session, evaluation_id)
-        evaluation = session.get_one(Evaluation, evaluation_id)
-        estimates = design_of(evaluation).estimates(session, evaluation)
-        if estimates is not None:
-            stated = {name: estimate[2] for name, estimate in estimates.items()}
-            found[evaluation_id] = {scope: stated if scope == "all" else {} for scope in scopes}
-            continue
-        for known, members in alike:
-            if known == scopes and len(members) < TOGETHER:
+        factor = factor_of(session.get_one(Evaluation, evaluation_id))
+        for known, of_known, members in alike:
+            if (known, of_known) == (scopes, factor) and len(members) < TOGETHER:
                 members.append(evaluation_id)
                 break
         else:
-            alike.append((scopes, [evaluation_id]))
-    for scopes, members in alike:
-        found |= _intervals_of_scopes(session, scopes, members)
+            alike.append((scopes, factor, [evaluation_id]))
+    for scopes, factor, members in alike:
+        found |= _intervals_of_scopes(session, scopes, members, factor)
         for evaluation_id in members:
             if len(scopes.get("all", ())) >= MINIMUM_QUESTIONS:
                 found[evaluation_id]["all"] |= stored_axes(
                     session, session.get_one(Evaluation, evaluation_id)
                 ).intervals
     return found
+
+
+def factor_of(evaluation: Evaluation) -> float:
+    """Return the factor of an evaluation's standard errors: below 1 if its questions are a sample.
+
+    A subject's questions in the sample are a sample of that subject, of nearly the same share.
+    """
+    return sampling_factor(evaluation.questions, evaluation.sampled_from)
 
 
 def _questions_of_scopes(session: Session, evaluation_id: int) -> dict[str, set[int]]:
@@ -235,7 +239,7 @@ def _questions_of_scopes(session: Session, evaluation_id: int) -> dict[str, set[
 
 
 def _intervals_of_scopes(
-    session: Session, scopes: Mapping[str, set[int]], ids: Sequence[int]
+    session: Session, scopes: Mapping[str, set[int]], ids: Sequence[int], factor: float
 ) -> dict[int, dict[str, dict[str, Any]]]:
     everything = sorted(scopes.get("all", ()))
     values = [question_values(session, evaluation_id, everything) for evaluation_id in ids]
@@ -247,26 +251,21 @@ def _intervals_of_scopes(
         key = (resamples_of(scope), inside.tobytes())
         if key not in known:
             inner = [{name: column[inside] for name, column in own.items()} for own in values]
-            known[key] = metric_intervals_together(inner, resamples=resamples_of(scope))
+            known[key] = metric_intervals_together(inner, resamples=resamples_of(scope), factor=factor)
         for evaluation_id, intervals in zip(ids, known[key], strict=True):
             found[evaluation_id][scope] = intervals
     return found
 
 
-def interval_columns(scope: str, interval: Interval | None) -> dict[str, Any]:
-    """The columns of a metric that state its interval over a scope; None: none is stated."""
-    if isinstance(interval, RepeatedInterval):
-        return {
-            "interval_low": interval.low,
-            "interval_high": interval.high,
-            "interval_method": f"{REPEATED}, {interval.confidence:.4g}",
-            "interval_resamples": None,
-            "interval_seed": None,
-        }
+def interval_columns(scope: str, interval: Interval | None, *, sampled: bool) -> dict[str, Any]:
+    """Return the columns of a metric that state its interval over a scope; None: none is stated.
+
+    sampled: whether the evaluation's questions are a sample.
+    """
     return {
         "interval_low": None if interval is None else interval.low,
         "interval_high": None if interval is None else interval.high,
-        "interval_method": NONE if interval is None else METHOD,
+        "interval_method": NONE if interval is None else OF_A_SAMPLE if sampled else METHOD,
         "interval_resamples": None if interval is None else resamples_of(scope),
         "interval_seed": None if interval is None else SEED,
     }

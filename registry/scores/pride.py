@@ -42,13 +42,7 @@ def compute_pride(session: Session, evaluation_id: int, alpha: float = ALPHA) ->
     scored = session.execute(
         select(Question.id, Question.external_id, Question.n_options, Question.answer)
         .join(QuestionScore, QuestionScore.question_id == Question.id)
-        .join(Evaluation, Evaluation.id == QuestionScore.evaluation_id)
-        .where(
-            QuestionScore.evaluation_id == evaluation_id,
-            QuestionScore.variants > 0,
-            # Where questions are asked until something is decided, their originals may not have been asked.
-            Evaluation.stopped_for.is_(None),
-        )
+        .where(QuestionScore.evaluation_id == evaluation_id, QuestionScore.variants > 0)
         .order_by(Question.id)
     )
     questions = [_Question(*row) for row in scored]

@@ -18,7 +18,6 @@ from registry import chain
 from registry.benchmarks.contract import content_digest
 from registry.boards.snapshots import refresh_boards
 from registry.db import one_at_a_time, write_session
-from registry.designs import as_specified
 from registry.digests import sha256_text, specification_digest
 from registry.errors import IngestError, SealError
 from registry.files.parquet import parquet_rows
@@ -35,7 +34,7 @@ from registry.proof.withdrawals import withdrawal_digest
 from registry.queue.claims import fingerprint_id
 from registry.revisions.store import model_identity
 from registry.scores.analyses import store_analysis
-from registry.scores.asked import asked_digest
+from registry.scores.asked import as_specified, asked_digest
 from registry.scores.pride import write_question_pride
 from registry.scores.question_scores import write_question_scores
 from registry.sealed import files

@@ -53,8 +53,6 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = {
     "evaluation": {
         **dict.fromkeys(("id", "model_revision_id", "benchmark_version_id", "protocol_id", "variant_set_id"), INTEGER),
         "seal": DIGEST,
-        "sampled_for": TEXT,
-        "stopped_for": TEXT,
         "repeats": INTEGER,
     },
     "model": {"id": INTEGER, "name": TEXT},

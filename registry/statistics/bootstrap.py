@@ -87,6 +87,18 @@ def _draws(questions: int, resamples: int, seed: int) -> Iterator[NDArray[np.int
         yield generator.integers(0, questions, (min(rows, resamples - start), questions), dtype=np.int32)
 
 
+def sampling_factor(questions: int, of: int | None) -> float:
+    """Return the factor of standard errors of a sample of so many of `of` questions; 1 for no sample (None).
+
+    It is √(1 − n/N): what is not asked alone makes the value of all N questions uncertain.
+    Source: Cochran, *Sampling Techniques* (1977), section 2.6.
+
+    >>> round(sampling_factor(500, 12_032), 4), sampling_factor(500, None)
+    (0.979, 1.0)
+    """
+    return 1.0 if of is None else math.sqrt(max(0.0, 1 - questions / of))
+
+
 def _checked(values: Floats, dimensions: int) -> Floats:
     values = np.asarray(values, dtype=np.float64)
     if values.ndim != dimensions:
@@ -97,13 +109,19 @@ def _checked(values: Floats, dimensions: int) -> Floats:
 
 
 def resampled_means(
-    values: Floats, *, resamples: int = RESAMPLES, seed: int = SEED, clusters: NDArray[np.intp] | None = None
+    values: Floats,
+    *,
+    resamples: int = RESAMPLES,
+    seed: int = SEED,
+    clusters: NDArray[np.intp] | None = None,
+    factor: float = 1.0,
 ) -> Floats:
     """Means of the columns over questions drawn with replacement, each with all its variants.
 
     values: shape (questions, columns), one column per metric; NaN where a question is undefined for it.
     clusters: shape (questions,), of each question the number of its cluster, from 0 on without a gap. As many clusters
     as there are are drawn, each with all its questions: those on one passage are not independent.
+    factor: of `sampling_factor`, by which deviations from a column's own mean are multiplied.
     Returns shape (resamples, columns), the same questions drawn for every column; each mean is over the drawn
     questions that are defined, NaN where there is none. The same numbers for the same seed and number of questions.
     Raises MetricInputError on infinite values.
@@ -134,7 +152,11 @@ def resampled_means(
         sums[:, split] += sums[:, counted:]
         with np.errstate(invalid="ignore"):  # 0/0: no defined question was drawn
             chunks.append(sums[:, :known] / sums[:, known + pattern_of])
-    return np.concatenate(chunks)[:, place_of]
+    means = np.concatenate(chunks)[:, place_of]
+    if factor == 1.0:
+        return means
+    counts = np.maximum(1, (~np.isnan(values)).sum(axis=0))
+    return np.asarray((1 - factor) * (np.nansum(values, axis=0) / counts) + factor * means)
 
 
 def _summed(factors: Floats, clusters: NDArray[np.intp]) -> Floats:
@@ -292,12 +314,14 @@ def _ends(samples: Floats, questions: Sequence[int | None]) -> list[Interval | N
     return [Interval(low, high) if said else None for low, high, said in zip(*ends, stated.tolist(), strict=True)]
 
 
-def mean_intervals(values: Floats, *, resamples: int = RESAMPLES, seed: int = SEED) -> list[Interval | None]:
+def mean_intervals(
+    values: Floats, *, resamples: int = RESAMPLES, seed: int = SEED, factor: float = 1.0
+) -> list[Interval | None]:
     """The interval of each column's mean, by column; None where none is stated (see `percentile_interval`).
 
-    values: as for `resampled_means`.
+    values, factor: as for `resampled_means`.
     """
-    samples = resampled_means(values, resamples=resamples, seed=seed)
+    samples = resampled_means(values, resamples=resamples, seed=seed, factor=factor)
     counts = (~np.isnan(values)).sum(axis=0)
     return percentile_intervals(samples.T, counts.tolist())
 

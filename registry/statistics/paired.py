@@ -97,11 +97,18 @@ def quantile(questions: int | None) -> float:
     return math.sqrt(questions / (questions - 1)) * -float(stdtrit(questions - 1, tail))
 
 
-def paired(tasks: Sequence[Sequence[Floats]], *, zero_or_one: bool, weights: Sequence[int] | None = None) -> Paired:
+def paired(
+    tasks: Sequence[Sequence[Floats]],
+    *,
+    zero_or_one: bool,
+    weights: Sequence[int] | None = None,
+    factors: Sequence[float] | None = None,
+) -> Paired:
     """Every pair of models, over the questions that both have a value for.
 
     tasks: of each task, its base metrics, each of shape (questions, models), NaN where undefined; a question differs
     where any of them does. zero_or_one: all values are 0 or 1, and there is one base metric. weights: of the tasks.
+    factors: of each task that of `sampling_factor`, by which its standard errors are multiplied; None: 1.
     """
     if not zero_or_one:
         return enough_differ([differing(base) for base in tasks])
@@ -109,7 +116,7 @@ def paired(tasks: Sequence[Sequence[Floats]], *, zero_or_one: bool, weights: Seq
     number = sum(times)
     values = [base[0] for base in tasks]
     together = _of_tasks_answered if not any(np.isnan(of).any() for of in values) else _of_tasks
-    difference, variance, slack = together(values, times)
+    difference, variance, slack = together(values, times, [1.0] * len(tasks) if factors is None else factors)
     enough = np.ones(difference.shape, dtype=np.bool_)
     return Paired(enough, difference / number, np.sqrt(variance) / number, slack / number)
 
@@ -119,25 +126,29 @@ def enough_differ(counts: Sequence[NDArray[np.uint16]]) -> Paired:
     return Paired(np.add.reduce(counts, dtype=np.uint16) >= DIFFERING)
 
 
-def _of_tasks(values: Sequence[Floats], times: Sequence[int]) -> tuple[Floats, Floats, Floats]:
+def _of_tasks(
+    values: Sequence[Floats], times: Sequence[int], factors: Sequence[float]
+) -> tuple[Floats, Floats, Floats]:
     """Over tasks, each shape (models, models): summed differences and variances, and the largest correction.
 
     values: of each task, shape (questions, models). times: how much each counts.
     """
     models = values[0].shape[1]
     difference, variance, slack = np.zeros((3, models, models))
-    for of, answers in zip(times, values, strict=True):
+    for of, answers, factor in zip(times, values, factors, strict=True):
         known = ~np.isnan(answers)
         right = np.where(known, answers, 0.0)
         only_first = right.T @ (known - right)
         off, error, own = adjusted(only_first, only_first.T, known.astype(np.float64).T @ known)
         difference += of * off
-        variance += (of * error) ** 2
+        variance += (of * factor * error) ** 2
         np.maximum(slack, of * own, out=slack)
     return difference, variance, slack
 
 
-def _of_tasks_answered(values: Sequence[Floats], times: Sequence[int]) -> tuple[Floats, Floats, Floats]:
+def _of_tasks_answered(
+    values: Sequence[Floats], times: Sequence[int], factors: Sequence[float]
+) -> tuple[Floats, Floats, Floats]:
     """What `_of_tasks` gives where all models answered all questions, for hundreds of models in some milliseconds.
 
     With r questions right on n, b − c is the difference of two r, and b + c = (n − Σ xy)/2 of answers x, y = ±1: so
@@ -148,14 +159,15 @@ def _of_tasks_answered(values: Sequence[Floats], times: Sequence[int]) -> tuple[
     constant = 0.0
     signs: list[Floats] = []
     alike: dict[tuple[int, int], NDArray[np.float32]] = {}
-    for of, answers in zip(times, values, strict=True):
+    for of, answers, factor in zip(times, values, factors, strict=True):
         n = len(answers)
         counts = answers.sum(axis=0)
         share += of / (n + 2) * counts
         right.append(counts - n / 2)
-        third.append(of**2 / (n + 2) ** 3)
-        constant += of**2 / (n + 2) ** 2 * (2 + n / 2)
-        signs.append(answers * (of / (n + 2)) - of / (n + 2) / 2)
+        scale = of * factor / (n + 2)
+        third.append(scale**2 / (n + 2))
+        constant += scale**2 * (2 + n / 2)
+        signs.append(answers * scale - scale / 2)
         ones = (2 * answers - 1).astype(np.float32)
         products = ones.T @ ones
         np.minimum(products, alike.setdefault((n, of), products), out=alike[n, of])

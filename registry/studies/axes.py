@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from registry.designs import has_all_cells
 from registry.errors import UsageError
 from registry.lookups import find_sealed, replicates_of
 from registry.metrics.axes import REPEATS
 from registry.predictions.stored import require_rows
 from registry.prompting.products import TIMES
 from registry.prompting.variants import QuestionShape, VariantSetDefinition, stored_variants
+from registry.scores.asked import has_all_cells
 from registry.tables import Evaluation, Prediction, Question, Variant
 
 if TYPE_CHECKING:
@@ -70,8 +70,7 @@ def axes_document(session: Session, evaluation_id: int) -> dict[str, Any]:
         )
     if not has_all_cells(evaluation):
         raise UsageError(
-            f"evaluation {evaluation_id} did not ask all its questions in every variant, and what each axis does needs "
-            "that; submit it without --precision and --stop-when-decided"
+            f"evaluation {evaluation_id} holds recorded orders; what each axis does needs every combination of levels"
         )
     replicates = replicates_of(session, evaluation_id)
     grid = read_grid(session, [Asked(tuple(replicates))])

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from registry.designs import design_in
 from registry.errors import NotFoundError
 
 T = TypeVar("T")
@@ -14,11 +13,11 @@ def part_label(question_filter: Mapping[str, Any]) -> str:
     kept = {
         key: ", ".join(map(str, value)) if isinstance(value, list) else value
         for key, value in sorted(question_filter.items())
-        if value is not None and key not in ("precision", "stopping")
+        if value is not None and key != "sample"
     }
     parts = [f"{key} {value}" for key, value in kept.items()]
-    if (left_out := design_in(question_filter).label) is not None:
-        parts.append(left_out)
+    if (sample := question_filter.get("sample")) is not None:
+        parts.append(f"a sample of {sample['questions']} of {sample['of']}, seed {sample['seed']}")
     return f" ({'; '.join(parts)})" if parts else ""
 
 

@@ -22,6 +22,7 @@ from registry.statistics.bootstrap import (
     combined,
     cora_over_variants,
     resampled_means,
+    sampling_factor,
 )
 from registry.statistics.comparison import mcnemar
 from registry.statistics.paired import Paired, paired
@@ -41,7 +42,8 @@ def compare_evaluations(session: Session, first_id: int, second_id: int) -> dict
     Both over the questions that both have a value for. The interval is that by which boards put models into tiers: of
     Bonett and Price where a question is 0 or 1, else of one paired bootstrap over the questions that both ask:
     RESAMPLES draws with seed SEED, the same draws for every metric. Page and command line state this document
-    and nothing else.
+    and nothing else. If one of them asked a sample of questions, intervals are for the difference over all questions
+    that the sample was drawn from; McNemar's test is as without a sample.
     Raises QueueError for one that is not sealed, UsageError where they are of different benchmark versions or the same
     evaluation.
     """
@@ -56,7 +58,7 @@ def compare_evaluations(session: Session, first_id: int, second_id: int) -> dict
         raise UsageError(f"the evaluations ask different questions: {names}; compare two of one benchmark version")
     ids = common_questions(session, first.id, second.id)
     values = [question_values(session, item.id, ids) for item in (first, second)]
-    metrics = metric_differences(*values)
+    metrics = metric_differences(*values, factor=_factor([first, second], len(ids)))
     return {
         "first": _described(first),
         "second": _described(second),
@@ -92,7 +94,9 @@ def compare_several(session: Session, evaluation_ids: Sequence[int], metric: str
         "seed": SEED,
         "metric": metric,
         "values": {name: _several_values([side[name] for side in values]) for name in METRICS if name in values[0]},
-        "differences": several_differences(np.stack([side[metric] for side in values], axis=1), metric),
+        "differences": several_differences(
+            np.stack([side[metric] for side in values], axis=1), metric, _factor(found, len(ids))
+        ),
     }
 
 
@@ -102,17 +106,18 @@ def _several_values(columns: Sequence[Array]) -> dict[str, Any]:
     return {"n": len(known), "values": known.mean(axis=0).tolist() if len(known) else [None] * table.shape[1]}
 
 
-def several_differences(values: Array, metric: str) -> list[list[dict[str, Any] | None]]:
+def several_differences(values: Array, metric: str, factor: float = 1.0) -> list[list[dict[str, Any] | None]]:
     """Row minus column of a metric, each `difference` with its `interval`; None on the diagonal.
 
+    factor: of `sampling_factor`.
     values: shape (questions, evaluations); only questions that are defined for all count, NaN being undefined.
     """
     undefined = np.logical_or.reduce(np.isnan(values), axis=1)
     values = np.where(undefined[:, np.newaxis], np.nan, values)
     questions, columns = int(np.count_nonzero(~undefined)), values.shape[1]
-    pairs = paired([[values]], zero_or_one=METRICS[metric].zero_or_one)
+    pairs = paired([[values]], zero_or_one=METRICS[metric].zero_or_one, factors=[factor])
     resample = questions >= MINIMUM_QUESTIONS and pairs.difference is None
-    samples = resampled_means(values) if resample else np.full((1, columns), np.nan)
+    samples = resampled_means(values, factor=factor) if resample else np.full((1, columns), np.nan)
     found: list[list[dict[str, Any] | None]] = [[None] * columns for _ in range(columns)]
     for one in range(columns):
         for other in range(one + 1, columns):
@@ -151,15 +156,28 @@ def common_questions(session: Session, *evaluation_ids: int) -> list[int]:
     return sorted(set.intersection(*asked))
 
 
+def _factor(evaluations: Sequence[Evaluation], questions: int) -> float:
+    """Return the factor of standard errors over so many common questions: below 1 if one of them asked a sample.
+
+    Samples of different sizes or seeds have a random part of the questions in common. If they were drawn from different
+    parts of the benchmark, the largest counts, which gives the widest intervals.
+    """
+    drawn_from = [of for evaluation in evaluations if (of := evaluation.sampled_from) is not None]
+    return sampling_factor(questions, max(drawn_from, default=None))
+
+
 def _mean(values: Array) -> float | None:
     known = values[~np.isnan(values)]
     return float(known.mean()) if known.size else None
 
 
-def metric_differences(first: Mapping[str, Array], second: Mapping[str, Array]) -> dict[str, dict[str, Any]]:
+def metric_differences(
+    first: Mapping[str, Array], second: Mapping[str, Array], *, factor: float = 1.0
+) -> dict[str, dict[str, Any]]:
     """Metric to both values, first minus second with its interval, McNemar's test, and over how many questions.
 
     first, second: per-question metric to (questions,), the same questions in the same order, NaN where undefined.
+    factor: of `sampling_factor`.
     """
     found: dict[str, dict[str, Any]] = {}
     columns: dict[str, list[Array]] = {}
@@ -171,10 +189,10 @@ def metric_differences(first: Mapping[str, Array], second: Mapping[str, Array]) 
         one, other = ([np.where(defined, column, np.nan) for column in side] for side in sides)
         found[name] = _values(name, one, other)
         both = [np.stack(of_base, axis=1) for of_base in zip(one, other, strict=True)]
-        pairs[name] = paired([both], zero_or_one=METRICS[name].zero_or_one)
+        pairs[name] = paired([both], zero_or_one=METRICS[name].zero_or_one, factors=[factor])
         # The difference of two means is the mean of differences: one column. A function of means needs all of them.
         columns[name] = [one[0] - other[0]] if name not in FUNCTIONS_OF_TWO_MEANS else one + other
-    samples = _samples(columns)
+    samples = _samples(columns, factor)
     for name, item in found.items():
         if item["difference"] is not None:
             drawn, questions = _drawn(name, columns[name], samples[name])
@@ -206,11 +224,11 @@ def _values(name: str, first: Sequence[Array], second: Sequence[Array]) -> dict[
     }
 
 
-def _samples(columns: Mapping[str, Sequence[Array]]) -> dict[str, Array]:
+def _samples(columns: Mapping[str, Sequence[Array]], factor: float) -> dict[str, Array]:
     """Metric to the resampled means of its columns, shape (resamples, columns), all from the same draws."""
     stacked = np.stack([column for own in columns.values() for column in own], axis=1)
     enough = len(stacked) >= MINIMUM_QUESTIONS  # with fewer no interval is stated
-    means = resampled_means(stacked) if enough else np.full((1, stacked.shape[1]), np.nan)
+    means = resampled_means(stacked, factor=factor) if enough else np.full((1, stacked.shape[1]), np.nan)
     ends = np.cumsum([len(own) for own in columns.values()])
     return dict(zip(columns, np.split(means, ends[:-1], axis=1), strict=True))
 
@@ -263,11 +281,6 @@ def cora_document(session: Session, evaluation_id: int) -> dict[str, Any]:
 
 def computed_cora(session: Session, evaluation_id: int) -> tuple[float, dict[str, Any], dict[str, Any]]:
     """Accuracy on the originals, and the parameters and the result of CoRA's bootstrap as an analysis keeps them."""
-    if (stopped := session.get_one(Evaluation, evaluation_id).stopped_for) is not None:
-        raise UsageError(
-            f"evaluation {evaluation_id} asked each question only until {stopped} was decided; resampling variants "
-            f"needs all of them: shuffleboard evaluations complete {evaluation_id}"
-        )
     query = (
         select(Prediction.question_id, Prediction.variant, Prediction.correct, Prediction.unchanged)
         .where(

@@ -135,8 +135,6 @@ def _ways(session: Session, version_id: int) -> list[Row]:
             )
         )
         .where(Evaluation.benchmark_version_id == version_id, Evaluation.seal.is_not(None), not_withdrawn())
-        # Answers up to a decision are no sample of the answers in all orders.
-        .where(Evaluation.stopped_for.is_(None))
         .order_by(ModelRevision.number, Evaluation.id)
     )
     found: dict[str, Row] = {}

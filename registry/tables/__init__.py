@@ -362,10 +362,10 @@ class Evaluation(Base):
     """The mean of what was written to a prompt, its thought included."""
     thought_tokens_per_answer: Mapped[float | None] = mapped_column(Double)
     # As the specification has it, for views to read.
-    sampled_for: Mapped[str | None] = mapped_column(Text)
-    """The metric that a sample of the questions estimates to a stated precision; NULL: all questions are asked."""
-    stopped_for: Mapped[str | None] = mapped_column(Text)
-    """The metric that each question is asked until it is decided; NULL: questions are asked in every variant."""
+    sampled_from: Mapped[int | None] = mapped_column(Integer)
+    """The number of questions that the sample was drawn from; NULL: no sample was drawn."""
+    sample_seed: Mapped[int | None] = mapped_column(Integer)
+    """The seed that drew the sample."""
     repeats: Mapped[int | None] = mapped_column(SmallInteger)
     """Answers that the kind `repeat` asks for to each prompt, variant after variant; 1 without it, so that a
     prompt that is shown twice has one answer, copied; NULL: the answers were recorded, each drawn by itself."""

@@ -26,10 +26,9 @@ class Number:
     high: float | None = None
 
     @property
-    def hits(self) -> int | None:
-        """How many of the n questions count as right; None if the value is no such share, as estimates may be."""
-        hits = round(self.value * self.n)
-        return hits if abs(hits - self.value * self.n) < 1e-6 * max(1, self.n) else None
+    def hits(self) -> int:
+        """Return how many of the n questions count as right, if the value is their share."""
+        return round(self.value * self.n)
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,6 @@ class Asked:
     metrics are of the first answer to each prompt. own_only: whether every prompt shows the question with exactly its
     own options. lists_options: whether the prompt lists the options; without a list no order was shown. samples:
     whether the model draws its answers at random; None: nothing says so (imported answers).
-    stopped_for, sampled_for: the metric until which each question was asked, or which a sample estimates.
     """
 
     axes: tuple[str, ...] = ("order",)
@@ -74,8 +72,6 @@ class Asked:
     own_only: bool = True
     lists_options: bool = True
     samples: bool | None = False
-    stopped_for: str | None = None
-    sampled_for: str | None = None
 
     @property
     def mixed(self) -> bool:
@@ -133,7 +129,7 @@ class Facts:
         """Whether questions were asked in two distinct prompts or more: otherwise nothing is known of other prompts."""
         if not self.asked.lists_options and not self.asked.axes:
             return False
-        return self.asked.most > 1 or self.asked.stopped_for is not None
+        return self.asked.most > 1
 
     @property
     def guesses(self) -> bool:
@@ -265,7 +261,7 @@ def share_kept(facts: Facts, statements: int = 1, missing: int = 0) -> tuple[flo
     questions, if that many were lost, are taken to be lost to missing answers alone. None if a count is not known.
     """
     one, other = facts.number("accuracy"), facts.number("worst_accuracy")
-    if one is None or other is None or one.n != other.n or not one.hits or other.hits is None:
+    if one is None or other is None or one.n != other.n or not one.hits:
         return None
     tail, right = TAIL / statements, min(one.hits, other.hits + missing)
     return right / one.hits, exact_low(right, one.hits, tail), exact_high(right, one.hits, tail)

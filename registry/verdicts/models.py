@@ -72,10 +72,6 @@ def _order_cost(found: Sequence[Facts]) -> str:
     )
 
 
-def _estimated(facts: Facts) -> str:
-    return f"On {_on(facts)} an estimated {points(facts.lost or 0.0)} of accuracy do not hold in all of them."
-
-
 def _where(found: Sequence[Facts]) -> str:
     return names([facts.benchmark for facts in found])
 
@@ -157,12 +153,6 @@ MODEL: Final[tuple[Case[ModelFacts], ...]] = (
         "no answer is missing, and each question has one answer in all prompts",
         lambda of: bool(of.of("same-answers")),
         lambda of: f"Its answers are the same in every prompt tried on {_where(of.of('same-answers'))}.",
-    ),
-    Case(
-        "model-estimated",
-        "accuracy and worst accuracy are estimates, not counts, and sampling did not touch them",
-        lambda of: bool(of.of("estimated", "all-kept")),
-        lambda of: _estimated(max(of.of("estimated", "all-kept"), key=lambda facts: facts.lost or 0.0)),
     ),
     Case(
         "model-no-numbers",

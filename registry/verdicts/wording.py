@@ -80,8 +80,6 @@ def several_levels(asked: Asked) -> str:
 def every_level(asked: Asked) -> str:
     """In which prompts worst accuracy is right, such as "every one of 4 orders" or "every one of 8 to 12 orders"."""
     one, several = _level(asked)
-    if asked.stopped_for is not None:
-        return f"every {one}"
     if not asked.own_only:
         return f"every {one} of its own options"
     # It is over the questions that were asked in two or more.

@@ -19,7 +19,6 @@ from registry.verification.derived import (
     check_prompts,
     check_sample,
     check_scores,
-    check_stopping,
 )
 from registry.verification.findings import OUTSIDE, TOLERANCE, Findings, alike
 from registry.verification.inputs import (
@@ -133,7 +132,6 @@ def _check_derived(
         checked("variants", check_variants, session, evaluation, found)
         checked("prompts", check_prompts, session, evaluation, found)
         checked("sample", check_sample, session, evaluation, found)
-        checked("stopping", check_stopping, session, evaluation, found)
         checked("question_pride", check_pride, session, evaluation.id, found)
         checked("how it was asked", check_asked, session, evaluation, found)
         checked("evaluation_metric", check_metrics, session, evaluation.id, found)

@@ -1,22 +1,19 @@
 """Whether what follows from the predictions is what is stored."""
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import groupby
 from typing import Any, Final
 
 from sqlalchemy import Result, column, select, table
 from sqlalchemy.orm import Session, selectinload
 
-from registry.designs.sample import sampled
-from registry.designs.until_decided import is_decided, read_stopping
 from registry.digests import specification_digest
-from registry.errors import NotFoundError, ShuffleboardError
+from registry.errors import ShuffleboardError
 from registry.metrics import METRICS
 from registry.metrics.pride import ALPHA, PrideAnswer
 from registry.predictions.prompts import prompts_of
 from registry.prompting.prompts import PromptKeys, question_text
 from registry.prompting.variants import VariantSetDefinition, stored_variants
+from registry.queue.evaluations import choose_again
 from registry.scores.asked import asked
 from registry.scores.computed import computed_metrics, is_stored
 from registry.scores.intervals import evaluation_intervals, interval_columns
@@ -32,7 +29,6 @@ from registry.tables import (
     Question,
     QuestionPride,
     QuestionScore,
-    Shard,
 )
 from registry.verification.findings import Findings, alike, names_of
 
@@ -177,121 +173,21 @@ def check_pride(session: Session, evaluation_id: int, found: Findings) -> None:
 
 
 def check_sample(session: Session, evaluation: Evaluation, found: Findings) -> None:
-    """Draws the questions of an evaluation with a stated precision again, and takes every decision again."""
-    if evaluation.sampled_for is None:
+    """Draw the sample of an evaluation's questions again, and compare it with what was asked."""
+    if evaluation.sampled_from is None:
         return
+    kept = evaluation.specification["questions"]
     try:
-        again = sampled(session, evaluation)
-    except NotFoundError as error:
+        drawn, again = choose_again(session, evaluation.benchmark_version, kept)
+    except ShuffleboardError as error:
         found.add(f"sample: {error}")
         return
-    assert again is not None
-    sample = again.sample
-    if again.asked not in sample.ends:
-        found.add(f"sample: {again.asked} questions were asked, which is no end of a batch")
-        return
-    # Batch by batch: shards were queued in their order, and hold the questions that were drawn for it and no others.
-    begun = 0
-    shards = asked_by_shard(session, evaluation.id)
-    for end in sample.ends[: sample.ends.index(again.asked) + 1]:
-        drawn, there = set(sample.question_ids[begun:end]), set[int]()
-        while shards and len(there) < len(drawn):
-            there |= shards.pop(0)
-        if there != drawn:
-            found.add(f"sample: questions {begun + 1} to {end} are not those that were drawn")
-            return
-        begun = end
-    if again.next_end is not None:
-        found.add(f"sample: it ended after {again.asked} questions, although another batch was to be asked")
-    elif again.looks and again.looks[-1].questions < again.asked:
-        found.add(f"sample: it was decided after {again.looks[-1].questions} questions, yet {again.asked} were asked")
-
-
-def check_stopping(session: Session, evaluation: Evaluation, found: Findings) -> None:
-    """Takes every decision again of an evaluation that asks each question until a metric is decided.
-
-    Each question must have been asked in its design's order, up to the first round that decided it and no further; each
-    round must have asked those that the round before left open, and no others.
-    """
-    stopping = read_stopping(evaluation)
-    if stopping is None:
-        return
-    wrong: dict[str, list[str]] = {}
-    rounds: list[tuple[int, set[int]]] = [(0, set()) for _ in stopping.ends]
-    for name, group in groupby(_answers_of_questions(session, evaluation.id), lambda row: row.external_id):
-        rows = list(group)
-        order = stopping.orders[rows[0].n_options]
-        answers = {row.variant: (row.chosen_option, row.correct) for row in rows if row.variant is not None}
-        asked = [answers[variant] for variant in order[: len(answers)] if variant in answers]
-        ends = [min(end, len(order)) for end in stopping.ends[: bisect_left(stopping.ends, len(order)) + 1]]
-        if len(asked) < len(answers) or len(asked) not in ends:
-            wrong.setdefault("it was not asked in the order that was fixed before", []).append(name)
-            continue
-        last = ends.index(len(asked))
-        decided = [name not in stopping.whole and is_decided(stopping.metric, asked[:end]) for end in ends[: last + 1]]
-        if any(decided[:-1]):
-            wrong.setdefault("it was asked further than it was decided", []).append(name)
-        if not decided[-1] and len(asked) < len(order):
-            wrong.setdefault("it was left before it was decided", []).append(name)
-        for place, (begun, end) in enumerate(zip([0, *ends], ends[: last + 1], strict=False)):
-            rounds[place] = (rounds[place][0] + end - begun, rounds[place][1])
-        rounds[last][1].add(rows[0].shard)
-    for problem, names in wrong.items():
-        found.of_questions(names, f"stopping: {problem}")
-    if not wrong:
-        _check_rounds(session, evaluation.id, rounds, found)
-
-
-def _answers_of_questions(session: Session, evaluation_id: int) -> Any:
-    """Every answer with its question and the ordinal of its shard, in the order of the questions."""
-    query = (
-        select(
-            Question.external_id,
-            Question.n_options,
-            Prediction.variant,
-            Prediction.chosen_option,
-            Prediction.correct,
-            Shard.ordinal.label("shard"),
-        )
-        .select_from(EvaluationQuestion)
-        .join(Question, Question.id == EvaluationQuestion.question_id)
-        .join(Shard, Shard.id == EvaluationQuestion.shard_id)
-        .outerjoin(
-            Prediction,
-            (Prediction.evaluation_id == EvaluationQuestion.evaluation_id)
-            & (Prediction.question_id == EvaluationQuestion.question_id),
-        )
-        .where(EvaluationQuestion.evaluation_id == evaluation_id)
-        .order_by(Question.ordinal)
-    )
-    return session.execute(query)
-
-
-def _check_rounds(
-    session: Session, evaluation_id: int, rounds: Sequence[tuple[int, set[int]]], found: Findings
-) -> None:
-    """Whether the shards of each round ask so many prompts, and are those of its questions."""
-    of_evaluation = select(Shard.ordinal, Shard.prompts).where(Shard.evaluation_id == evaluation_id)
-    shards = list(session.execute(of_evaluation.order_by(Shard.ordinal)))
-    for number, (prompts, of_questions) in enumerate(rounds, start=1):
-        held, left = set[int](), prompts
-        while shards and left > 0:
-            left -= shards[0].prompts
-            held.add(shards.pop(0).ordinal)
-        if left or not of_questions <= held:
-            found.add(f"stopping: the shards of round {number} do not ask the questions that were open")
-            return
-
-
-def asked_by_shard(session: Session, evaluation_id: int) -> list[set[int]]:
-    """The ids of the questions of each shard, in the order of the shards."""
-    query = (
-        select(Shard.ordinal, EvaluationQuestion.question_id)
-        .join(Shard, Shard.id == EvaluationQuestion.shard_id)
-        .where(EvaluationQuestion.evaluation_id == evaluation_id)
-        .order_by(Shard.ordinal)
-    )
-    return [{row.question_id for row in group} for _, group in groupby(session.execute(query), lambda row: row.ordinal)]
+    if again != kept:
+        found.add(f"sample: it was drawn from {kept['sample']['of']} questions; now there is another number")
+    of = EvaluationQuestion
+    asked = set(session.scalars(select(of.question_id).where(of.evaluation_id == evaluation.id)))
+    wrong = asked ^ {question.id for question in drawn}
+    found.of_questions(names_of(session, wrong), "the sample that was asked is not the one that its seed draws")
 
 
 _STATED: Final = (
@@ -313,6 +209,7 @@ def check_metrics(session: Session, evaluation_id: int, found: Findings) -> None
         if row.metric in METRICS and row.definition_version == METRICS[row.metric].definition_version
     }
     intervals = evaluation_intervals(session, evaluation_id)
+    sampled = session.get_one(Evaluation, evaluation_id).sampled_from is not None
     for scope, values in computed_metrics(session, evaluation_id).items():
         for name, metric in METRICS.items():
             if not is_stored(metric, scope):
@@ -320,7 +217,7 @@ def check_metrics(session: Session, evaluation_id: int, found: Findings) -> None
             computed = {
                 "value": values[name],
                 "n": values[f"{name}_n"],
-                **interval_columns(scope, intervals[scope].get(name)),
+                **interval_columns(scope, intervals[scope].get(name), sampled=sampled),
             }
             row = stored.pop((scope, name), None)
             if row is None:

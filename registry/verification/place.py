@@ -52,11 +52,7 @@ def newest_snapshots(session: Session, evaluation: Evaluation) -> Iterator[Board
             BoardEntry.variant_set_id == evaluation.variant_set_id,
         )
     ).all()
-    showing = {
-        entry.board_id
-        for entry in entries
-        if evaluation.sampled_for is not None or evaluation.asked_digest in asked_digests(entry)
-    }
+    showing = {entry.board_id for entry in entries if evaluation.asked_digest in asked_digests(entry)}
     for board_id in sorted(showing):
         newest = select(BoardSnapshot).filter_by(board_id=board_id).order_by(BoardSnapshot.id.desc()).limit(1)
         yield from session.scalars(newest)

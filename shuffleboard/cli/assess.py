@@ -10,7 +10,7 @@ from registry.operations.opening import engine_of
 from registry.studies import assessment
 from shuffleboard.cli.common import json_option, note, printed, settings_of
 from shuffleboard.cli.selecting import require_known
-from shuffleboard.cli.tables import headed, print_table, show, wide_option
+from shuffleboard.cli.tables import print_table, show, wide_option
 
 TARGETS = {
     "fluctuation_rate": "full fluctuation rate",
@@ -53,8 +53,6 @@ def assess(benchmarks: tuple[str, ...], models: tuple[str, ...], protocol: str |
     click.echo("")
     _print_stability(document["stability"])
     _print_recommendations(document["recommendations"])
-    click.echo("")
-    _print_plans(document["plans"])
     for remark in document["notes"]:
         note(remark)
 
@@ -108,25 +106,6 @@ def _print_stability(stability: dict[str, Any]) -> None:
     ]
     click.echo(f"Standard deviation over {stability['draws']} random draws of orders")
     print_table(rows, {"metric": "Metric"} | columns, "")
-
-
-def _print_plans(plans: list[dict[str, Any]]) -> None:
-    """What asking less would have cost, replayed on the evaluations above; of each metric the cheapest first."""
-    rows = [
-        {
-            "metric": METRICS[plan["metric"]].label,
-            "plan": plan["plan"],
-            "share": f"{plan['share']:.1%}",
-            "error": "exact" if plan["error"] == 0 else f"±{plan['error']:g}",
-            "seen": None if plan["covered"] is None else plan["largest_error"],
-            "covered": None if plan["covered"] is None else f"{plan['covered']:.0%}",
-            "recommended": "cheapest" if plan["recommended"] else "",
-        }
-        for plan in plans
-    ]
-    headings = headed("metric, plan: Asking, share: Prompts, error, seen: Largest seen, covered, recommended: ")
-    click.echo("The cost of asking less, by replay")
-    print_table(rows, headings, "")
 
 
 def _print_recommendations(recommendations: list[dict[str, Any]]) -> None:

@@ -2,6 +2,9 @@
 
 from typing import Any, Final
 
+import click
+
+from registry.metrics import METRICS
 from registry.queue.progress import duration
 from shuffleboard.cli.common import note
 from shuffleboard.cli.tables import headed, print_table
@@ -31,8 +34,8 @@ def print_estimate(document: dict[str, Any]) -> None:
         note(f"costs are in {currency}, as earlier answers came out and at most")
     for row in document["estimates"]:
         _note_evaluation(row)
-    if "ways" in document:
-        _print_ways(document["ways"], currency)
+    if "precision" in document:
+        _print_sample(document)
     for reason in dict.fromkeys(row["reason"] for row in document["estimates"] if row["reason"]):
         note(f"unknown: {reason}")
     for row in document.get("engines", ()):
@@ -46,13 +49,19 @@ def print_estimate(document: dict[str, Any]) -> None:
         note(f"the time is for one worker{f'; with {workers} of the live workers {together}' if workers > 1 else ''}")
 
 
+def _print_sample(document: dict[str, Any]) -> None:
+    """Print the sample that reaches the precision, and what it was computed from."""
+    rows = [row | {"metric": METRICS[row["metric"]].label} for row in document["metrics"]]
+    print_table(rows, headed("metric, sample, half_width: Half width, pilot"), "")
+    reached = f"--sample {document['sample']}" if document["sample"] < document["of"] else "all questions, no --sample"
+    click.echo(f"±{document['precision']:g}: {reached}, of {document['of']}")
+    if document["pilot"] is None:
+        note("from the worst case, since no evaluation of this model, benchmark and protocol is sealed")
+
+
 def _note_evaluation(row: dict[str, Any]) -> None:
     if row["evaluation"] is not None:
         note(f"evaluation {row['evaluation']} already exists, with {row['prompts_left']} prompts left")
-    if (sample := row.get("sample")) is not None:
-        known = sample["prompts_expected"]
-        expected = "" if known is None else f"; models of this registry would have needed {known}"
-        note(f"at most {row['prompts']} of {sample['prompts_complete']} prompts for this precision{expected}")
 
 
 def _note_engine(row: dict[str, Any], queue: str) -> None:
@@ -67,30 +76,3 @@ def _note_engine(row: dict[str, Any], queue: str) -> None:
         note(f"{name} needs {row['weights_gib']:.1f} GiB for its weights in {row['dtype']}{fits}")
     if row["dtype"] == "float32":
         note(f"{name} is in float32: in bfloat16 a GPU needs half the memory and is several times as fast")
-
-
-def _print_ways(ways: list[dict[str, Any]], currency: str | None) -> None:
-    """Every way to the same number, the cheapest first: as expected where that is known, and at most."""
-    rows = [
-        {
-            "way": way["way"],
-            "error": "exact" if not way["error"] else f"±{way['error']:g}",
-            **{
-                f"{kind}_{key}": _cost(key, costs)
-                for kind, costs in (("expected", way["expected"]), ("most", way["at_most"]))
-                for key in ("prompts", "tokens", "seconds", "cost")
-            },
-        }
-        for way in ways
-    ]
-    headings = headed(
-        "way: Asking, error, expected_prompts: Prompts, most_prompts: at most, expected_tokens: Computed, "
-        "most_tokens: at most, expected_seconds: Time, most_seconds: at most"
-    )
-    money = {"expected_cost": "Cost", "most_cost": "at most"} if currency is not None else {}
-    print_table(rows, headings | money, "")
-
-
-def _cost(key: str, costs: dict[str, Any] | None) -> Any:
-    value = None if costs is None else costs[key]
-    return duration(value) if key == "seconds" and value is not None else value

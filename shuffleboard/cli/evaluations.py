@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from types import NoneType
-from typing import TYPE_CHECKING, Annotated, Any, Final, cast, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, cast, get_args, get_origin
 from urllib.parse import urlencode
 
 import click
@@ -16,9 +16,9 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 from sqlalchemy import Engine, select
 
-from registry.boards.wanted import OF_PRECISION, Wanted, contradiction
-from registry.db import MAX_INTEGER, read_session, write_session
-from registry.designs import STOPPABLE
+from registry.boards.definition import part_of_suite
+from registry.boards.wanted import ToEstimate, Wanted, contradiction
+from registry.db import read_session, write_session
 from registry.errors import IngestError, QueueError, UsageError
 from registry.fields import OneOf
 from registry.files.manifests import MANIFEST
@@ -29,12 +29,12 @@ from registry.names import plural
 from registry.operations.opening import engine_of
 from registry.prompting.variants import VARIANT_KINDS, parse_variants
 from registry.queue.claims import live_workers
-from registry.queue.estimate import Tokenise, estimates, ways
-from registry.queue.evaluations import move, submit_rest
+from registry.queue.estimate import Tokenise, estimates
+from registry.queue.evaluations import move
 from registry.queue.progress import DOING, Progress, import_progress, progress_of, progress_of_several, wait_for
 from registry.schema.audiences import AUDIENCES, Audience
 from registry.settings import Settings
-from registry.tables import EVALUATION_STATES, QUEUES, Evaluation, ModelRevision
+from registry.tables import EVALUATION_STATES, Evaluation, ModelRevision
 from shuffleboard.cli.common import budget_option, json_option, note, print_json, printed, settings_of, tell, wants_json
 from shuffleboard.cli.estimates import print_estimate
 from shuffleboard.cli.files import require_kind
@@ -45,6 +45,8 @@ from shuffleboard.cli.tables import headed, print_table, show, table_options
 
 if TYPE_CHECKING:
     from registry.operations.archiving import Moved
+
+W = TypeVar("W", bound=Wanted)
 
 NO_WORKER = "no live worker: start one with 'shuffleboard worker'"
 
@@ -113,8 +115,8 @@ def _option(name: str, field: FieldInfo) -> Callable[[Callable[..., None]], Call
     )
 
 
-def _wanted(asked: Mapping[str, Any]) -> Wanted:
-    """What the options of `_asks` ask for. Raises UsageError when they contradict each other."""
+def _wanted(asked: Mapping[str, Any], model: type[W]) -> W:
+    """Read the options of `_asks` as a model. Raises UsageError when they contradict each other."""
     given = {name: value for name, value in asked.items() if value not in (None, ())}
     benchmarks = given.pop("benchmark", ())
     if given.get("suite") is not None and given.get("board") is None:
@@ -130,7 +132,7 @@ def _wanted(asked: Mapping[str, Any]) -> Wanted:
     if message := contradiction(given, _spelled):
         raise UsageError(message)
     try:
-        return Wanted.model_validate(given)
+        return model.model_validate(given)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         raise UsageError(f"{_spelled(str(first['loc'][0]))} {first['input']!r:.60}: {first['msg']}") from None
@@ -148,14 +150,14 @@ def submit_command(
     """Queue MODEL on BENCHMARK under a set of variants; prints {"evaluation": ID}.
 
     With --suite or --board, everything still missing is queued, and {"evaluations": [ID, …]} printed; for a suite on
-    any benchmarks, --benchmark names them. --suite with --limit tries a suite on its first questions: they are a suite
-    and a board NAME-first-LIMIT. A model OWNER/NAME that is not registered is fetched from the hub and registered as
-    NAME. A specification is evaluated once: submitting it again shows the existing
-    evaluation. With --wait and no worker running, the default setup starts one for as long as there is
-    work.
+    any benchmarks, --benchmark names them. --suite with --limit tries a suite on its first questions: they are a
+    suite and a board NAME-first-LIMIT; with --sample they are NAME-sample-N. A model OWNER/NAME that is not
+    registered is fetched from the hub and registered as NAME. A specification is evaluated once: submitting it
+    again shows the existing evaluation. With --wait and no worker running, the default setup starts one for as long
+    as there is work.
     """
     settings = settings_of()
-    wanted = _wanted(asked)
+    wanted = _wanted(asked, Wanted)
     plan = wanted.plan(read_files=True)
     several = bool(wanted.suite or wanted.board)
     engine = engine_of(settings)
@@ -174,32 +176,14 @@ def submit_command(
             note(f"{known} and is {state}{REMEDIES[state].format(evaluation_id)}")
     if wait:
         wait_until_complete(engine, settings, ids)
-    if wanted.suite and wanted.limit:
-        name = f"{wanted.suite.partition('@')[0]}-first-{wanted.limit}"
+    if wanted.suite and (name := part_of_suite(wanted.suite, wanted.limit, wanted.sample, wanted.seed)) is not None:
         note(f"suite {name}; its board: shuffleboard leaderboard --board {name}")
     print_json({"evaluations": ids} if several else {"evaluation": ids[0]})
 
 
-@evaluations.command("complete")
-@click.argument("evaluation", type=int)
-@click.option("--priority", type=click.IntRange(-MAX_INTEGER, MAX_INTEGER), default=0, help="Higher is scored first.")
-@click.option("--queue", type=click.Choice(QUEUES), default="cpu", show_default=True, help="Kind of device.")
-@json_option
-def complete_command(evaluation: int, priority: int, queue: str) -> None:
-    """Queue the questions and variants that EVALUATION left out; prints {"evaluation": ID}.
-
-    For an evaluation with a stated precision, or asked until a metric was decided. It stays as it is:
-    the whole is another evaluation, which copies results that the same engine has scored already.
-    """
-    with write_session(engine_of(settings_of())) as session:
-        found, new = submit_rest(session, evaluation, priority=priority, queue=queue)
-        number = found.id
-    note(f"evaluation {number} {'asks' if new else 'already asks'} what evaluation {evaluation} left out")
-    print_json({"evaluation": number})
-
-
 @evaluations.command("estimate")
 @_asks
+@_option("precision", ToEstimate.model_fields["precision"])
 @table_options
 @json_option
 def estimate_command(**asked: Any) -> None:
@@ -208,12 +192,12 @@ def estimate_command(**asked: Any) -> None:
     Prompts are counted, tokens are counted on a sample of them with the model's tokenizer, and seconds follow from
     the measured rate of the model's finished shards on that kind of device. For a model of a
     provider, the cost follows from the price list: as its earlier answers came out, and at most. If something cannot be
-    estimated, it is null, with the reason. With --precision you see the most that can be needed, for a model that is
-    right on half of the questions. Next to it are the other ways to the same number: everything, each question until
-    it is decided, a sample, and a sample with the answers of other models.
+    estimated, it is null, with the reason. With --precision you see which --sample reaches it, for accuracy and the
+    metric that boards rank by, and the cost of that sample. The number of questions follows from a pilot, the newest
+    sealed evaluation of the same model, benchmark and protocol, or else from the worst case.
     """
     settings = settings_of()
-    wanted = _wanted(asked)
+    to_estimate = _wanted(asked, ToEstimate)
 
     engines: list[dict[str, Any]] = []
 
@@ -227,30 +211,14 @@ def estimate_command(**asked: Any) -> None:
         engines.append(named | asdict(chosen) | asdict(room(revision, home)))
         return tokenizer_of(revision, home)
 
+    with read_session(engine_of(settings)) as session:
+        wanted, needed = to_estimate.with_sample(session, read_files=True)
     document = estimates(engine_of(settings), wanted.plan(read_files=True), wanted.queue, tokeniser)
     document |= {"queue": wanted.queue, "max_workers": wanted.max_workers, "engines": list(engines)}
-    if wanted.precision is not None:
-        document["ways"] = _ways(engine_of(settings), tokeniser, wanted, wanted.precision)
+    document |= needed
     if printed(document):
         return
     print_estimate(document)
-
-
-def _ways(
-    engine: Engine, tokeniser: Callable[[ModelRevision], Tokenise], wanted: Wanted, precision: float
-) -> list[dict[str, Any]]:
-    """What else would answer a question of which the precision was stated."""
-    metric = wanted.metric or "accuracy"
-    exact = wanted.model_copy(update=dict.fromkeys(("precision", *OF_PRECISION)))
-    plans = {"everything": exact}
-    if metric in STOPPABLE:
-        plans["until decided"] = exact.model_copy(update={"stop_when_decided": metric})
-    samples = {
-        "a sample": wanted.plan(history=False, read_files=True),
-        "a sample, with history": wanted.plan(read_files=True),
-    }
-    asked = {name: way.plan(read_files=True) for name, way in plans.items()} | samples
-    return ways(engine, asked, wanted.queue, tokeniser, dict.fromkeys(samples, precision))
 
 
 def wait_until_complete(engine: Engine, settings: Settings, ids: list[int]) -> None:

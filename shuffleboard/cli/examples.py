@@ -40,7 +40,6 @@ EXAMPLES: Final = {
     "evaluations": "evaluations list --state running",
     "evaluations archive": "evaluations archive --older-than 90 --larger-than 100000 --dry-run",
     "evaluations cancel": "evaluations cancel 12",
-    "evaluations complete": "evaluations complete 12",
     "evaluations estimate": "evaluations estimate --model my-model --suite robustness-core --benchmark my-benchmark",
     "evaluations export": "evaluations export 12 --to ./evaluation-12",
     "evaluations import": "evaluations import outputs.jsonl --model my-model --benchmark mmlu --variants cyclic",

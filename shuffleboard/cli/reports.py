@@ -82,9 +82,9 @@ def metrics(
 def _print_asked(document: dict[str, Any], facts: Facts | None) -> None:
     """How the questions were asked, what may be concluded."""
     if document["sample"] is not None:
-        _print_sample(document["sample"])
-    if document["stopping"] is not None:
-        _print_stopping(document["stopping"])
+        sample = document["sample"]
+        questions = plural(sample["of"], "question")
+        click.echo(f"  a sample of {sample['questions']} of {questions}, seed {sample['seed']}; intervals are for all")
     if document["asked"]:
         click.echo(f"  {document['asked']}")
     if facts is not None:
@@ -114,22 +114,6 @@ def _clustered(found: dict[str, Any] | None) -> str:
         return ""
     interval = "no interval" if found["interval"] is None else ", ".join(map(show, found["interval"]))
     return f" {{{interval}; design effect {found['design_effect']:.2f}}}"
-
-
-def _print_sample(sample: dict[str, Any]) -> None:
-    asked = f"{sample['asked']} of {sample['questions']} questions asked"
-    history = f", with the answers of {sample['history']} other models" if sample["history"] else ""
-    click.echo(f"  {sample['metric']} to ±{sample['precision']:g}: {asked}{history}")
-    if sample["until"] is not None:
-        click.echo(f"    until {sample['until']}: {'decided' if sample['decided'] else 'not decided yet'}")
-    for look in sample["looks"]:
-        click.echo(f"    after {look['questions']}: {show(look['value'])}{_bounds([look['low'], look['high']])}")
-
-
-def _print_stopping(stopping: dict[str, Any]) -> None:
-    asked, complete = stopping["prompts"], stopping["prompts_complete"]
-    click.echo(f"  {stopping['decided']} of {stopping['questions']} questions decided for {stopping['metric']}")
-    click.echo(f"    {asked} of {complete} prompts asked ({asked / complete:.1%}); the value is that of all of them")
 
 
 def _bounds(interval: list[float] | None) -> str:

@@ -208,17 +208,6 @@ def test_recommendations_follow_the_rule(document: dict[str, Any]) -> None:
         assert item["caveats"][0].startswith("21 points from 7 models (7 revisions) on 3 benchmarks")
 
 
-def test_what_asking_less_would_have_cost_is_replayed_and_the_cheapest_plan_is_named(document: dict[str, Any]) -> None:
-    plans = document["plans"]
-    shares = {(one["metric"], one["plan"]): one["share"] for one in plans}
-    for metric in ("worst_accuracy", "fluctuation_rate"):
-        assert shares[metric, "everything"] == 1.0 > shares[metric, "until decided"]
-        (cheapest,) = (one for one in plans if one["metric"] == metric and one["recommended"])
-        assert cheapest["share"] == min(one["share"] for one in plans if one["metric"] == metric)
-        assert cheapest["error"] == 0.0  # too few questions for a sample
-        assert (cheapest["plan"], cheapest["covered"]) == ("until decided", None)
-
-
 def test_pride_reads_its_questions_in_parts(assessed: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     from registry.studies.assessment import evaluations
 

@@ -29,7 +29,6 @@ def test_json_is_one_document_with_every_table(document: Any) -> None:
         "stability",
         "tolerance",
         "recommendations",
-        "plans",
         "notes",
     }
     assert list(document["subsets"]) == [*SUBSETS, "full"]

@@ -247,7 +247,7 @@ def test_an_evaluation_of_other_questions_changes_nothing_of_a_board_and_is_not_
     ready_model(strong, "asked")
     variants = canonical_variants(BOARD.parsed_columns[0].variants)
     before = links(strong)
-    others = {"limit": 5}, {"limit": 39}, {"limit": 5, "stop_when_decided": "worst_accuracy"}
+    others = {"limit": 5}, {"limit": 39}, {"sample": 5}
     with write_session(strong.engine) as session:
         for options in others:
             submit(session, EvaluationRequest("asked", "first", variants, **options))
@@ -269,9 +269,7 @@ def test_an_evaluation_of_other_questions_changes_nothing_of_a_board_and_is_not_
 
 
 def in_progress(session: Session, board: Board) -> list[int]:
-    unfinished = select(Evaluation.id).where(
-        answering(session, board.entries, in_part=True)(), Evaluation.seal.is_(None)
-    )
+    unfinished = select(Evaluation.id).where(answering(board.entries)(), Evaluation.seal.is_(None))
     return list(session.scalars(unfinished))
 
 

@@ -37,7 +37,7 @@ from tests.chaos.comparison import Outcome, Reference, compare, taken_down
 from tests.chaos.processes import Worker, fork_command, fork_worker
 from tests.chaos.schedules import UPGRADE, Schedule, kind_of
 from tests.chaos.servers import Servers, own_engine
-from tests.population import MMLU, queue_evaluation, queue_sampled, queue_stopped
+from tests.population import MMLU, queue_evaluation, queue_sampled
 from workers.artifacts import inspect_files
 
 ROOT: Final = Path(__file__).resolve().parent.parent.parent
@@ -403,7 +403,6 @@ class Deployment:
                 queue_evaluation(self.engine, self.folder, shards=self.schedule.shards, model=name) for name in MODELS
             ]
             ids.append(queue_sampled(self.engine, self.folder, model=MODELS[0]))
-            ids.append(queue_stopped(self.engine, self.folder, "fluctuation_rate", model=MODELS[1], questions=12))
         with read_session(self.engine) as session:
             send_hints(self.settings, hints_of(session, Shard.evaluation_id.in_(ids)))
         if self.schedule.broker and not self.schedule.hints:

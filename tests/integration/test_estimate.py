@@ -242,3 +242,4 @@ def test_estimate_takes_the_options_of_submit_but_for_what_happens_afterwards() 
     submitting = {option for parameter in evaluations.commands["submit"].params for option in parameter.opts}
     estimated = {option for parameter in evaluations.commands["estimate"].params for option in parameter.opts}
     assert submitting - estimated == {"--budget", "--wait"}
+    assert "--precision" in estimated - submitting

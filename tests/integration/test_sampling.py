@@ -1,32 +1,33 @@
-"""An evaluation with a stated precision asks as many questions as that takes, whatever happens to its workers."""
+"""Evaluations of a sample of a benchmark's questions, drawn by a seed, and what their numbers are of."""
 
-from concurrent.futures import ThreadPoolExecutor
+import hashlib
+import math
 from pathlib import Path
-from typing import Any
 from unittest.mock import patch
 
 import pytest
-from sqlalchemy import Engine, func, select
+from sqlalchemy import Engine, select, text
 
 from registry.boards.definition import BoardDefinition, SuiteDefinition, Task
 from registry.boards.snapshots import refresh_boards
-from registry.boards.store import import_board, import_suite, submit_board
+from registry.boards.store import import_board, import_suite
 from registry.db import read_session, write_session
-from registry.designs import design_of
-from registry.designs.requests import PrecisionRequest
-from registry.designs.sample import Sampled, sampled
 from registry.errors import UsageError
 from registry.leaderboard.reports import evaluation_metrics
-from registry.lookups import find_evaluation
+from registry.lookups import find_evaluation, find_version
 from registry.proof.seal import seal
-from registry.queue import claims
-from registry.queue.evaluations import EvaluationRequest, read_rows, submit
-from registry.tables import EvaluationQuestion, Shard
-from registry.verification import verify_all, verify_evaluation
+from registry.queue import claims, evaluations
+from registry.queue.evaluations import EvaluationRequest, choose_questions, submit
+from registry.scores.asked import asking
+from registry.scores.intervals import OF_A_SAMPLE, question_values
+from registry.statistics.bootstrap import mean_intervals
+from registry.statistics.proportions import half_width, sample_for
+from registry.studies.comparing import compare_evaluations, compare_several
+from registry.tables import EvaluationMetric, EvaluationQuestion, Question
+from registry.verification import verify_evaluation
 from tests.commands import shuffleboard, shuffleboard_json
-from tests.fake_scorer import FakeScorer, fake_logprobs
-from tests.integration.two_workers import assert_alike, finish, score_all, score_in_trouble, take, with_two_workers
-from tests.population import add_model, queue_sampled
+from tests.integration.two_workers import finish, take, with_two_workers
+from tests.population import add_benchmark, add_model, question, queue_sampled
 from web import create_app
 
 pytestmark = pytest.mark.long_on("sqlite")
@@ -37,304 +38,251 @@ def engine(database: str) -> Engine:
     return with_two_workers(database)
 
 
-def found_in(engine: Engine, evaluation_id: int) -> Sampled:
-    with read_session(engine) as session:
-        found = sampled(session, find_evaluation(session, evaluation_id))
-        assert found is not None
-        return found
-
-
-def test_it_stops_as_soon_as_its_interval_is_narrow_enough_and_verifies(engine: Engine, tmp_path: Path) -> None:
-    evaluation_id = queue_sampled(engine, tmp_path)
-    score_all(engine, evaluation_id)
-    with read_session(engine) as session:
-        metrics = evaluation_metrics(session, evaluation_id)
-        report = verify_evaluation(session, evaluation_id)
-        evaluation = find_evaluation(session, evaluation_id)
-        asked = session.scalar(select(func.count()).select_from(EvaluationQuestion))
-    sample = metrics["sample"]
-    assert 100 < sample["asked"] == asked == evaluation.questions < 160
-    assert sample["reached"]
-    last = sample["looks"][-1]
-    assert last["questions"] == sample["asked"]
-    assert (last["high"] - last["low"]) / 2 <= 0.04
-    assert metrics["intervals"]["accuracy"] == [last["low"], last["high"]]
-    assert metrics["metrics"]["accuracy"] == last["value"]
-    assert metrics["metrics"]["pct_drop"] is None  # no mean over questions
-    assert report["problems"] == []
-
-
-@pytest.mark.one_engine
-def test_it_ends_at_the_most_questions_that_may_be_asked(engine: Engine, tmp_path: Path) -> None:
-    evaluation_id = queue_sampled(engine, tmp_path, asked=PrecisionRequest(0.04, max_questions=110))
-    score_all(engine, evaluation_id)
-    found = found_in(engine, evaluation_id)
-    assert (found.asked, found.reached, found.next_end) == (110, False, None)
-    assert found.looks[-1].questions == 110  # the remaining error is spent on it
-    with read_session(engine) as session:
-        assert verify_evaluation(session, evaluation_id)["problems"] == []
-
-
-@pytest.mark.one_engine
-def test_all_questions_asked_are_an_exact_value(engine: Engine, tmp_path: Path) -> None:
-    evaluation_id = queue_sampled(engine, tmp_path, questions=105, asked=PrecisionRequest(0.001))
-    score_all(engine, evaluation_id)
-    last = found_in(engine, evaluation_id).looks[-1]
-    with read_session(engine) as session:
-        right = evaluation_metrics(session, evaluation_id, per_question=True)["per_question"].values()
-    assert last.value == pytest.approx(sum(question["accuracy"] for question in right) / 105)
-    assert (last.questions, last.interval.low, last.interval.high) == (105, last.value, last.value)
-
-
-@pytest.mark.long_on("sqlite")
-def test_failures_lost_workers_and_another_order_change_no_decision(engine: Engine, tmp_path: Path) -> None:
-    calm = queue_sampled(engine, tmp_path)
-    score_all(engine, calm)
-    with write_session(engine) as session:
-        request = EvaluationRequest(
-            model="fake", benchmark="sampled", variants="original", precision=PrecisionRequest(0.04), new_replicate=True
-        )
-        troubled = submit(session, request)[0].id
-    score_in_trouble(engine, troubled)
-    assert_alike(engine, calm, troubled)
-
-
-def test_of_two_workers_that_finish_a_batch_at_once_one_queues_the_next(engine: Engine, tmp_path: Path) -> None:
-    evaluation_id = queue_sampled(engine, tmp_path)
-    with write_session(engine) as session:
-        first = session.scalar(select(func.count()).select_from(Shard))
-    held = [take(engine, "w1") for _ in range(first or 0)]
-    assert len(held) >= 2
-    *early, one, other = [claim for claim in held if claim is not None]
-    for claim in early:
-        assert finish(engine, claim)
-    result = FakeScorer().score(engine, one, lambda: False)
-    with ThreadPoolExecutor(1) as pool:
-        with write_session(engine) as session:
-            assert claims.finish(session, one, result)
-            waiting = pool.submit(finish, engine, other)  # it cannot be over before this transaction is
-        assert waiting.result()
-    with read_session(engine) as session:
-        shards = session.scalars(select(Shard.state).where(Shard.evaluation_id == evaluation_id)).all()
-    assert (shards.count("done"), shards.count("queued")) == (first, 1)
-
-
-@pytest.mark.one_engine
-def test_an_evaluation_that_stopped_too_early_does_not_verify(engine: Engine, tmp_path: Path) -> None:
-    evaluation_id = queue_sampled(engine, tmp_path)
-    with patch.object(Sampled, "next_end", None):
-        score_all(engine, evaluation_id)
-    with read_session(engine) as session:
-        problems = verify_evaluation(session, evaluation_id)["problems"]
-    assert problems == ["sample: it ended after 102 questions, although another batch was to be asked"]
-
-
-@pytest.mark.one_engine
-def test_the_answers_of_other_models_narrow_it_and_the_same_request_stays_one_evaluation(
-    engine: Engine, tmp_path: Path
-) -> None:
-    def known(prompt: Any) -> list[float]:
-        """Every second question is answered rightly by all models, but for one of eight that each answers by chance."""
-        number = int(prompt.text.split("number ")[1].split("?")[0])
-        if number % 8 == 3:
-            return fake_logprobs(prompt)
-        right = "ABCD"[number % 4]
-        return [-0.1 if (label.strip() == right) == bool(number % 2) else -3.0 for label in prompt.continuations]
-
-    scorer = FakeScorer()
-    scorer.logprobs = known  # type: ignore[method-assign]
-    without = queue_sampled(engine, tmp_path, questions=400, model="new")
-    score_all(engine, without, scorer)
-    with write_session(engine) as session:
-        for number in range(6):
-            add_model(session, f"old {number}".replace(" ", "-"))
-            request = EvaluationRequest(model=f"old-{number}", benchmark="sampled", variants="original")
-            evaluation_id = submit(session, request)[0].id
+def score(engine: Engine) -> None:
+    """Score and seal all that is queued."""
     while (held := take(engine)) is not None:
-        assert finish(engine, held, scorer)
+        assert finish(engine, held)
     with write_session(engine) as session:
         for evaluation_id in claims.ready_to_seal(session):
             assert seal(session, evaluation_id)
-    assert queue_sampled(engine, tmp_path, questions=400, model="new") == without
-    with_history = queue_sampled(engine, tmp_path, questions=400, model="newer")
+
+
+def asked(engine: Engine, evaluation_id: int) -> set[str]:
+    """Return the external ids of an evaluation's questions."""
     with read_session(engine) as session:
-        submitted = find_evaluation(session, with_history)
-        cost = design_of(submitted).cost(session, submitted, read_rows)
-    assert cost is not None
-    assert cost.expected is not None
-    assert cost.expected < cost.prompts < cost.complete == 400
-    score_all(engine, with_history, scorer)
-    plain, helped = found_in(engine, without), found_in(engine, with_history)
-    assert helped.sample.frame.history.shape == (400, 6)
-    assert helped.asked < plain.asked
+        query = (
+            select(Question.external_id)
+            .join(EvaluationQuestion, EvaluationQuestion.question_id == Question.id)
+            .where(EvaluationQuestion.evaluation_id == evaluation_id)
+        )
+        return set(session.scalars(query))
+
+
+def queue(engine: Engine, **request: object) -> int:
+    with write_session(engine) as session:
+        given = {"model": "fake", "benchmark": "sampled", "variants": "original"} | request
+        return submit(session, EvaluationRequest(**given))[0].id  # type: ignore[arg-type]
+
+
+def smallest(seed: int, number: int, of: range) -> set[str]:
+    hashes = sorted(of, key=lambda place: hashlib.sha256(f"{seed}:q{place}".encode()).hexdigest())
+    return {f"q{place}" for place in hashes[:number]}
+
+
+def test_samples_are_those_with_the_smallest_hashes_and_contain_each_other(engine: Engine, tmp_path: Path) -> None:
+    first = queue_sampled(engine, tmp_path)
+    assert asked(engine, first) == smallest(0, 60, range(160))
+    assert asked(engine, first) < asked(engine, queue(engine, sample=100))
+    assert asked(engine, queue(engine, sample=60, seed=1)) == smallest(1, 60, range(160)) != asked(engine, first)
+    # Drawn from what the other filters leave.
+    third = {f"q{number}" for number in range(160) if number % 3 == 2}
+    drawn = asked(engine, queue(engine, sample=20, subjects=("subject 2",)))
+    assert len(drawn) == 20
+    assert drawn < third
+    assert asked(engine, queue(engine, sample=20, limit=40)) == smallest(0, 20, range(40))
     with read_session(engine) as session:
-        assert verify_evaluation(session, with_history)["problems"] == []
+        kept, _ = choose_questions(session, find_version(session, "sampled"), sample=60)
+        assert [row.ordinal for row in kept] == sorted(row.ordinal for row in kept)
+
+
+@pytest.mark.one_engine
+def test_the_sample_is_part_of_the_specification_and_a_sample_of_all_is_none(engine: Engine, tmp_path: Path) -> None:
+    first = queue_sampled(engine, tmp_path)
+    assert queue(engine, sample=60) == first
+    whole = queue(engine)
+    assert queue(engine, sample=160, seed=5) == whole
+    others = [first, whole, queue(engine, sample=60, seed=1), queue(engine, sample=61), queue(engine, limit=60)]
+    with read_session(engine) as session:
+        rows = [find_evaluation(session, number) for number in others]
+        assert len({row.asked_digest for row in rows}) == len({row.specification_digest for row in rows}) == len(others)
+        kept = {"questions": 60, "of": 160, "seed": 0}
+        assert rows[0].specification["questions"] == {"limit": None, "subjects": None, "sample": kept}
+        assert (rows[0].questions, rows[0].sampled_from, rows[0].sample_seed) == (60, 160, 0)
+        assert (rows[1].questions, rows[1].sampled_from, rows[1].sample_seed) == (160, None, None)
 
 
 @pytest.mark.one_engine
 @pytest.mark.parametrize(
-    ("request_", "reason"),
+    ("given", "reason"),
     [
-        (PrecisionRequest(0.0), "precision 0: give half the length of the interval"),
-        (PrecisionRequest(float("nan")), "precision nan: give half the length"),
-        (PrecisionRequest(0.02, confidence=95), "confidence 95: give a number from 0.5"),
-        (PrecisionRequest(0.02, max_questions=20), "max-questions 20: give a number from 30"),
-        (PrecisionRequest(0.02, metric="cora"), "metric cora: a precision can be stated for means"),
-        (PrecisionRequest(0.02, metric="worst_accuracy"), "needs each question in two orders"),
+        ({"sample": 161}, "sample 161: sampled has 160 questions in this selection"),
+        ({"sample": 60, "limit": 50}, "sample 60: sampled has 50 questions"),
+        ({"sample": 0}, "sample 0: give a number of questions"),
+        ({"sample": 60, "seed": -1}, "seed -1: give a number from 0"),
     ],
     ids=str,
 )
-def test_what_cannot_be_met_is_refused(engine: Engine, tmp_path: Path, request_: PrecisionRequest, reason: str) -> None:
+def test_what_cannot_be_drawn_is_refused(engine: Engine, tmp_path: Path, given: dict[str, int], reason: str) -> None:
     with pytest.raises(UsageError, match=reason):
-        queue_sampled(engine, tmp_path, asked=request_)
+        queue_sampled(engine, tmp_path, **given)
 
 
-def test_the_commands_ask_estimate_and_show_it(database: str, engine: Engine, tmp_path: Path) -> None:
-    evaluation_id = queue_sampled(engine, tmp_path)
-    asked = ("--model", "fake", "--benchmark", "sampled", "--variants", "original")
-    assert shuffleboard_json("evaluations", "submit", *asked, "--precision", 0.04, database_url=database) == {
-        "evaluation": evaluation_id
+def test_intervals_of_a_sample_are_for_all_questions_and_it_verifies(engine: Engine, tmp_path: Path) -> None:
+    evaluation_id = queue_sampled(engine, tmp_path, variants="cyclic", sample=90)
+    score(engine)
+    with read_session(engine) as session:
+        report = evaluation_metrics(session, evaluation_id)
+        assert report["sample"] == {"questions": 90, "of": 160, "seed": 0}
+        of = EvaluationQuestion
+        ids = session.scalars(select(of.question_id).where(of.evaluation_id == evaluation_id)).all()
+        for name in ("accuracy", "average_accuracy"):
+            values = question_values(session, evaluation_id, sorted(ids))[name][:, None]
+            (interval,) = mean_intervals(values, factor=math.sqrt(1 - 90 / 160))
+            (longer,) = mean_intervals(values)
+            assert interval is not None
+            assert longer is not None
+            assert report["intervals"][name] == pytest.approx([interval.low, interval.high], abs=1e-9)
+            assert interval.high - interval.low == pytest.approx(math.sqrt(70 / 160) * (longer.high - longer.low))
+        methods = select(EvaluationMetric.interval_method).where(EvaluationMetric.evaluation_id == evaluation_id)
+        assert set(session.scalars(methods)) == {OF_A_SAMPLE, "none"}
+        assert verify_evaluation(session, evaluation_id)["problems"] == []
+        row = session.execute(text("SELECT questions, sampled_from, sample_seed FROM leaderboard")).one()
+        assert tuple(row) == (90, 160, 0)
+
+
+@pytest.mark.one_engine
+def test_another_sample_than_the_seed_draws_does_not_verify(engine: Engine, tmp_path: Path) -> None:
+    with patch.object(evaluations, "draw_sample", lambda questions, size, *_: questions[:size]):
+        evaluation_id = queue_sampled(engine, tmp_path)
+    score(engine)
+    with read_session(engine) as session:
+        problems = verify_evaluation(session, evaluation_id)["problems"]
+    assert any("the sample that was asked is not the one that its seed draws" in problem for problem in problems)
+
+
+def test_samples_rank_among_those_of_the_same_sample_alone(database: str, engine: Engine, tmp_path: Path) -> None:
+    queue_sampled(engine, tmp_path, variants="cyclic")
+    with write_session(engine) as session:
+        add_model(session, "other")
+    for model, given in (("other", {"sample": 60}), ("other", {"sample": 60, "seed": 1}), ("other", {}), ("fake", {})):
+        queue(engine, model=model, variants="cyclic", **given)
+    score(engine)
+    rows = shuffleboard_json("leaderboard", "--benchmark", "sampled", database_url=database)["rows"]
+    groups: dict[tuple[int, int | None], list[int]] = {}
+    for row in rows:
+        groups.setdefault((row["questions"], row["sample_seed"]), []).append(row["rank"])
+    assert {key: sorted(found) for key, found in groups.items()} == {
+        (60, 0): [1, 1],
+        (60, 1): [None],  # alone
+        (160, None): [1, 1],
     }
-    other = (*asked, "--precision", 0.05, "--metric", "best_accuracy")
-    refused = shuffleboard("evaluations", "submit", *other, status=2, database_url=database)
-    assert "best_accuracy needs each question in two orders or more" in refused.stderr
-    refused = shuffleboard("evaluations", "submit", *asked, "--metric", "accuracy", status=2, database_url=database)
-    assert "--metric without --precision" in refused.stderr
-    estimate = shuffleboard_json("evaluations", "estimate", *asked, "--precision", 0.05, database_url=database)
-    assert 100 <= estimate["prompts"] < 160
-    assert estimate["estimates"][0]["sample"] == {"prompts_complete": 160, "prompts_expected": None}
-    ways = {way["way"]: way for way in estimate["ways"]}
-    assert ways.keys() == {"everything", "a sample", "a sample, with history"}
-    assert ways["everything"]["at_most"]["prompts"] == 160 > ways["a sample"]["at_most"]["prompts"]
-    assert (ways["everything"]["error"], ways["a sample"]["error"]) == (0.0, 0.05)
-    assert ways["everything"]["expected"] == ways["everything"]["at_most"]
-    assert ways["a sample"]["expected"] is None
-    shown = shuffleboard("evaluations", "estimate", *asked, "--precision", 0.05, database_url=database).stdout
-    assert "a sample, with history" in shown
-    score_all(engine, evaluation_id)
-    row = shuffleboard_json("leaderboard", database_url=database)["rows"][0]
-    assert (row["evaluation_id"], row["questions"]) == (evaluation_id, found_in(engine, evaluation_id).asked)
+    page = create_app(database_url=database).test_client().get("/?benchmark=sampled").text
+    assert "a sample of 60 of 160 questions, seed 0" in page
+    assert "a sample of 60 of 160 questions, seed 1" in page
+
+
+def test_two_evaluations_of_one_sample_are_compared_for_all_questions(engine: Engine, tmp_path: Path) -> None:
+    one = queue_sampled(engine, tmp_path, variants="cyclic", sample=120)
+    other = queue(engine, sample=120)
+    whole = queue(engine, variants="cyclic")
+    score(engine)
+    with read_session(engine) as session:
+        sampled = compare_evaluations(session, one, other)["metrics"]["accuracy"]
+        several = compare_several(session, [one, other], "accuracy")["differences"][0][1]
+        partly = compare_evaluations(session, whole, other)["metrics"]["accuracy"]
+    assert sampled["interval"] == pytest.approx(several["interval"])
+    assert sampled["interval"] == pytest.approx(partly["interval"])
+    # All answers agree, so the length is that of the adjusted error alone.
+    error = math.sqrt(2 / 122 / 122) * math.sqrt(40 / 160)
+    assert sampled["interval"][1] == pytest.approx(error * math.sqrt(120 / 119) * 1.980, rel=1e-3)
+
+
+@pytest.mark.one_engine
+def test_the_commands_sample_estimate_and_show_it(database: str, engine: Engine, tmp_path: Path) -> None:
+    evaluation_id = queue_sampled(engine, tmp_path, variants="cyclic")
+    options = ("--model", "fake", "--benchmark", "sampled", "--variants", "cyclic")
+    submitted = shuffleboard_json("evaluations", "submit", *options, "--sample", 60, "--seed", 0, database_url=database)
+    assert submitted == {"evaluation": evaluation_id}
+    refused = shuffleboard("evaluations", "submit", *options, "--seed", 1, status=2, database_url=database)
+    assert "--seed draws a sample: give --sample" in refused.stderr
+    refused = shuffleboard("evaluations", "submit", *options, "--sample", 500, status=2, database_url=database)
+    assert "sample 500: sampled has 160 questions" in refused.stderr
+    refused = shuffleboard("evaluations", "submit", *options, "--sample", 0, status=2, database_url=database)
+    assert "sample" in refused.stderr
+    worst = shuffleboard_json("evaluations", "estimate", *options, "--precision", 0.08, database_url=database)
+    expected = sample_for(0.25, 0.08, 160)
+    assert (worst["sample"], worst["of"], worst["pilot"], worst["precision"]) == (expected, 160, None, 0.08)
+    assert worst["half_width"] == pytest.approx(half_width(0.25, expected, 160))
+    assert [row["metric"] for row in worst["metrics"]] == ["accuracy", "worst_accuracy"]
+    assert worst["prompts"] == 4 * expected
+    score(engine)
+    pilot = shuffleboard_json("evaluations", "estimate", *options, "--precision", 0.08, database_url=database)
+    assert pilot["pilot"] == evaluation_id
+    assert 30 <= pilot["sample"] < worst["sample"]
+    assert pilot["half_width"] <= 0.08
+    variances = {row["metric"]: row["variance"] for row in pilot["metrics"] if row["pilot"] == evaluation_id}
+    with read_session(engine) as session:
+        share = evaluation_metrics(session, evaluation_id)["metrics"]["accuracy"]
+    assert variances["accuracy"] == pytest.approx(share * (1 - share))
+    shown = shuffleboard("evaluations", "estimate", *options, "--precision", 0.08, database_url=database).stdout
+    assert f"±0.08: --sample {pilot['sample']}, of 160" in shown
+    for wrong, why in (
+        ((*options, "--precision", 0.08, "--sample", 60), "a precision chooses the sample"),
+        ((*options, "--precision", 3), "precision 3: give half the length"),
+        (("--model", "fake", "--suite", "any", "--precision", 0.08), "a precision is for one benchmark"),
+    ):
+        assert why in shuffleboard("evaluations", "estimate", *wrong, status=2, database_url=database).stderr
     shown = shuffleboard("metrics", evaluation_id, database_url=database).stdout
-    found = found_in(engine, evaluation_id)
-    assert f"accuracy to ±0.04: {found.asked} of 160 questions asked" in shown
-    assert f"after {found.asked}: " in shown
+    assert "a sample of 60 of 160 questions, seed 0" in shown
+    page = create_app(database_url=database).test_client().get(f"/evaluations/{evaluation_id}").text
+    assert "A sample of 60 of 160 questions, seed 0." in page
 
 
-@pytest.mark.one_engine
-def test_its_page_shows_the_interval_narrow_and_is_followed_while_it_runs(
+def test_a_suite_is_sampled_whole_and_its_board_has_intervals_for_all_questions(
     database: str, engine: Engine, tmp_path: Path
 ) -> None:
-    evaluation_id = queue_sampled(engine, tmp_path)
-    client = create_app(database_url=database).test_client()
-
-    def page() -> str:
-        response = client.get(f"/evaluations/{evaluation_id}")
-        assert response.status_code == 200
-        return response.text
-
-    assert "The first interval is stated after 100 questions" in page()
-    while found_in(engine, evaluation_id).looks == []:
-        held = take(engine)
-        assert held is not None
-        assert finish(engine, held)
-    running = page()
-    assert "Accuracy, sampled to ±4 points" in running
-    assert "data-follow" in running
-    score_all(engine, evaluation_id)
-    found = found_in(engine, evaluation_id)
-    complete = page()
-    assert "data-follow" not in complete
-    for look in found.looks:
-        assert f'<th scope="row" class="number">{look.questions}</th>' in complete
-    assert f"{found.asked} of 160 questions were asked" in complete
-
-
-@pytest.mark.one_engine
-def test_a_board_marks_estimates_and_ranks_them_by_their_interval_alone_unless_it_demands_all(
-    database: str, engine: Engine, tmp_path: Path
-) -> None:
-    in_part = queue_sampled(engine, tmp_path)
-    score_all(engine, in_part)
-    suite = SuiteDefinition(name="once", variants=("original",), tasks=(Task(benchmarks=("sampled",)),))
-    columns = ("accuracy@original", "brier_score@original")
+    queue_sampled(engine, tmp_path, variants="cyclic", sample=130)
+    suite = SuiteDefinition(name="orders", variants=("cyclic",), tasks=(Task(benchmarks=("sampled",)),))
     with write_session(engine) as session:
         import_suite(session, suite)
-        for name, complete in (("lenient", False), ("strict", True)):
-            import_board(session, BoardDefinition(name=name, suite="once", columns=columns, complete=complete))
+        columns = ("accuracy@cyclic", "average_accuracy@cyclic")
+        import_board(session, BoardDefinition(name="whole", suite="orders", columns=columns))
         add_model(session, "other")
-        other = submit(session, EvaluationRequest(model="other", benchmark="sampled", variants="original"))[0].id
-        asked = [evaluation.id for evaluation, _ in submit_board(session, "fake", "lenient")]
-    while (held := take(engine)) is not None:
-        assert finish(engine, held)
-    with write_session(engine) as session:
-        assert asked != [in_part]  # what a board still needs is all of it
-        assert seal(session, other)
+    named = ("evaluations", "submit", "--suite", "orders", "--sample", 130, "--model")
+    for model in ("fake", "other"):
+        shuffleboard_json(*named, model, database_url=database)
+    queue(engine, variants="cyclic", model="other")
+    score(engine)
     refresh_boards(engine)
-    board = shuffleboard_json("leaderboard", "--board", "lenient", database_url=database)
-    rows = {row["model"]: row for row in board["rows"]}
-    found = found_in(engine, in_part)
-    value = rows["fake"]["values"]["accuracy@original"]
-    assert value["estimated"] == {"asked": found.asked, "of": 160, "prompts": found.asked}
-    assert (value["rank"], value["tier"], value["rank_interval"][0]) == (None, None, 1)
-    assert value["interval"] == pytest.approx([found.looks[-1].interval.low, found.looks[-1].interval.high])
-    assert rows["fake"]["values"]["brier_score@original"]["value"] is None  # no interval, no number
-    assert not rows["fake"]["complete"]
-    assert rows["other"]["values"]["accuracy@original"]["rank"] == 1
-    (unranked, _) = board["unranked"]
-    assert f"Estimated from {found.asked} of 160 questions; its interval allows rank" in unranked["reason"]
-    assert unranked["commands"] == [f"shuffleboard evaluations complete {in_part}"]
-    page = create_app(database_url=database).test_client().get("/boards/lenient").text
-    assert f"estimated, {found.asked}/160 questions" in page
-    strict = shuffleboard_json("leaderboard", "--board", "strict", database_url=database)
-    assert [row["model"] for row in strict["rows"]] == ["other"]
-    with read_session(engine) as session:
-        assert verify_all(session)["problems"] == []
+    board = shuffleboard_json("leaderboard", "--board", "orders-sample-130", database_url=database)
+    rows = {row["model"]: row["values"] for row in board["rows"]}
+    assert rows.keys() == {"fake", "other"}
+    whole = shuffleboard_json("leaderboard", "--board", "whole", database_url=database)
+    assert [row["model"] for row in whole["rows"]] == ["other"]
+    for values in rows.values():
+        low, high = values["accuracy@cyclic"]["interval"]
+        share = values["accuracy@cyclic"]["value"]
+        plain = 2 * 1.986 * math.sqrt(share * (1 - share) / 129)
+        assert high - low == pytest.approx(math.sqrt(30 / 160) * plain, rel=0.1)
+    assert {values["accuracy@cyclic"]["rank"] for values in rows.values()} == {1}
+    page = create_app(database_url=database).test_client().get("/boards/orders-sample-130").text
+    assert "a sample of 130 of 160 questions, seed 0" in page
 
 
 @pytest.mark.one_engine
-def test_it_ends_as_soon_as_it_is_known_which_of_two_models_is_better_or_which_tier_it_is_in(
-    database: str, engine: Engine, tmp_path: Path
-) -> None:
-    plain = queue_sampled(engine, tmp_path, questions=400)
-    score_all(engine, plain)
-    # One model knows the key of every question, the other chooses the option after it.
-    for model, off in (("perfect", 0), ("hopeless", 1)):
-        other = FakeScorer()
-        other.logprobs = lambda prompt, off=off: [  # type: ignore[method-assign,misc]
-            -0.1 if label.strip() == "ABCD"[(int(prompt.text.split("number ")[1].split("?")[0]) + off) % 4] else -3.0
-            for label in prompt.continuations
-        ]
-        with write_session(engine) as session:
-            add_model(session, model)
-            whole = submit(session, EvaluationRequest(model=model, benchmark="sampled", variants="original"))[0].id
-        score_all(engine, whole, other)
-    asked = ("--model", "fake", "--benchmark", "sampled", "--variants", "original", "--precision", 0.04)
-    refused = shuffleboard("evaluations", "submit", *asked, "--better-than", "fake", status=1, database_url=database)
-    assert "has no accuracy over all questions" in refused.stderr
-    found = shuffleboard_json("evaluations", "submit", *asked, "--better-than", "perfect", database_url=database)
-    score_all(engine, found["evaluation"])
-    sample = shuffleboard_json("metrics", found["evaluation"], database_url=database)["sample"]
-    assert (sample["until"], sample["decided"]) == ("it is known whether it is better than perfect@1", True)
-    assert sample["looks"][-1]["high"] < 1.0
-    assert sample["asked"] < found_in(engine, plain).asked
-    # The same until its tier is known: above the second, which begins at 0, or in it.
+def test_a_suite_that_joins_benchmarks_cannot_be_sampled(engine: Engine, tmp_path: Path) -> None:
+    joined = {"name": "both", "benchmarks": ["one", "two"]}
+    with pytest.raises(ValueError, match="joins benchmarks cannot be sampled"):
+        Task.model_validate(joined | {"sample": 50})
+    with pytest.raises(ValueError, match="a seed draws a sample"):
+        Task.model_validate({"benchmark": "one", "seed": 5})
     with write_session(engine) as session:
-        import_suite(session, SuiteDefinition(name="one", variants=("original",), tasks=[{"benchmarks": ("sampled",)}]))
-        import_board(session, BoardDefinition(name="tiers", suite="one", columns=("accuracy@original",)))
-    refresh_boards(engine)
-    both = ("--better-than", "perfect", "--until-tier", "tiers")
-    for given, why in (
-        (both, "ask for one of them"),
-        (("--metric", "prob_mass", *both[2:]), "a tier can be waited for in a column prob_mass@original"),
-    ):
-        refused = shuffleboard("evaluations", "submit", *asked, *given, status=2, database_url=database)
-        assert why in refused.stderr
-    tiered = shuffleboard_json("evaluations", "submit", *asked, *both[2:], database_url=database)["evaluation"]
-    score_all(engine, tiered)
-    known = shuffleboard_json("metrics", tiered, database_url=database)["sample"]
-    assert (known["until"], known["decided"]) == ("its tier on the board tiers is known", True)
-    assert known["looks"][-1]["low"] > 0.0
-    assert known["asked"] < found_in(engine, plain).asked
-    with read_session(engine) as session:
-        for number in (found["evaluation"], tiered):
-            assert verify_evaluation(session, number)["problems"] == []
+        for name in ("one", "two"):
+            add_benchmark(session, tmp_path, [question(number) for number in range(40)], name)
+        add_model(session, "fake")
+        import_suite(session, SuiteDefinition(name="joined", variants=("cyclic",), tasks=(Task(**joined),)))
+    for options in (("--sample", 20), ("--sample", 20, "--seed", 3)):
+        refused = shuffleboard(
+            *("evaluations", "submit", "--model", "fake", "--suite", "joined", *options),
+            status=2,
+            database_url=engine.url.render_as_string(hide_password=False),
+        )
+        assert "task both joins benchmarks and cannot be sampled" in refused.stderr
+
+
+def test_the_proposed_command_asks_the_same_sample() -> None:
+    row = {"model": "m", "revision": 1, "kind": "gguf", "benchmark": "arc", "protocol": "symbols", "shots": 0}
+    filtered = row | {
+        "question_filter": {"limit": None, "subjects": None, "sample": {"questions": 50, "of": 90, "seed": 2}}
+    }
+    assert asking(filtered).endswith("--variants cyclic --sample 50 --seed 2")

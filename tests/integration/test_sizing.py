@@ -12,9 +12,8 @@ from registry.queue import claims
 from registry.queue.sizing import Sizes
 from registry.settings import Settings
 from registry.tables import Evaluation, Shard, Worker
-from registry.verification import verify_evaluation
 from tests.fake_scorer import FakeScorer
-from tests.population import add_model, predictions, queue_evaluation, queue_stopped
+from tests.population import add_model, predictions, queue_evaluation
 from workers.loop import WorkerLoop
 
 pytestmark = pytest.mark.long_on("sqlite")
@@ -141,21 +140,6 @@ def test_a_shard_that_is_cut_or_joined_changes_no_result(engine: Engine, tmp_pat
         assert find_evaluation(session, sized).prompts == 48
 
     assert predictions(engine, sized) == predictions(engine, planned)
-
-
-def test_rounds_of_an_evaluation_that_stops_when_decided_are_joined_and_never_cut(
-    engine: Engine, tmp_path: Path
-) -> None:
-    evaluation_id = queue_stopped(engine, tmp_path)
-    planned = prompts(engine, "queued")
-    finish(engine, take(engine, sizes(engine, evaluation_id, rate=0.1, seconds=10.0)))
-    assert prompts(engine, "done", "queued") == planned
-    while prompts(engine, "queued"):
-        finish(engine, take(engine, sizes(engine, evaluation_id, rate=1000.0, seconds=10.0)))
-    with write_session(engine) as session:
-        seal(session, evaluation_id)
-    with read_session(engine) as session:
-        assert verify_evaluation(session, evaluation_id)["problems"] == []
 
 
 def test_a_worker_makes_its_shards_as_long_as_the_settings_say(engine: Engine, tmp_path: Path) -> None:

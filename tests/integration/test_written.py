@@ -14,7 +14,7 @@ from sqlalchemy import select, update
 from sqlalchemy import text as sqlalchemy_text
 
 from registry.db import database_now, get_engine, read_session, write_session
-from registry.errors import ProtocolError, UsageError
+from registry.errors import ProtocolError
 from registry.operations.migrate import upgrade
 from registry.predictions.texts import stored_output, thought_of
 from registry.prompting.protocols.custom import custom_definition
@@ -277,8 +277,6 @@ def test_repeats_are_refused_where_the_same_prompt_gives_the_same_answer(
     for variants in ("repeat", "cyclic*repeat:k=4"):
         with pytest.raises(ProtocolError, match=f"variants {re.escape(variants)}.*: {reason}.*; leave out repeat"):
             registry.submit(protocol, variants)
-    with pytest.raises(UsageError, match="decided by one answer in each order; leave out repeat"):
-        registry.submit("select-letter", "cyclic*repeat", stop_when_decided="worst_accuracy")
 
 
 def test_a_worker_that_dies_loses_only_what_was_in_flight(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -99,7 +99,8 @@ def test_over_several_tasks_the_errors_of_each_add_up():
 def test_where_all_answered_pairs_are_those_of_one_task_after_the_other(weights):
     generator = np.random.default_rng(6)
     tasks = [generator.integers(0, 2, (size, 9)).astype(float) for size in (40, 40, 7)]
-    for expected, found in zip(_of_tasks(tasks, weights), _of_tasks_answered(tasks, weights), strict=True):
+    given = tasks, weights, (0.5, 1.0, 0.8)
+    for expected, found in zip(_of_tasks(*given), _of_tasks_answered(*given), strict=True):
         assert found == pytest.approx(expected, abs=1e-14)
 
 

@@ -298,22 +298,20 @@ def test_evaluations_are_queued_moved_and_estimated(remote: Callable[[str], Clie
     for wrong in ({"suite": "core", "board": "main"}, {"suite": "core", "shots": 3}, {"benchmark": "bench"}, {}):
         with pytest.raises(UsageError):
             maintainer.submit_evaluations("small", **wrong)
-    sampled = maintainer.submit_evaluations("small", benchmark="bench", variants="full", precision=0.25)["new"]
-    whole = maintainer.complete_evaluation(sampled[0])["new"]
-    assert maintainer.complete_evaluation(sampled[0]) == {"evaluations": whole, "new": []}
+    sampled = maintainer.submit_evaluations("small", benchmark="bench", variants="full", sample=2, seed=1)["new"]
     with read_session(lite) as session:
-        design = session.get_one(Evaluation, sampled[0]).specification["questions"]["precision"]
-        assert (design["precision"], design["metric"]) == ("0.25", "accuracy")
-        assert "precision" not in session.get_one(Evaluation, whole[0]).specification["questions"]
+        kept = session.get_one(Evaluation, sampled[0]).specification["questions"]["sample"]
+        of = session.get_one(Evaluation, sampled[0]).benchmark_version.questions
+        assert kept == {"questions": 2, "of": of, "seed": 1}
     for wrong, why in (
-        ({"precision": 3.0}, "precision 3: give half the length"),
-        ({"metric": "accuracy"}, "metric without precision"),
-        ({"precision": 0.25, "until_tier": "nowhere"}, "nowhere"),
+        ({"sample": 9_999}, f"sample 9999: bench has {of} questions"),
+        ({"seed": 1}, "seed draws a sample"),
     ):
-        with pytest.raises((UsageError, NotFoundError), match=why):
+        with pytest.raises(UsageError, match=why):
             maintainer.submit_evaluations("small", benchmark="bench", variants="original", **wrong)
-    with pytest.raises(UsageError, match="nothing is left to ask"):
-        maintainer.complete_evaluation(whole[0])
+    needed = maintainer.estimate_evaluations("small", benchmark="bench", variants="original", precision=0.2)
+    assert (needed["sample"], needed["of"], needed["pilot"]) == (of, of, None)
+    assert needed["prompts"] == of
     with pytest.raises(ForbiddenError):
         remote("submitter").submit_evaluations("small", suite="core")
     with pytest.raises(AuthenticationError):

@@ -108,7 +108,7 @@ benchmarks import --name --version --split --fewshot --language --licence --sour
 benchmarks generate nonsenseqa --name --questions --seed | benchmarks list | benchmarks show | benchmarks fetch --revision
 models add --kind --location --revision --dtype | models list | models show | models prefetch
 evaluations submit --model --benchmark --variants --protocol --shots --limit --subject --suite --wait
-evaluations submit --precision --metric --confidence --max-questions | evaluations estimate --model --suite
+evaluations submit --sample --seed | evaluations estimate --model --suite --precision
 evaluations list | evaluations show --watch | evaluations pause | evaluations resume | evaluations cancel
 evaluations retry
 evaluations import --model --benchmark --variants --protocol --all-columns

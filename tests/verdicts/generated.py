@@ -55,19 +55,15 @@ class Raw:
     """By position: how often it is answered."""
     right_at: list[int] = field(default_factory=list)
     copies: int = 1
-    stopped_for: str | None = None
-    """The metric until which each question was asked."""
-    sampled_for: str | None = None
+    lacks_original: bool = False
+    """Whether the benchmark's own order is not among the prompts."""
     again: list[list[int | None]] = field(default_factory=list)
     """By question, answers to one prompt that another evaluation of the model asked again and again."""
-    weights: list[float] = field(default_factory=list)
-    """Of questions that are a sample, each with a probability of its own; empty: they are all there are."""
 
     def mean(self, values: Sequence[float | None]) -> float | None:
-        """Over the questions that have a value, each counted for as many as it stands for."""
-        weights = self.weights or [1.0] * len(values)
-        known = [(value, weight) for value, weight in zip(values, weights, strict=True) if value is not None]
-        return sum(value * weight for value, weight in known) / sum(weight for _, weight in known) if known else None
+        """Return the mean over the questions that have a value."""
+        known = [value for value in values if value is not None]
+        return fmean(known) if known else None
 
     def right(self, question: int) -> list[bool]:
         """By answer, whether it is right. Option 0 always is."""
@@ -135,12 +131,7 @@ def made(seed: int, alike: int | None = None) -> Raw:
         raw.asked.append(answers)
         if elsewhere:
             raw.again.append([answer(0 if knows else 1, moved=False) for _ in range(elsewhere)])
-    if kind == "cyclic" and listed and not repeated and levels > 1 and how.random() < 0.4:
-        raw.stopped_for = how.choice(("worst_accuracy", "fluctuation_rate"))
-        raw.asked = [_until_decided(answers, raw.stopped_for) for answers in raw.asked]
-    elif kind != RECORDED and how.random() < 0.2:
-        raw.weights = [1 / draw.uniform(0.1, 1) for _ in raw.asked]
-        raw.sampled_for = how.choice(("accuracy", "worst_accuracy", "fluctuation_rate")) if levels > 1 else "accuracy"
+    raw.lacks_original = kind == RECORDED and how.random() < 0.2
     for level, option in (found for answers in raw.asked for found in answers):
         raw.right_at[level % options] += 1
         if option is None:
@@ -149,14 +140,6 @@ def made(seed: int, alike: int | None = None) -> Raw:
         else:
             raw.chosen[(level + option) % options] += 1
     return raw
-
-
-def _until_decided(answers: list[tuple[int, int | None]], metric: str) -> list[tuple[int, int | None]]:
-    """Up to the first that is wrong, or that differs from the first, if there is one."""
-    right = 0 if metric == "worst_accuracy" else answers[0][1]
-    decides = [place for place, (_, option) in enumerate(answers) if option is None or option != right]
-    least = 1 if metric == "worst_accuracy" else 2
-    return answers[: max(least, decides[0] + 1)] if decides else answers
 
 
 def facts_of_raw(raw: Raw, *, resamples: int = 400) -> Facts:
@@ -170,9 +153,8 @@ def facts_of_raw(raw: Raw, *, resamples: int = 400) -> Facts:
         "fluctuation_rate": [_flips(raw, index) if tested[index] else None for index in indices],
     }
     counted = [raw.counts(index) if _repeats(raw, index) else None for index in indices]
-    if raw.stopped_for is not None:
-        of = [all(raw.right(index)) if raw.stopped_for == "worst_accuracy" else _flips(raw, index) for index in indices]
-        values = {raw.stopped_for: list(map(float, of))}
+    if raw.lacks_original:
+        del values["accuracy"]
     if raw.kind == "choice-only":
         values = {}
     if raw.repeated:
@@ -202,8 +184,6 @@ def facts_of_raw(raw: Raw, *, resamples: int = 400) -> Facts:
             own_only=raw.kind != "divergent",
             lists_options=raw.listed,
             samples=raw.samples,
-            stopped_for=raw.stopped_for,
-            sampled_for=raw.sampled_for,
         ),
         reading=Reading(sum(shown), dict(raw.states)),
         numbers=_numbers(raw, values, resamples),
@@ -219,14 +199,12 @@ def _numbers(raw: Raw, values: dict[str, list[float | None]], resamples: int) ->
     if not values:
         return {}
     table = np.array([[np.nan if value is None else value for value in column] for column in values.values()]).T
-    intervals = [None] * len(values) if raw.weights else mean_intervals(table, resamples=resamples)
+    intervals = mean_intervals(table, resamples=resamples)
     found = {}
     for (name, column), interval in zip(values.items(), intervals, strict=True):
         mean = raw.mean(column)
         if mean is not None:
             low, high = (None, None) if interval is None else (interval.low, interval.high)
-            if name == raw.sampled_for:
-                low, high = max(0.0, mean - 0.04), min(1.0, mean + 0.04)
             found[name] = Number(mean, sum(value is not None for value in column), low, high)
     return found
 

@@ -22,7 +22,7 @@ Options = NDArray[np.int8]
 
 OPTIONS: Final = 4
 BLAMES: Final = {
-    *("order-costs", "changes-beyond-noise", "mostly-lost", "share-kept", "estimated", "drops", "flips"),
+    *("order-costs", "changes-beyond-noise", "mostly-lost", "share-kept", "drops", "flips"),
     *("model-order-costs", "model-beyond-noise", "model-one-share", "model-shares"),
     *("listed-order-costs", "listed-mostly-lost"),
     *("board-order-costs", "board-one-lost", "board-lost", "board-keeps-most", "board-loses-most"),

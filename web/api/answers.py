@@ -10,7 +10,7 @@ from typing import Any, NotRequired
 
 from registry import tables
 from registry.boards.definition import SubmissionRules
-from registry.boards.standings import Above, Estimated, Together
+from registry.boards.standings import Above, Together
 from registry.boards.submissions import SUBMISSION
 from registry.metrics import METRICS, Metric
 from registry.people.accounts import ACCOUNT, AUDIT, TOKEN
@@ -29,8 +29,8 @@ _HEADER = shape(
     "_Header",
     "",
     queries.EVALUATIONS,
-    sampled_for=said(str | None, "The metric that a sample of the questions estimates."),
-    stopped_for=said(str | None, "The metric that each question is asked until it is decided."),
+    sampled_from=said(int | None, "The questions are a sample of so many; null: no sample was drawn."),
+    sample_seed=said(int | None, "The seed that drew the sample."),
     lists_options=said(bool, "Whether prompts list the options; else they show no order."),
 )
 MetricValues = shape(
@@ -584,15 +584,9 @@ BoardNeighbour = shape(
     model=str,
     revision=int,
 )
-BoardEstimate = shape(
-    "BoardEstimate", "What an estimate rests on: `asked` `of` so many questions, by so many prompts.", Estimated
-)
 BoardValue = shape(
     "BoardValue",
     """A model's value in one column. Models of one `tier` are not told apart; ranks wait until a row is complete.
-
-`estimated`: the value is an estimate from a sample of the questions; it has no rank, and `rank_interval` are those
-that its interval allows among the ranked models.
 
 `rank_interval` and `tier` are of this model for itself, `all_rank_interval` and `all_tier` of all models at once.
 Where questions belong together, `clusters` are how many independent groups they are, `cluster_interval` and the
@@ -608,7 +602,6 @@ ranks are over resampled clusters, and `design_effect` is how many times the var
         RankInterval | None: "rank_interval all_rank_interval",
     },
     above=NotRequired[BoardNeighbour | None],
-    estimated=NotRequired[BoardEstimate],
 )
 BoardPairs = shape(
     "BoardPairs",
@@ -768,33 +761,10 @@ DistinctPrompts = shape(
     min=int | None,
     max=int | None,
 )
-SampleLook = shape(
-    "SampleLook",
-    "What was known after so many questions. information: the share of what the precision needs.",
-    {int: "questions", float: "value low high information"},
-)
-SampledMetric = shape(
-    "SampledMetric",
-    """What an evaluation with a stated precision has found. history: other models whose answers narrow the interval.
-
-questions: of the benchmark or the part of it; asked: so far; at_most: asked at most. reached: the interval is as
-narrow as was asked for. All intervals hold together with the confidence.""",
-    {str: "metric", float: "precision confidence", int: "history questions asked at_most", bool: "reached"},
-    until=said(str | None, "What ends it before, as soon as it is known."),
-    decided=said(bool | None, "Whether that is known."),
-    looks=list[SampleLook],
-)
-DecidedRound = shape(
-    "DecidedRound", "How many questions were decided by so many prompts each.", prompts=int, questions=int
-)
-StoppedWhenDecided = shape(
-    "StoppedWhenDecided",
-    """What an evaluation that asks each question only until `metric` is decided has come to.
-
-history: other models from whose answers the order of asking was learnt. decided: of `questions`. prompts: asked so
-far; prompts_complete: what asking every variant would take.""",
-    {str: "metric", int: "history questions decided prompts prompts_complete"},
-    by_round=list[DecidedRound],
+Sample = shape(
+    "Sample",
+    "The evaluation asks `questions` of so many: those with the smallest SHA-256 of `seed:question id`.",
+    {int: "questions of seed"},
 )
 EvaluationMetrics = shape(
     "EvaluationMetrics",
@@ -809,8 +779,7 @@ noise: over all questions; null where no prompt was asked twice.""",
     asked=said(str | None, "In how many orders or variants, in words."),
     chance=said(float | None, "Accuracy that guessing gives over all questions."),
     clustered=said(Clustered | None, "Null where every question stands for itself."),
-    sample=said(SampledMetric | None, "Of an evaluation that asks only as much as a precision needs."),
-    stopping=said(StoppedWhenDecided | None, "Of an evaluation that asks each question until it is decided."),
+    sample=said(Sample | None, "Null if its questions are no sample. Intervals are for all that it was drawn from."),
     undefined=said(dict[str, str], "Metric to why it has no value, where it has none."),
     per_question=NotRequired[dict[str, MetricValues]],
 )
@@ -829,17 +798,10 @@ ImportedBoard = shape(
     "A board that was sent. `new`: whether it is a new version.",
     {str: "board", int: "version", Digest: "digest", bool: "new"},
 )
-SampledCost = shape(
-    "SampledCost",
-    "Of an evaluation with a stated precision: prompts of all questions, and those that known models needed.",
-    prompts_complete=int,
-    prompts_expected=int | None,
-)
 EstimatedOfModel = shape(
     "EstimatedOfModel",
     "The same of a model that is registered. `prompts_sampled`: how many were tokenised.",
     estimate.Estimate,
-    sample=SampledCost | None,
 )
 EstimatedEvaluation = shape(
     "EstimatedEvaluation",
@@ -847,15 +809,30 @@ EstimatedEvaluation = shape(
 
 cost, cost_limit: what a provider would charge, as earlier answers came out and at most; 0 for any other model.""",
     EstimatedOfModel,
-    but=("model", "revision", "prompts_sampled", "sample"),
+    but=("model", "revision", "prompts_sampled"),
+)
+NeededForMetric = shape(
+    "NeededForMetric",
+    "What one metric needs. variance: of its values in the `pilot`; if that is null, the largest possible.",
+    {str: "metric", int: "sample", float: "half_width variance", int | None: "pilot"},
 )
 Estimate = shape(
     "Estimate",
-    "What some evaluations would cost together; null where a part is not known. `workers`: how many are alive.",
+    """What some evaluations would cost together; null where a part is not known. `workers`: how many are alive.
+
+If a precision was given, `sample` of `of` questions is the smallest whose 95 % intervals reach at most that far to
+either side. pilot: the evaluation of the same model, benchmark and protocol that it follows from; null: the worst case.
+half_width: the widest of the metrics' with that sample.""",
     (estimate.Estimate, estimate.ESTIMATED),
     estimates=list[EstimatedOfModel],
     currency=str | None,
     workers=int,
+    precision=NotRequired[float],
+    sample=NotRequired[int],
+    of=NotRequired[int],
+    half_width=NotRequired[float],
+    pilot=NotRequired[int | None],
+    metrics=NotRequired[list[NeededForMetric]],
 )
 SubmittedModel = shape(
     "SubmittedModel",

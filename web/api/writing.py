@@ -12,8 +12,8 @@ from registry.boards.definition import BoardDefinition, SuiteDefinition
 from registry.boards.deprecation import deprecate, deprecation_document, reinstate
 from registry.boards.store import import_board, import_suite
 from registry.boards.submissions import check_hub_name
-from registry.boards.wanted import Wanted
-from registry.db import MAX_INTEGER, picked, write_session
+from registry.boards.wanted import ToEstimate, Wanted
+from registry.db import MAX_INTEGER, picked, read_session, write_session
 from registry.errors import ModelError, UsageError
 from registry.fields import Between, OneOf
 from registry.leaderboard.reports import evaluation_metrics
@@ -21,7 +21,7 @@ from registry.lookups import find_evaluation
 from registry.names import split_reference
 from registry.people import accounts
 from registry.queue.estimate import estimates
-from registry.queue.evaluations import move, submit_rest
+from registry.queue.evaluations import move
 from registry.revisions.store import RevisionRequest, add_revision
 from registry.tables import VISIBILITIES, ModelRevision
 from web.api import bodies
@@ -187,9 +187,14 @@ def submit_evaluations(body: Wanted) -> Response:
     statuses={200: "What it would cost; nothing is queued."},
     conflicts=True,
 )
-def estimate_evaluations(body: Wanted) -> Response:
-    """Estimates the cost of the same evaluations; nothing is queued. Unknown values are null, with the reason."""
-    return answer(estimates(engine(), body.plan(), body.queue, _no_tokeniser))
+def estimate_evaluations(body: ToEstimate) -> Response:
+    """Estimates the cost of the same evaluations; nothing is queued. Unknown values are null, with the reason.
+
+    With a precision, the sample that reaches it comes first, and the cost is of that sample.
+    """
+    with read_session(engine()) as database:
+        wanted, needed = body.with_sample(database)
+    return answer(estimates(engine(), wanted.plan(), body.queue, _no_tokeniser) | needed)
 
 
 def _no_tokeniser(_revision: ModelRevision) -> NoReturn:
@@ -227,27 +232,6 @@ for _action, (_done, _) in _MOVES.items():
         statuses={200: _done},
         conflicts=True,
     )(_mover(_action))
-
-
-@change(
-    "POST",
-    "/evaluations/<evaluation_id>/complete",
-    "AskedEvaluations",
-    tag="results",
-    scope="maintain",
-    statuses={201: "Queued.", 200: "It is there already."},
-    conflicts=True,
-)
-def complete_evaluation(evaluation_id: EvaluationId) -> Response:
-    """Queues the questions and variants that an evaluation left out, as an evaluation of its own.
-
-    What it found stays as it is; what the same engine has scored is copied.
-    """
-    with write_session(engine()) as database:
-        found, new = submit_rest(database, evaluation_id, requester=viewer().name)
-        audited(database, "evaluation.complete", str(evaluation_id), evaluation=found.id, new=new)
-        number = found.id
-    return answer({"evaluations": [number], "new": [number] if new else []}, status=201 if new else 200)
 
 
 class OutputsQuery(Query):

@@ -100,7 +100,7 @@ def paging_of_models(total: int) -> Paging:
 
 def in_progress(database: Session, board: Board) -> list[Row]:
     """Evaluations of a board that are not sealed yet, with their progress, newest first."""
-    answers = answering(database, board.entries, in_part=not board_definition(board).complete)
+    answers = answering(board.entries)
     return queries.evaluations(database, states=UNFINISHED, conditions=[answers(Evaluation)], limit=WAITING)[0]
 
 

@@ -11,7 +11,6 @@ from flask.typing import ResponseReturnValue
 
 from registry.leaderboard.costs import cost_document
 from registry.leaderboard.facts import facts_of, noise_facts
-from registry.leaderboard.reports import design_document
 from registry.lookups import find_evaluation
 from registry.metrics import METRICS
 from registry.metrics.catalogue import FAMILIES
@@ -90,15 +89,14 @@ def evaluation(evaluation_id: str) -> ResponseReturnValue:
         verdict=None if facts is None else verdict(facts),
         facts=facts,
         asked=_asked(row),
-        headlines=_headlines(over_all, row["sampled_for"] or row["stopped_for"]),
+        headlines=_headlines(over_all),
         lost_answers=lost_answers(session(), [row["evaluation_id"]]),
         thoughts=_thoughts.get(row["seal"], lambda: _thought_lengths(row))
         if not archived and row["complete"]
         else None,
         families=_families(by_scope),
         opened=parameters.choice(request.args, "open", ("all", *(family.key for family in FAMILIES)), ""),
-        **design_document(session(), find_evaluation(session(), row["evaluation_id"])),
-        completed_by=queries.completed_by(session(), row["evaluation_id"]),
+        sample=find_evaluation(session(), row["evaluation_id"]).specification["questions"].get("sample"),
         progress=queries.progress_of(session(), row["evaluation_id"]),
         cost=cost_document(session(), row["evaluation_id"], settings_of()),
         by_scope=by_scope,
@@ -112,24 +110,20 @@ def evaluation(evaluation_id: str) -> ResponseReturnValue:
             session(), row["evaluation_id"], only=only, limit=paging.per_page, offset=paging.offset, among=among
         ),
         parts_chart=parts_chart,
-        # Prompts that were asked until something was decided are no picture of all of them.
-        **(_effects(row, facts) if facts is not None and row["stopped_for"] is None and not archived else {}),
+        **(_effects(row, facts) if facts is not None and not archived else {}),
         provenance=provenance,
         scorers=_scorers(provenance["shards"]),
     )
 
 
-def _headlines(over_all: Mapping[str, Row], asked_for: str | None) -> list[str]:
-    """The five metrics that are stated first: the one that was asked for, then the headline ones, or others defined."""
+def _headlines(over_all: Mapping[str, Row]) -> list[str]:
+    """Return the five metrics that are stated first: the headline ones, or others that are defined."""
     defined = [name for name, item in over_all.items() if item["value"] is not None]
-    first: list[str] = [name for name in parameters.DEFAULT_METRICS if name in defined and name != asked_for]
-    if asked_for is not None:
-        first.insert(0, asked_for)
+    first: list[str] = [name for name in parameters.DEFAULT_METRICS if name in defined]
     chosen = [*first, *(name for name in STAND_INS if name in defined)][:HEADLINES]
-    undefined = [name for name in parameters.DEFAULT_METRICS if name not in {*defined, asked_for}]
+    undefined = [name for name in parameters.DEFAULT_METRICS if name not in defined]
     chosen += undefined[: HEADLINES - len(chosen)]
-    shown = [name for name in METRICS if name in chosen]
-    return sorted(shown, key=lambda name: name != asked_for)
+    return [name for name in METRICS if name in chosen]
 
 
 def _families(by_scope: Mapping[str, Mapping[str, Row]]) -> list[Row]:

@@ -107,6 +107,8 @@ def _suites() -> list[Row]:
                 "protocols": task.protocols or definition.protocols,
                 "shots": definition.shots if task.shots is None else task.shots,
                 "limit": task.limit,
+                "sample": task.sample,
+                "seed": task.seed,
             }
             for task in definition.tasks
         ]

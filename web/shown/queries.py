@@ -25,14 +25,13 @@ from sqlalchemy.orm import Session
 
 from registry.db import database_now
 from registry.errors import NotFoundError
-from registry.lookups import NAMES, find_evaluation, with_names
+from registry.lookups import NAMES, with_names
 from registry.metrics import METRICS
 from registry.predictions.prompts import prompts_of
 from registry.predictions.stored import require_rows
 from registry.predictions.texts import thought_of
 from registry.prompting.prompts import Prompt
 from registry.prompting.variants import stored_variants
-from registry.queue.evaluations import same_in_full
 from registry.queue.progress import ACTIVE, progress_of_several
 from registry.schema.selectables import (
     Row,
@@ -97,12 +96,6 @@ EVALUATIONS: Final[Select[*tuple[Any, ...]]] = with_names(
         *(getattr(Evaluation, name) for name in ASKED),
     )
 )
-
-
-def completed_by(session: Session, evaluation_id: int) -> int | None:
-    """The evaluation that asks everything that one with a stated precision, or asked until decided, leaves out."""
-    found = same_in_full(session, find_evaluation(session, evaluation_id))
-    return None if found is None else found.id
 
 
 def evaluations(

@@ -111,7 +111,6 @@ async function poll(element, pause) {
     for (const field of element.querySelectorAll("[data-field]")) {
       const key = field.dataset.field;
       if (key === "bar") {
-        field.max = progress.prompts; // batches and rounds are queued as it goes
         field.value = progress.prompts_done;
       } else field.textContent = (shown[key] ?? grouped)(progress[key]);
     }

@@ -17,7 +17,7 @@ from registry.metrics import METRICS, VariantOutcome
 from registry.names import plural
 from registry.prompting.labels import letter
 from registry.statistics.noise import pairs_of
-from registry.statistics.sequential import score_interval
+from registry.statistics.proportions import score_interval
 
 FEW: Final = 100
 LEAST: Final = 20

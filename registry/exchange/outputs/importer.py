@@ -18,7 +18,6 @@ from registry.benchmarks.lines import Place, read_lines, shorten
 from registry.boards.snapshots import refresh_boards
 from registry.code_identity import code_identity
 from registry.db import read_session, write_session
-from registry.designs import as_specified
 from registry.digests import sha256_file, specification_digest
 from registry.errors import IngestError, QueueError, UsageError, VariantError
 from registry.exchange.outputs.columns import is_table_of_columns, read_table
@@ -53,7 +52,7 @@ from registry.proof.seal import seal_together
 from registry.queue.claims import fingerprint_id
 from registry.queue.evaluations import build_specification, store_variant_set, store_variants
 from registry.revisions.store import RevisionRequest, add_revision
-from registry.scores.asked import asked_digest
+from registry.scores.asked import as_specified, asked_digest
 from registry.scores.question_scores import write_question_scores
 from registry.tables import Evaluation, EvaluationQuestion, Generation, Model, Question, QuestionOption, Shard
 

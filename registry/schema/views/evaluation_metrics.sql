@@ -1,8 +1,8 @@
 -- evaluation_metrics: one row per sealed evaluation, scope and metric, in the newest definition of the metric.
 -- value NULL: undefined; n: over how many questions it is a mean; interval NULL: none is stated.
 -- reason: why value is NULL, where the way of asking left it undefined; else NULL.
--- interval_method: "bias-corrected percentile bootstrap over questions" with so many resamples and that seed; "none"
--- where it would not cover; NULL where none was looked for.
+-- interval_method: "bias-corrected percentile bootstrap over questions" with so many resamples and that seed, followed by
+-- ", finite population" for a sample of the questions; "none" where it would not cover; NULL where none was looked for.
 select
     evaluation_metric.evaluation_id,
     evaluation_metric.scope,
@@ -18,10 +18,6 @@ select
     evaluation_metric.interval_seed,
     case
         when evaluation_metric.value is not null then null
-        when evaluation.stopped_for is not null
-            then 'each question was asked only until ' || evaluation.stopped_for || ' was decided'
-        when evaluation.sampled_for is not null
-            then 'a sample of the questions was asked, for ' || evaluation.sampled_for
         when
             evaluation_metric.metric like '%_question_variance'
             and exists (
@@ -42,7 +38,6 @@ select
             then 'the variants do not vary it, or not in every combination with what else they vary'
     end as reason
 from evaluation_metric
-inner join evaluation on evaluation.id = evaluation_metric.evaluation_id
 where not exists (
     select 1
     from evaluation_metric as newer

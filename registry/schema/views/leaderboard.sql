@@ -3,8 +3,8 @@
 -- and superseded evaluations are left out: see the view withdrawals.
 -- mixed_engines: its shards were scored by different code, packages, devices or settings. copies_withdrawn: some of its
 -- results were copied from an evaluation that was withdrawn since.
--- sampled_for: values are estimates from a sample of the questions, for this metric; questions says how many were asked.
--- stopped_for: each question was asked only until this metric was decided; what else it decides is exact, the rest NULL.
+-- sampled_from: the questions are a sample, drawn by sample_seed, of so many; values estimate those of all of these.
+-- NULL: no sample was drawn.
 -- conflict_of_interest: as its submitter stated it, 'none' for none; NULL: not stated.
 -- Metrics are NULL until the evaluation is sealed: incomplete is never ranked. scored/questions says how far it is.
 with metrics as (
@@ -57,8 +57,8 @@ select
     evaluation.variants_max,
     evaluation.orders_only,
     evaluation.chance{{ added_metrics }},
-    evaluation.sampled_for,
-    evaluation.stopped_for,
+    evaluation.sampled_from,
+    evaluation.sample_seed,
     evaluation.conflict_of_interest,
     evaluation.lists_options,
     evaluation.unread,

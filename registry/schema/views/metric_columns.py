@@ -17,38 +17,16 @@ def _question_metrics() -> Iterator[str]:
     for name in QUESTION_METRICS:
         averaging = METRICS[name].averaging
         assert isinstance(averaging, MeanOverQuestions | OverEvaluation)
-        if isinstance(averaging, OverEvaluation):
+        if isinstance(averaging, OverEvaluation) or averaging.where is None:
             yield f"{averaging.sql} as {name}"
-        elif averaging.where is None:
-            yield f"case when evaluation.stopped_for is null then {averaging.sql} end as {name}"
         else:
-            decided = averaging.decided
-            by = "" if decided is None else ", ".join(f"'{metric}'" for metric in decided.by)
-            whole = f"(evaluation.stopped_for is null or evaluation.stopped_for in ({by}))"
             yield (
                 "cast(case\n"
                 "        when question_score.stored >= evaluation_question.n_variants "
                 f"and {averaging.where}\n"
-                f"            and {whole if by else 'evaluation.stopped_for is null'}\n"
                 f"            then {averaging.sql}\n"
-                + (
-                    ""
-                    if decided is None
-                    else "        when question_score.stored < evaluation_question.n_variants\n"
-                    f"            and evaluation.stopped_for in ({by}) and {decided.where}\n"
-                    f"            then {decided.value}\n"
-                )
-                + f"    end as double precision) as {name}"
+                f"    end as double precision) as {name}"
             )
-
-
-def _decided() -> Iterator[str]:
-    """Whether a question that was not asked in every variant is decided, a condition for each metric."""
-    for name in QUESTION_METRICS:
-        averaging = METRICS[name].averaging
-        decided = averaging.decided if isinstance(averaging, MeanOverQuestions) else None
-        if decided is not None and name in decided.by:
-            yield f"(evaluation.stopped_for = '{name}' and {decided.where})"
 
 
 def _means() -> Iterator[str]:
@@ -79,11 +57,11 @@ def _scope_metrics() -> Iterator[str]:
     for name in (*first, *(name for name in ADDED if METRICS[name].view == "scope_metrics")):
         pair = METRICS[name].of_two_means
         if pair is None:
-            yield f"case when evaluation.sampled_for is null then averaged.{name} end as {name}"
+            yield f"averaged.{name}"
             yield f"averaged.{name}_n"
         else:
             means = (f"averaged.{pair.first}_with_{pair.second}", f"averaged.{pair.second}_with_{pair.first}")
-            yield f"case when evaluation.sampled_for is null then {_combined(pair, *means)} end as {name}"
+            yield f"{_combined(pair, *means)} as {name}"
             yield f"averaged.{pair.first}_with_{pair.second}_n as {name}_n"
 
 
@@ -212,7 +190,7 @@ FILLED: Final[Mapping[str, Mapping[str, Callable[[], str]]]] = {
         "own": lambda: f"{_SHOWN} and prediction.own_options",
         "repeats": _lines(_repeats, 4),
     },
-    "question_metrics": {"decided": _lines(_decided, 8, " or"), "metrics": _lines(_question_metrics, 4)},
+    "question_metrics": {"metrics": _lines(_question_metrics, 4)},
     "scope_metrics": {"means": _lines(_means, 8), "metrics": _lines(_scope_metrics, 4)},
     "run_metrics": {"metrics": _lines(_run_metrics, 4)},
     "leaderboard": {

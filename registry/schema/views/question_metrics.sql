@@ -1,9 +1,7 @@
 -- question_metrics: one row per question of an evaluation, with every per-question metric.
 -- A metric over the variants is NULL until every expected variant is stored; those of the original need only it.
 -- Metrics of how answers hold up are NULL below two distinct prompts: untested is not robust. Probability metrics are NULL
--- when any variant has no probabilities. scored: every expected variant is stored, or the question is decided.
--- Of an evaluation that asks each question only until one metric is decided (evaluation.stopped_for), only what is
--- decided then is not NULL: what counts answers over all variants would be that of the questions hardest to decide.
+-- when any variant has no probabilities. scored: every expected variant is stored.
 -- pride_accuracy: from question_pride, which is written when the evaluation is sealed; NULL until then.
 -- flagged: the options refer to each other, or are sorted numbers.
 -- Reference: registry/metrics/. Spec: tests/spec/.
@@ -17,10 +15,7 @@ select
     (question.refers_to_options or question.sorted_numeric) as flagged,
     evaluation_question.n_variants as expected,
     coalesce(question_score.stored, 0) as stored,
-    (
-        coalesce(question_score.stored, 0) >= evaluation_question.n_variants
-        or coalesce({{ decided }}, false)
-    ) as scored,
+    (coalesce(question_score.stored, 0) >= evaluation_question.n_variants) as scored,
     question_score.distinct_prompts,
     {{ metrics }}
 from evaluation_question

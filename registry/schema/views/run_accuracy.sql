@@ -1,7 +1,6 @@
 -- run_accuracy: one row per evaluation, scope and run. A run is one variant ordinal over all questions that have it.
 -- Only complete questions count that were asked in at least two distinct prompts (repeats of one are not orders), and
 -- only variants with exactly the question's own options; of what the kind repeat asks again the first answer.
--- None of an evaluation that asked a sample of its questions, or questions in some of their variants only.
 -- unchanged: every question of the run is shown as the benchmark has it. Scopes: see evaluation_question_scope.
 -- Reference: registry/metrics/runs.py. Spec: tests/spec/.
 select
@@ -21,9 +20,7 @@ inner join prediction
     on prediction.evaluation_id = question_score.evaluation_id
     and prediction.question_id = question_score.question_id
 where
-    evaluation.sampled_for is null
-    and evaluation.stopped_for is null
-    and question_score.stored >= question_score.expected
+    question_score.stored >= question_score.expected
     and question_score.distinct_prompts > 1
     and prediction.question_shown
     and prediction.own_options

@@ -1,9 +1,6 @@
 -- scope_metrics: one row per evaluation and scope.
 -- Scopes: see evaluation_question_scope.
 -- Each metric is the mean over its non-NULL questions, and <metric>_n their number. NULL: no such question.
--- All are NULL where a sample of the questions was asked (sampled_for), since a plain mean of it is no estimate of all
--- questions: evaluation_metrics has the estimate. Where questions were asked only until one metric was decided
--- (stopped_for), only what was decided then is not NULL.
 -- pct_drop, consistency_index and cora combine two means over the questions that have both.
 -- This view computes; sealed values are stored and served by evaluation_metrics.
 with averaged as (
@@ -25,8 +22,5 @@ select
     averaged.scope,
     averaged.questions,
     averaged.scored,
-    {{ metrics }},
-    evaluation.sampled_for,
-    evaluation.stopped_for
+    {{ metrics }}
 from averaged
-inner join evaluation on evaluation.id = averaged.evaluation_id

@@ -7,7 +7,6 @@ predictions: nothing is asked again.
     orders.py          which orders a set shows, and the random draws
     tables.py          every answer to a benchmark as arrays; metrics of any selection of orders
     correlations.py    R², stability and the recommendation, from points
-    plans.py           what asking less would have cost, by replay
     evaluations.py     the points, from sealed evaluations
 """
 

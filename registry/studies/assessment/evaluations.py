@@ -26,7 +26,6 @@ from registry.studies.assessment.correlations import (
     stabilities,
 )
 from registry.studies.assessment.orders import DRAW_SIZES, DRAWS, ORIGINAL, SEED, SUBSETS, rank_of, subset_ranks
-from registry.studies.assessment.plans import Replayed, plans, replayed
 from registry.studies.assessment.tables import (
     Value,
     metric_values,
@@ -111,7 +110,7 @@ def choose(
 def assess_sources(session: Session, sources: Sequence[Source], tolerance: float = DEFAULT_TOLERANCE) -> dict[str, Any]:
     """What `assess` returns, of these sources: at least one, of `assessable`. tolerance: from 0 to 1."""
     read = [_point(session, source) for source in sources]
-    points = [point for point, _, _ in read]
+    points = [point for point, _ in read]
     cells = correlations(points)
     return {
         "points": [point.document() for point in points],
@@ -125,8 +124,7 @@ def assess_sources(session: Session, sources: Sequence[Source], tolerance: float
         },
         "tolerance": tolerance,
         "recommendations": [recommend(points, cells, target, tolerance) for target in TARGETS],
-        "plans": plans([replays for _, _, replays in read]),
-        "notes": _notes([(point, asked) for point, asked, _ in read]),
+        "notes": _notes(read),
     }
 
 
@@ -150,9 +148,6 @@ def assessable(session: Session) -> list[Source]:
             Evaluation.seal.is_not(None),
             not_withdrawn(),
             VariantSet.kind == FULL,
-            # Only what was asked of all questions in every order can be replayed.
-            Evaluation.sampled_for.is_(None),
-            Evaluation.stopped_for.is_(None),
         )
         .order_by(Evaluation.sealed_at, Evaluation.id)
     )
@@ -184,7 +179,7 @@ def _nothing_sealed(session: Session) -> str:
     )
 
 
-def _point(session: Session, source: Source) -> tuple[Point, frozenset[int], list[Replayed]]:
+def _point(session: Session, source: Source) -> tuple[Point, frozenset[int]]:
     """An evaluation's point and the ids of its questions. One evaluation is in memory at a time."""
     questions = session.execute(
         select(Question.id, Question.external_id, Question.n_options, Question.answer)
@@ -228,7 +223,7 @@ def _point(session: Session, source: Source) -> tuple[Point, frozenset[int], lis
         values=values,
         stability=stability(tables),
     )
-    return point, frozenset(question.id for question in questions), replayed(tables)
+    return point, frozenset(question.id for question in questions)
 
 
 def _every_rank(L: int) -> range:
