@@ -72,6 +72,11 @@ def run(job: Job, order: Any) -> Any:
     raise RuntimeError(f"no process could be started for {job.function}")
 
 
+def is_limited() -> bool:
+    """Return whether this process is one that was forked for an order, under its limits."""
+    return _is_limited
+
+
 def _exchanged(connection: socket.socket, sent: bytes, seconds: float) -> bytes:
     connection.settimeout(seconds)
     parts = []
@@ -220,7 +225,12 @@ def _outcome(function: str, order: Any) -> dict[str, Any]:
         return {"fault": traceback.format_exc()}
 
 
+_is_limited = False
+
+
 def _limit(seconds: float, memory: int) -> None:
+    global _is_limited  # noqa: PLW0603
+    _is_limited = True
     # Its default action ends the process whatever it is doing, in C as well.
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_REAL, seconds)

@@ -312,7 +312,7 @@ def a_file_that_is_no_parquet(_: Published, site: Path) -> None:
         (a_link_that_nothing_lists, "data/more: is a link", []),
         (json_that_is_none, "proof/chain.json: cannot be read as JSON", []),
         (json_of_another_form, "a file is not as it is written by this program", []),
-        (a_file_that_is_no_parquet, "questions.parquet: has a footer of", []),
+        (a_file_that_is_no_parquet, "questions.parquet: cannot be read as Parquet", []),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )

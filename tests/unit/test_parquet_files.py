@@ -1,6 +1,5 @@
 """Every form of Parquet file is read as Arrow reads it; what is too large: tests/integration/test_bombs.py."""
 
-import mmap
 from itertools import product
 from pathlib import Path
 from typing import Any, Final
@@ -11,7 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from registry.errors import IngestError
-from registry.files.parquet import _header, parquet_rows
+from registry.files.parquet import parquet_columns, parquet_rows
+from tests import bombs
 
 ROWS: Final = (0, 1, 40)
 TEXT: Final = pa.string()
@@ -148,58 +148,25 @@ def test_what_duckdb_writes(tmp_path: Path, query: str, version: str) -> None:
     require_same(path, query)
 
 
-def test_a_text_that_stands_once_is_not_unpacked_for_every_row(tmp_path: Path) -> None:
-    """Where it cannot be read as a number into a dictionary, few rows are read at once."""
-    path = tmp_path / "t.parquet"
-    table = pa.table({"text": ["x" * (1 << 20)] * 40})
-    pq.write_table(table, path, use_dictionary=False, column_encoding={"text": "DELTA_BYTE_ARRAY"}, compression="zstd")
-    before = pa.total_allocated_bytes()
-    rows = parquet_rows(path)
-    assert len(next(rows)["text"]) == 1 << 20
-    assert pa.total_allocated_bytes() - before < 30 << 20
-    rows.close()
-
-
-def _read_header(folder: Path, content: bytes) -> Any:
-    path = folder / "header"
-    path.write_bytes(content)
-    with path.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
-        return _header(mapped, 0)
-
-
-PLAIN: Final = bytes.fromhex("1500 1514 1514 2c 1506 1500 1506 1506 00")
-"""Kind 0, 10 bytes, 10 packed; field 5: 3 values, plain, their levels."""
-
-
-@pytest.mark.parametrize(
-    "later",
-    [
-        pytest.param("", id="nothing"),
-        pytest.param("5935020406", id="a list of numbers"),
-        pytest.param("59f810" + "0161" * 16, id="a long list of texts"),
-        pytest.param("5b00", id="an empty map"),
-        pytest.param("5b0185016104", id="a map of texts to numbers"),
-        pytest.param("5c192c15020015040000", id="a structure with a list of structures"),
-        pytest.param("5d" + "00" * 16, id="a UUID"),
-        pytest.param("51", id="true"),
-        pytest.param("57" + "00" * 8, id="a double"),
-    ],
-)
-def test_what_later_versions_add_to_a_header_is_passed_over(tmp_path: Path, later: str) -> None:
-    content = PLAIN + bytes.fromhex(later) + b"\0"
-    page, end = _read_header(tmp_path, content + b"page")
-    assert (page.values, page.unpacked, end) == (3, 10, len(content))
-
-
-@pytest.mark.parametrize("content", ["", "15", "1500 1514 00", "19f5ffffffff0f", "1500 1513 1514 00", "1e"])
-def test_a_damaged_header_is_refused(tmp_path: Path, content: str) -> None:
-    with pytest.raises(ValueError, match="header of a page"):
-        _read_header(tmp_path, bytes.fromhex(content) + b"\xff")
-
-
 def test_a_file_that_is_none_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "t.parquet"
     for content in (b"", b"PAR1", b"PAR1" + b"\0" * 50 + b"PAR1"):
         path.write_bytes(content)
         with pytest.raises(IngestError, match=r"t\.parquet: cannot be read as Parquet"):
             list(parquet_rows(path))
+
+
+def test_a_file_that_needs_too_much_memory_at_once_is_refused_before_it_is_unpacked_here(tmp_path: Path) -> None:
+    path = bombs.endless_list(tmp_path, 600)
+    before = pa.total_allocated_bytes()
+    with pytest.raises(IngestError, match=r"^list\.parquet: cannot be unpacked within the limit of \d+ bytes at once"):
+        list(parquet_rows(path))
+    assert pa.total_allocated_bytes() - before < 1 << 20
+
+
+def test_columns_are_named_and_another_file_has_none(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"b": [1], "a": ["x"]}), path)
+    assert parquet_columns(path) == ["b", "a"]
+    path.write_bytes(b"PAR1" + b"x" * 200 + b"PAR1")
+    assert parquet_columns(path) == []
