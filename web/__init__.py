@@ -120,8 +120,6 @@ def create_app(settings: Settings | None = None, *, database_url: str | None = N
     app.jinja_env.globals.update(formats.GLOBALS, **SPANS)
     app.jinja_env.globals.update(static=_static_urls(app), here=links.here, there=links.there)
     app.jinja_env.globals.update(
-        pictures_of=share_links.pictures_of,
-        preview_of_page=share_links.preview_of_page,
         share_of_page=share_links.share_of_page,
     )
     problems.install(app)

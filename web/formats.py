@@ -309,3 +309,10 @@ GLOBALS: Final = {
     "CORRECTED": CORRECTED,
 }
 """What every template can call."""
+
+
+def with_interval(metric: str, value: float | None, low: float | None, high: float | None) -> str:
+    """Return a value with its 95 % interval, if it has one."""
+    if value is None or low is None or high is None:
+        return metric_text(metric, value)
+    return f"{metric_text(metric, value)} [{metric_text(metric, low)}, {metric_text(metric, high)}]"

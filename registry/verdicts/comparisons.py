@@ -256,42 +256,6 @@ def of_standing(standing: Standing) -> Said:
 
 
 @dataclass(frozen=True)
-class First:
-    """The first model of a board by a column, written as `label`; value: as text. models: how many are complete.
-
-    alone: whether no other model has its rank.
-    """
-
-    model: str
-    label: str
-    value: str
-    models: int
-    alone: bool
-
-
-FIRST: Final[tuple[Case[First], ...]] = (
-    Case(
-        "board-first",
-        "it alone has rank 1, among two models or more",
-        lambda of: of.alone and of.models > 1,
-        lambda of: f"{of.model} is first of {plural(of.models, 'model')} by {of.label}: {of.value}.",
-    ),
-    Case(
-        "board-value",
-        "it shares its rank, or is the only model",
-        lambda _: True,
-        lambda of: f"{of.model} has {of.label}: {of.value}.",
-    ),
-)
-"""A board in one sentence, for previews of links."""
-
-
-def of_first(found: First) -> Said:
-    """What is said of a board's first model."""
-    return always(FIRST, found)
-
-
-@dataclass(frozen=True)
 class Neighbours:
     """How many pairs of neighbours on a board there are, and how many of them all pairs at once distinguish.
 

@@ -5,7 +5,7 @@ from typing import Any, Final
 from registry.verdicts.again import AGAIN
 from registry.verdicts.boards import BOARD, FACTS
 from registry.verdicts.cases import CONCLUSIONS, READ, REMARKS, Case
-from registry.verdicts.comparisons import FIRST, NEIGHBOURS, PAIR, PAIR_READ, PAIR_REMARKS, SEVERAL, STANDING
+from registry.verdicts.comparisons import NEIGHBOURS, PAIR, PAIR_READ, PAIR_REMARKS, SEVERAL, STANDING
 from registry.verdicts.models import LISTED, MODEL
 from registry.verdicts.sections import PLACE, POSITION, SPLIT
 
@@ -32,7 +32,6 @@ TABLES: Final[tuple[tuple[str, str, tuple[Case[Any], ...]], ...]] = (
     ("Two evaluations: what may be concluded", _FIRST, PAIR),
     ("Two evaluations: the numbers behind it", _EVERY, PAIR_REMARKS),
     ("Several models", _FIRST, SEVERAL),
-    ("A board in a preview", _FIRST, FIRST),
     ("Neighbours on a board", _FIRST, NEIGHBOURS),
     ("The demo", _FIRST, AGAIN),
 )

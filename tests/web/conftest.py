@@ -22,7 +22,7 @@ from registry.tables import Evaluation
 from tests.conftest import FilledDatabases, copies_on_sqlite
 from tests.web.outputs import Outputs, fill
 from tests.web.seed import Seeded, seed
-from web import create_app, pictures
+from web import create_app
 from web.serving.cache import OfSealed
 
 FilledOnce = Callable[[str, Callable[[Engine, Path], Any]], tuple[str, Any]]
@@ -137,16 +137,14 @@ def engine(site: Site) -> Engine:
 def leads_to() -> Callable[[FlaskClient, str], int]:
     """leads_to(client, link) returns the status of the answer, asked for once: many pages have the same links.
 
-    Only of the shared sites, which stay as they are. Pictures are not drawn: what they show is tested by itself.
+    Only of the shared sites, which stay as they are.
     """
     known: dict[tuple[Flask, str], int] = {}
 
     def status(client: FlaskClient, link: str) -> int:
         key = client.application, link
         if key not in known:
-            with pytest.MonkeyPatch.context() as patched:
-                patched.setattr(pictures, "drawn", lambda _order: b"")
-                known[key] = client.get(link).status_code
+            known[key] = client.get(link).status_code
         return known[key]
 
     return status

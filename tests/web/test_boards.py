@@ -75,7 +75,7 @@ def test_a_board_counts_the_pairs_that_it_distinguishes(own):
     assert {value["all_tier"] for value in (first, *others)} == {1}
     assert document["together"]["worst_accuracy@cyclic"]["matrix"] == ["....."] * 5
     page = body(own.client, "/boards/main/pairs")
-    assert "0 of 10 pairs can be distinguished" in page
+    assert "0 of 4 pairs of neighbours" in page
     assert next(iter(cells(page, "Pairs")))[3:7] == ["1–5", "none", "none", "4"]
     assert "it has no intervals" in body(own.client, "/boards/main/pairs?column=accuracy_variance@cyclic")
     assert "use one of accuracy@cyclic" in body(own.client, "/boards/main/pairs?column=accuracy", 400)

@@ -21,7 +21,7 @@ from registry.tables import BenchmarkVersion, Model
 from tests.web.accounts import add_one_of_each_role, signed_in
 from tests.web.conftest import Site, own
 from tests.web.seed import HOSTILE, SECRET
-from web import create_app, pictures
+from web import create_app
 
 __all__ = ["own"]
 
@@ -39,8 +39,7 @@ LINK = re.compile(r'(?:href|action)="([^"]*)"')
 
 @pytest.fixture
 def app(own: Site, monkeypatch: pytest.MonkeyPatch) -> Flask:
-    """The seeded registry with accounts; its model's texts are hostile as well. Pictures are what is drawn, as text."""
-    monkeypatch.setattr(pictures, "drawn", lambda order: json.dumps(order).encode())
+    """The seeded registry with accounts; its model's texts are hostile as well."""
     add_one_of_each_role(own.engine)
     with write_session(own.engine) as session:
         session.execute(

@@ -54,7 +54,7 @@ NO_PAGES = {
     "/api/try/<operation>",
 }
 """Routes that answer GET with something else than a page; those under /api/v1 do as well."""
-FILES = re.compile(r"\.(?:svg|png|bib|<any\((?:svg|parquet|csv, parquet|csv, json).*)$|/embed$")
+FILES = re.compile(r"\.(?:svg|png|bib|<any\((?:svg|parquet|csv, parquet|csv, json).*)$")
 """Routes of files: pictures, citations, tables; and the board in a frame."""
 
 

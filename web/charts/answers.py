@@ -14,7 +14,6 @@ from web.charts.drawing import (
     figure,
     line,
     line_labels,
-    named,
     percentages,
     share_axis,
 )
@@ -22,7 +21,6 @@ from web.charts.drawing import (
 # Adversarial options
 
 
-@named
 def adversarial(rows: Sequence[Row]) -> Chart:
     """Two bars per inserted text: how often it is chosen as the protocol reads the answer, and by NPSQ.
 
@@ -63,7 +61,6 @@ def adversarial(rows: Sequence[Row]) -> Chart:
 # Positions
 
 
-@named
 def positions(rows: Sequence[Row], prompts: int) -> Chart:
     """Two bars per position: share of prompts that chose it, and share with the right option there.
 
@@ -114,7 +111,6 @@ MOST_PARTS: Final = 30
 """More lines would make the chart unreadable; the table has them all."""
 
 
-@named
 def parts(rows: Sequence[Row]) -> Chart:
     """A line per part of a benchmark from worst accuracy to accuracy, the largest loss first.
 
@@ -209,7 +205,6 @@ def flip_bins(rows: Sequence[Row]) -> list[Row]:
     return bins
 
 
-@named
 def flips(bins: Sequence[Row], orders: str = "orders") -> Chart:
     """A bar per number of orders that are answered right: how many questions, split by whether the answer changes.
 
@@ -261,7 +256,6 @@ def flips(bins: Sequence[Row], orders: str = "orders") -> Chart:
 # A model's evaluations
 
 
-@named
 def history(rows: Sequence[Row]) -> Chart | None:
     """A line per evaluation from worst accuracy to accuracy, at the day of its seal; None unless there are several.
 

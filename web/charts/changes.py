@@ -3,10 +3,9 @@
 from collections.abc import Mapping
 
 from registry.schema.selectables import Row
-from web.charts.drawing import LINE, LOST, QUIET, Chart, Layer, figure, named
+from web.charts.drawing import LINE, LOST, QUIET, Chart, Layer, figure
 
 
-@named
 def drift(counts: Mapping[str, int], unchanged: int) -> Chart:
     """A bar per power of ten: for how many prompts the largest change in a probability is within it.
 

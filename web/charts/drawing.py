@@ -1,10 +1,9 @@
 """What all charts have in common: colours, fonts, axes, and labels that fit a narrow screen."""
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import wraps
-from typing import Any, Final, ParamSpec, TypeVar
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
 
 from registry.schema.selectables import Row
 
@@ -46,30 +45,11 @@ AXIS: Final = 48
 
 @dataclass(frozen=True)
 class Chart:
-    """A specification and what it shows, in words, for those who do not see it.
-
-    compact: no wider than a square. name: what its pictures are called in their URLs.
-    """
+    """A specification, and in words what it shows. compact: no wider than a square."""
 
     label: str
     spec: dict[str, Any]
     compact: bool = False
-    name: str = "chart"
-
-
-P = ParamSpec("P")
-Drawn = TypeVar("Drawn", Chart, Chart | None)
-
-
-def named(draw: Callable[P, Drawn]) -> Callable[P, Drawn]:
-    """A function whose charts have its name."""
-
-    @wraps(draw)
-    def draw_with_name(*given: P.args, **by_name: P.kwargs) -> Drawn:
-        chart = draw(*given, **by_name)
-        return chart and replace(chart, name=draw.__name__.replace("_", "-"))
-
-    return draw_with_name
 
 
 def figure(label: str, values: Sequence[Row], layers: Sequence[Layer], *, height: int) -> Chart:

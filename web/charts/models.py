@@ -5,10 +5,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from registry.schema.selectables import Row
-from web.charts.drawing import LOST, MASS, PANEL, QUIET, Chart, Layer, figure, line, line_labels, named, percentages
+from web.charts.drawing import LOST, MASS, PANEL, QUIET, Chart, Layer, figure, line, line_labels, percentages
 
 
-@named
 def differences(rows: Sequence[Row]) -> Chart:
     """A point per metric: left minus right, with its interval where available, around the line of no difference.
 

@@ -16,7 +16,6 @@ from web.charts.drawing import (
     figure,
     line,
     line_labels,
-    named,
     percentages,
     share_axis,
     upright,
@@ -46,7 +45,6 @@ def spread(accuracies: Sequence[Row]) -> Row:
     }
 
 
-@named
 def answer_moving(rows: Sequence[Row], guessing: float | None) -> Chart:
     """A box per evaluation: how accuracy varies with the position of the right option.
 

@@ -16,7 +16,6 @@ from web.charts.drawing import (
     figure,
     line,
     line_labels,
-    named,
     percentages,
     share_axis,
     upright,
@@ -26,7 +25,6 @@ SHARES: Final = (50, 60, 70, 80, 90, 100)
 """The shares of variants, in percent, for which there is a metric bmca_…."""
 
 
-@named
 def bmca_curve(metrics: Mapping[str, Row]) -> Chart | None:
     """Questions that count as right (y) when at least this share of their variants must be right (x).
 
@@ -86,7 +84,6 @@ def bmca_curve(metrics: Mapping[str, Row]) -> Chart | None:
     return figure(label, values, layers, height=240)
 
 
-@named
 def shuffles(rows: Sequence[Row]) -> Chart | None:
     """A line per run with a dot per subject and their median marked: the original order above each shuffle.
 
@@ -141,7 +138,6 @@ def shuffles(rows: Sequence[Row]) -> Chart | None:
     return figure(label, medians, layers, height=52 * len(runs))
 
 
-@named
 def noise(found: Mapping[str, Any]) -> Chart | None:
     """How often two answers differ in the same prompt (the noise floor, dashed) and in another order; or None.
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from registry.errors import UsageError
 from registry.sql import QueryResult
-from web.charts.drawing import KEPT, Chart, figure, named
+from web.charts.drawing import KEPT, Chart, figure
 
 KINDS: Final[dict[str, str]] = {"bar": "bars", "line": "line", "point": "scatter"}
 """Vega-Lite's mark → what the page calls it."""
@@ -78,7 +78,6 @@ def _kind_of(result: QueryResult, name: str) -> str:
     return "temporal" if found.startswith(("TIMESTAMP", "DATE")) else "nominal"
 
 
-@named
 def of_result(result: QueryResult, drawn: Choice) -> Chart | None:
     """The chart that was chosen; None for none. Rows without a value are left out."""
     if not drawn.kind:

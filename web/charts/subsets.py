@@ -5,13 +5,12 @@ from dataclasses import replace
 from typing import Any
 
 from registry.schema.selectables import Row
-from web.charts.drawing import INK, KEPT, LOST, MASS, QUIET, Chart, Layer, figure, named, percentages, share_axis
+from web.charts.drawing import INK, KEPT, LOST, MASS, QUIET, Chart, Layer, figure, percentages, share_axis
 
 _LOOKS = ((KEPT, "circle"), (LOST, "triangle-up"), (MASS, "square"), (INK, "diamond"))
 """Colour and shape of a set, in turn: shapes tell them apart without colour."""
 
 
-@named
 def agreement(rows: Sequence[Row], metric: str) -> Chart:
     """A point per evaluation and set: a metric over all orders (x) and over the set (y). On the diagonal they agree.
 

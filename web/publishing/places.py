@@ -36,13 +36,12 @@ _BY_EVALUATION: Final = frozenset(
     {
         "pages.evaluation",
         "proof.provenance",
-        "sharing.evaluation_badge",
         "sharing.evaluation_bibtex",
         "site.sealed",
     }
 )
 _BY_BENCHMARK: Final = frozenset({"api.benchmark", "api.benchmark_items", "pages.benchmark", "pages.items"})
-_BY_MODEL: Final = frozenset({"api.model", "pages.model", "sharing.model_badge"})
+_BY_MODEL: Final = frozenset({"api.model", "pages.model"})
 
 
 @dataclass(frozen=True)
@@ -106,9 +105,6 @@ class Places:
             "sharing.board_as_table",
         }:
             return bool(values.get("name", values.get("board")) == scope.board)
-        if endpoint == "sharing.chart_picture":
-            # Only the board's: drawing those of every evaluation takes longer than all the rest.
-            return bool(values["of"] == f"boards/{scope.board}")
         if endpoint in _BY_EVALUATION:
             return str(values["evaluation_id"]) in scope.evaluations
         if endpoint in _BY_BENCHMARK:

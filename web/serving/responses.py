@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 from registry.db import read_session
 from registry.schema.audiences import audience_engine
 from web.problems import API, database_error
-from web.who.identity import SAFE, SHARED, engine, read_engine, viewer
+from web.who.identity import SAFE, engine, read_engine, viewer
 
 SECURITY_HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -75,7 +75,7 @@ def _finish(response: Response) -> Response:
         response.headers.setdefault(key, value)
     if request.is_secure:
         response.headers.setdefault("Strict-Transport-Security", "max-age=31536000")
-    if request.endpoint != "static" and not (request.endpoint in SHARED and response.status_code == HTTPStatus.OK):
+    if request.endpoint != "static":
         _mark_personal(response)
     if response.status_code == HTTPStatus.OK and request.method in ("GET", "HEAD"):
         if request.path.startswith(API):

@@ -46,14 +46,6 @@ OPEN: Final = frozenset(
     }
 )
 """Endpoints that answer anyone, even where anonymous reading is switched off."""
-SHARED: Final = frozenset(
-    f"sharing.{view}"
-    for view in (
-        *("embed", "evaluation_badge", "model_badge"),
-        *("board_preview", "snapshot_preview", "evaluation_preview", "model_preview"),
-    )
-)
-"""Endpoints that show everyone what an anonymous visitor sees, since other sites show it: no rights count there."""
 MAX_BODY: Final = 2 * 1024 * 1024
 """Bytes of a request, unless its route takes more."""
 
@@ -91,8 +83,6 @@ def viewer() -> Viewer:
 
 def _viewer() -> Viewer:
     settings = settings_of()
-    if request.endpoint in SHARED:
-        return accounts.anonymous(reading=settings.anonymous_reading, sql=False)
     token = bearer()
     if token is not None:
         with read_session(engine()) as session:
@@ -197,7 +187,7 @@ def _check_request() -> ResponseReturnValue | None:
     asking = viewer()
     if request.endpoint not in OPEN and not asking.may("read"):
         # To sign in would not help with what is shared.
-        if problems.wants_json() or asking.signed_in or request.method not in SAFE or request.endpoint in SHARED:
+        if problems.wants_json() or asking.signed_in or request.method not in SAFE:
             asking.require("read")
         return redirect(url_for("signing.sign_in", next=links.return_path()))
     _refuse_unstorable()
