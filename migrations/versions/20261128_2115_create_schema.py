@@ -1,6 +1,6 @@
 """Create schema.
 
-Revision: 202611280100. Follows: nothing.
+Revision: 202611282115. Follows: nothing.
 
 Until something is released this is the only revision. To add a column: add it in `registry/tables`, then here, by hand
 or with `python -m migrations.draft --first`, give it the time of today, so that databases made before say what to do,
@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects import postgresql
 
-revision = "202611280100"
+revision = "202611282115"
 down_revision = None
 branch_labels = None
 depends_on = None
