@@ -247,6 +247,13 @@ class Client:
         """Where an evaluation's numbers come from."""
         return self._get(f"evaluations/{evaluation_id}/provenance")
 
+    def compare(self, a: int, b: int) -> Document:
+        """Compare two evaluations of one benchmark question by question: every metric of `a` minus `b`.
+
+        relation: "same revision" or "another revision" if both are of one model, else "another model".
+        """
+        return self._get("compare", {"a": a, "b": b})
+
     def verify(self, evaluation_id: int) -> Document:
         """Has the registry recompute what it stores of a sealed evaluation; needs the scope `maintain`."""
         return self._get(f"evaluations/{evaluation_id}/verification")

@@ -35,7 +35,7 @@ def costs_of(session: Session, evaluation_ids: Iterable[int]) -> dict[int, float
 
 
 def served_models(session: Session, evaluation_id: int) -> list[Row]:
-    """The names and system fingerprints under which a model answered, the first first: several are a drift."""
+    """Return the names and system fingerprints under which a model answered; several if its provider changed it."""
     first = func.min(ProviderCall.ended_at).label("first")
     query = (
         select(

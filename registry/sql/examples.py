@@ -108,11 +108,17 @@ WHERE (evaluation_id, external_id) = (
 )
 ORDER BY variant""",
     "Which answers differ between two evaluations of a model?": """\
-SELECT evaluation_id, other_evaluation_id, count(*) AS prompts, avg(flipped::INTEGER) AS share_flipped
-FROM prediction_drift
-WHERE evaluation_id < other_evaluation_id
+SELECT one.evaluation_id, other.evaluation_id AS other_evaluation_id, count(*) AS prompts,
+    avg((one.chosen_option IS DISTINCT FROM other.chosen_option)::INTEGER) AS share_different
+FROM prediction_detail AS one
+JOIN prediction_detail AS other USING (question_id, variant, shown)
+JOIN leaderboard AS of_one ON of_one.evaluation_id = one.evaluation_id
+JOIN leaderboard AS of_other ON of_other.evaluation_id = other.evaluation_id
+WHERE one.evaluation_id < other.evaluation_id
+    AND (of_one.model, of_one.protocol, of_one.shots, of_one.variants)
+        = (of_other.model, of_other.protocol, of_other.shots, of_other.variants)
 GROUP BY ALL
-ORDER BY share_flipped DESC""",
+ORDER BY share_different DESC""",
     "What did an adversarial option do?": """\
 SELECT model, benchmark, distractor, flipped, adversarial_effects.accuracy_original, adversarial_effects.accuracy
 FROM adversarial_effects

@@ -43,7 +43,6 @@ COMPUTED: Final = (
     "run_metrics",
     "option_probability",
     "adversarial_effects",
-    "prediction_drift",
     "extraction_counts",
 )
 """Views that DuckDB computes."""

@@ -1,1 +1,1 @@
-"""Questions about several evaluations at once: comparisons, drift, assessment of variant sets, published numbers."""
+"""Questions about several evaluations at once: comparisons, assessment of variant sets, published numbers."""

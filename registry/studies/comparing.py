@@ -32,6 +32,12 @@ from registry.tables import Evaluation, EvaluationQuestion, Prediction, Question
 CORA: Final = "cora_over_variants"
 """The kind of analysis that CoRA's bootstrap is kept as."""
 
+SAME_REVISION: Final = "same revision"
+ANOTHER_REVISION: Final = "another revision"
+ANOTHER_MODEL: Final = "another model"
+RELATIONS: Final = (SAME_REVISION, ANOTHER_REVISION, ANOTHER_MODEL)
+"""The second evaluation's model, seen from the first's."""
+
 MAX_DIFFERING: Final = 200
 """Questions listed of those that only one of two models has right."""
 
@@ -44,6 +50,7 @@ def compare_evaluations(session: Session, first_id: int, second_id: int) -> dict
     RESAMPLES draws with seed SEED, the same draws for every metric. Page and command line state this document
     and nothing else. If one of them asked a sample of questions, intervals are for the difference over all questions
     that the sample was drawn from; McNemar's test is as without a sample.
+    relation: one of RELATIONS.
     Raises QueueError for one that is not sealed, UsageError where they are of different benchmark versions or the same
     evaluation.
     """
@@ -62,12 +69,34 @@ def compare_evaluations(session: Session, first_id: int, second_id: int) -> dict
     return {
         "first": _described(first),
         "second": _described(second),
+        "relation": _relation(first, second),
         "questions": len(ids),
         "resamples": RESAMPLES,
         "seed": SEED,
         "metrics": {name: metrics[name] for name in METRICS if name in metrics},
         "differing": _differing(session, ids, values),
     }
+
+
+def _relation(first: Evaluation, second: Evaluation) -> str:
+    if first.model_revision_id == second.model_revision_id:
+        return SAME_REVISION
+    same = first.model_revision.model_id == second.model_revision.model_id
+    return ANOTHER_REVISION if same else ANOTHER_MODEL
+
+
+def describe_relation(document: Mapping[str, Any]) -> str | None:
+    """Return the sentence that says that both evaluations are of one model; None if they are of two.
+
+    document: of `compare_evaluations`.
+    """
+    first, second = document["first"], document["second"]
+    if document["relation"] == SAME_REVISION:
+        return f"Both evaluations are of one model, {first['model']}, at the same revision ({first['revision']})."
+    if document["relation"] == ANOTHER_REVISION:
+        revisions = f"{first['revision']} and {second['revision']}"
+        return f"Both evaluations are of one model, {first['model']}, at different revisions ({revisions})."
+    return None
 
 
 def compare_several(session: Session, evaluation_ids: Sequence[int], metric: str) -> dict[str, Any]:

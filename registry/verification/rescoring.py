@@ -13,7 +13,6 @@ from registry.errors import UsageError
 from registry.lookups import find_sealed
 from registry.predictions.stored import require_rows
 from registry.settings import Settings
-from registry.studies.drift import largest_change
 from registry.tables import EngineFingerprint, Evaluation, EvaluationQuestion, Generation, Prediction, Question, Shard
 
 TOLERANCE: Final = 1e-4
@@ -181,3 +180,10 @@ def _compared(
         "ok": not problems,
         "problems": problems[:LISTED] + ([f"{more} more prompts differ"] if more > 0 else []),
     }
+
+
+def largest_change(one: list[float] | None, other: list[float] | None) -> float | None:
+    """Return the largest difference in a probability between two lists by position; None if one is missing."""
+    if one is None or other is None:
+        return None
+    return max(abs(first - second) for first, second in zip(one, other, strict=True))

@@ -59,7 +59,6 @@ COMMANDS: Final = {name: text for commands in GROUPS.values() for name, text in 
 HIDDEN: Final = {
     "metrics": "evaluations metrics",
     "provenance": "evaluations provenance",
-    "drift": "evaluations drift",
     "compare-protocols": "statistics compare-protocols",
     "assess": "statistics assess",
     "protocol": "statistics assess",

@@ -56,7 +56,6 @@ NO_WORKER = "no live worker: start one with 'shuffleboard worker'"
     lazily={
         "metrics": "shuffleboard.cli.reports:metrics",
         "provenance": "shuffleboard.cli.proof:provenance",
-        "drift": "shuffleboard.cli.proof:drift",
     },
 )
 def evaluations() -> None:

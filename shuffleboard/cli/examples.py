@@ -110,7 +110,6 @@ EXAMPLES: Final = {
     "chain list": "chain list",
     "chain sign": "chain sign",
     "chain verify": "chain verify",
-    "evaluations drift": "evaluations drift 12 15",
     "accounts": "accounts add ada --role admin",
     "accounts add": "accounts add ada --role admin",
     "accounts audit": "accounts audit --account ada --limit 20",

@@ -1,4 +1,4 @@
-"""`shuffleboard provenance`, `verify`, `chain` and `drift`."""
+"""`shuffleboard provenance`, `verify` and `chain`."""
 
 import json
 import sys
@@ -12,7 +12,6 @@ from registry import chain as chains
 from registry.db import picked, read_session, utc_text, write_session
 from registry.digests import DIGEST_LENGTH
 from registry.errors import UsageError
-from registry.metrics import METRICS
 from registry.operations.opening import engine_of
 from registry.proof import statements
 from registry.proof.provenance import GROUPS, compare_provenance, provenance_document
@@ -22,7 +21,6 @@ from shuffleboard.cli.common import json_option, note, print_json, printed, sett
 from shuffleboard.cli.groups import Group
 from shuffleboard.cli.tables import print_table, show, table_options
 
-FLIPS_SHOWN = 20
 MAX_PEM = 1_000_000
 """Bytes of a file with a key."""
 
@@ -343,39 +341,3 @@ def show_chain_key() -> None:
 def link_row(link: ChainLink) -> dict[str, Any]:
     """A link as plain JSON, with everything its digest covers."""
     return picked(link, chains.LINK)
-
-
-@click.command()
-@click.argument("evaluation_id", type=int)
-@click.argument("other_id", type=int)
-@table_options
-@json_option
-def drift(evaluation_id: int, other_id: int) -> None:
-    """Show the changes between two evaluations of the same prompts on the same model.
-
-    Replicates, or two revisions of a model such as two precisions: answers that flipped, the largest change in a
-    probability, the effect on every metric, and which parts of the engines' fingerprints differ.
-    """
-    from registry.studies.drift import drift_document
-
-    with read_session(engine_of(settings_of())) as session:
-        document = drift_document(session, evaluation_id, other_id)
-    if printed(document):
-        return
-    click.echo(
-        f"{document['flipped']} of {document['prompts']} answers differ; largest change in a probability "
-        f"{show(document['largest_change'])}"
-    )
-    for fact, values in document["engine"].items():
-        click.echo(f"  {fact}: {_shown(values[0])} → {_shown(values[1])}")
-    changed = [row for row in document["metrics"] if row["change"]]
-    rows = [row | {"label": METRICS[row["metric"]].label} for row in changed]
-    headings = {"label": "Metric", "one": str(evaluation_id), "other": str(other_id), "change": "Change"}
-    print_table(rows, headings, "no metric changes")
-    for flip in document["flips"][:FLIPS_SHOWN]:
-        click.echo(
-            f"question {flip['external_id']}, variant {flip['variant']}: option {show(flip['one'])} → "
-            f"{show(flip['other'])}"
-        )
-    if document["flipped"] > FLIPS_SHOWN:
-        note(f"{document['flipped'] - FLIPS_SHOWN} more answers differ; --json lists them")

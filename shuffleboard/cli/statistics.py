@@ -38,9 +38,10 @@ def compare(first: int, second: int) -> None:
     """Compare two evaluations of one benchmark, question by question.
 
     Every metric as FIRST minus SECOND over the questions that both have, with the interval by which boards
-    form tiers, and McNemar's mid-p value if a question is either right or wrong.
+    form tiers, and McNemar's mid-p value if a question is either right or wrong. If both are of one model, the output
+    says whether they are of the same revision; 'evaluations provenance FIRST SECOND' shows all other differences.
     """
-    from registry.studies.comparing import compare_evaluations
+    from registry.studies.comparing import compare_evaluations, describe_relation
 
     with read_session(engine_of(settings_of())) as session:
         document = compare_evaluations(session, first, second)
@@ -52,6 +53,8 @@ def compare(first: int, second: int) -> None:
             f"{key}: evaluation {one['evaluation']}, {one['model']} on {one['benchmark']}, {one['variants']}, "
             f"{one['protocol']} {one['shots']}-shot"
         )
+    if (relation := describe_relation(document)) is not None:
+        click.echo(relation)
     rows = [
         {
             "metric": METRICS[name].label,

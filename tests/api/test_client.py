@@ -82,6 +82,17 @@ def test_evaluations_are_listed_and_shown(remote, sqlite_registry):
     assert remote.provenance(seeded.evaluations["beta"]) == shown["provenance"]
 
 
+def test_two_evaluations_are_compared(remote, sqlite_registry):
+    ids = sqlite_registry.seeded.evaluations
+    found = remote.compare(ids["alpha"], ids["beta"])
+    assert (found["relation"], found["questions"]) == ("another model", 8)
+    assert found["metrics"]["accuracy"]["difference"] == pytest.approx(
+        found["metrics"]["accuracy"]["first"] - found["metrics"]["accuracy"]["second"]
+    )
+    with pytest.raises(UsageError, match="compared with itself"):
+        remote.compare(ids["alpha"], ids["alpha"])
+
+
 @pytest.mark.parametrize("name", ["beta", "slow"])
 def test_metrics_are_those_of_the_command_line(remote, sqlite_registry, name):
     evaluation_id = sqlite_registry.seeded.evaluations[name]

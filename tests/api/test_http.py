@@ -10,8 +10,8 @@ from web.api import OPERATIONS, answers
 
 pytestmark = pytest.mark.one_engine
 
-READS = [item for item in OPERATIONS if item.method == "GET" and item.scope == "read" and item.name != "drift"]
-"""What anyone may read; drift is between evaluations that asked one model the same, of which there is no pair here."""
+READS = [item for item in OPERATIONS if item.method == "GET" and item.scope == "read"]
+"""Operations that anyone may read."""
 
 
 def addresses(client, seeded):
@@ -27,10 +27,12 @@ def addresses(client, seeded):
         "suite": "orders",
         "digest": digest,
     }
-    return {
+    found = {
         operation.name: "/api/v1" + re.sub(r"<(\w+)>", lambda match: str(there[match[1]]), operation.rule)
         for operation in READS
     }
+    found["compare"] += f"?a={there['evaluation_id']}&b={there['other_id']}"
+    return found
 
 
 def test_documents_hold_what_their_types_say_and_nothing_else(client, seeded):
@@ -88,7 +90,8 @@ def test_what_is_only_read_answers_no_other_method(client, seeded):
 def test_misspelt_parameters_are_refused_and_the_known_ones_named(client, seeded):
     at = addresses(client, seeded)
     for operation in READS:
-        response = client.get(at[operation.name], query_string={"limt": "1"})
+        address = at[operation.name]
+        response = client.get(f"{address}{'&' if '?' in address else '?'}limt=1")
         assert response.status_code == 400, operation.name
         assert response.json["detail"] == (
             f"unknown parameter 'limt'; known: {', '.join(operation.query.model_fields) or 'none'}"

@@ -54,7 +54,6 @@ TABLE = {
     ("GET", "/chain/key.pem"): "read",
     ("GET", "/chain/keys/<key>.pem"): "read",
     ("GET", "/compare"): "read",
-    ("GET", "/drift"): "read",
     ("GET", "/evaluations/<evaluation_id>"): "read",
     ("GET", "/evaluations/<evaluation_id>/provenance"): "read",
     ("GET", "/evaluations/<evaluation_id>/questions/<question_id>"): "read",
@@ -201,7 +200,7 @@ def test_the_reference_shows_every_operation_with_examples_that_its_route_takes(
             (example,) = operation.body.model_json_schema()["examples"]
             operation.body.model_validate_json(json.dumps(example))
     assert "whole number, 1 to 1000; default 100" in text
-    assert "/api/v1/drift?left=1&amp;right=2" in text
+    assert "/api/v1/compare?a=1&amp;b=2" in text
 
 
 @pytest.mark.parametrize(

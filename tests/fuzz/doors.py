@@ -155,6 +155,8 @@ def fill(engine: Engine, folder: Path) -> dict[str, Sequence[Any]]:
     evaluations = [*seeded.evaluations.values(), seeded.secret_evaluation]
     return {
         "evaluation_id": evaluations,
+        "a": evaluations,
+        "b": evaluations,
         "left": evaluations,
         "right": evaluations,
         "other_id": evaluations,

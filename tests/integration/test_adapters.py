@@ -17,7 +17,7 @@ from registry.operations.migrate import upgrade
 from registry.queue.evaluations import EvaluationRequest, submit
 from registry.revisions.store import RevisionRequest, add_revision, model_identity, request_of
 from registry.settings import Settings
-from registry.studies.drift import drift_document
+from registry.studies.comparing import compare_evaluations
 from registry.verification import verify_evaluation
 from tests.adapters import check_against_peft, train_adapter
 from tests.commands import shuffleboard, shuffleboard_json
@@ -102,24 +102,21 @@ def test_a_worker_scores_an_unmerged_adapter_as_peft_does(registry: Registry, tr
     assert check_against_peft(engine, 1, tiny_folder, trained, 1e-4) == 8
 
 
-def test_the_drift_page_compares_the_two_ways_and_says_what_differs(registry: Registry) -> None:
+def test_the_page_compares_the_two_ways_and_says_how_they_differ(registry: Registry) -> None:
     engine, where = registry
     with read_session(engine) as session:
-        found = drift_document(session, 1, 2)
+        relations = [compare_evaluations(session, 1, other)["relation"] for other in (2, 3)]
         assert all(verify_evaluation(session, number)["ok"] for number in (1, 2, 3))
-    assert found["prompts"] == found["with_probabilities"] == 8
-    assert 0 < found["largest_change"] < 1e-4
-    assert found["engine"]["engine: adapter"] == ["unmerged", "merged"]
+    assert relations == ["another revision", "another model"]
     client = create_app(database_url=str(where["database_url"])).test_client()
-    page = client.get("/drift?left=1&right=2")
+    page = client.get("/compare?left=1&right=2")
     assert page.status_code == 200, page.text
-    assert "unmerged" in page.text
+    assert "Both evaluations are of one model, tuned, at different revisions (1 and 2)." in page.text
+    assert "unmerged" in client.get("/evaluations/1/provenance?against=2").text
     assert "unmerged, beside the base" in client.get("/evaluations/1/provenance").text
     shown = client.get("/models/tuned").text
     assert "merged into the weights" in shown
     assert str(where["home"]) not in shown
-    refused = shuffleboard("drift", 1, 3, status=2, **where)
-    assert "different models" in refused.stderr
 
 
 def test_an_adapter_whose_files_changed_is_not_scored(registry: Registry, adapter: Path, tiny_folder: Path) -> None:

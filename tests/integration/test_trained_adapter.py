@@ -13,7 +13,7 @@ from registry.operations.migrate import upgrade
 from registry.queue.evaluations import EvaluationRequest, submit
 from registry.revisions.store import model_identity
 from registry.settings import Settings
-from registry.studies.drift import drift_document
+from registry.studies.comparing import compare_evaluations
 from tests.adapters import check_against_peft, train_adapter
 from tests.commands import shuffleboard
 from tests.population import MMLU
@@ -62,15 +62,12 @@ def test_an_adapter_trained_on_smollm2_equals_peft_and_its_two_ways_are_compared
         check_against_peft(engine, 3, smollm2_folder, adapter, 1e-2)
     with read_session(engine) as session:
         base, *both = (model_identity(find_revision(session, name)) for name in ("smollm2", "tuned@1", "tuned@2"))
-        found = drift_document(session, 1, 2)
+        relation = compare_evaluations(session, 1, 2)["relation"]
     assert [identity["adapter"]["merged"] for identity in both] == [False, True]
     assert both[0]["weights_digest"] == both[1]["weights_digest"] != base["weights_digest"]
-    assert found["with_probabilities"] == 16
-    assert 0 < found["largest_change"] < 1e-4
-    page = create_app(database_url=url).test_client().get("/drift?left=1&right=2")
-    assert page.status_code == 200
-    assert "tuned" in page.text
-    assert "unmerged" in page.text
-    assert "merged" in page.text.replace("unmerged", "")
-    assert "revision 1" in page.text or "rev. 1" in page.text
-    assert "revision 2" in page.text or "rev. 2" in page.text
+    assert relation == "another revision"
+    client = create_app(database_url=url).test_client()
+    assert "at different revisions (1 and 2)" in client.get("/compare?left=1&right=2").text
+    shown = client.get("/evaluations/1/provenance?against=2").text
+    assert "unmerged" in shown
+    assert "merged" in shown.replace("unmerged", "")

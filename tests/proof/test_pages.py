@@ -1,10 +1,10 @@
-"""Provenance, what differs, drift, the chain and withdrawals on pages, as JSON and on the command line."""
+"""Provenance, what differs, the chain and withdrawals on pages, as JSON and on the command line."""
 
 from collections.abc import Iterator
 
 import pytest
 from flask.testing import FlaskClient
-from sqlalchemy import Engine, select, update
+from sqlalchemy import Engine, update
 
 from registry.db import read_session, write_session
 from registry.errors import UsageError
@@ -13,8 +13,7 @@ from registry.proof.provenance import compare_provenance, provenance_document
 from registry.proof.withdrawals import supersede, withdraw
 from registry.queue.evaluations import EvaluationRequest, submit
 from registry.schema.audiences import dispose
-from registry.studies.drift import DECADES, decade, drift_document, largest_change
-from registry.tables import BenchmarkVersion, Evaluation, Prediction
+from registry.tables import BenchmarkVersion, Evaluation
 from tests.fake_scorer import FakeScorer
 from tests.proof.commands import run
 from tests.proof.population import Population, score, submit_and_score
@@ -139,90 +138,36 @@ def test_what_differs_between_two_runs_is_sorted_by_what_it_is_of(site: Site) ->
         compare_provenance(one, one)
 
 
-def test_drift_counts_flips_and_finds_the_largest_change(site: Site) -> None:
+def test_every_surface_says_that_two_evaluations_are_of_one_model(site: Site) -> None:
     engine, population, client = site
-    other = again(engine, Shifted(), package="2")
-    with read_session(engine) as session:
-        document = drift_document(session, population.evaluation, other)
-        back = drift_document(session, other, population.evaluation)
-        pairs = {
-            item: {
-                (row.question_id, row.variant): (row.chosen_option, row.label_probabilities)
-                for row in session.scalars(select(Prediction).filter_by(evaluation_id=item))
-            }
-            for item in (population.evaluation, other)
-        }
-    one, two = pairs.values()
-    flipped = {key for key in one if one[key][0] != two[key][0]}
-    assert 0 < len(flipped) < 16
-    assert {(row["question_id"], row["variant"]) for row in document["flips"]} == flipped
-    assert document["flipped"] == back["flipped"] == len(flipped)
-    largest = max(
-        abs(first - second) for key in one for first, second in zip(one[key][1] or (), two[key][1] or (), strict=True)
-    )
-    assert document["largest_change"] == back["largest_change"] == largest
-    assert document["engine"] == {"engine: packages fake": ["1", "2"]}
-    assert document["prompts"] == document["with_probabilities"] == 16
-    assert sum(document["changes"]["up_to"].values()) + document["changes"]["none"] == 16
-    changed = {row["metric"]: row["change"] for row in document["metrics"] if row["change"]}
-    assert changed == {row["metric"]: -row["change"] for row in back["metrics"] if row["change"]}
-    assert client.get(f"/api/v1/drift?left={population.evaluation}&right={other}").json == document
-    assert run(engine, "drift", population.evaluation, other, "--json").document == document
-    shown = page(client, f"/drift?left={population.evaluation}&right={other}")
-    assert "Answers that differ" in shown
-    assert "packages fake" in shown
-    assert 'type="application/json"' in shown
-    assert f"/drift?left={population.evaluation}&amp;right={other}" in page(
-        client, f"/drift?left={population.evaluation}"
-    )
-
-
-def test_the_same_run_twice_does_not_drift(site: Site) -> None:
-    engine, population, _ = site
-    other = again(engine)
-    with read_session(engine) as session:
-        document = drift_document(session, population.evaluation, other)
-    assert (document["flipped"], document["largest_change"], document["engine"]) == (0, 0.0, {})
-    assert document["changes"]["none"] == 16
-    assert all(row["change"] == 0 for row in document["metrics"])
-
-
-def test_the_view_of_drift_says_the_same(site: Site) -> None:
-    from sqlalchemy import text
-
-    engine, population, _ = site
     other = again(engine, Shifted())
-    with read_session(engine) as session:
-        document = drift_document(session, population.evaluation, other)
-        query = text("SELECT * FROM prediction_drift WHERE evaluation_id = :one AND other_evaluation_id = :other")
-        rows = session.execute(query, {"one": population.evaluation, "other": other}).mappings().all()
-    assert len(rows) == document["prompts"]
-    flipped = {(row["external_id"], row["variant"]) for row in rows if row["flipped"]}
-    assert flipped == {(row["external_id"], row["variant"]) for row in document["flips"]}
+    document = run(engine, "statistics", "compare", population.evaluation, other, "--json").document
+    assert document["relation"] == "same revision"
+    assert document["questions"] == 4
+    assert client.get(f"/api/v1/compare?a={population.evaluation}&b={other}").json == document
+    sentence = "Both evaluations are of one model, fake, at the same revision (1)."
+    assert sentence in run(engine, "statistics", "compare", population.evaluation, other).stdout
+    shown = page(client, f"/compare?left={population.evaluation}&right={other}")
+    assert sentence in shown
+    assert f'href="/evaluations/{population.evaluation}/provenance?against={other}"' in shown
+    assert f'href="/api/v1/compare?a={population.evaluation}&amp;b={other}"' in shown
+    assert "same model" in page(client, f"/compare?left={population.evaluation}")
 
 
-@pytest.mark.parametrize(
-    ("change", "place"),
-    [(1e-12, -9), (1e-9, -9), (2e-9, -8), (1e-5, -5), (0.05, -1), (0.1, -1), (0.11, None), (1.0, None)],
-)
-def test_changes_are_counted_by_powers_of_ten(change: float, place: int | None) -> None:
-    assert decade(change) == (len(DECADES) if place is None else DECADES.index(place))
-
-
-def test_a_change_without_probabilities_is_unknown() -> None:
-    assert largest_change(None, [1.0]) is None
-    assert largest_change([0.5, 0.5], [0.25, 0.75]) == 0.25
-
-
-def test_drift_is_between_runs_of_the_same_prompts(site: Site) -> None:
+def test_comparisons_that_make_no_sense_are_problems_of_the_api(site: Site) -> None:
     engine, population, client = site
-    for left, right, message in (
-        (population.source, population.evaluation, "have different variants"),
-        (population.source, population.source, "compared with itself"),
+    with write_session(engine) as session:
+        asked = EvaluationRequest(model="fake", benchmark="bench", variants="cyclic", shots=1, new_replicate=True)
+        waiting = submit(session, asked)[0].id
+    for query, status, problem in (
+        (f"a={population.source}&b={population.source}", 400, "compared with itself"),
+        (f"a={population.source}&b={waiting}", 409, "wait until it is complete"),
+        (f"a={population.source}&b=4711", 404, "no evaluation 4711"),
+        (f"a={population.source}", 400, "'b' is missing"),
+        (f"a={population.source}&b=x", 400, "'x'"),
     ):
-        outcome = run(engine, "drift", left, right)
-        assert (outcome.code, message in outcome.stderr) == (2, True)
-        assert client.get(f"/drift?left={left}&right={right}").status_code == 400
+        answer = client.get(f"/api/v1/compare?{query}")
+        assert (answer.status_code, problem in answer.text) == (status, True), answer.text
 
 
 def test_the_chain_is_public_and_the_same_everywhere(site: Site) -> None:
@@ -270,11 +215,11 @@ def test_what_may_not_be_seen_is_not_proven_either(site: Site) -> None:
     for address in (
         f"/evaluations/{population.source}/provenance",
         f"/evaluations/{population.source}/provenance?against={population.evaluation}",
-        f"/drift?left={population.evaluation}&right={other}",
-        f"/drift?left={population.evaluation}",
+        f"/compare?left={population.evaluation}&right={other}",
+        f"/compare?left={population.evaluation}",
         f"/api/v1/evaluations/{population.source}/provenance",
         f"/api/v1/evaluations/{population.source}/provenance/{population.evaluation}",
-        f"/api/v1/drift?left={population.evaluation}&right={other}",
+        f"/api/v1/compare?a={population.evaluation}&b={other}",
     ):
         assert client.get(address).status_code == 404, address
     assert "Secret reason" not in page(client, "/withdrawn")

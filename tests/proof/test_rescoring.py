@@ -21,7 +21,7 @@ from registry.revisions.store import RevisionRequest, add_revision
 from registry.schema.triggers import trigger_names
 from registry.settings import Settings
 from registry.tables import Generation, Question
-from registry.verification.rescoring import TOLERANCE, _compared, rescore_evaluation
+from registry.verification.rescoring import TOLERANCE, _compared, largest_change, rescore_evaluation
 from tests.bench.few_questions import tokenizer
 from tests.engine.tiny import COMMON
 from tests.population import add_benchmark, question
@@ -109,6 +109,11 @@ def test_another_thought_before_the_same_answer_is_not_the_same_text() -> None:
     for exact, problems in ((True, 1), (False, 0)):
         report = _compared([(1, 0)], {(1, 0): written[0]}, {(1, 0): written[1]}, exact=exact, tolerance=TOLERANCE)
         assert (report["unequal"], len(report["problems"])) == (1, problems)
+
+
+def test_a_change_without_probabilities_is_unknown() -> None:
+    assert largest_change(None, [1.0]) is None
+    assert largest_change([0.5, 0.5], [0.25, 0.75]) == 0.25
 
 
 def test_the_command_line_says_how_far_the_numbers_are(scored: Scored) -> None:

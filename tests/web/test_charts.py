@@ -35,7 +35,6 @@ PAGES = (
     "/compare",
     "/compare?left={cyclic}",
     "/compare?left={cyclic}&right={steady}",
-    "/drift",
 )
 ANSWERS = {question["id"]: question["answer"] for question in QUESTIONS}
 

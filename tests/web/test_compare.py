@@ -218,7 +218,7 @@ def test_models_without_a_shared_way_of_asking_are_told_what_to_run(own):
     assert "shuffleboard evaluations" not in own.client.get(f"/compare?{query}").text
 
 
-@pytest.mark.parametrize("page", ["/compare", "/drift", "/queue", "/chain", "/withdrawn", "/protocol"])
+@pytest.mark.parametrize("page", ["/compare", "/queue", "/chain", "/withdrawn", "/protocol"])
 def test_only_maintainers_are_told_what_to_run(page, empty_client):
     engine = empty_client.application.extensions["shuffleboard_engine"]
     command = re.compile("shuffleboard (evaluations|worker)")

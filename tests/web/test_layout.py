@@ -136,7 +136,6 @@ def pages_of(engine: Engine, outputs: Outputs, submission_id: int, explored: int
         "/chain": ["/chain"],
         "/proof": ["/proof"],
         "/compare": ["/compare", f"/compare?{compared}", "/compare?left=leaning&right=steady&benchmark=mixed"],
-        "/drift": ["/drift", f"/drift?left={cyclic}", f"/drift?left={cyclic}&right={cyclic}"],
         "/evaluations/<evaluation_id>": [
             f"/evaluations/{shown}" for shown in (generated[2], explored, cyclic, adversarial, outputs.parted)
         ],

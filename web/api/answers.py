@@ -195,46 +195,48 @@ ProvenanceDifference = shape(
     same=dict[str, dict[str, Any]],
     different=dict[str, dict[str, list[Any]]],
 )
-Flip = shape(
-    "Flip",
-    "A prompt with different answers in two runs: option ordinals, null for no valid answer.",
+McNemarTest = shape(
+    "McNemarTest",
+    "Questions that only one of the two has right, and the two-sided probability of a split as uneven.",
+    {int: "only_first only_second", float: "p_value mid_p"},
+)
+MetricDifference = shape(
+    "MetricDifference",
+    "A metric of both evaluations over the `n` questions that both have a value for, and the first minus the second.",
+    {float | None: "first second difference", int: "n"},
+    interval=Interval | None,
+    mcnemar=said(McNemarTest | None, "Null if a question is not simply right or wrong."),
+)
+ComparedEvaluation = shape(
+    "ComparedEvaluation",
+    "One of the two evaluations.",
     {
-        int: "question_id variant",
-        str: "external_id",
-        list[int]: "shown",
-        int | None: "one other",
-        list[float] | None: "one_probabilities other_probabilities",
+        int: "evaluation revision shots replicate",
+        str: "model benchmark benchmark_version protocol variants",
     },
 )
-LargestChange = shape(
-    "LargestChange",
-    "The prompt whose probabilities changed most.",
-    {float: "change", str: "external_id", int: "variant"},
+DifferingQuestion = shape(
+    "DifferingQuestion", "A question that only one of the two has right.", {int: "question_id", str: "external_id"}
 )
-Changes = shape(
-    "Changes",
-    'How many prompts\' largest change of a probability is within which power of ten; "0": more than a tenth.',
-    none=int,
-    up_to=dict[str, int],
+DifferingQuestions = shape(
+    "DifferingQuestions",
+    "Questions that only one of the two has right by `metric`, the first 200 of each side.",
+    {str | None: "metric", list[DifferingQuestion]: "only_first only_second"},
 )
-MetricChange = shape(
-    "MetricChange",
-    "A metric of both evaluations, over all questions.",
-    {str: "metric", float | None: "one other change", list[float] | None: "interval"},
-)
-Drift = shape(
-    "Drift",
-    "What changed from one evaluation to another of the same prompts on the same model.",
-    {
-        list[int]: "evaluations",
-        int: "prompts flipped with_probabilities texts_differ states_differ",
-        float | None: "largest_change",
-    },
-    flips=list[Flip],
-    largest_change_at=LargestChange | None,
-    changes=Changes,
-    metrics=list[MetricChange],
-    engine=said(dict[str, list[Any]], "Facts that differ in what scored them."),
+Comparison = shape(
+    "Comparison",
+    "Two evaluations of one benchmark, question by question; metrics that neither has are absent.",
+    first=ComparedEvaluation,
+    second=ComparedEvaluation,
+    relation=said(
+        one_of("same revision", "another revision", "another model"),
+        "Whether the second evaluation is of the first's model, and of the same revision of it.",
+    ),
+    questions=said(int, "Questions that both ask."),
+    resamples=int,
+    seed=int,
+    metrics=dict[str, MetricDifference],
+    differing=DifferingQuestions,
 )
 Provenance = shape(
     "Provenance",

@@ -1,9 +1,8 @@
-"""Proof as JSON: what differs between two provenances, drift, the chain of seals."""
+"""Proof as JSON: the differences between two provenances, and the chain of seals."""
 
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 from flask import Response
-from pydantic import Field
 from sqlalchemy import func, select
 
 from registry.db import picked
@@ -15,8 +14,8 @@ from web.api.operations import answer, get, page
 from web.api.paths import EvaluationId, OtherId
 from web.serving.responses import session
 from web.shown import queries
-from web.shown.provenance import comparable_provenance_of, drift_of
-from web.urls.parameters import Id, Paged, Query
+from web.shown.provenance import comparable_provenance_of
+from web.urls.parameters import Paged
 
 
 @get("/evaluations/<evaluation_id>/provenance/<other_id>", "ProvenanceDifference", tag="results")
@@ -24,20 +23,6 @@ def provenance_difference(evaluation_id: EvaluationId, other_id: OtherId) -> Res
     """Differences and agreements between the provenances of two evaluations, by group."""
     sides = (queries.evaluation(session(), item) for item in (evaluation_id, other_id))
     return answer(compare_provenance(*map(comparable_provenance_of, sides)))
-
-
-class DriftQuery(Query):
-    """Two evaluations."""
-
-    left: Annotated[Id, Field(description="An evaluation's number.")]
-    right: Annotated[Id, Field(description="An evaluation's number.")]
-
-
-@get("/drift", "Drift", tag="results", conflicts=True)
-def drift(query: DriftQuery) -> Response:
-    """Changes between two evaluations of the same prompts on the same model."""
-    left, right = (queries.evaluation(session(), item) for item in (query.left, query.right))
-    return answer(drift_of(left, right))
 
 
 @get("/chain", "ChainPage", tag="results")

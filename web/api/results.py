@@ -17,9 +17,20 @@ from web.api.operations import address_with, answer, get, page
 from web.api.paths import EvaluationId, QuestionId
 from web.serving.responses import session
 from web.shown import queries
+from web.shown.comparisons import comparison_of
 from web.shown.provenance import provenance_of
 from web.shown.studies import axes_of, clustered, repeat_noise, wordings_of
-from web.urls.parameters import DEFAULT_METRICS, MAX_PER_PAGE, Filters, MetricNames, NoiseFrom, Paged, Query, YesOrNo
+from web.urls.parameters import (
+    DEFAULT_METRICS,
+    MAX_PER_PAGE,
+    Filters,
+    Id,
+    MetricNames,
+    NoiseFrom,
+    Paged,
+    Query,
+    YesOrNo,
+)
 from web.who.identity import settings_of
 
 # The leaderboard
@@ -186,6 +197,19 @@ def evaluation_question(evaluation_id: EvaluationId, question_id: QuestionId) ->
         },
         unchanging=row["complete"],
     )
+
+
+class CompareQuery(Query):
+    """Two evaluations of one benchmark version."""
+
+    a: Annotated[Id, Field(description="The first evaluation's number.")]
+    b: Annotated[Id, Field(description="The second evaluation's number.")]
+
+
+@get("/compare", "Comparison", tag="results", conflicts=True)
+def compare(query: CompareQuery) -> Response:
+    """Two evaluations of one benchmark: every metric of `a` minus `b`, and whether both are of one model."""
+    return answer(comparison_of(_found(query.a), _found(query.b)))
 
 
 def _read_cursor(value: str) -> tuple[int, int]:

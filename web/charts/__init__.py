@@ -5,7 +5,6 @@ A chart is never the only place for its numbers: the page also has a table of th
 """
 
 from web.charts.answers import PART_METRICS, adversarial, flip_bins, flips, history, parts, positions
-from web.charts.changes import drift
 from web.charts.drawing import Chart
 from web.charts.models import differences
 from web.charts.moved import SPREAD_COLUMNS, answer_moving, spread
@@ -22,7 +21,6 @@ __all__ = [
     "answer_moving",
     "bmca_curve",
     "differences",
-    "drift",
     "flip_bins",
     "flips",
     "history",

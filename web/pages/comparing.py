@@ -22,6 +22,7 @@ from web.pages import leaderboard
 from web.serving.cache import OfSealed
 from web.serving.responses import session
 from web.shown import chart_data, listings, queries
+from web.shown.comparisons import comparison_of
 from web.shown.shared_ways import WAY, asking_the_others, sealed_by_way
 from web.urls import parameters
 from web.urls.paging import QUESTIONS_PER_PAGE, paged
@@ -178,7 +179,9 @@ def _wanted_way() -> dict[str, str]:
 
 def _two(left: Row, right: Row, shared: list[list[Row]]) -> ResponseReturnValue:
     """Two evaluations. shared: all ways in which their models were both asked, this one first; empty if given by id."""
-    document = _document(left, right)
+    from registry.studies.comparing import describe_relation  # and numpy, which the website starts without
+
+    document = comparison_of(left, right)
     differences = {name: row for name in COMPARED if (row := document["metrics"][name])["n"]}
     countable = [name for name in RIGHT_OR_WRONG if differences.get(name, {}).get("mcnemar")]
     by = parameters.choice(request.args, "by", countable, countable[0]) if countable else "accuracy"
@@ -193,6 +196,7 @@ def _two(left: Row, right: Row, shared: list[list[Row]]) -> ResponseReturnValue:
         right=right,
         names=telling_names(left, right),
         verdict=_verdict(left, right, differences),
+        relation=describe_relation(document),
         others=shared[1:],
         questions=document["questions"],
         resamples=document["resamples"],
@@ -393,7 +397,6 @@ def _models_of(group: Row) -> list[Row]:
     return list(newest.values())
 
 
-_compared: OfSealed[Row] = OfSealed(64)
 _several_compared: OfSealed[Row] = OfSealed(64)
 
 
@@ -405,12 +408,3 @@ def _several_document(rows: list[Row], metric: str) -> Row:
     return _several_compared.get(
         key, lambda: compare_several(session(), [row["evaluation_id"] for row in rows], metric)
     )
-
-
-def _document(left: Row, right: Row) -> Row:
-    """What `shuffleboard statistics compare` says of two sealed evaluations; the draws may take a second or two."""
-    # Here rather than above: the website starts without numpy, and most of its pages never need it.
-    from registry.studies.comparing import compare_evaluations
-
-    seals = f"{left['seal']} {right['seal']}"
-    return _compared.get(seals, lambda: compare_evaluations(session(), left["evaluation_id"], right["evaluation_id"]))

@@ -1,29 +1,24 @@
-"""Pages of evidence: provenance and how two differ, drift, the chain, and withdrawn evaluations."""
+"""Pages of evidence: provenance and how two differ, the chain, and withdrawn evaluations."""
 
 from typing import Any, Final
 
 from flask import Blueprint, Response, render_template, request
 from flask.typing import ResponseReturnValue
-from sqlalchemy import func, select, tuple_
+from sqlalchemy import func, select
 
-from registry.errors import NotFoundError, UsageError
+from registry.errors import NotFoundError
 from registry.proof.provenance import GROUPS, compare_provenance
 from registry.proof.signing import keys, newest_signature
 from registry.schema.selectables import Row, chain_links, evaluation_sources, rows_of, withdrawals
-from registry.tables import Evaluation, Model, ModelRevision
-from web import charts
 from web.serving.responses import session
 from web.shown import queries
-from web.shown.provenance import comparable_provenance_of, drift_of
+from web.shown.provenance import comparable_provenance_of
 from web.urls import parameters
 from web.urls.paging import ROWS_PER_PAGE, paged
 
 blueprint = Blueprint("proof", __name__)
 
 LINKS_PER_PAGE: Final = 100
-FLIPS_PER_PAGE: Final = 50
-MOST_AGAIN: Final = 500
-"""Evaluations that the page offers to choose from, the newest."""
 
 
 def remarks(evaluation_id: int) -> Row:
@@ -72,66 +67,6 @@ def _others(row: Row) -> list[Row]:
     """Other evaluations of the model on the benchmark, newest first, to compare with."""
     found, _ = queries.evaluations(session(), model=row["model"], benchmark=row["benchmark"], limit=50)
     return [other for other in found if other["evaluation_id"] != row["evaluation_id"]]
-
-
-def _under_other_names(row: Row) -> list[Row]:
-    """Evaluations of models that were loaded from the very same files, such as another precision."""
-    if row["weights_digest"] is None:
-        return []
-    same = select(ModelRevision.id).where(
-        ModelRevision.weights_digest == row["weights_digest"],
-        ModelRevision.tokenizer_digest == row["tokenizer_digest"],
-    )
-    conditions = (Evaluation.model_revision_id.in_(same), Model.name != row["model"])
-    found, _ = queries.evaluations(session(), benchmark=row["benchmark"], conditions=conditions, limit=50)
-    return found
-
-
-def _asked_again() -> list[list[Row]]:
-    """Sealed evaluations that gave one model the same prompts, together, newest first; at most MOST_AGAIN of them."""
-    key = (ModelRevision.model_id, Evaluation.benchmark_version_id, Evaluation.protocol_id, Evaluation.variant_set_id)
-    several = (
-        select(*key)
-        .select_from(Evaluation)
-        .join(ModelRevision, ModelRevision.id == Evaluation.model_revision_id)
-        .where(Evaluation.seal.is_not(None))
-        .group_by(*key)
-        .having(func.count() > 1)
-    )
-    rows = queries.sealed_evaluations(session(), (tuple_(*key).in_(several),), limit=MOST_AGAIN)
-    found: dict[tuple[Any, ...], list[Row]] = {}
-    for row in rows:
-        same = (row["model"], row["benchmark_version_id"], row["protocol_id"], row["variant_set_id"])
-        found.setdefault(same, []).append(row)
-    return [members for members in found.values() if len(members) > 1]
-
-
-@blueprint.get("/drift")
-def drift() -> ResponseReturnValue:
-    """What changed between two runs of the same prompts on one model."""
-    sides = [parameters.text(request.args, side) for side in ("left", "right")]
-    if sides[0] is None:
-        if sides[1] is not None:
-            raise UsageError("left is missing: give the ids of two evaluations, such as /drift?left=1&right=2")
-        return render_template("drift_overview.html", groups=_asked_again())
-    if sides[1] is None:
-        row = _evaluation(sides[0])
-        kept = ("benchmark_version", "protocol", "shots", "variants")
-        found = _others(row) + _under_other_names(row)
-        offered = [other for other in found if other["complete"] and all(other[key] == row[key] for key in kept)]
-        return render_template("drift_choice.html", evaluation=row, offered=offered)
-    left, right = _evaluation(sides[0]), _evaluation(sides[1])
-    document = drift_of(left, right)
-    paging = paged(len(document["flips"]), FLIPS_PER_PAGE)
-    return render_template(
-        "drift.html",
-        left=left,
-        right=right,
-        drift=document,
-        paging=paging,
-        flips=document["flips"][paging.offset : paging.offset + paging.per_page],
-        chart=charts.drift(document["changes"]["up_to"], document["changes"]["none"]),
-    )
 
 
 @blueprint.get("/chain")

@@ -4,9 +4,7 @@ from typing import Any, Final
 
 from registry.proof.provenance import more_provenance, provenance_document
 from registry.schema.selectables import Row
-from registry.studies.drift import drift_document
 from registry.tables import Evaluation
-from web.serving.cache import OfSealed
 from web.serving.responses import session
 from web.shown import queries
 
@@ -46,15 +44,3 @@ def comparable_provenance_of(evaluation: Row) -> dict[str, Any]:
     document = provenance_document(session(), evaluation["evaluation_id"])
     document["model"]["location"] = evaluation["location"]
     return document
-
-
-_drifts: OfSealed[dict[str, Any]] = OfSealed(64)
-
-
-def drift_of(left: Row, right: Row) -> dict[str, Any]:
-    """What changed from one evaluation to the other, kept while the process lives where both are sealed."""
-    seals = f"{left['seal']} {right['seal']}" if left["seal"] and right["seal"] else None
-    document = _drifts.get(seals, lambda: drift_document(session(), left["evaluation_id"], right["evaluation_id"]))
-    # The location of a model's files on a worker is private.
-    engine = {fact: values for fact, values in document["engine"].items() if fact != "model: location"}
-    return document | {"engine": engine}

@@ -26,7 +26,6 @@ VIEWS: Final = (
     "prediction_detail",
     "option_probability",
     "adversarial_effects",
-    "prediction_drift",
     "evaluation_provenance",
     "chain_links",
     "evaluation_seconds",

@@ -1,0 +1,16 @@
+"""Two evaluations against each other, as page and API show them."""
+
+from registry.schema.selectables import Row
+from web.serving.cache import OfSealed
+from web.serving.responses import session
+
+_compared: OfSealed[Row] = OfSealed(64)
+
+
+def comparison_of(left: Row, right: Row) -> Row:
+    """Return the document of `shuffleboard statistics compare`, kept while the process lives if both are sealed."""
+    # Here rather than above: the website starts without numpy, and most of its pages never need it.
+    from registry.studies.comparing import compare_evaluations
+
+    seals = f"{left['seal']} {right['seal']}" if left["seal"] and right["seal"] else None
+    return _compared.get(seals, lambda: compare_evaluations(session(), left["evaluation_id"], right["evaluation_id"]))
