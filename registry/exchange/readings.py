@@ -11,29 +11,35 @@ from typing import Any, Final, TypedDict, get_args
 from registry.benchmarks.lines import Place, read_lines, shown
 from registry.errors import ProtocolError
 from registry.prompting.reading import Reading, State, read
-from registry.prompting.thoughts import Finish, Output
+from registry.prompting.thoughts import Finish, Output, divide, markers_of
 
 MAX_OPTIONS: Final = 100
+MIN_OPTIONS: Final = 2
+FEW: Final = f"give {MIN_OPTIONS} to {MAX_OPTIONS} texts, by position"
 
 Match = Callable[[str, Sequence[str]], int]
 """(an answer in its own words, option texts by position) → the position that it means."""
 
 
 class ReadingDocument(TypedDict):
-    """What a protocol reads in one line. position: None unless answered; answer: the text that was read."""
+    """One line as a protocol reads it. position: None unless answered; answer: the text that was read.
+
+    remark: why there is no answer, if more is known than the state.
+    """
 
     position: int | None
     state: State
     rule: str | None
     thought_characters: int
     answer: str
+    remark: str | None
 
 
 def readings_of(definition: Mapping[str, Any], path: Path, match: Match) -> Iterator[ReadingDocument]:
-    """What a protocol reads in each line of a file, one line in memory at a time.
+    """Yield the reading of each line of a file, with one line in memory at a time.
 
-    match: what answers in their own words mean, asked only for those. Raises ProtocolError for a protocol that writes
-    no text, IngestError naming file and line.
+    match: finds the option that an answer in its own words means. A line with fewer than two options is unread.
+    Raises ProtocolError for a protocol that writes no text, IngestError naming file and line.
     """
     if "answer" not in definition:
         raise ProtocolError(
@@ -43,7 +49,14 @@ def readings_of(definition: Mapping[str, Any], path: Path, match: Match) -> Iter
     for place, line in read_lines(path):
         options = _options(place, line, definition)
         answers = tuple(definition["labels"][: len(options)]) if definition["answer"] == "label" else options
-        yield _document(read(definition, _output(place, line), answers, options), options, match)
+        output = _output(place, line)
+        if len(options) < MIN_OPTIONS:
+            reading = Reading(
+                "unread", divide(output, markers_of(definition)), remark=f"options {shown(list(options))}: {FEW}"
+            )
+        else:
+            reading = read(definition, output, answers, options)
+        yield _document(reading, options, match)
 
 
 def _document(reading: Reading, options: Sequence[str], match: Match) -> ReadingDocument:
@@ -58,13 +71,14 @@ def _document(reading: Reading, options: Sequence[str], match: Match) -> Reading
         "rule": reading.rule,
         "thought_characters": len(thought or ""),
         "answer": answer or "",
+        "remark": reading.remark,
     }
 
 
 def _options(place: Place, line: Mapping[str, Any], definition: Mapping[str, Any]) -> tuple[str, ...]:
     options = line.get("options")
-    if not isinstance(options, list) or not 2 <= len(options) <= MAX_OPTIONS:
-        place.reject(f"options {shown(options)}: give a list of 2 to {MAX_OPTIONS} texts, by position")
+    if not isinstance(options, list) or len(options) > MAX_OPTIONS:
+        place.reject(f"options {shown(options)}: give a list of {MIN_OPTIONS} to {MAX_OPTIONS} texts, by position")
     for option in options:
         if not isinstance(option, str):
             place.reject(f"option {shown(option)} is not text; give its text")

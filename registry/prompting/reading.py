@@ -6,7 +6,7 @@ from typing import Any, Final, Literal
 
 from registry.prompting.extraction import Extracted, extract
 from registry.prompting.final_answer import final_answer
-from registry.prompting.thoughts import Divided, Output, divide, markers_of, reads_apart
+from registry.prompting.thoughts import Divided, Output, divide, markers_of, reads_apart, thinking_of
 
 State = Literal["answered", "unread", "unfinished", "empty", "refused"]
 
@@ -18,11 +18,11 @@ provider's filter. All but the first are no valid answer."""
 
 @dataclass(frozen=True)
 class Reading:
-    """What a protocol reads in an output.
+    """The result of reading an output by a protocol.
 
-    rule: what found the answer; None unless answered. position: of the option that is chosen; None unless answered,
-    and in an answer in the words of an option that is still to be matched. text: what the rule found.
-    divided: the thought and the answer.
+    rule: the rule that found the answer; None unless answered. position: of the option that is chosen; None unless
+    answered, and in an answer in the words of an option that is still to be matched. text: the text that the rule
+    found. divided: the thought and the answer. remark: why there is no answer, if more is known than the state.
     """
 
     state: State
@@ -30,10 +30,11 @@ class Reading:
     rule: str | None = None
     text: str | None = None
     position: int | None = None
+    remark: str | None = None
 
     @property
     def to_match(self) -> bool:
-        """Whether the text has still to be matched with the options."""
+        """Return whether the text has still to be matched with the options."""
         return self.state == "answered" and self.position is None
 
     def matched(self, position: int) -> "Reading":
@@ -41,8 +42,15 @@ class Reading:
         return replace(self, position=position)
 
 
+NOTHING: Final = "no rule found an answer"
+IN_THE_THOUGHT: Final = (
+    "thinking was off, but the server returned all of the text as a thought (reasoning_content), so the answers are in "
+    "the thoughts; serve the model without a reasoning parser"
+)
+
+
 def read(definition: Mapping[str, Any], output: Output, answers: Sequence[str], options: Sequence[str]) -> Reading:
-    """What a protocol that generates reads in an output. Takes time in proportion to the output's length.
+    """Read an output by a protocol that generates. Takes time in proportion to the output's length.
 
     answers: labels or option texts by position, as Prompt.answers has them; options: option texts by position.
     A refused output is not read, and a thought is not read unless the protocol reads thoughts in-text.
@@ -52,20 +60,23 @@ def read(definition: Mapping[str, Any], output: Output, answers: Sequence[str], 
         return Reading("refused", divided)
     cut_off = output.finish == "length"
     apart = reads_apart(definition)
-    if apart:
-        if divided.answer is None:
-            return Reading("unfinished", divided)
-        text = divided.answer
-    else:
+    if not apart:
         text = "\n".join(part for part in (output.reasoning, output.text) if part)
-    found = _extracted(
-        definition, text, answers, options, cut_off=cut_off, marked=divided.marked and reads_apart(definition)
-    )
+    elif divided.answer is None:
+        return Reading("unfinished", divided)
+    elif divided.unknown is not None:
+        return Reading("unread", divided, remark=f"unknown marker {divided.unknown}; add it to SHUFFLEBOARD_MARKERS")
+    else:
+        text = divided.answer
+    found = _extracted(definition, text, answers, options, cut_off=cut_off, marked=divided.marked and apart)
     if found is not None:
         return Reading("answered", divided, found.rule, found.text, found.position)
     if cut_off:
         return Reading("unfinished", divided)
-    return Reading("unread" if text.strip() else "empty", divided)
+    if text.strip():
+        return Reading("unread", divided, remark=NOTHING)
+    off = thinking_of(definition["generation"]).thinking == "off"
+    return Reading("empty", divided, remark=IN_THE_THOUGHT if off and divided.thought else None)
 
 
 def _extracted(

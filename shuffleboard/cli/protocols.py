@@ -185,6 +185,9 @@ def read_command(name: str, file: Path) -> None:
 
     `finish` is "stop" (also when it is left out), "length" when a limit cut the output off, or "refused". `reasoning`
     is a thought that a server handed over apart. `opened` says that the model's template opened the thought.
+
+    An output that looks like it has the marker of an unlisted model is unread, as is one with fewer than two options;
+    `remark` has the reason.
     """  # noqa: D301
     definition = _definition_to_read_by(name)
     matcher = Matcher(definition)
@@ -197,7 +200,7 @@ def read_command(name: str, file: Path) -> None:
         for number, reading in enumerate(readings, start=1):
             position, rule = reading["position"], reading["rule"] or ""
             chosen = "" if position is None else letter(position)
-            answer = shorten(reading["answer"], 60)
+            answer = shorten(reading["answer"], 60) + (f"  ({reading['remark']})" if reading["remark"] else "")
             click.echo(f"{number:>6}  {reading['state']:10}  {chosen:3}  {rule:18}  {answer}")
     note(", ".join(f"{counts[state]} {state}" for state in STATES if counts[state]) or "no output")
 

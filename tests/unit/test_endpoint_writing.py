@@ -9,10 +9,11 @@ import pytest
 
 from registry.prompting.protocols.custom import custom_definition
 from registry.prompting.protocols.store import protocol_definition
-from registry.prompting.reading import read
+from registry.prompting.reading import IN_THE_THOUGHT, read
 from registry.settings import Settings
 from tests.scripted_server import Answer, Asked, CutOffError, ScriptedServer, events, scripted_server, streamed
 from workers.endpoint import EndpointEngine, EndpointPrompt, client, open_endpoint
+from workers.endpoint.writing import FIRST
 from workers.errors import EngineError
 from workers.written import Written
 
@@ -336,3 +337,17 @@ def test_vllm_is_asked_for_repeats_in_one_request_and_others_one_by_one(opened: 
     assert texts["vllm"] == texts["someone"]
     assert [one.tokens for one in found["vllm"].written[:3]] == [3, 4, 5]
     assert (found["vllm"].prompt_tokens, found["vllm"].computed_tokens) == (80, 40)
+
+
+def test_answers_that_all_come_as_thoughts_with_thinking_off_stop_the_evaluation(
+    opened: Callable[..., EndpointEngine],
+) -> None:
+    definition = protocol(thinking="off")
+    with scripted_server(serving(lambda _: Answer(message(content="", reasoning_content=SAID)))) as server:
+        engine = opened(server)
+        for _ in range(FIRST - 1):
+            written = one(engine, definition)
+        with pytest.raises(EngineError, match="the answers are in the thoughts"):
+            one(engine, definition)
+    reading = read(definition, written.output, LETTERS, LETTERS)
+    assert (reading.state, reading.remark) == ("empty", IN_THE_THOUGHT)

@@ -25,8 +25,8 @@ def test_each_line_gives_position_state_rule_thought_and_answer_without_a_databa
         {"text": None, "options": OPTIONS, "reasoning": "A", "finish": None, "opened": None},
     )
     home = tmp_path / "home"
-    answered = {"position": 1, "state": "answered", "rule": "answer-line", "thought_characters": 6}
-    nothing = {"position": None, "rule": None, "answer": ""}
+    answered = {"position": 1, "state": "answered", "rule": "answer-line", "thought_characters": 6, "remark": None}
+    nothing = {"position": None, "rule": None, "answer": "", "remark": None}
     assert shuffleboard_json("protocols", "read", "final-answer", path, home=home) == {
         "readings": [
             {**answered, "answer": "Answer: B"},
@@ -41,7 +41,8 @@ def test_each_line_gives_position_state_rule_thought_and_answer_without_a_databa
     ("line", "message"),
     [
         ({"text": "A"}, "options null: give a list of 2 to 100 texts"),
-        ({"text": "A", "options": ["x"]}, 'options ["x"]: give a list'),
+        ({"text": "A", "options": "x"}, 'options "x": give a list of 2 to 100 texts'),
+        ({"text": "A", "options": ["x"] * 101}, 'options ["x", "x", "x",'),
         ({"text": "A", "options": ["x", 1]}, "option 1 is not text"),
         ({"text": "A", "options": ["x"] * 27}, "27 options, but protocol final-answer has 26 labels"),
         ({"options": OPTIONS}, "text is missing"),
@@ -61,6 +62,26 @@ def test_a_bad_line_is_named_and_nothing_is_printed(tmp_path: Path, line: Any, m
     failed = shuffleboard("protocols", "read", "final-answer", path, "--json", status=1)
     assert failed.stdout == ""
     assert f"outputs.jsonl line 2: {message}" in failed.stderr
+
+
+def test_a_line_with_a_single_option_is_unread_and_the_others_are_read(tmp_path: Path) -> None:
+    path = outputs(
+        tmp_path,
+        {"text": "Answer: A", "options": ["Rome"]},
+        {"text": "Answer: A", "options": []},
+        {"text": "Answer: B", "options": OPTIONS},
+        {"text": "<mull-thinking>Answer: B", "options": OPTIONS},
+        {"text": "I cannot say.", "options": OPTIONS},
+    )
+    readings = shuffleboard_json("protocols", "read", "final-answer", path)["readings"]
+    assert [(reading["state"], reading["position"], reading["remark"]) for reading in readings] == [
+        ("unread", None, 'options ["Rome"]: give 2 to 100 texts, by position'),
+        ("unread", None, "options []: give 2 to 100 texts, by position"),
+        ("answered", 1, None),
+        ("unread", None, "unknown marker <mull-thinking>; add it to SHUFFLEBOARD_MARKERS"),
+        ("unread", None, "no rule found an answer"),
+    ]
+    assert "(unknown marker <mull-thinking>" in shuffleboard("protocols", "read", "final-answer", path).stdout
 
 
 def test_a_protocol_that_scores_reads_no_text(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from registry.prompting.thoughts import (
     divide,
     known_markers,
     markers_of,
+    opens_thought,
     thinking_of,
 )
 
@@ -45,6 +46,10 @@ def divided(text: str, **of: Any) -> Divided:
         ("<|inner_prefix|>", "<|inner_suffix|>"),
         ("<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>"),
         ("<THINK>", "</Think>"),
+        ("<|channel>thought", "<channel|>"),
+        ("<longcat_think>", "</longcat_think>"),
+        ("Here is my thought process:", "Here is my response:"),
+        ("Here are my reasoning steps:", "[BEGIN FINAL RESPONSE]"),
         ("<think>", "</think><answer>"),
     ],
 )
@@ -89,10 +94,52 @@ def test_every_style_of_marker_is_cut_at_its_end_and_without_it_the_thought_did_
         ("analysis of all: b", "analysis of all: b"),
         ("analysis: b", "analysis: b"),
         ("Our psychoanalysisB", "Our psychoanalysisB"),
+        ("a<channel|>b<turn|>", "b"),
+        ("Here's my thought process:\na\n\nHere's my response:\nb", "b"),
+        ("b. I said: here is my thought process: a", "b. I said: here is my thought process: a"),
+        ("Here are my reasoning steps:\na\n[BEGIN FINAL RESPONSE]\nb\n[END FINAL RESPONSE]\n<|end|>", "b"),
+        ("a\n[BEGIN FINAL RESPONSE]b", "b"),
     ],
 )
 def test_the_text_is_cut_at_the_last_end_marker(text: str, answer: str | None) -> None:
     assert divided(text).answer == answer
+
+
+@pytest.mark.parametrize(
+    ("text", "unknown"),
+    [
+        ("<mythink>Answer: A</mythink>Answer: B", "<mythink>"),
+        ("Answer: A</deep_think>Answer: B", "</deep_think>"),
+        ("<internal_thought>Answer: A</internal_thought>Answer: B", "<internal_thought>"),
+        ('<think effort="high">Answer: A</think>', None),
+        ('<think effort="high">Answer: A', '<think effort="high">'),
+        ("<|thinking|>Answer: A<|/thinking|>Answer: B", "<|thinking|>"),
+        ("<|begin_reasoning|>Answer: A<|end_reasoning|>Answer: B", "<|begin_reasoning|>"),
+        ("<|ponder|>Answer: A<|done|>Answer: B", "<|ponder|>"),
+        ("[BEGIN THINKING]Answer: A[END THINKING]Answer: B", "[BEGIN THINKING]"),
+        ("[thinking]Answer: A[/thinking]Answer: B", "[thinking]"),
+        ("◁thinking▷Answer: A◁/thinking▷Answer: B", "◁thinking▷"),
+        ("thought\nThe answer is A, since", "thought"),
+        ("<|bos|>Answer: B<|eos|>", None),
+        ("Answer: B<|im_end|>\n<|im_start|>user\nThanks", None),
+        ("Answer: B<|unheard_of|>", None),
+        ("Answer: B, as `<mythink>` is no word", None),
+        ("Answer: B. [I think it is obvious]", None),
+        ("x < think and y > z. Answer: B", None),
+        ("<think><mythink>Answer: A</think>Answer: B", None),
+    ],
+)
+def test_an_unlisted_marker_leaves_the_answer_unread_and_is_named(text: str, unknown: str | None) -> None:
+    assert divided(text).unknown == unknown
+    found = read(protocol_definition("final-answer"), Output(text), LABELS, ("a", "b", "c", "d"))
+    if unknown is not None:
+        assert (found.state, found.position) == ("unread", None)
+        assert found.remark == f"unknown marker {unknown}; add it to SHUFFLEBOARD_MARKERS"
+
+
+def test_a_template_may_open_a_thought_in_words() -> None:
+    assert opens_thought("<|assistant|>Here are my reasoning steps:\n", known_markers())
+    assert opens_thought("<|turn>model\n<|channel>thought\n", known_markers())
 
 
 def test_a_thought_handed_over_apart_leaves_the_content_and_its_markers_are_honoured() -> None:
@@ -171,7 +218,14 @@ def test_a_protocol_may_name_markers_of_its_own_and_a_file_adds_to_all(
 
 @pytest.mark.parametrize("count", [20_000])
 def test_a_hostile_output_takes_time_in_proportion_to_its_length(count: int) -> None:
-    for text in ("<think>" * count, "</think>" * count, "```x\n" * count, "`<think>`\n" * count, "<answer>" * count):
+    for text in (
+        "<think>" * count,
+        "</think>" * count,
+        "```x\n" * count,
+        "`<think>`\n" * count,
+        "<answer>" * count,
+        "<mythink>`" * count,
+    ):
         divided("<think>a</think>" + text)
         divided(text, opened=True, finish="length")
 

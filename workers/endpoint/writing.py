@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, Protocol
 
+from registry.prompting.reading import IN_THE_THOUGHT
 from registry.prompting.thoughts import (
     OPENED_SHARE,
     Family,
@@ -33,6 +34,8 @@ VLLM: Final = "vllm"
 SGLANG: Final = "sglang"
 LLAMA_CPP: Final = "llamacpp"
 """Who a server says owns the models that it lists."""
+FIRST: Final = 8
+"""Answers after which it is clear that a server puts all of them into thoughts."""
 _FILTERS: Final = frozenset({"content_filter", "content_policy_violation", "ResponsibleAIPolicyViolation"})
 
 
@@ -92,7 +95,7 @@ class Writing:
         self._family: Family | None = None
         self._tried = False
         self._shown = False
-        self._ended = self._closed = 0
+        self._ended = self._closed = self._in_thoughts = 0
 
     @property
     def several(self) -> bool:
@@ -115,6 +118,12 @@ class Writing:
             self._closed += sum(
                 not one.output.reasoning and closes_only(one.output.text, self._markers) for one in written
             )
+            self._in_thoughts += sum(
+                one.output.finish == "stop" and bool(one.output.reasoning) and not one.output.text.strip()
+                for one in written
+            )
+            if self._thinking.thinking == "off" and FIRST <= self._ended == self._in_thoughts:
+                raise EngineError(IN_THE_THOUGHT)
         return replace(asked, written=written)
 
     def as_opened(self, written: Written) -> Written:

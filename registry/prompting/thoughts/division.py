@@ -2,7 +2,7 @@
 
 import re
 from bisect import bisect_right
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 from registry.prompting.thoughts.markers import Found, Markers
@@ -35,22 +35,32 @@ class Divided:
     thought: None where there is none. answer: None where the thought did not end. marked: the answer stood in markers
     of its own (`<answer>`), so that what stood beside it is not part of it. cut: where the text goes on after its
     thought and the marker that ended it; 0 where no thought stands in the text, its length where the thought did not
-    end.
+    end. unknown: a text in the answer that looks like a marker but is not listed, so that a thought may stand there.
     """
 
     thought: str | None
     answer: str | None
     marked: bool = False
     cut: int = field(default=0, compare=False)
+    unknown: str | None = None
 
 
 def divide(output: Output, markers: Markers) -> Divided:
-    """The thought and the answer of an output. Takes time in proportion to its length.
+    """Return the thought and the answer of an output. Takes time in proportion to its length.
 
     Markers in code are talk about markers: a begin marker in code opens nothing, and an end marker closes nothing that
     stands between backticks alone, or after a begin marker in code that is not the last of the text; nor does one in
     code end a thought that was cut off, nor one after which nothing follows but the end of that code.
     """
+    parts = _parts(output, markers)
+    if parts.answer is None:
+        return parts
+    code = _Code(parts.answer)
+    unknown = (mark for at, mark in markers.unknown(parts.answer) if code.around(at) is None)
+    return replace(parts, unknown=next(unknown, None))
+
+
+def _parts(output: Output, markers: Markers) -> Divided:
     text = output.text
     apart = (output.reasoning or "").strip()
     opened = output.opened and not apart
@@ -102,18 +112,18 @@ def closes_only(text: str, markers: Markers) -> bool:
 
 
 def _counted(text: str, found: list[Found], *, cut_off: bool) -> list[Found]:
-    """The markers that are meant as markers."""
+    """Return the markers that are meant as markers; words open a thought only at the beginning."""
+    start = len(text) - len(text.lstrip())
+    found = [
+        item
+        for item in found
+        if item.role != "begin" or item.start == start or not _in_words(text[item.start : item.end])
+    ]
     if not found or ("`" not in text and "~~~" not in text):
         return found
-    spans = _code(text)
-    starts = [start for start, _ in spans]
-
-    def code_around(item: Found) -> tuple[int, int] | None:
-        at = bisect_right(starts, item.start) - 1
-        return spans[at] if at >= 0 and item.start < spans[at][1] else None
-
+    code = _Code(text)
     ends = [item for item in found if item.role == "end"]
-    around = {item: code_around(item) for item in found}
+    around = {item: code.around(item.start) for item in found}
     last = around[ends[-1]] if ends else None
     if ends and cut_off and all(around[item] for item in ends):
         dropped = set(ends)
@@ -129,8 +139,26 @@ def _counted(text: str, found: list[Found], *, cut_off: bool) -> list[Found]:
     return [item for item in found if item not in dropped and not (item.role == "begin" and around[item])]
 
 
+def _in_words(marker: str) -> bool:
+    """Check for a marker such as "Here is my thought process:"."""
+    return marker[0].isalpha() and " " in marker
+
+
 _FENCE: Final = re.compile(r"[ \t]*(`{3,}(?=[^`]*$)|~{3,})(.*)")
 _INLINE: Final = re.compile(r"`[^`\n]+`")
+
+
+class _Code:
+    """The parts of a text that are code."""
+
+    def __init__(self, text: str) -> None:
+        self._spans = _code(text) if "`" in text or "~~~" in text else []
+        self._starts = [start for start, _ in self._spans]
+
+    def around(self, at: int) -> tuple[int, int] | None:
+        """Return the code in which a place of the text lies; None if it lies in none."""
+        number = bisect_right(self._starts, at) - 1
+        return self._spans[number] if number >= 0 and at < self._spans[number][1] else None
 
 
 def _code(text: str) -> list[tuple[int, int]]:

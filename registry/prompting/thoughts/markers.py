@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from importlib.resources import files
 from pathlib import Path
@@ -56,10 +56,16 @@ class Found:
 
 @dataclass(frozen=True)
 class Markers:
-    """Families in the order of their file, and what may be left at the end of a turn."""
+    """Families in the order of their file, texts that end a turn, and signs of a marker that is not listed.
+
+    thinking_words: a text in brackets that holds one of them looks like a marker. plain_tokens: special tokens that
+    do not.
+    """
 
     families: tuple[Family, ...]
     turn_ends: tuple[str, ...] = ()
+    thinking_words: tuple[str, ...] = ()
+    plain_tokens: tuple[str, ...] = ()
 
     @property
     def digest(self) -> str:
@@ -74,8 +80,28 @@ class Markers:
                 family, role = self._channels[match[match.lastgroup]]
                 yield Found(match.end() - len(match[0].lstrip()), match.end(), role, family)
                 continue
+            if match[0][0].isalpha() and " " in match[0] and not _begins_line(text, match.start()):
+                continue
             for family, role in self._meanings[match[0].lower()]:
                 yield Found(match.start(), self._after_header(text, match.end(), family, role), role, family)
+
+    def unknown(self, text: str) -> Iterator[tuple[int, str]]:
+        """Yield where a text has a marker of a thought that is not listed, and that marker.
+
+        A special token is one only if another one stands in the text and something follows the last of them.
+        """
+        tokens: list[tuple[int, str]] = []
+        end = 0
+        for match in self._unlisted.finditer(text):
+            if match[0].lower() in self._meanings:
+                continue
+            if match["token"] is None or any(word in match[0].lower() for word in self.thinking_words):
+                yield match.start(), match[0].strip()
+            elif match[0].lower() not in self._plain:
+                tokens.append((match.start(), match[0]))
+                end = match.end()
+        if len({token for _, token in tokens}) > 1 and text[end:].strip():
+            yield from tokens
 
     def without_turn_ends(self, text: str) -> str:
         """The text without blanks around it and without what ended the turn."""
@@ -94,6 +120,22 @@ class Markers:
                 return at + len(header)
         # A header that was cut off: nothing of it is an answer.
         return len(text) if headers and len(text) - end < MAX_MARKER else end
+
+    @cached_property
+    def _plain(self) -> frozenset[str]:
+        return frozenset(token.lower() for token in (*self.plain_tokens, *self.turn_ends))
+
+    @cached_property
+    def _unlisted(self) -> re.Pattern[str]:
+        words = "|".join(map(re.escape, self.thinking_words)) or "(?!)"
+        around = r"[\w:.|/-]{0,40}"
+        # Gemma's servers leave the name of the channel when they drop special tokens.
+        return re.compile(
+            rf"[<＜⟨〈◁]{around}(?:{words}){around}(?:\s[^<>\n]{{0,60}})?[>＞⟩〉▷]|\[/?\w{{0,40}}(?:{words})\w{{0,40}}\]"
+            rf"|\[(?-i:/?[A-Z_ ]{{0,40}}(?:{words.upper()})[A-Z_ ]{{0,40}})\]|(?P<token><\|[^|<>\n]{{1,60}}\|>)"
+            r"|\A\s*thought\n",
+            re.IGNORECASE,
+        )
 
     @cached_property
     def _meanings(self) -> dict[str, list[tuple[int, Role]]]:
@@ -133,6 +175,12 @@ class Markers:
             rf"|(?P<first_answer>{answer_begin})(?=[^\W_a-z]|{goes_on}))"
         )
         return re.compile(rf"(?ia:{written})|{dropped}")
+
+
+def _begins_line(text: str, start: int) -> bool:
+    """Check that nothing but blanks stands before `start` on its line, or that a sentence ended there."""
+    before = text[max(0, start - 40) : start].rstrip(" \t*#_")
+    return not before or before[-1] in "\n.!?:>])}\"'*"
 
 
 def families_of(where: str, document: Any) -> tuple[Family, ...]:
@@ -177,7 +225,12 @@ def _read(extra: str) -> Markers:
                 raise IngestError(f"{path.name}: {key!r} is not a key of it; those are markers and turn_ends")
         families += families_of(f"{path.name}: markers", document["markers"]) if "markers" in document else ()
         ends += _texts(f"{path.name}: turn_ends", document["turn_ends"]) if "turn_ends" in document else ()
-    return Markers(families, tuple(sorted(dict.fromkeys(ends), key=len, reverse=True)))
+    return Markers(
+        families,
+        tuple(sorted(dict.fromkeys(ends), key=len, reverse=True)),
+        tuple(shipped["thinking_words"]),
+        tuple(shipped["plain_tokens"]),
+    )
 
 
 def known_markers() -> Markers:
@@ -200,5 +253,5 @@ def _with_families(digest: str, known: Markers, document: Any) -> Markers:
     if (digest, known) not in _OWN:
         if len(_OWN) > MAX_FAMILIES:
             _OWN.clear()
-        _OWN[digest, known] = Markers(families_of("markers", document), known.turn_ends)
+        _OWN[digest, known] = replace(known, families=families_of("markers", document))
     return _OWN[digest, known]
