@@ -27,7 +27,7 @@ from registry.db import read_session
 from registry.errors import ShuffleboardError, UsageError
 from registry.logs import log, log_to_stderr
 from registry.operations.opening import engine_of, engine_when_reachable
-from registry.queue.broker import configuration, require_admission
+from registry.queue.broker import broker_address, configuration, require_admission
 from registry.queue.hints import SCORE_TASK
 from registry.settings import Settings, get_settings
 from registry.tables import QUEUES, Shard
@@ -78,11 +78,13 @@ def queue_of_shard(name: str, args: tuple[Any, ...], *_: Any, **__: Any) -> dict
 def _configuration() -> dict[str, Any]:
     try:
         settings = get_settings()
+        broker_address(settings)
     except UsageError as error:
         raise click.ClickException(str(error)) from None
     return configuration(
         settings,
         {"visibility_timeout": 3600},
+        worker_consumer="workers.consumer:PatientConsumer",
         task_routes=(queue_of_shard, {f"{PREFIX}*": {"queue": MAINTENANCE}}),
         task_default_queue=QUEUES[0],
         task_acks_late=False,

@@ -4,10 +4,11 @@ A URL `rediss://…` is Redis over TLS. The URL says what its certificate is che
 and kombu share: `?ssl_cert_reqs=required&ssl_ca_certs=/etc/ssl/redis-ca.pem`.
 """
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import SplitResult, parse_qs, urlsplit
 
 from registry.errors import UsageError
 from registry.settings import Settings
@@ -21,28 +22,73 @@ SOCKET_SECONDS: Final = 2.0
 BROKER_OPTIONS: Final = {"socket_timeout": SOCKET_SECONDS, "socket_connect_timeout": SOCKET_SECONDS}
 
 
+def split_url(url: str) -> SplitResult:
+    """Split the URL of a Redis.
+
+    Raises UsageError for any other URL. Its message repeats nothing after the scheme, since a password with an
+    unencoded `/`, `#` or `?` ends up in the host, the port, the path or the options.
+    """
+    scheme = _scheme(url)
+    if "sentinel" in scheme:
+        raise UsageError(
+            f"SHUFFLEBOARD_BROKER_URL: {scheme}://…: Sentinels are not supported; write redis://host:6379/0 with an "
+            "address that always leads to the primary, such as HAProxy with a check of its role, or a Kubernetes "
+            "Service"
+        )
+    try:
+        parts = urlsplit(url)
+        is_redis = (
+            parts.scheme in ("redis", "rediss")
+            and bool(parts.hostname)
+            and parts.port != 0
+            and re.fullmatch(r"(/\d*)?", parts.path) is not None
+            and not parts.fragment
+            and "@" not in parts.query
+            and re.search(r"\s", url) is None
+            and bool(parse_qs(parts.query, strict_parsing=True) or not parts.query)
+        )
+    except ValueError:
+        is_redis = False
+    if not is_redis:
+        raise UsageError(
+            f"SHUFFLEBOARD_BROKER_URL: {scheme}://… is not a Redis URL; write redis://:PASSWORD@host:6379/0, or "
+            "rediss:// for TLS, and percent-encode the password: / is %2F, # is %23, ? is %3F, @ is %40"
+        )
+    return parts
+
+
+def _scheme(url: str) -> str:
+    found = re.match(r"([A-Za-z][A-Za-z0-9+.-]{0,30})://", url)
+    return found[1].lower() if found else "…"
+
+
 def broker_shown(settings: Settings) -> str:
-    """The broker as messages name it: without password and options."""
-    parts = urlsplit(settings.broker_url)
+    """Return the broker as messages name it: without password and options."""
+    try:
+        parts = split_url(settings.broker_url)
+    except UsageError:
+        return f"{_scheme(settings.broker_url)}://…"
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
 def broker_address(settings: Settings) -> str:
-    """The URL as Celery is given it: by default a certificate is checked.
+    """Return the URL as Celery is given it: by default a certificate is checked. Empty if there is no broker.
 
-    Otherwise kombu would check none, and send the password to any server.
+    Otherwise kombu would check none, and send the password to any server. Raises UsageError for an invalid URL.
     """
     url = settings.broker_url
-    parts = urlsplit(url)
+    if not url:
+        return ""
+    parts = split_url(url)
     if parts.scheme != "rediss" or "ssl_cert_reqs" in parse_qs(parts.query):
         return url
     return f"{url}{'&' if parts.query else '?'}ssl_cert_reqs=required"
 
 
 def configuration(settings: Settings, patience: Mapping[str, Any], **own: Any) -> dict[str, Any]:
-    """What a Celery application on the broker is told, besides its own: JSON alone, no results.
+    """Return the configuration of a Celery application on the broker, with its `own`: JSON alone, no results.
 
-    patience: how long the transport tries what fails.
+    patience: how long the transport tries what fails. Raises UsageError for an invalid URL.
     """
     return {
         "broker_url": broker_address(settings) or None,
@@ -58,16 +104,17 @@ def open_broker(settings: Settings) -> "Redis":
     """A client that has not connected yet. Raises UsageError for an invalid URL, or one that names a missing file."""
     from redis import Redis
 
+    options = parse_qs(split_url(settings.broker_url).query)
     for name in ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile"):
-        for path in parse_qs(urlsplit(settings.broker_url).query).get(name, ()):
+        for path in options.get(name, ()):
             if not Path(path).is_file():
                 raise UsageError(f"SHUFFLEBOARD_BROKER_URL: {name}={path}: no such file; correct the path")
     try:
         return Redis.from_url(broker_address(settings), **BROKER_OPTIONS)
     except (ValueError, TypeError) as error:
         raise UsageError(
-            f"SHUFFLEBOARD_BROKER_URL: {broker_shown(settings)} is not a Redis URL ({error}); write "
-            "redis://host:6379/0, or rediss:// for TLS"
+            f"SHUFFLEBOARD_BROKER_URL: {broker_shown(settings)}: its options are invalid ({error}); correct what "
+            "follows the question mark"
         ) from None
 
 

@@ -41,15 +41,15 @@ def send_hints(settings: Settings, shards: Iterable[tuple[int, str]]) -> int:
     from kombu.exceptions import OperationalError
     from redis.exceptions import RedisError
 
-    app = _sender(settings)
     sent = 0
     try:
+        app = _sender(settings)
         with app.connection_for_write() as connection, app.amqp.Producer(connection) as producer:
             for shard_id, queue in shards:
                 app.send_task(SCORE_TASK, args=[shard_id], queue=queue, producer=producer, retry=False)
                 sent += 1
-    except (OperationalError, RedisError, OSError) as error:
-        log.warning("broker_unreachable", error=str(error), remedy="workers pick up the work once it is back")
+    except (OperationalError, RedisError, OSError, UsageError) as error:
+        log.warning("broker_unreachable", error=str(error), remedy="workers find the work in the database")
     return sent
 
 

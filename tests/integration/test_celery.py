@@ -25,6 +25,7 @@ from registry.settings import Settings
 from registry.tables import Shard, Worker
 from registry.verification import verify_evaluation
 from tests.commands import PATIENCE_S, celery_process, eventually, fake_worker, shuffleboard_json, terminate
+from tests.marks import long_but
 from tests.population import predictions, queue_evaluation
 from tests.services import RedisServer, free_port
 
@@ -149,6 +150,42 @@ def test_workers_live_through_a_restart_of_redis(
         private_redis_server.start()
         gate.touch()
         eventually(lambda: complete(engine, evaluation_id), "the evaluation is sealed")
+        assert terminate(worker) == 0
+    assert_whole(engine, evaluation_id)
+
+
+OUTAGES = {
+    "read only": ("REPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE"),
+    "full": ("CONFIG SET maxmemory 1", "CONFIG SET maxmemory 0"),
+    "another password": ("CONFIG SET requirepass another", "CONFIG SET requirepass %"),
+    "no rights": ("ACL SETUSER default -@write", "ACL SETUSER default +@all"),
+    "too many clients": ("CONFIG SET maxclients 1", "CONFIG SET maxclients 100"),
+    "too few replicas": ("CONFIG SET min-replicas-to-write 1", "CONFIG SET min-replicas-to-write 0"),
+    "silent": ("CLIENT PAUSE 6000 ALL", "CLIENT UNPAUSE"),
+    "clients killed": ("CLIENT KILL TYPE pubsub", "PING"),
+}
+"""Commands after which Redis answers and takes no messages, each with the command that ends it."""
+
+
+@pytest.mark.parametrize("outage", long_but(("read only", "full"), OUTAGES))
+def test_workers_live_through_a_redis_that_refuses_messages(
+    engine: Engine, tmp_path: Path, settings: dict[str, Any], private_redis_server: RedisServer, outage: str
+) -> None:
+    settings["broker_url"] = private_redis_server.url
+    begin, end = (command.replace("%", "").split(" ") for command in OUTAGES[outage])
+    with Redis.from_url(private_redis_server.url) as client, fake_worker(**settings) as worker:
+        client.ping()
+        client.execute_command(*begin)
+        if outage != "silent":
+            client.execute_command("CLIENT", "KILL", "TYPE", "normal")
+        evaluation_id = queue_evaluation(engine, tmp_path, shards=SHARDS)
+        eventually(lambda: complete(engine, evaluation_id), "the evaluation is sealed without messages")
+        client.execute_command(*end)
+        with write_session(engine) as session:
+            shards = [shard_id for (shard_id,) in session.execute(select(Shard.id))]
+        assert send_hints(Settings(**settings), [(shard_id, "cpu") for shard_id in shards]) == SHARDS
+        eventually(lambda: client.llen("cpu") == 0, "the worker reads messages again")
+        assert worker.status is None
         assert terminate(worker) == 0
     assert_whole(engine, evaluation_id)
 

@@ -226,6 +226,41 @@ def a_redis_that_evicts(here: Deployment, request: pytest.FixtureRequest) -> Non
         client.config_set("maxmemory-policy", "allkeys-lru")
 
 
+def refusing(request: pytest.FixtureRequest, here: Deployment, command: str) -> None:
+    """Use a Redis that was given a command after which it answers and takes no messages."""
+    server: RedisServer = request.getfixturevalue("private_redis_server")
+    here.settings["broker_url"] = server.url
+    with Redis.from_url(server.url) as client:
+        client.execute_command(*command.split())
+
+
+@fault("sqlite", "broker", "problem", "a replica of 127.0.0.1:1, which takes no messages", "leads to the primary")
+def a_redis_that_is_read_only(here: Deployment, request: pytest.FixtureRequest) -> None:
+    refusing(request, here, "REPLICAOF 127.0.0.1 1")
+
+
+@fault("sqlite", "broker", "problem", "of 1B; its memory is full", "raise maxmemory")
+def a_redis_that_is_full(here: Deployment, request: pytest.FixtureRequest) -> None:
+    refusing(request, here, "CONFIG SET maxmemory 1")
+
+
+@fault("sqlite", "broker", "problem", "refuses to write .*no permissions", "ACL SETUSER")
+def a_redis_without_the_right_to_write(here: Deployment, request: pytest.FixtureRequest) -> None:
+    refusing(request, here, "ACL SETUSER default -@write")
+
+
+@fault("sqlite", "broker", "problem", "refuses to write .*replicas", "fix what Redis names")
+def a_redis_with_too_few_replicas(here: Deployment, request: pytest.FixtureRequest) -> None:
+    refusing(request, here, "CONFIG SET min-replicas-to-write 1")
+
+
+@fault(
+    "sqlite", "broker", "problem", "redis://… is not a Redis URL; .* percent-encode", "correct SHUFFLEBOARD_BROKER_URL"
+)
+def a_broker_s_password_that_is_not_encoded(here: Deployment, _request: pytest.FixtureRequest) -> None:
+    here.settings["broker_url"] = "redis://:secret-of-redis/#1@127.0.0.1:6379/0"
+
+
 @fault(
     "sqlite",
     "leases",

@@ -8,6 +8,7 @@ from urllib.parse import unquote
 import pytest
 from flask import Flask
 from flask.testing import FlaskClient
+from redis import Redis
 from sqlalchemy import Engine, select, update
 
 from registry.db import get_engine, read_session, write_session
@@ -15,6 +16,7 @@ from registry.errors import UsageError
 from registry.people import accounts
 from registry.settings import Settings
 from registry.tables.accounts import Account, ApiToken, BrowserSession
+from tests.services import RedisServer
 from tests.web.accounts import (
     PASSWORD,
     add_account,
@@ -479,3 +481,15 @@ def test_every_answer_names_its_request_as_the_log_does(app: Flask) -> None:
     made_up = client.get("/nowhere", headers={"X-Request-Id": "two\twords"}).headers["X-Request-Id"]
     assert len(made_up) == 32
     assert client.get("/").headers["X-Request-Id"] != made_up
+
+
+@pytest.mark.parametrize("command", ["REPLICAOF 127.0.0.1 1", "CONFIG SET maxmemory 1", "CLIENT PAUSE 60000 ALL"])
+def test_people_sign_in_while_redis_refuses_to_count(
+    engine: Engine, database: str, private_redis_server: RedisServer, command: str
+) -> None:
+    app = create_app(Settings(database_url=database, broker_url=private_redis_server.url))
+    assert signed_in(app, "reader").get("/account").status_code == 200
+    with Redis.from_url(private_redis_server.url) as client:
+        client.execute_command(*command.split())
+    assert signed_in(app, "reader").get("/account").status_code == 200
+    assert guess(app, "203.0.113.9") == 401

@@ -31,6 +31,7 @@ from registry.db import read_session, write_session
 from registry.errors import AuthenticationError, ForbiddenError, UsageError
 from registry.people import accounts
 from registry.people.accounts import Viewer
+from registry.queue.broker import BROKER_OPTIONS, broker_address
 from registry.settings import Settings
 from registry.tables.accounts import Account
 from registry.untrusted import check
@@ -339,8 +340,9 @@ def install(app: Flask, settings: Settings) -> None:
         client,
         app=app,
         enabled=settings.rate_limits,
-        storage_uri=settings.broker_url if settings.broker_url.startswith("redis") else "memory://",
-        # Without Redis each process counts on its own: fewer requests are refused, none is lost.
+        storage_uri=broker_address(settings) or "memory://",
+        storage_options=BROKER_OPTIONS if settings.broker_url else {},  # type: ignore[arg-type]  # passed on to Redis
+        # Without a Redis that answers and takes writes, each process counts on its own: fewer requests are refused.
         swallow_errors=True,
         in_memory_fallback_enabled=True,
     )

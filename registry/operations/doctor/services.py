@@ -10,7 +10,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from redis import Redis
-from redis.exceptions import RedisError
+from redis.exceptions import RedisError, ResponseError
 from sqlalchemy import func, select
 
 from registry.db import database_now, read_session
@@ -24,6 +24,11 @@ from registry.tables import Archive, Model, ModelRevision
 
 STORE_SECONDS: Final = 2.0
 """How long a store of archives may take for one answer, tried twice."""
+PROBE: Final = "shuffleboard.doctor"
+"""The key that the doctor writes into Redis, for a second."""
+FULL: Final = 0.9
+"""Fraction of Redis' memory from which on it counts as nearly full."""
+ROOM: Final = "raise maxmemory, also in redis.conf, or move other users of this Redis to another server"
 READ_ONLY: Final = frozenset({"proc", "sysfs", "squashfs", "iso9660"})
 """File systems that take no files, whoever asks."""
 
@@ -40,33 +45,75 @@ def _broker(context: Context) -> Iterator[Redis]:
 
 
 def broker(context: Context) -> Outcome:
-    """Whether Redis answers, takes messages, and keeps them."""
+    """Check that Redis answers, takes messages, and keeps them."""
     if not context.settings.broker_url:
         return ok("none is set: workers poll the database")
     shown = broker_shown(context.settings)
     try:
         with _broker(context) as client:
             facts: Any = client.info()
-    except (RedisError, OSError, UsageError) as error:
+            refusal = _refusal(client)
+    except UsageError as error:
+        return problem(str(error), "correct SHUFFLEBOARD_BROKER_URL for every process; no worker starts before")
+    except (RedisError, OSError) as error:
         return problem(
-            f"{shown} does not answer ({' '.join(str(error).split())})",
+            f"{shown} does not answer ({_one_line(error)})",
             "start Redis, and check URL, password and certificates in SHUFFLEBOARD_BROKER_URL; until then workers "
             "poll the database",
         )
     found = f"Redis {facts['redis_version']} at {shown}, {facts['used_memory_human']}"
-    policy, bound = facts.get("maxmemory_policy", "noeviction"), facts.get("maxmemory", 0)
-    if bound and policy != "noeviction":
-        return warning(
-            f"{found}; drops messages when its memory is full (maxmemory-policy {policy})",
-            "CONFIG SET maxmemory-policy noeviction, also in redis.conf; move other users of this Redis to another "
-            "server",
+    used, bound = facts["used_memory"], facts.get("maxmemory", 0)
+    if bound:
+        found += f" of {facts['maxmemory_human']}"
+    policy, clients = facts.get("maxmemory_policy", "noeviction"), facts.get("maxclients", 0)
+    if facts.get("role") == "slave":
+        primary = f"{facts.get('master_host')}:{facts.get('master_port')}"
+        return problem(
+            f"{found}; a replica of {primary}, which takes no messages",
+            "set SHUFFLEBOARD_BROKER_URL to an address that always leads to the primary; until then workers poll the "
+            "database",
+        )
+    if bound and policy == "noeviction" and used >= bound:
+        return problem(
+            f"{found}; its memory is full, so it refuses messages", f"{ROOM}; until then workers poll the database"
         )
     if facts.get("rdb_last_bgsave_status") == "err" or facts.get("aof_last_write_status") == "err":
         return warning(
             f"{found}; its last save to disk failed, so it refuses messages",
             'free space on its disk, or disable saving (save ""): messages need not be persisted',
         )
+    if refusal:
+        return problem(
+            f"{found}; refuses to write ({refusal})",
+            "let this user write (ACL SETUSER), or fix what Redis names; until then workers poll the database",
+        )
+    if bound and policy != "noeviction":
+        return warning(
+            f"{found}; drops messages when its memory is full (maxmemory-policy {policy})",
+            "CONFIG SET maxmemory-policy noeviction, also in redis.conf; move other users of this Redis to another "
+            "server",
+        )
+    if bound and used >= FULL * bound:
+        return warning(f"{found}; its memory is nearly full, and it will then refuse messages", ROOM)
+    if clients and facts["connected_clients"] >= context.limits.connections * clients:
+        return warning(
+            f"{found}; {facts['connected_clients']} of {clients} connections are taken",
+            "CONFIG SET maxclients 10000, also in redis.conf, or find out who keeps them open: redis-cli CLIENT LIST",
+        )
     return ok(found)
+
+
+def _refusal(client: Redis) -> str:
+    """Return Redis' reason for refusing a write; empty if it takes one."""
+    try:
+        client.set(PROBE, "", ex=1)
+    except ResponseError as error:
+        return _one_line(error)
+    return ""
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
 
 
 def archives(context: Context) -> Outcome:

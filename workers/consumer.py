@@ -1,0 +1,54 @@
+"""Celery's consumer, which no answer of Redis ends: workers go on from the database until Redis takes writes again.
+
+Celery goes on after a lost connection alone. A Redis that became a read-only replica, or is full, answers all the
+same, and Celery would end the worker.
+"""
+
+import time
+from typing import Any, Final
+
+from celery.worker.consumer import Consumer
+from celery.worker.state import maybe_shutdown
+from redis.exceptions import RedisError
+
+from registry.logs import log
+
+FIRST_PAUSE_SECONDS: Final = 1.0
+LONGEST_PAUSE_SECONDS: Final = 30.0
+"""Between two attempts; after as long without an error, the first pause is short again."""
+STEP_SECONDS: Final = 0.1
+
+
+class PatientConsumer(Consumer):  # type: ignore[misc]
+    """Reads messages; treats every error of Redis as a lost connection, and connects again after a pause."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.connection_errors = (*self.connection_errors, RedisError)  # type: ignore[has-type]
+        self._pause_s = FIRST_PAUSE_SECONDS
+        self._last_error = 0.0
+
+    def on_connection_error_before_connected(self, exc: Exception) -> None:
+        """Log the error and wait."""
+        self._wait(exc)
+
+    def on_connection_error_after_connected(self, exc: Exception) -> None:
+        """Let go of the connection, log the error and wait."""
+        super().on_connection_error_after_connected(exc)
+        self._wait(exc)
+
+    def _wait(self, error: Exception) -> None:
+        now = time.monotonic()
+        if now - self._last_error > 2 * LONGEST_PAUSE_SECONDS:
+            self._pause_s = FIRST_PAUSE_SECONDS
+        log.warning(
+            "broker_unusable",
+            error=" ".join(str(error).split()),
+            next_try_in_s=self._pause_s,
+            remedy="workers poll the database until then; see: shuffleboard doctor",
+        )
+        while time.monotonic() < now + self._pause_s:
+            maybe_shutdown()  # ends the worker that was told to stop
+            time.sleep(STEP_SECONDS)
+        self._last_error = time.monotonic()
+        self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_SECONDS)
