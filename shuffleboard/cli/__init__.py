@@ -30,6 +30,7 @@ GROUPS: Final = {
     },
     "Results": {
         "statistics": "Compare evaluations; noise, PriDe, guessing, papers.",
+        "ranks": "Rank the models of a table of scores, without a registry.",
         "protocols": "Import and list protocols: how models are asked.",
         "verify": "Check an evaluation against its seal, or a published board.",
         "export": "Write results as files for other programs.",

@@ -32,6 +32,7 @@ EXAMPLES: Final = {
     "models prefetch": "models prefetch my-model",
     "models show": "models show my-model@1",
     "protocols": "protocols list",
+    "ranks": "ranks scores.csv",
     "protocols import": "protocols import match-dash-short.toml",
     "protocols list": "protocols list",
     "protocols prompt": "protocols prompt hybrid --benchmark my-benchmark --variants cyclic --variant 1",

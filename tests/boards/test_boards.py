@@ -32,6 +32,7 @@ from registry.metrics import METRICS
 from registry.queue.evaluations import EvaluationRequest, submit
 from registry.scores.clusters import clustered_intervals
 from registry.settings import Settings
+from registry.studies.score_tables import ranked_scores, read_scores
 from registry.tables import Board, BoardSnapshot, ChainLink, Evaluation, Suite
 from tests.boards.outputs import HEADLINE, KINDS, import_all
 from tests.conftest import FilledDatabases
@@ -152,6 +153,30 @@ def test_models_that_cannot_be_told_apart_share_a_tier(registry: Registry) -> No
     values = [row["values"][column] for row in rows_of(registry, "other").values()]
     assert [value["tier"] for value in values] == [1, 1]
     assert [value["rank_interval"] for value in values] == [[1, 2], [1, 2]]
+
+
+@pytest.mark.one_engine
+def test_a_table_of_the_same_scores_has_the_ranks_of_a_board(registry: Registry) -> None:
+    registry.benchmark("first", FIRST)
+    table = ["model,question,score"]
+    for number, name in enumerate(("one", "two", "three", "four")):
+        registry.model(name)
+        how = {"skill": 0.9 - 0.25 * number, "liking": 0.5, "seed": number}
+        (evaluation,) = import_all(registry, name, "first", FIRST, ["cyclic"], **how)
+        with read_session(registry.engine) as session:
+            values = evaluation_metrics(session, evaluation, per_question=True)["per_question"]
+        table += [f"{name},{question['id']},{values[question['id']]['accuracy']}" for question in FIRST]
+    with write_session(registry.engine) as session:
+        import_suite(session, ORDERS)
+    column = "accuracy@cyclic"
+    load(registry, BoardDefinition(name="other", suite="orders", benchmarks=("first",), columns=(column,)))
+    rows = {name: row["values"][column] for name, row in rows_of(registry, "other").items()}
+    for row in ranked_scores(read_scores(registry.file("scores.csv", table)))["models"]:
+        on_board = rows[row["model"]]
+        assert row["mean"] == pytest.approx(on_board["value"], abs=1e-12)
+        assert row["interval"] == pytest.approx(on_board["interval"], abs=1e-12)
+        assert (row["rank"], row["rank_interval"]) == (on_board["rank"], on_board["all_rank_interval"])
+        assert row["tier"] == on_board["all_tier"]
 
 
 @pytest.mark.one_engine
