@@ -4,6 +4,7 @@ ShuffleboardError
 ├── UsageError          an invalid argument or setting (exit status 2)
 ├── NotFoundError       a model, benchmark or evaluation that is not in the registry
 ├── IngestError         a file that breaks its contract
+│   └── ContradictionError  a log that contradicts its own scores, or the benchmark's key
 ├── ModelError          model files that are missing, unsafe or unreadable
 ├── VariantError        an unknown variant kind or parameter
 ├── ProtocolError       an unknown protocol, or one that does not fit the benchmark
@@ -28,8 +29,8 @@ them to a response in one handler.
 """
 
 import re
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 # Lines may end. What changes the direction of writing could make a message say something else.
 _UNSHOWABLE: Final = re.compile(
@@ -46,6 +47,8 @@ class ShuffleboardError(Exception):
     """Root of the tree; `exit_status` is what the command line ends with."""
 
     exit_status = 1
+    details: Mapping[str, Any] | None = None
+    """Facts for programs, which JSON answers contain."""
 
     def __str__(self) -> str:
         """The message. It may quote what was refused, and is shown all the same."""
@@ -64,6 +67,14 @@ class NotFoundError(ShuffleboardError):
 
 class IngestError(ShuffleboardError):
     """A file breaks its contract: says which file, line and value, and what to do."""
+
+
+class ContradictionError(IngestError):
+    """A log contradicts its own scores, or has another key than the benchmark; `details` lists the places."""
+
+    def __init__(self, message: str, details: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.details = details
 
 
 class ModelError(ShuffleboardError):

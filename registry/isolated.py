@@ -99,7 +99,9 @@ def _answered(answer: bytes, job: Job, elapsed_s: float) -> Any:
         return document["answer"]
     if "fault" in document:
         raise RuntimeError(document["fault"])
-    raise getattr(errors, document["kind"], OverLimitError)(document["message"])
+    error = getattr(errors, document["kind"], OverLimitError)(document["message"])
+    error.details = document.get("details")
+    raise error
 
 
 # The server, as the process sees it that orders
@@ -218,7 +220,7 @@ def _outcome(function: str, order: Any) -> dict[str, Any]:
         return {"answer": getattr(import_module(module), name)(order)}
     except ShuffleboardError as error:
         kind = next(kind.__name__ for kind in type(error).__mro__ if getattr(errors, kind.__name__, None) is kind)
-        return {"kind": kind, "message": str(error)}
+        return {"kind": kind, "message": str(error), "details": error.details}
     except MemoryError:
         return {"kind": "OverLimitError", "message": "this takes more memory than it may; divide it"}
     except Exception:  # noqa: BLE001 - raised again where it was ordered

@@ -25,6 +25,7 @@ import httpx2
 from registry import __version__
 from registry.errors import (
     AuthenticationError,
+    ContradictionError,
     ForbiddenError,
     IngestError,
     NotFoundError,
@@ -162,6 +163,7 @@ class OutputFacts(TypedDict, total=False):
     shots: int
     select: str
     column: str
+    stated: Literal["check", "ignore"]
 
 
 class Client:
@@ -447,10 +449,13 @@ def _definition(definition: Mapping[str, Any] | Path) -> Mapping[str, Any]:
 def _problem(response: httpx2.Response, *, is_file: bool) -> Exception:
     """The error that a problem document stands for."""
     try:
-        detail = str(decode_answer(response.content)["detail"])
+        document = decode_answer(response.content)
+        detail = str(document["detail"])
     except (ValueError, KeyError, TypeError):
         status = response.status_code
         return RemoteError(f"{response.url} answers {status} without a reason; check that it is a registry")
+    if "contradictions" in document or "keys" in document:
+        return ContradictionError(detail, document)
     kinds: dict[int, type[ShuffleboardError]] = {
         400: UsageError,
         401: AuthenticationError,

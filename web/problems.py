@@ -1,5 +1,6 @@
 """Errors as pages, or as problem documents under the API."""
 
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -52,8 +53,11 @@ def wants_json() -> bool:
     return request.path.startswith(API) or request.path in ("/healthz", "/readyz")
 
 
-def problem(status: HTTPStatus, detail: str, **more: Any) -> AnyResponse:
-    """An error as an RFC 9457 document under the API, as a page elsewhere. more: what the page says besides."""
+def problem(status: HTTPStatus, detail: str, members: Mapping[str, Any] | None = None, **more: Any) -> AnyResponse:
+    """Return an error as an RFC 9457 document under the API, as a page elsewhere.
+
+    members: more members of the document. more: variables of the page.
+    """
     detail = quotable(detail)
     if wants_json():
         document = {
@@ -62,6 +66,7 @@ def problem(status: HTTPStatus, detail: str, **more: Any) -> AnyResponse:
             "status": int(status),
             "detail": detail,
             "instance": request.path,
+            **(members or {}),
         }
         body, kind = current_app.json.dumps(document), "application/problem+json"
     else:
@@ -76,7 +81,7 @@ def _registry_error(error: ShuffleboardError) -> AnyResponse:
         # The message names the database or a file: for the operator, not for the public.
         current_app.logger.error("%s", error)
         return _unavailable(_NO_ARCHIVE if isinstance(error, ArchiveError) else _NO_DATABASE)
-    return problem(status, str(error))
+    return problem(status, str(error), error.details)
 
 
 def _busy(error: BusyError) -> AnyResponse:

@@ -30,6 +30,10 @@ class Place:
         self.line = line
         self.named = named
 
+    def describe(self) -> str:
+        """Return the place within its file."""
+        return f"line {self.line}"
+
     def reject(self, problem: str) -> NoReturn:
         """Raises IngestError: file, line, problem with value and remedy."""
         raise IngestError(f"{self.named or self.path.name} line {self.line}: {shorten(problem, LONGEST_MESSAGE)}")

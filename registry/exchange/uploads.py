@@ -74,10 +74,11 @@ def benchmark(order: dict[str, Any]) -> dict[str, Any]:
 def outputs(order: dict[str, Any]) -> dict[str, Any]:
     """Imports recorded outputs: the id of the evaluation, and what the file states as its score, beside ours.
 
-    order: file; model, benchmark, variants, protocol, shots, select, column, requester; viewer and address.
+    order: file; model, benchmark, variants, protocol, shots, select, column, stated, requester; viewer and address.
     """
     asked = ("model", "benchmark", "variants", "protocol", "shots", "select", "column", "requester")
-    wanted = ImportRequest(Path(order["file"]), **{key: order[key] for key in asked})
+    given = {key: order[key] for key in asked}
+    wanted = ImportRequest(Path(order["file"]), **given, ignore_stated=order["stated"] == "ignore")
     engine = get_engine(get_settings().resolved_database_url())
     comparisons: list[Comparison] = []
     evaluation_id = import_outputs(engine, wanted, compared=comparisons.append)

@@ -4,7 +4,8 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from types import NoneType
@@ -19,7 +20,7 @@ from sqlalchemy import Engine, select
 from registry.boards.definition import part_of_suite
 from registry.boards.wanted import ToEstimate, Wanted, contradiction
 from registry.db import read_session, write_session
-from registry.errors import IngestError, QueueError, UsageError
+from registry.errors import ContradictionError, IngestError, QueueError, UsageError
 from registry.fields import OneOf
 from registry.files.manifests import MANIFEST
 from registry.leaderboard.costs import cost_document
@@ -330,6 +331,13 @@ def _progress(engine: Engine, ids: Sequence[int]) -> list[Progress]:
     multiple=True,
     help="Only this column of a table of letters; may be repeated.  [default: all; each is named after its column]",
 )
+@click.option(
+    "--stated",
+    type=click.Choice(("check", "ignore")),
+    default="check",
+    show_default=True,
+    help="Refuse a log whose own scores contradict its answers, or import it all the same.",
+)
 @click.option("--all-columns", is_flag=True, help="All columns of a table of letters, as without --model and --column.")
 @json_option
 def import_command(
@@ -341,6 +349,7 @@ def import_command(
     shots: int,
     select: str | None,
     columns: tuple[str, ...],
+    stated: str,
     all_columns: bool,
 ) -> None:
     """Import recorded outputs from FILE; prints {"evaluation": ID}.
@@ -355,8 +364,9 @@ def import_command(
     probabilities, logprobs, logprobs_without_question, text. Also recognised: lm-evaluation-harness --log_samples
     files, run folders of HELM, logs of Inspect AI (.eval, .json), OpenCompass, lighteval, Every Eval Ever, IBM/cat's
     layout, and CSV tables of letters with one column per model: all are imported, or with --model one. The whole file
-    is checked before anything is stored; importing again makes a new replicate. The score that HELM and Inspect report
-    is compared with ours. With answers missing, the evaluation is stored as failed, and the exit status is 1.
+    is checked before anything is stored; importing again makes a new replicate. The log's own scores and right options
+    are compared with ours: a log that contradicts them is not imported, and --json lists its "contradictions". With
+    answers missing, the evaluation is stored as failed, and the exit status is 1.
 
     A folder that `evaluations export` wrote needs no options: its evaluation is stored with its seal, provided that the
     seal can be reproduced. If the registry has the evaluation already, its number is printed and nothing is stored.
@@ -395,9 +405,11 @@ def import_command(
     if len(columns) > 1:
         raise UsageError("--model takes one --column; without it, columns name their models")
     asked = parse_variants(variants, read_files=True)
-    request = ImportRequest(file, model, benchmark, asked, protocol, shots, select, columns[0] if columns else None)
+    request = ImportRequest(
+        file, model, benchmark, asked, protocol, shots, select, columns[0] if columns else None, stated == "ignore"
+    )
     comparisons: list[Comparison] = []
-    with import_progress() as report:
+    with import_progress() as report, _contradictions_printed():
         evaluation_id = import_outputs(engine, request, report, comparisons.append)
     document: dict[str, Any] = {"evaluation": evaluation_id}
     for comparison in comparisons:
@@ -406,6 +418,16 @@ def import_command(
         document["stated"] = comparison.document()
     print_json(document)
     _say_how_it_ended(engine, settings, [evaluation_id])
+
+
+@contextmanager
+def _contradictions_printed() -> Iterator[None]:
+    """Print the contradictions of a log that is refused, for programs."""
+    try:
+        yield
+    except ContradictionError as error:
+        print_json(error.details)
+        raise
 
 
 def _import_folder(engine: Engine, folder: Path) -> None:
@@ -424,7 +446,7 @@ def _import_table(engine: Engine, settings: Settings, file: Path, benchmark: str
 
     if benchmark is None:
         raise UsageError("a table of letters needs --benchmark; its columns name the models")
-    with import_progress() as report:
+    with import_progress() as report, _contradictions_printed():
         found = import_columns(engine, file, benchmark=benchmark, report=report, **asked)
     print_json({"evaluations": list(found.values()), "models": list(found)})
     _say_how_it_ended(engine, settings, list(found.values()))

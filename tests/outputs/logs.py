@@ -3,13 +3,15 @@
 import json
 import shutil
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from registry.exchange.outputs.agreement import Agreement, order_by_key, settle
 from registry.exchange.outputs.logs import Log, archived_json, open_archive
 from registry.exchange.outputs.programs import log_file, read_log
-from registry.exchange.outputs.record import KnownQuestion
+from registry.exchange.outputs.record import KnownQuestion, Recorded
 from tests.outputs.conftest import DATA
 
 SAMPLES = Path(__file__).parents[2] / "registry" / "benchmarks" / "samples" / "csqa.jsonl"
@@ -28,10 +30,20 @@ def known() -> dict[str, KnownQuestion]:
 
 
 def read(path: Path) -> Log:
-    """A log of the five questions, read for an import."""
+    """Read a log of the five questions as an import does."""
     file = log_file(path)
     assert file is not None
-    return read_log(file, known())
+    log = read_log(file, known())
+    return replace(log, recorded=agreed(log.recorded, log.stated, file.name))
+
+
+def agreed(recorded: Iterable[Recorded], stated: float | None = None, file: str = "the log") -> list[Recorded]:
+    """Read labels under the convention that reproduces the log's scores."""
+    found, agreement = list(map(order_by_key, recorded)), Agreement(file)
+    for item in found:
+        agreement.add(item)
+    convention = agreement.choose(stated, ignore=False)
+    return [settle(item, convention) for item in found]
 
 
 GONE: Final = object()

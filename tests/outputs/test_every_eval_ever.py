@@ -15,7 +15,7 @@ from registry.exchange.outputs.importer import ImportRequest, import_outputs
 from registry.tables import Generation, Prediction
 from tests.exports.conftest import ODD, fill
 from tests.outputs.conftest import DATA, Registry
-from tests.outputs.logs import IDS, known, put
+from tests.outputs.logs import IDS, agreed, known, put
 
 pytestmark = pytest.mark.one_engine
 CONVERTED = DATA / "every_eval_ever" / "inspect" / "shuffled_dataset_samples.jsonl"
@@ -32,7 +32,7 @@ def _written(folder: Path, records: list[dict[str, Any]]) -> Path:
 
 
 def test_a_converted_log_holds_the_answers_of_the_log_it_was_made_of() -> None:
-    found = list(read_every_eval_ever(CONVERTED, known()))
+    found = agreed(read_every_eval_ever(CONVERTED, known()))
     assert [item.question.external_id for item in found] == IDS
     # As `shuffled_dataset.json` of Inspect, whose orders and answers they are.
     assert (found[0].order, found[1].order) == ((0, 2, 3, 4, 1), (1, 3, 2, 0, 4))
@@ -81,9 +81,9 @@ def test_our_own_export_comes_back_as_it_was(lasting_sqlite: Any, sqlite_databas
             0,
             "input/reference",
             ["A"],
-            r'line 1: calls "reduced" the right option of question 001b0f\w+, the benchmark "def',
+            r"not the benchmark's in 1 of 5 answers: 001b0f\w+ \(log A, 'reduced'; benchmark D, 'def",
         ),
-        (0, "evaluation/is_correct", True, r'line 1: counts as right, but its answer "A" is not the right one'),
+        (0, "evaluation/is_correct", True, r"line 1 \(question 001b0f\w+\): answer 'A' read as A, score 1"),
         (
             0,
             "input/raw",
@@ -100,4 +100,4 @@ def test_a_record_that_does_not_hold_is_refused(
     records = _records()
     put(where, value)(records[number])
     with pytest.raises(ShuffleboardError, match=problem):
-        list(read_every_eval_ever(_written(tmp_path, records), known()))
+        agreed(read_every_eval_ever(_written(tmp_path, records), known()))

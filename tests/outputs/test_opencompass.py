@@ -121,7 +121,7 @@ def _endless(prediction: dict[str, Any]) -> None:
         (_numbered, r"prediction 0: its prompt does not list the options of question 001b0f\w+ behind labels"),
         (
             put("gold", "A"),
-            r'prediction 0: calls "reduced" the right option of question 001b0f\w+, the benchmark "defecat',
+            r"not the benchmark's in 1 of 5 answers: 001b0f\w+ \(log A, 'reduced'; benchmark E, 'defecat",
         ),
         (put("gold", "AB"), r'prediction 0: gold "AB" is none of its labels'),
         (put("prediction", "F"), r'prediction 0: prediction "F" is none of its labels'),

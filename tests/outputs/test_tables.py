@@ -42,7 +42,7 @@ def test_every_column_is_what_it_is_when_imported_alone(registries: list[Registr
 @pytest.mark.parametrize(
     ("lines", "problem"),
     [
-        ([HEADING, *ROWS[:20], "q20,A,B,?", *ROWS[21:]], 'line 22: column "new.model": answer "?" is not a letter'),
+        ([HEADING, *ROWS[:20], "q20,A,B,?", *ROWS[21:]], 'line 22: column "new.model": answer "?" is neither a letter'),
         ([HEADING, *ROWS[:2], "q2,C,C"], "line 4: 3 cells under 4 headings"),
         ([HEADING, *ROWS, ROWS[0]], "line 42: question q0 variant 0 is already on an earlier line"),
         (["question_id,m,m", "q0,A,B"], 'line 1: column "m" is there twice'),

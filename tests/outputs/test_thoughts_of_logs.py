@@ -127,7 +127,7 @@ def test_what_a_filter_of_the_harness_extracted_is_the_answer_and_the_text_keeps
         {
             "doc_id": number,
             "doc": {"question": question["question"], "choices": question["options"]},
-            "target": "A",
+            "target": "ABCD"[number],
             "resps": [[text]],
             "filtered_resps": [extracted],
             "filter": name,

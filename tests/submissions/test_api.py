@@ -16,6 +16,7 @@ from werkzeug.serving import make_server
 from registry.db import read_session, write_session
 from registry.errors import (
     AuthenticationError,
+    ContradictionError,
     ForbiddenError,
     IngestError,
     NotFoundError,
@@ -318,6 +319,14 @@ def test_evaluations_are_queued_moved_and_estimated(remote: Callable[[str], Clie
         Client(maintainer._base).submit_evaluations("small", suite="core")
 
 
+def _scored(number: int, score: float) -> dict[str, object]:
+    """A sample of lm-evaluation-harness whose answer is A."""
+    asked = question(number)
+    doc = {"question": asked["question"], "choices": asked["options"]}
+    target = asked["answer"]
+    return {"doc_id": number, "doc": doc, "target": target, "resps": [["A"]], "filtered_resps": ["A"], "acc": score}
+
+
 def test_outputs_suites_and_boards_are_sent(remote: Callable[[str], Client], tmp_path: Path, lite: Engine) -> None:
     maintainer = remote("maintainer")
     suite = tmp_path / "suite.toml"
@@ -336,6 +345,13 @@ def test_outputs_suites_and_boards_are_sent(remote: Callable[[str], Client], tmp
     assert maintainer.import_outputs(outputs, "theirs", "bench", "original")["evaluation"] != made["evaluation"]
     with pytest.raises(IngestError, match=r"upload\.jsonl line 2"):
         maintainer.import_outputs(write_lines(outputs, [lines[0], lines[0]]), "theirs", "bench", "original")
+    scored = [_scored(number, 1.0) for number in range(6)]
+    with pytest.raises(ContradictionError, match=r"4 of 6 answers contradict the log's own scores") as refused:
+        maintainer.import_outputs(write_lines(outputs, scored), "theirs", "bench", "original")
+    assert refused.value.details is not None
+    assert len(refused.value.details["contradictions"]) == 4
+    ignored = maintainer.import_outputs(outputs, "theirs", "bench", "original", stated="ignore")
+    assert ignored["stated"]["contradicted"] == 4
     metrics = maintainer._get(f"evaluations/{made['evaluation']}/metrics", {"per_question": "yes"})
     assert metrics["metrics"]["accuracy"] == pytest.approx(2 / 6)
     assert set(metrics["per_question"]) == {f"q{number}" for number in range(6)}

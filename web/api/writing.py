@@ -248,6 +248,9 @@ class OutputsQuery(Query):
     shots: Annotated[int, Between(0, 1000), Field(description="Few-shot examples it was shown.")] = 0
     select: Text | None = Field(None, description="Variant types of IBM/cat's layout.")
     column: Text | None = Field(None, description="The model's column in a table of letters.")
+    stated: Annotated[str, OneOf(("check", "ignore"))] = Field(
+        "check", description="`ignore`: import answers although the log's own scores contradict them."
+    )
 
 
 @change(
@@ -261,7 +264,11 @@ class OutputsQuery(Query):
     conflicts=True,
 )
 def import_outputs_file(query: OutputsQuery, files: dict[str, Path]) -> Response:
-    """Imports recorded outputs; importing again makes a new replicate. The whole file is checked first."""
+    """Imports recorded outputs; importing again makes a new replicate. The whole file is checked first.
+
+    A log that contradicts its own scores, or the benchmark's key, is refused; the error has its `contradictions`, or
+    the `keys`.
+    """
     order = query.model_dump() | {"file": str(files["file"]), "requester": viewer().name}
     return answer(stored("outputs", order), status=201)
 

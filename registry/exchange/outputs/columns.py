@@ -1,10 +1,9 @@
-"""Recorded letters in a table: one row a question (`question_id`), one column a model, a letter or nothing in a cell.
+"""Recorded labels in a table: one row a question (`question_id`), one column a model, a label or nothing in a cell.
 
-The letter is the answered position on the original order. An empty cell, and a letter beyond the options shown, is no
-valid answer.
+A label is a letter, a digit or an option's text, on the original order; `correct` holds the key. An empty cell, and a
+letter beyond the options shown, is no valid answer.
 """
 
-from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,29 +11,29 @@ from typing import Final
 
 from registry.benchmarks.lines import Place, read_cells, shorten, shown
 from registry.errors import IngestError, UsageError
+from registry.exchange.outputs.labels import Written, read_label
 from registry.exchange.outputs.record import KnownQuestion, Recorded, find_question
 from registry.prompting.labels import LETTERS
 
 ABOUT_THE_QUESTION: Final = ("question_id", "subject", "n_options", "correct")
 """Columns that are no model's."""
 
-_NO_ANSWER: Final = -1
+KEY: Final = "correct"
 
 
 @dataclass(frozen=True)
 class Table:
-    """The cells of some columns. rows: the line and the question of each. positions: by column, row by row."""
+    """The cells of some columns. rows: the line, the question and the key of each. labels: by column, row by row."""
 
     path: Path
-    rows: Sequence[tuple[int, KnownQuestion]]
-    positions: Mapping[str, Sequence[int]]
+    rows: Sequence[tuple[int, KnownQuestion, Written | None]]
+    labels: Mapping[str, Sequence[Written]]
 
     def recorded(self, column: str) -> Iterator[Recorded]:
         """The answers of one column."""
-        for (line, question), position in zip(self.rows, self.positions[column], strict=True):
+        for (line, question, key), label in zip(self.rows, self.labels[column], strict=True):
             order = tuple(range(len(question.options)))
-            answer = None if position == _NO_ANSWER else position
-            yield Recorded(Place(self.path, line), question, 0, order, answered=True, position=answer)
+            yield Recorded(Place(self.path, line), question, 0, order, True, None, answer=label, key=key)
 
 
 def read_table(path: Path, questions: Mapping[str, KnownQuestion], columns: Sequence[str] = ()) -> Table:
@@ -46,16 +45,18 @@ def read_table(path: Path, questions: Mapping[str, KnownQuestion], columns: Sequ
     heading = [name.strip() for name in next(lines)[1]]
     columns = _columns(path, heading, columns)
     places = {name: heading.index(name) for name in columns}
-    rows: list[tuple[int, KnownQuestion]] = []
-    positions = {name: array("h") for name in columns}
+    rows: list[tuple[int, KnownQuestion, Written | None]] = []
+    labels: dict[str, list[Written]] = {name: [] for name in columns}
+    keyed = heading.index(KEY) if KEY in heading else None
     for place, cells in lines:
         if len(cells) != len(heading):
             place.reject(f"{len(cells)} cells under {len(heading)} headings; give each column one cell")
         question = find_question(place, questions, cells[0])
-        rows.append((place.line, question))
+        key = None if keyed is None or not cells[keyed].strip() else _label(place, KEY, question, cells[keyed])
+        rows.append((place.line, question, key))
         for name, at in places.items():
-            positions[name].append(_position(place, name, question, cells[at]))
-    return Table(path, rows, positions)
+            labels[name].append(_label(place, name, question, cells[at]))
+    return Table(path, rows, labels)
 
 
 def _columns(path: Path, heading: Sequence[str], asked: Sequence[str]) -> list[str]:
@@ -81,14 +82,12 @@ def is_table_of_columns(path: Path) -> bool:
     return heading[0] == "question_id"
 
 
-def _position(place: Place, column: str, question: KnownQuestion, cell: str) -> int:
-    letter = cell.strip().upper()
-    if not letter:
-        return _NO_ANSWER
-    if len(letter) != 1 or letter not in LETTERS:
+def _label(place: Place, column: str, question: KnownQuestion, cell: str) -> Written:
+    label = read_label(cell, question.options)
+    beyond = len(label.value) == 1 and label.value.upper() in LETTERS
+    if set(label.positions) == {None} and label.value and not beyond:
         place.reject(
-            f"column {shown(column)}: answer {shown(cell)} is not a letter; leave the cell empty for no valid answer, "
-            "or choose the columns that are models' with --column"
+            f"column {shown(column)}: answer {shown(cell)} is neither a letter, nor a number or text of the options; "
+            "leave the cell empty for no valid answer, or choose the columns that are models' with --column"
         )
-    position = LETTERS.index(letter)
-    return position if position < len(question.options) else _NO_ANSWER
+    return label

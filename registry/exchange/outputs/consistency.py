@@ -13,6 +13,7 @@ from typing import Any
 from registry.benchmarks.lines import Place, read_lines, shown
 from registry.errors import UsageError
 from registry.exchange.outputs.forms import CAT, KEYS
+from registry.exchange.outputs.labels import certain
 from registry.exchange.outputs.record import (
     KnownQuestion,
     Recorded,
@@ -81,7 +82,10 @@ def read_consistency(
                     f"divergent; keep one with --select, such as {_one_of_each(first_ordinal)}"
                 )
         position = check_position(place, line["chosen"], len(order))
-        yield Recorded(place, question, ordinal, order, True, position, text=optional_text(place, line.get("raw")))
+        correct = line.get("correct")
+        stated_key = None if correct is None else certain(correct, check_position(place, correct, len(order)))
+        text = optional_text(place, line.get("raw"))
+        yield Recorded(place, question, ordinal, order, True, position, text=text, key=stated_key)
 
 
 def _one_of_each(ordinals: Mapping[tuple[str, int | None], int]) -> str:
@@ -126,7 +130,7 @@ def _order(place: Place, question: KnownQuestion, line: Mapping[str, Any]) -> tu
     order: tuple[int | str, ...] = tuple(next(rest) if text in own else "nota" for text in texts)
     correct = line.get("correct")
     if isinstance(correct, int) and not isinstance(correct, bool) and 0 <= correct < len(order):
-        order = with_answer_at(order, question, correct)
+        return with_answer_at(order, question, correct)
     return order
 
 

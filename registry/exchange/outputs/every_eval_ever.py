@@ -17,8 +17,8 @@ from typing import Any, Final
 
 from registry.benchmarks.lines import Place, read_lines, shown
 from registry.exchange.outputs.forms import EVERY_EVAL_EVER, KEYS
+from registry.exchange.outputs.labels import Written, read_label
 from registry.exchange.outputs.logs import members, texts
-from registry.exchange.outputs.prompts import checked_order, label_position
 from registry.exchange.outputs.record import (
     MAX_VARIANT,
     KnownQuestion,
@@ -60,14 +60,14 @@ def read_every_eval_ever(path: Path, questions: Mapping[str, KnownQuestion]) -> 
             place.reject(f"interaction_type {shown(record['interaction_type'])}: only single_turn can be imported")
         if record.get("error"):
             continue  # a prompt that was not answered
-        question, order = _question(place, record, finder, questions)
+        question, order, right = _question(place, record, finder, questions)
         result = (question.question_id, record.get("evaluation_result_id"))
         variant = _variant(place, record, counts.get(result, 0))
         counts[result] = counts.get(result, 0) + 1
         if (question.question_id, variant) in seen:
             continue
         seen.add((question.question_id, variant))
-        yield _recorded(place, record, question, variant, order)
+        yield _recorded(place, record, question, variant, order, right)
 
 
 def _metadata(record: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -88,8 +88,8 @@ def _variant(place: Place, record: Mapping[str, Any], following: int) -> int:
 
 def _question(
     place: Place, record: Mapping[str, Any], finder: QuestionFinder, questions: Mapping[str, KnownQuestion]
-) -> tuple[KnownQuestion, tuple[int | str, ...]]:
-    """(question, the options in the order shown)."""
+) -> tuple[KnownQuestion, tuple[int | str, ...], Written | None]:
+    """Return the question, its options in the order shown, and the log's key."""
     asked = members(place, record, "input", dict)
     if not asked.get("choices"):
         place.reject("input.choices is empty; only multiple-choice questions can be imported")
@@ -97,17 +97,12 @@ def _question(
     name = str(record["sample_id"])
     own = _own_order(place, record, questions.get(name), choices)
     if own is not None:
-        return questions[name], own
+        return questions[name], own, None
     question = finder.find(place, name, members(place, asked, "raw", str), choices)
     matched = match_options(question, choices)
     assert matched is not None  # the finder compared them
     references = texts(place, asked, "reference")
-    right = None
-    if len(references) == 1:
-        right = (
-            choices.index(references[0]) if references[0] in choices else label_position(references[0], len(choices))
-        )
-    return question, checked_order(place, question, matched, right)
+    return question, matched, read_label(references[0], choices) if len(references) == 1 else None
 
 
 def _own_order(
@@ -139,19 +134,15 @@ def _recorded(
     question: KnownQuestion,
     variant: int,
     order: tuple[int | str, ...],
+    key: Written | None,
 ) -> Recorded:
     output = record.get("output")
     written = texts(place, output, "raw") if isinstance(output, dict) and output.get("raw") else []
     choices = texts(place, record["input"], "choices")
     right = order.index(question.answer) if question.answer in order else None
-    is_correct = members(place, record, "evaluation", dict).get("is_correct")
+    score = _score(members(place, record, "evaluation", dict))
     named = named_answer(record) or (written[0] if written else None)
-    position = _position(named, choices, right if is_correct is True else None)
-    if is_correct is True and (position is None or position != right):
-        place.reject(
-            f"counts as right, but its answer {shown(named)} is not the right one of question {question.external_id}; "
-            "give the answers as JSON Lines if they hold"
-        )
+    answer = read_label(named, choices, right=right if score == 1 else None)
     stated = _metadata(record).get("label_probabilities")
     weights = None
     if isinstance(stated, str):
@@ -170,11 +161,22 @@ def _recorded(
         variant,
         order,
         True,
-        position,
+        None,
         weights,
         text="" if text is None and traces else optional_text(place, text),
         reasoning=optional_text(place, "\n\n".join(traces) or None),
+        stated=score,
+        answer=answer,
+        key=key,
     )
+
+
+def _score(evaluation: Mapping[str, Any]) -> float | None:
+    """Return whether the record counts its answer as right, else its score if that is from 0 to 1."""
+    value = evaluation.get("is_correct")
+    if not isinstance(value, bool):
+        value = evaluation.get("score")
+    return float(value) if isinstance(value, bool | int | float) and 0 <= value <= 1 else None
 
 
 def named_answer(record: Mapping[str, Any]) -> str | None:
@@ -185,14 +187,3 @@ def named_answer(record: Mapping[str, Any]) -> str | None:
             value: str = item["extracted_value"]
             return value
     return None
-
-
-def _position(named: str | None, choices: Sequence[str], right: int | None) -> int | None:
-    """Where the named option stands: by its text, else by its letter. right: what equal texts mean, if they may."""
-    if named is None:
-        return None
-    wanted = named.strip()
-    same = [position for position, choice in enumerate(choices) if choice.strip() == wanted]
-    if same:
-        return right if right in same else same[0]
-    return label_position(wanted, len(choices)) if wanted.isalpha() else None

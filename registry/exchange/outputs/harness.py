@@ -13,13 +13,22 @@ to the options by text, so that a task which reorders them is read rightly. All 
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from registry.benchmarks.lines import Place, read_lines, shown
 from registry.exchange.outputs.forms import HARNESS, KEYS
-from registry.exchange.outputs.record import KnownQuestion, Recorded, check_variant, match_options, only, optional_text
+from registry.exchange.outputs.labels import Written, certain, read_label
+from registry.exchange.outputs.record import (
+    KnownQuestion,
+    Recorded,
+    check_variant,
+    match_options,
+    one_index,
+    only,
+    optional_text,
+)
 from registry.prompting.labels import LETTERS
 
 
@@ -48,12 +57,30 @@ def read_harness(path: Path, questions: Mapping[str, KnownQuestion]) -> Iterator
         if isinstance(text := only(line.get("resps")), str) and _choices(line["doc"]):
             yield _written_sample(place, line, question, text)
             continue
-        logprobs = _loglikelihoods(place, line)
-        order = _order(place, question, line["doc"], len(logprobs))
-        yield Recorded(place, question, 0, order, False, None, logprobs=logprobs, text=optional_text(place, None))
+        values = _loglikelihoods(place, line)
+        order = _order(place, question, line["doc"], len(values))
+        known = None if -math.inf in values else values
+        yield Recorded(
+            place,
+            question,
+            0,
+            order,
+            False,
+            None,
+            logprobs=known,
+            weights=None if known else _weights(values),
+            text=optional_text(place, None),
+            stated=_stated(line),
+            key=_key(line, _shown(line["doc"], question, order)),
+        )
 
 
-_PAIR: Final = re.compile(r"\s*[(\[]?\s*'?([-+]?[0-9.]{1,40}(?:[eE][-+]?[0-9]{1,4})?)'?\s*(?:,\s*'?\w*'?\s*)?[)\]]?\s*")
+_METRICS: Final = ("acc", "exact_match", "em", "score")
+"""Metrics that say of an answer whether it is right."""
+_INDICES: Final = ("answer", "label", "gold", "answer_index", "correct")
+"""Fields of a document that may hold the right option's index."""
+_NUMBER: Final = r"[-+]?(?:inf(?:inity)?|[0-9.]{1,40}(?:[eE][-+]?[0-9]{1,4})?)"
+_PAIR: Final = re.compile(rf"\s*[(\[]?\s*'?({_NUMBER})'?\s*(?:,\s*'?\w*'?\s*)?[)\]]?\s*")
 """A log-likelihood as Python prints it, alone or with whether it is the greedy answer."""
 SCORE_KEYS = frozenset({"prompt_id", "always_same_option"})
 """Of which a document of a SCORE task has one: the number of the prompt, or where the right option was moved to."""
@@ -84,7 +111,9 @@ def _score_sample(place: Place, line: Mapping[str, Any], question: KnownQuestion
         place.reject(f"response {shown(text)} is not a text; SCORE's tasks generate one for each prompt")
     answer = _best_answer(text)
     position = LETTERS.index(answer) if len(answer) == 1 and answer in LETTERS[: len(order)] else None
-    return Recorded(place, question, variant, order, True, position, text=optional_text(place, text))
+    return Recorded(
+        place, question, variant, order, True, position, text=optional_text(place, text), stated=_stated(line)
+    )
 
 
 def _written_sample(place: Place, line: Mapping[str, Any], question: KnownQuestion, text: str) -> Recorded:
@@ -92,13 +121,55 @@ def _written_sample(place: Place, line: Mapping[str, Any], question: KnownQuesti
     choices = _choices(line["doc"]) or []
     order = _order(place, question, line["doc"], len(question.options))
     extracted = only(line.get("filtered_resps", text))
-    answer = extracted.strip() if isinstance(extracted, str) else ""
-    position: int | None = None
-    if answer in choices and choices.count(answer) == 1:
-        position = choices.index(answer)
-    elif len(letter := answer.strip("().:* ")) == 1 and letter in LETTERS[: len(order)]:
-        position = LETTERS.index(letter)
-    return Recorded(place, question, 0, order, True, position, text=optional_text(place, text))
+    stated, key = _stated(line), _key(line, choices)
+    right = key.positions[0] if key is not None and stated == 1 else None
+    answer = read_label(None if extracted == INVALID else extracted, choices, right=right)
+    return Recorded(
+        place, question, 0, order, True, None, text=optional_text(place, text), stated=stated, answer=answer, key=key
+    )
+
+
+def _stated(line: Mapping[str, Any]) -> float | None:
+    """Return the score that a sample states for its answer; None if it has no score from 0 to 1."""
+    for name in _METRICS:
+        value = line.get(name)
+        if isinstance(value, int | float) and 0 <= value <= 1:
+            return float(value)
+    return None
+
+
+def _key(line: Mapping[str, Any], options: Sequence[str]) -> Written | None:
+    """Return the target of a sample as a label; None if it names no option in any way, as a continuation may not."""
+    target = one_index(line.get("target"))
+    if isinstance(target, list):
+        return None
+    key = read_label(target, options)
+    if isinstance(target, str) and target.strip().isdecimal():
+        index = next((line["doc"][name] for name in _INDICES if type(line["doc"].get(name)) is int), None)
+        if index is not None and index in key.positions:
+            return certain(target, index)
+    unread = set(key.positions) == {None}
+    return None if (unread and len(key.value) > _LONGEST_LABEL) or not key.value else key
+
+
+def _shown(doc: Mapping[str, Any], question: KnownQuestion, order: Sequence[int]) -> Sequence[str]:
+    return _choices(doc) or [question.options[item] for item in order]
+
+
+def _weights(values: Sequence[float]) -> tuple[float, ...]:
+    """Return probabilities of log-likelihoods of which some are minus infinity."""
+    highest = max(values)
+    if highest == -math.inf:
+        return tuple(0.0 for _ in values)
+    return tuple(math.exp(value - (highest if highest < _UNDERFLOW else 0.0)) for value in values)
+
+
+_LONGEST_LABEL: Final = 4
+"""Characters up to which a target that names no option contradicts its question; a longer one is a continuation."""
+_UNDERFLOW: Final = -600.0
+"""Log-likelihoods below which a probability is not told from 0."""
+INVALID: Final = "[invalid]"
+"""Written by a filter that extracted nothing."""
 
 
 _LEAD: Final = "the best answer is "
@@ -186,6 +257,6 @@ def _loglikelihood(place: Place, response: Any) -> float:
         number = float(value)
     except (TypeError, ValueError, OverflowError):
         place.reject(f"response {shown(json.dumps(response, default=str))} contains no log-likelihood")
-    if not math.isfinite(number) or number > 0:
-        place.reject(f"log-likelihood {number!r} is not a finite number up to 0")
+    if math.isnan(number) or number > 0:
+        place.reject(f"log-likelihood {number!r} is not a number up to 0")
     return number

@@ -20,13 +20,15 @@ from registry.code_identity import code_identity
 from registry.db import read_session, write_session
 from registry.digests import sha256_file, specification_digest
 from registry.errors import IngestError, QueueError, UsageError, VariantError
-from registry.exchange.outputs.columns import is_table_of_columns, read_table
+from registry.exchange.outputs.agreement import SCORE_TOLERANCE, Agreement, order_by_key, settled
+from registry.exchange.outputs.columns import Table, is_table_of_columns, read_table
 from registry.exchange.outputs.consistency import parse_selection, read_consistency
 from registry.exchange.outputs.contract import read_contract
 from registry.exchange.outputs.counterparts import with_counterparts
 from registry.exchange.outputs.every_eval_ever import read_every_eval_ever
 from registry.exchange.outputs.forms import CAT, EVERY_EVAL_EVER, HARNESS, OUTPUTS, form_of_line
 from registry.exchange.outputs.harness import read_harness
+from registry.exchange.outputs.labels import CONVENTIONS
 from registry.exchange.outputs.logs import Log
 from registry.exchange.outputs.programs import log_file, read_log
 from registry.exchange.outputs.record import KnownQuestion, Recorded, check_variant, optional_text
@@ -63,8 +65,6 @@ READER_VERSION: Final = 1
 COLUMNS: Final = "columns"
 """The format of a table of letters."""
 _AGAIN: Final = "take the file from the program that wrote it again, or give its answers as JSON Lines"
-SCORE_TOLERANCE: Final = 1e-9
-"""Stated scores of one answer are 0, 1 or a share; this much is rounding."""
 
 Reader = Callable[[], Iterator[Recorded]]
 Report = Callable[[str, int, int | None], None]
@@ -77,7 +77,8 @@ class ImportRequest:
 
     protocol: how the model was asked; None: `symbols` for our own format and for log-probabilities of other programs,
     else `recorded`.
-    select: variant types of IBM/cat's layout. column: the model's column in a table of letters.
+    select: variant types of IBM/cat's layout. column: the model's column in a table of letters. ignore_stated: import
+    answers although they contradict the scores that the log states.
     """
 
     path: Path
@@ -88,6 +89,7 @@ class ImportRequest:
     shots: int = 0
     select: str | None = None
     column: str | None = None
+    ignore_stated: bool = False
     requester: str | None = None
 
 
@@ -98,7 +100,8 @@ class Checked:
     without_question: log-probabilities of variants that leave the question out, by question id and what else they
     change.
     scored: whether any line has probabilities.
-    correct: lines whose answer is the right one. differences: scores that the file states otherwise, with an excuse.
+    agreement: the log's scores and key under each convention of reading labels; convention: the one that was taken.
+    differences: scores that the file states otherwise, with an excuse.
     """
 
     variants: dict[int, set[int]] = field(default_factory=dict)
@@ -106,8 +109,8 @@ class Checked:
     without_question: dict[tuple[int, VariantShown], tuple[float, ...]] = field(default_factory=dict)
     lines: int = 0
     scored: bool = False
-    correct: int = 0
-    compared: int = 0
+    agreement: Agreement = field(default_factory=lambda: Agreement("the file"))
+    convention: int = 0
     differences: list[Difference] = field(default_factory=list)
     texts: int = 0
     closing: int = 0
@@ -151,18 +154,20 @@ def import_outputs(
             log = _log(request, questions)
             format_, reader = log.format, lambda: iter(log.recorded)
         digest = sha256_file(request.path)
-        reader = with_counterparts(reader, definition)
-        checked = _check(reader, definition, tell)
-        comparison = None if log is None else _comparison(log, checked, request)
+        checked, reader = _checked(reader, definition, request.path.name, tell)
+        _decide(checked, None if log is None else log.stated, ignore=request.ignore_stated)
+        comparison = _comparison(log, checked, request)
     definition = _with_inserted(definition, checked.inserted)
     answers = _Answers(definition, questions, checked, request.protocol or _assumed(format_, checked))
     fingerprint = _fingerprint(format_, digest)
     if request.select or request.column:
         fingerprint |= {"select": request.select, "column": request.column}
-    if log is not None and comparison is not None:
-        fingerprint |= {"log": log.about, "stated": comparison.fingerprint()}
+    if log is not None:
+        fingerprint |= {"log": log.about}
+    if comparison is not None:
+        fingerprint |= {"stated": comparison.fingerprint()}
     with write_session(engine) as session:
-        again = reader if checked.kept is None else partial(iter, checked.kept)
+        again = settled(reader if checked.kept is None else partial(iter, checked.kept), checked.convention)
         evaluation = _store(session, request, answers, again, fingerprint, tell)
         _require_unchanged(request.path, digest)
         tell("sealing", 0, 1)
@@ -197,14 +202,15 @@ def import_columns(
     digest = sha256_file(path)
     with as_written(path.name, _AGAIN):
         table = read_table(path, questions, columns)
-    models = list(table.positions)
+    models = list(table.labels)
     for model in models:
         try:
             check_name("model", model)
         except UsageError as error:
             raise IngestError(f"{path.name} line 1: column {model!r}: {error}") from None
     # Which prompts there are is the same for every column.
-    checked = _check(lambda: table.recorded(models[0]), definition, tell)
+    checked, _ = _checked(lambda: table.recorded(models[0]), definition, path.name, tell)
+    conventions = {model: _column_convention(table, model, path.name) for model in models}
     answers = _Answers(definition, questions, checked, protocol or _assumed(COLUMNS, checked))
     total = checked.lines * len(models)
     with write_session(engine) as session:
@@ -220,7 +226,7 @@ def import_columns(
                     session,
                     request,
                     answers,
-                    partial(table.recorded, model),
+                    settled(partial(table.recorded, model), conventions[model]),
                     _fingerprint(COLUMNS, digest) | {"select": None, "column": model},
                     lambda what, done, _, before=before: tell(what, before + done, total),  # type: ignore[misc]
                 )
@@ -314,13 +320,13 @@ def _reader(
     path = request.path
     if path.is_file() and is_table_of_columns(path):
         table = read_table(path, questions, () if request.column is None else (request.column,))
-        if len(table.positions) > 1:
-            listed = ", ".join(table.positions)
+        if len(table.labels) > 1:
+            listed = ", ".join(table.labels)
             raise UsageError(
                 f"{path.name} has a column for each of {shorten(listed, 400)}; choose one with --column, or leave out "
                 "--model to import them all"
             )
-        return COLUMNS, partial(table.recorded, next(iter(table.positions)))
+        return COLUMNS, partial(table.recorded, next(iter(table.labels)))
     first = next(read_lines(path), None)
     if first is None:
         raise IngestError(f"{path.name}: contains no outputs; give one line per prompt")
@@ -344,50 +350,64 @@ def _log(request: ImportRequest, questions: Mapping[str, KnownQuestion]) -> Log:
     return read_log(request.path, questions)
 
 
-def _comparison(log: Log, checked: Checked, request: ImportRequest) -> Comparison:
-    """The scores that the log reports, with those its answers give."""
-    remarks = list(log.remarks)
-    if log.shots is not None and log.shots != request.shots:
+def _comparison(log: Log | None, checked: Checked, request: ImportRequest) -> Comparison | None:
+    """Return the log's scores with those that its answers give; None for a file that states none."""
+    agreement, number = checked.agreement, checked.convention
+    if log is None and not agreement.compared:
+        return None
+    remarks = [] if log is None else list(log.remarks)
+    if log is not None and log.shots is not None and log.shots != request.shots:
         remarks.append(f"its prompts contain up to {log.shots} examples, but --shots says {request.shots}")
     return Comparison(
-        log.metric,
-        log.stated,
-        checked.correct / checked.lines,
+        "score" if log is None else log.metric,
+        agreement.stated / agreement.compared if log is None else log.stated,
+        agreement.right[number] / checked.lines,
         checked.lines,
-        checked.compared,
+        agreement.compared,
         tuple(checked.differences),
         tuple(remarks),
+        CONVENTIONS[number].describe() if agreement.labels else None,
+        tuple(agreement.contradictions[number]),
+        agreement.contradicted[number],
     )
 
 
 def _compare(recorded: Recorded, checked: Checked) -> None:
-    """Counts a right answer, and holds it against the score that the file states for it.
-
-    Rejects a score that contradicts its answer, unless the formats are known to differ there.
-    """
-    correct = (
-        recorded.answered
-        and recorded.position is not None
-        and recorded.order[recorded.position] == recorded.question.answer
-    )
-    checked.correct += correct
-    if recorded.stated is None:
+    """Compare an answer with its score and its key; note a score that differs by a known rule of the format."""
+    checked.agreement.add(recorded)
+    if recorded.excuse is None or recorded.stated is None:
         return
-    checked.compared += 1
-    if abs(recorded.stated - correct) <= SCORE_TOLERANCE:
-        return
-    name = recorded.question.external_id
-    if recorded.excuse is None:
-        recorded.place.reject(
-            f"its score for question {name} is {recorded.stated:g}, but its answer is {'right' if correct else 'wrong'}"
-            "; the log contradicts itself, so give its answers as JSON Lines if they hold"
+    position = recorded.shown_position
+    correct = position is not None and recorded.order[position] == recorded.question.answer
+    if abs(recorded.stated - correct) > SCORE_TOLERANCE:
+        checked.differences.append(
+            Difference(
+                recorded.question.external_id, recorded.variant, recorded.stated, float(correct), recorded.excuse
+            )
         )
-    checked.differences.append(Difference(name, recorded.variant, recorded.stated, float(correct), recorded.excuse))
 
 
-def _check(reader: Reader, definition: VariantSetDefinition, tell: Report) -> Checked:
+def _checked(reader: Reader, definition: VariantSetDefinition, file: str, tell: Report) -> tuple[Checked, Reader]:
+    """Return the facts of the first reading, and the reader with counterparts and with equal options as keyed."""
+    whole = with_counterparts(lambda: map(order_by_key, reader()), definition)
+    return _check(whole, definition, file, tell), whole
+
+
+def _decide(checked: Checked, overall: float | None, *, ignore: bool) -> None:
+    """Choose the convention under which the log's answers have the log's scores. Raises ContradictionError."""
+    checked.convention = checked.agreement.choose(overall, ignore=ignore)
+
+
+def _column_convention(table: Table, model: str, file: str) -> int:
+    agreement = Agreement(f"{file} column {model}")
+    for recorded in table.recorded(model):
+        agreement.add(recorded)
+    return agreement.choose(None, ignore=False)
+
+
+def _check(reader: Reader, definition: VariantSetDefinition, file: str, tell: Report) -> Checked:
     """Reads the whole file once; raises IngestError for the first line that does not hold."""
-    checked = Checked()
+    checked = Checked(agreement=Agreement(file))
     known = inserted_ordinals(definition.kind)
     expected: dict[int, dict[int, VariantShown]] = {}
     for recorded in reader():

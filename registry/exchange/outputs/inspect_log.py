@@ -21,6 +21,7 @@ from typing import Any, Final
 from registry.benchmarks.lines import Place, shorten, shown
 from registry.errors import IngestError
 from registry.exchange.outputs.forms import INSPECT
+from registry.exchange.outputs.labels import certain
 from registry.exchange.outputs.logs import Log, archived_json, described, members, objects, open_archive, texts
 from registry.exchange.outputs.prompts import said
 from registry.exchange.outputs.record import (
@@ -257,11 +258,6 @@ def _recorded(place: Place, sample: dict[str, Any], finder: QuestionFinder) -> R
     target = _target(place, sample, len(choices))
     question = finder.find(place, _id(place, sample), _input(place, sample), choices)
     order = with_answer_at(_matched(place, sample, question, choices), question, target)
-    if order[target] != question.answer:
-        place.reject(
-            f"calls {shown(choices[target])} the right choice of question {question.external_id}, the benchmark "
-            f"{shown(question.options[question.answer])}; import the version of the benchmark that was asked"
-        )
     score = _score(place, sample)
     answer = _answer(place, score, len(choices))
     permutation = _shown_order(place, score, choices, answer)
@@ -287,6 +283,7 @@ def _recorded(place: Place, sample: dict[str, Any], finder: QuestionFinder) -> R
         logprobs=_label_logprobs(output, position, len(choices)),
         text=text if isinstance(text, str) and (text or reasoning) else None,
         stated=_value(place, score),
+        key=certain(sample.get("target"), permutation.index(target)),
         reasoning=optional_text(place, reasoning),
     )
 

@@ -16,15 +16,18 @@ from typing import Any, Final
 from registry.benchmarks.lines import Place, shorten, shown
 from registry.errors import IngestError
 from registry.exchange.outputs.forms import LIGHTEVAL
+from registry.exchange.outputs.labels import certain, read_label
 from registry.exchange.outputs.logs import Log, described, load_json, members, texts
-from registry.exchange.outputs.prompts import PromptFinder, checked_order, label_position, listed_order
+from registry.exchange.outputs.prompts import PromptFinder, listed_order
 from registry.exchange.outputs.record import Item, KnownQuestion, Recorded, check_numbers, match_options, optional_text
 from registry.files.allowance import Allowance
 from registry.files.parquet import parquet_rows
+from registry.prompting.labels import LETTERS
 
 SCORED: Final = "acc"
 """Metric of the highest log-probability as it is; others compare it after a normalisation."""
 WRITTEN: Final = "em"
+_LONGEST_NUMBER: Final = 4
 
 
 def read_lighteval(path: Path, questions: Mapping[str, KnownQuestion]) -> Log:
@@ -65,7 +68,10 @@ def _answers(place: Place, row: Mapping[str, Any], doc: Mapping[str, Any], finde
     choices = [choice.strip() for choice in texts(place, doc, "choices")]
     query = members(place, doc, "query", str)
     question, following = finder.find(place, query)
-    order, labelled = _order(place, question, choices, following, _gold(place, doc, len(choices)))
+    gold = _gold(place, doc, len(choices))
+    order = _order(place, question, choices, following)
+    key = certain(choices[gold], gold)
+    options = [question.options[item] for item in order]
     response = members(place, row, "model_response", dict)
     metric = row.get("metric") or {}
     logprobs = response.get("logprobs") or []
@@ -76,7 +82,7 @@ def _answers(place: Place, row: Mapping[str, Any], doc: Mapping[str, Any], finde
         values = tuple(min(0.0, value) for value in values)
         best = values.index(max(values))
         score = _number(metric.get(SCORED))
-        return [Recorded(place, question, 0, order, True, best, logprobs=values, stated=score)]
+        return [Recorded(place, question, 0, order, True, best, logprobs=values, stated=score, key=key)]
     written = texts(place, response, "text")
     if not written:
         place.reject("has neither log-probabilities nor a text; import the details of a finished run")
@@ -95,10 +101,12 @@ def _answers(place: Place, row: Mapping[str, Any], doc: Mapping[str, Any], finde
             variant,
             order,
             True,
-            _written(read, choices, labelled, len(order)),
+            None,
             text=optional_text(place, text) or ("" if thought else None),
             stated=stated,
             reasoning=optional_text(place, thought) or None,
+            answer=read_label(read, options, right=gold if stated == 1 else None),
+            key=key,
         )
         for variant, (text, read, thought) in enumerate(zip(written, scored, thoughts, strict=True))
     ]
@@ -113,14 +121,12 @@ def _gold(place: Place, doc: Mapping[str, Any], n_choices: int) -> int:
     return index
 
 
-def _order(
-    place: Place, question: KnownQuestion, choices: Sequence[str], following: str, gold: int
-) -> tuple[tuple[int | str, ...], bool]:
-    """(the options as shown, whether the choices are their labels)."""
+def _order(place: Place, question: KnownQuestion, choices: Sequence[str], following: str) -> tuple[int, ...]:
+    """Return the options as shown: the choices, or, if these are labels, the texts behind them in the query."""
     matched = match_options(question, choices)
     if matched is not None and len(matched) == len(question.options):
-        return checked_order(place, question, matched, gold), False
-    if [label_position(choice, len(choices)) for choice in choices] != list(range(len(question.options))):
+        return matched
+    if [_plain_label(choice) for choice in choices] != list(range(len(question.options))):
         place.reject(
             f"choices {shown(list(choices))} are neither labels nor the options of question {question.external_id}: "
             f"{shown(list(question.options))}"
@@ -131,14 +137,14 @@ def _order(
             f'its query does not list the options of question {question.external_id} behind labels such as "A.", so '
             "that their order is unknown; give the answers as JSON Lines"
         )
-    return checked_order(place, question, listed, gold), True
+    return listed
 
 
-def _written(text: str, choices: Sequence[str], labelled: bool, n_shown: int) -> int | None:
-    wanted = text.strip()
-    if labelled:
-        return label_position(wanted, n_shown) if wanted.isalpha() else None
-    return choices.index(wanted) if wanted in choices else None
+def _plain_label(choice: str) -> int | None:
+    """Return the position of a choice that is a letter, or a whole number from 0."""
+    if len(choice) == 1 and choice in LETTERS:
+        return LETTERS.index(choice)
+    return int(choice) if choice.isdecimal() and len(choice) < _LONGEST_NUMBER else None
 
 
 def _number(value: Any) -> float | None:

@@ -17,14 +17,9 @@ from typing import Any, Final, NoReturn
 from registry.benchmarks.lines import Place, shown
 from registry.errors import IngestError
 from registry.exchange.outputs.forms import OPENCOMPASS
+from registry.exchange.outputs.labels import certain, read_label
 from registry.exchange.outputs.logs import Log, described, load_json, members
-from registry.exchange.outputs.prompts import (
-    PromptFinder,
-    checked_order,
-    ending_order,
-    label_position,
-    listed_order,
-)
+from registry.exchange.outputs.prompts import PromptFinder, ending_order, listed_order
 from registry.exchange.outputs.record import Item, KnownQuestion, Recorded, check_numbers, only, optional_text
 from registry.files.allowance import Allowance
 
@@ -77,7 +72,7 @@ def _chosen(
         positions: Mapping[str, int | None] = {name: position for position, name in enumerate(names)}
     else:
         matched = listed
-        positions = {name: label_position(name, len(listed)) for name in names}
+        positions = {name: read_label(name, [""] * len(listed)).positions[0] for name in names}
     if matched is None:
         _reject_unlisted(place, question)
     position = positions.get(str(prediction.get("prediction")))
@@ -87,7 +82,8 @@ def _chosen(
     right = None if gold is None else positions.get(str(gold))
     if gold is not None and right is None:
         place.reject(f"gold {shown(gold)} is none of its labels: {shown(names)}; a question has one right option")
-    order = checked_order(place, question, matched, right)
+    order = matched
+    key = None if right is None else certain(gold, right)
     values = [labels[name].get("Loglikelihood") for name in names]
     logprobs = None
     if all(value is not None for value in values) and len(values) == len(order):
@@ -95,7 +91,7 @@ def _chosen(
         assert numbers is not None
         by_position = {positions[name]: min(0.0, number) for name, number in zip(names, numbers, strict=True)}
         logprobs = tuple(by_position[at] for at in range(len(order))) if len(by_position) == len(order) else None
-    return Recorded(place, question, 0, order, True, position, logprobs=logprobs, stated=_correct(detail))
+    return Recorded(place, question, 0, order, True, position, logprobs=logprobs, stated=_correct(detail), key=key)
 
 
 def _written(place: Place, prediction: Mapping[str, Any], detail: Any, finder: PromptFinder) -> Recorded:
@@ -111,24 +107,26 @@ def _written(place: Place, prediction: Mapping[str, Any], detail: Any, finder: P
     if listed is None:
         _reject_unlisted(place, question)
     gold = prediction.get("gold")
-    right = None if gold is None else label_position(gold, len(listed))
-    if gold is not None and right is None:
-        place.reject(
-            f"gold {shown(gold)} is not a letter of its {len(listed)} options; a question has one right option"
-        )
-    order = checked_order(place, question, listed, right)
+    options = [question.options[item] for item in listed]
+    key = None if gold is None else read_label(only(gold), options)
+    if key is not None and set(key.positions) == {None}:
+        place.reject(f"gold {shown(gold)} is not a label of its {len(listed)} options; a question has one right option")
     extracted = only(detail.get("predictions", detail.get("pred")))
     if not isinstance(extracted, str):
         place.reject(f"the results have no letter for it, but {shown(extracted)}; run OpenCompass again with details")
+    stated = _correct(detail)
+    right = key.positions[0] if key is not None and stated == 1 else None
     return Recorded(
         place,
         question,
         0,
-        order,
+        listed,
         True,
-        label_position(extracted, len(order)) if extracted.strip().isalpha() else None,
+        None,
         text=optional_text(place, text) or None,
-        stated=_correct(detail),
+        stated=stated,
+        answer=read_label(extracted, options, right=right),
+        key=key,
     )
 
 

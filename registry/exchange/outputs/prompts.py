@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from registry.benchmarks.lines import Place, shorten, shown
-from registry.exchange.outputs.record import KnownQuestion, with_answer_at
+from registry.exchange.outputs.record import KnownQuestion
 from registry.prompting.labels import LETTERS
 
 _ANCHOR: Final = 24
@@ -118,33 +118,3 @@ def ending_order(question: KnownQuestion, endings: Sequence[str]) -> tuple[int, 
             return None
         order.append(max(fitting, key=lambda option: len(texts[option])))
     return tuple(order) if len(order) == len(texts) else None
-
-
-def label_position(label: Any, n_shown: int) -> int | None:
-    """The position that a letter, or a whole number from 0, names among those shown; else None."""
-    if isinstance(label, bool):
-        return None
-    if isinstance(label, str):
-        letter = label.strip()
-        if len(letter) == 1 and letter in LETTERS:
-            label = LETTERS.index(letter)
-        elif letter.isdecimal() and len(letter) < 4:
-            label = int(letter)
-    return label if isinstance(label, int) and 0 <= label < n_shown else None
-
-
-def checked_order(
-    place: Place, question: KnownQuestion, matched: tuple[int, ...], right: int | None
-) -> tuple[int | str, ...]:
-    """The order, of equal options the one at `right` being the answer. Rejects another right option than ours."""
-    if right is None:
-        return matched
-    order = with_answer_at(matched, question, right)
-    named = order[right]
-    if named != question.answer:
-        assert isinstance(named, int)
-        place.reject(
-            f"calls {shown(question.options[named])} the right option of question {question.external_id}, the "
-            f"benchmark {shown(question.options[question.answer])}; import the version of the benchmark that was asked"
-        )
-    return order

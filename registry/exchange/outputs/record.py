@@ -1,6 +1,7 @@
 """What every reader yields: one recorded answer, checked against its question, or as an audit sees it."""
 
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,8 +9,11 @@ from typing import Any, Final, NoReturn
 
 from registry.benchmarks.lines import LONGEST_MESSAGE, Place, check_text, shorten, shown
 from registry.errors import IngestError
+from registry.exchange.outputs.labels import Written
 from registry.files.documents import as_written
+from registry.untrusted import decode
 
+_LISTED: Final = re.compile(r"\[\s*\d{1,3}(?:\s*,\s*\d{1,3}){0,99}\s*\]")
 MAX_VARIANT: Final = 32767
 """The highest variant ordinal that a smallint holds."""
 NOT_MULTIPLE_CHOICE: Final = "not-multiple-choice"
@@ -24,6 +28,10 @@ class Item(Place):
     def __init__(self, path: Path, name: str) -> None:
         super().__init__(path, 0)
         self.name = name
+
+    def describe(self) -> str:
+        """Return the place within its file."""
+        return shorten(self.name)
 
     def reject(self, problem: str) -> NoReturn:
         """Raises IngestError: file, item, problem with value and remedy."""
@@ -48,7 +56,8 @@ class Recorded:
     """One line of outputs: what was shown and what came of it. Sequences run by position.
 
     order: option ordinals, or names of inserted options. answered: the answer is stated, by `position` (None: no valid
-    answer); else it is the highest probability. weights: probabilities of any sum.
+    answer); else it is the highest probability. weights: probabilities of any sum. answer: a label that is read under
+    one of several conventions, in place of `position`. key: the label that the log calls right. stated: its score.
     """
 
     place: Place
@@ -65,6 +74,18 @@ class Recorded:
     excuse: str | None = None
     reasoning: str | None = None
     """A thought that was handed over apart from the text."""
+    answer: Written | None = None
+    key: Written | None = None
+
+    @property
+    def shown_position(self) -> int | None:
+        """The position of the answer, stated or the most probable; None for no valid answer."""
+        if self.answered:
+            return self.position
+        values = self.logprobs if self.weights is None else self.weights
+        if values is None or (values is self.weights and not any(values)):
+            return None
+        return values.index(max(values))
 
 
 @dataclass(slots=True)
@@ -126,6 +147,13 @@ def only(value: Any) -> Any:
     while isinstance(value, list) and len(value) == 1:
         value = value[0]
     return value
+
+
+def one_index(value: Any) -> Any:
+    """Return the item of a list of one, also if the list is written as text, such as "[2]"; else the value."""
+    if isinstance(value, str) and _LISTED.fullmatch(value.strip()):
+        value = decode(value)
+    return only(value)
 
 
 def find_question(place: Place, questions: Mapping[str, KnownQuestion], question_id: Any) -> KnownQuestion:

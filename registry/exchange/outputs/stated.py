@@ -3,6 +3,8 @@
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from registry.exchange.outputs.agreement import Contradiction
+
 TOLERANCE: Final = 1e-6
 """Between two means of the same answers, which programs sum in different orders and round."""
 NAMED: Final = 5
@@ -25,7 +27,8 @@ class Comparison:
 
     metric, stated: its overall score, None where it states none. recomputed: the share of its answers that are right
     here. answers: how many there are; compared: how many have a score of their own. differences: those of these that
-    are scored otherwise, each explained by a rule; an unexplained one is refused before this is made.
+    are scored otherwise, each explained by a rule. reading: how labels were read. contradictions: the first of
+    `contradicted` answers whose score no rule explains, which were imported because of `--stated ignore`.
     """
 
     metric: str
@@ -35,6 +38,9 @@ class Comparison:
     compared: int
     differences: tuple[Difference, ...]
     remarks: tuple[str, ...]
+    reading: str | None = None
+    contradictions: tuple[Contradiction, ...] = ()
+    contradicted: int = 0
 
     @property
     def agrees(self) -> bool | None:
@@ -53,6 +59,8 @@ class Comparison:
             "recomputed": repr(self.recomputed),
             "compared": self.compared,
             "differences": len(self.differences),
+            "reading": self.reading,
+            "contradicted": self.contradicted,
         }
 
     def sentences(self) -> list[str]:
@@ -79,7 +87,13 @@ class Comparison:
                 f"{len(self.differences)} of {self.compared} answers are scored differently here: {named}{more}. "
                 f"{reasons}"
             )
-        if not self.differences and self.agrees is False:
+        if self.contradicted:
+            named = "; ".join(item.describe() for item in self.contradictions[:NAMED])
+            lines.append(
+                f"warning: {self.contradicted} of {self.compared} answers contradict the log's own scores and were "
+                f"imported all the same (--stated ignore): {named}"
+            )
+        if not self.differences and not self.contradicted and self.agrees is False:
             lines.append(
                 "every answer agrees with its own score, so the reported one covers other answers than those in the "
                 "file"
