@@ -524,9 +524,11 @@ _HEADINGS: Final = {"sql": "SQL"}
 
 
 def _routes() -> Iterator[str]:
+    from web import create_app
     from web.api import openapi
 
-    document = openapi.document()
+    with create_app(database_url="sqlite://").app_context():
+        document = openapi.document()
     for tag in document["tags"]:
         yield from (f"### {_HEADINGS.get(tag['name'], tag['name'].capitalize())}", "", tag["description"], "")
         yield from ("| Route | Scope | Parameters | What it does |", "|---|---|---|---|")

@@ -5,11 +5,13 @@ import io
 from pathlib import Path
 from typing import Any, Final
 
+from apiflask import APIFlask
 from flask import Flask, Response, send_file, url_for
 from werkzeug.exceptions import NotFound
 from werkzeug.routing import IntegerConverter
 from werkzeug.security import safe_join
 
+from registry import __version__
 from registry.db import get_engine
 from registry.settings import Settings, get_settings
 from web import api, formats, frame, problems, reference, share_links
@@ -76,7 +78,7 @@ class _Id(IntegerConverter):
     regex = r"[0-9]{1,18}"
 
 
-class _Website(Flask):
+class _Website(APIFlask):
     """Static files are read whole: a file that is sent piece by piece stays open when its client goes away."""
 
     def send_static_file(self, filename: str) -> Response:
@@ -101,7 +103,17 @@ def create_app(settings: Settings | None = None, *, database_url: str | None = N
 
     keep_pages: whether a page that was made once is served again while nothing was written.
     """
-    app = _Website(__name__, static_folder="static", template_folder="templates")
+    app = _Website(
+        __name__,
+        title="Shuffleboard",
+        version=__version__,
+        spec_path=None,
+        docs_path=None,
+        json_errors=False,
+        static_folder="static",
+        template_folder="templates",
+    )
+    api.openapi.describe(app)
     settings = settings or get_settings()
     if database_url is not None:
         settings = settings.model_copy(update={"database_url": database_url})

@@ -16,6 +16,7 @@ from registry.proof.provenance import link_document
 from registry.proof.signing import covering
 from registry.schema.selectables import Row
 from registry.tables import Board, Suite
+from web.api import answers
 from web.api.operations import answer, get
 from web.api.paths import BoardName, SnapshotDigest, SuiteName
 from web.api.proof import signature_document
@@ -25,7 +26,7 @@ from web.serving.responses import session
 from web.urls.parameters import Query, TimeTo
 
 
-@get("/suites", "SuiteList", tag="boards")
+@get("/suites", answers.SuiteList, tag="boards")
 def suites() -> Response:
     """The newest version of every suite."""
     newest = select(Suite.name, func.max(Suite.version).label("version")).group_by(Suite.name).subquery()
@@ -37,14 +38,14 @@ def _suite(suite: Suite) -> Row:
     return picked(suite, ("name", "version", "digest", "created_at")) | {"title": suite_definition(suite).title}
 
 
-@get("/suites/<suite>", "SuiteDocument", tag="boards")
+@get("/suites/<suite>", answers.SuiteDocument, tag="boards")
 def suite(suite: SuiteName) -> Response:
     """A suite with its definition."""
     found = find_suite(session(), suite)
     return answer(_suite(found) | {"definition": found.definition})
 
 
-@get("/boards", "BoardList", tag="boards")
+@get("/boards", answers.BoardList, tag="boards")
 def boards() -> Response:
     """Every board."""
     return answer({"items": [_listed(item) for item in current_boards(session())]})
@@ -72,20 +73,20 @@ class BoardQuery(Query):
     )
 
 
-@get("/boards/<board>", "Board", tag="boards")
+@get("/boards/<board>", answers.Board, tag="boards")
 def board(board: BoardName, query: BoardQuery) -> Response:
     """A board as it stands, or as of a date, with its definition, rows and digest."""
     found = shown_board(board)
     return announced(answer(snapshot_document(snapshot_as_of(session(), found.name, query.as_of))), found.name)
 
 
-@get("/boards/<board>/selection", "SelectedBoard", tag="boards")
+@get("/boards/<board>/selection", answers.SelectedBoard, tag="boards")
 def board_selection(board: BoardName, query: Chosen) -> Response:
     """Tasks, weights, columns and models chosen from a board, with ranks, intervals and tiers computed for them."""
     return answer(selected(shown_board(board), query)[0])
 
 
-@get("/boards/<board>/snapshots", "SnapshotList", tag="boards")
+@get("/boards/<board>/snapshots", answers.SnapshotList, tag="boards")
 def snapshots(board: BoardName) -> Response:
     """Every snapshot of a board, newest first."""
     items = [
@@ -101,7 +102,7 @@ def snapshots(board: BoardName) -> Response:
     return answer({"items": items})
 
 
-@get("/boards/<board>/changelog", "BoardChangelog", tag="boards")
+@get("/boards/<board>/changelog", answers.BoardChangelog, tag="boards")
 def board_changelog(board: BoardName) -> Response:
     """The history of a board, newest first: from its snapshots, withdrawals and the chain."""
     return answer(changelog_document(session(), shown_board(board).name))
@@ -114,7 +115,7 @@ def signature_of(digest: str) -> dict[str, Any] | None:
     return None if found is None else signature_document(found)
 
 
-@get("/snapshots/<digest>", "Board", tag="boards")
+@get("/snapshots/<digest>", answers.Board, tag="boards")
 def snapshot(digest: SnapshotDigest) -> Response:
     """A snapshot of a board."""
     found = shown_snapshot(digest)

@@ -13,6 +13,7 @@ from registry.leaderboard.selection import Selection
 from registry.metrics import METRICS
 from registry.studies.published import published_rows
 from registry.tables import Protocol
+from web.api import answers
 from web.api.operations import answer, get, page
 from web.api.paths import BenchmarkName, ModelName
 from web.api.results import rows_of_board
@@ -22,26 +23,26 @@ from web.shown.items import item_analysis, version_of
 from web.urls.parameters import Id, Paged, Text
 
 
-@get("/models", "ModelList", tag="registry")
+@get("/models", answers.ModelList, tag="registry")
 def models() -> Response:
     """Every model."""
     return answer({"items": listings.models(session())})
 
 
-@get("/models/<model>", "ModelDocument", tag="registry")
+@get("/models/<model>", answers.ModelDocument, tag="registry")
 def model(model: ModelName) -> Response:
     """A model's revisions and its rows of the leaderboard."""
     row = listings.model(session(), model)
     return answer(row | {"evaluations": rows_of_board(Selection(model=row["model"]))})
 
 
-@get("/benchmarks", "BenchmarkList", tag="registry")
+@get("/benchmarks", answers.BenchmarkList, tag="registry")
 def benchmarks() -> Response:
     """Every public benchmark version."""
     return answer({"items": listings.benchmarks(session())})
 
 
-@get("/benchmarks/<benchmark>", "BenchmarkDocument", tag="registry")
+@get("/benchmarks/<benchmark>", answers.BenchmarkDocument, tag="registry")
 def benchmark(benchmark: BenchmarkName) -> Response:
     """A benchmark's public versions and its rows of the leaderboard."""
     versions = listings.benchmarks(session(), benchmark)
@@ -58,7 +59,7 @@ class ItemsQuery(Paged):
     )
 
 
-@get("/benchmarks/<benchmark>/items", "ItemList", tag="registry")
+@get("/benchmarks/<benchmark>/items", answers.ItemList, tag="registry")
 def benchmark_items(benchmark: BenchmarkName, query: ItemsQuery) -> Response:
     """Reliability of a benchmark, and each of its questions: difficulty, discrimination, reasons for a second look."""
     found = item_analysis(version_of(benchmark, query.version)[1], query.like)
@@ -67,7 +68,7 @@ def benchmark_items(benchmark: BenchmarkName, query: ItemsQuery) -> Response:
     return page(items[query.offset :][: query.per_page], len(items), query, **more)
 
 
-@get("/protocols", "ProtocolList", tag="registry")
+@get("/protocols", answers.ProtocolList, tag="registry")
 def protocols() -> Response:
     """Every protocol that something was asked with, or that was imported."""
     rows = session().scalars(select(Protocol).order_by(Protocol.name, Protocol.shots, Protocol.id))
@@ -83,7 +84,7 @@ def protocols() -> Response:
 METRIC: Final = ("label", "better", "unit", "low", "high", "definition_version", "view", "summary", "source")
 
 
-@get("/metrics", "MetricList", tag="registry")
+@get("/metrics", answers.MetricList, tag="registry")
 def metrics() -> Response:
     """Every metric: name, direction, range, source, and the version of its definition."""
     return answer(
@@ -103,7 +104,7 @@ class PublishedQuery(Paged):
     metric: Text | None = Field(None, description="Only this metric: the paper's name for it, or this registry's.")
 
 
-@get("/published-results", "PublishedList", tag="registry")
+@get("/published-results", answers.PublishedList, tag="registry")
 def published_results(query: PublishedQuery) -> Response:
     """Numbers that papers print, as printed. None of them was measured here."""
     try:
@@ -113,7 +114,7 @@ def published_results(query: PublishedQuery) -> Response:
     return page(rows[query.offset :][: query.per_page], len(rows), query)
 
 
-@get("/queue", "Queue", tag="registry")
+@get("/queue", answers.Queue, tag="registry")
 def queue(query: Paged) -> Response:
     """Unfinished evaluations with their progress, all of them together, and the workers alive."""
     items, total = queries.evaluations(session(), states=UNFINISHED, limit=query.per_page, offset=query.offset)

@@ -1,24 +1,20 @@
-"""The OpenAPI document of the API: from the routes as they are registered and the types of what they answer.
-
-Pydantic writes the schemas, in the dialect of JSON Schema that OpenAPI 3.1 has; apispec puts the document together.
-"""
+"""The OpenAPI document of the API, which APIFlask makes of the routes: problems, headers and uploads are added here."""
 
 import inspect
+import json
 import re
-from functools import cache
 from http import HTTPStatus
 from typing import Any, Final
 
-from apispec import APISpec
-from flask import Response
-from pydantic import BaseModel, TypeAdapter
-from pydantic.json_schema import GenerateJsonSchema
+from apiflask import APIFlask
+from flask import Response, current_app
 
-from registry import __version__
-from web.api.operations import OPERATIONS, Operation, answer, blueprint
+from web.api.answers import Problem
+from web.api.operations import OPERATIONS, Operation, Schemas, answer, blueprint
 from web.api.uploads import MAX_UPLOAD, Upload
-from web.urls.parameters import Paged, Query
+from web.urls.parameters import Paged
 
+_PROBLEM: Final = {"$ref": "#/components/schemas/Problem"}
 _PROBLEMS: Final = {
     HTTPStatus.BAD_REQUEST: "An unknown parameter, or a value that cannot be right; the detail names it.",
     HTTPStatus.UNAUTHORIZED: "A token that does not hold, or none where one is needed.",
@@ -67,61 +63,106 @@ public takes no token, unless the registry is closed to anonymous visitors.
 """
 
 
-@cache
+def describe(app: APIFlask) -> None:
+    """Give the application the parts of its OpenAPI document that no single route has."""
+    app.config.update(
+        OPENAPI_VERSION="3.1.0",
+        AUTO_404_RESPONSE=False,
+        AUTO_VALIDATION_ERROR_RESPONSE=False,
+        AUTO_SERVERS=False,
+        AUTO_AUTH_ERROR_RESPONSE=False,
+        SECURITY_SCHEMES={
+            "bearer": {
+                "type": "http",
+                "scheme": "bearer",
+                "description": "A token of an account: shb_ and 43 characters.",
+            }
+        },
+    )
+    app.description = _DESCRIPTION
+    app.license = {"name": "Apache-2.0", "identifier": "Apache-2.0"}
+    app.servers = [{"url": "/"}]
+    app.tags = [{"name": tag, "description": text} for tag, text in _TAGS.items()]
+    app.spec_processor(_complete)
+
+
 def document() -> dict[str, Any]:
-    """The OpenAPI 3.1 document."""
-    spec = APISpec(
-        title="Shuffleboard",
-        version=__version__,
-        openapi_version="3.1.0",
-        info={"description": _DESCRIPTION, "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"}},
-        servers=[{"url": "/"}],
-    )
-    for tag, text in _TAGS.items():
-        spec.tag({"name": tag, "description": text})
-    spec.components.security_scheme(
-        "bearer", {"type": "http", "scheme": "bearer", "description": "A token of an account: shb_ and 43 characters."}
-    )
-    stated = [_type(operation.answers) for operation in OPERATIONS if operation.answers is not None]
-    bodies = [operation.body for operation in OPERATIONS if operation.body is not None]
-    for name, schema in _schemas(list(dict.fromkeys([*stated, _type("Problem")])), list(dict.fromkeys(bodies))).items():
-        spec.components.schema(name, schema)
-    for status, text in _PROBLEMS.items():
-        content = {"application/problem+json": {"schema": _reference(_type("Problem"))}}
-        spec.components.response(_component(status), {"description": text, "content": content})
+    """Return the OpenAPI 3.1 document of the application that answers this request."""
+    app = current_app
+    assert isinstance(app, APIFlask)
+    if "shuffleboard_openapi" not in app.extensions:
+        app.extensions["shuffleboard_openapi"] = app.spec
+    found: dict[str, Any] = app.extensions["shuffleboard_openapi"]
+    return found
+
+
+def _complete(spec: Any) -> Any:
+    """Add what APIFlask does not know: problems, headers, uploads; and give each class one schema."""
+    spec["components"]["schemas"]["Problem"] = Problem.model_json_schema(schema_generator=Schemas)
+    spec["components"]["responses"] = {
+        _component(status): {"description": text, "content": {"application/problem+json": {"schema": _PROBLEM}}}
+        for status, text in _PROBLEMS.items()
+    }
     for operation in OPERATIONS:
-        spec.path(path=_path(operation), operations={operation.method.lower(): _operation(operation)})
-    return spec.to_dict()
+        _complete_operation(operation, spec["paths"][_path(operation)][operation.method.lower()])
+    spec["paths"] = {_path(operation): spec["paths"][_path(operation)] for operation in OPERATIONS}
+    return _flattened(spec)
 
 
-def _schemas(answers: list[type], bodies: list[type[BaseModel]]) -> dict[str, Any]:
-    """Name to schema of these types and all types within them."""
-    _, found = TypeAdapter.json_schemas(
-        [
-            *((kind, "serialization", TypeAdapter(kind)) for kind in answers),
-            *((kind, "validation", TypeAdapter(kind)) for kind in bodies),
-        ],
-        ref_template="#/components/schemas/{model}",
-        schema_generator=_Schemas,
-    )
-    return dict(found["$defs"])
+def _complete_operation(operation: Operation, said: dict[str, Any]) -> None:
+    description = inspect.cleandoc(operation.view.__doc__ or "")
+    said["summary"], said["description"] = description.split("\n")[0], description
+    said["parameters"] = sorted((_parameter(one) for one in said["parameters"]), key=_comes_late)
+    named = any(one["required"] for one in said["parameters"])
+    reads = operation.method == "GET"
+    if reads:
+        said["parameters"].append(_IF_NONE_MATCH)
+    success = _successes(operation, said["responses"])
+    problems = _problems(operation, named=named)
+    said["responses"] = success | {
+        str(int(status)): {"$ref": f"#/components/responses/{_component(status)}"} for status in problems
+    }
+    if operation.upload is not None:
+        said["requestBody"] = _file(operation.upload)
+    elif "requestBody" in said:
+        said["requestBody"]["required"] = True
 
 
-class _Schemas(GenerateJsonSchema):
-    """Schemas without titles, which would repeat the names of keys."""
-
-    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002
-        return False
-
-
-def _type(name: str) -> Any:
-    from web.api import answers  # late: the website starts without what computes some of them
-
-    return getattr(answers, name)
+def _parameter(said: dict[str, Any]) -> dict[str, Any]:
+    """Return a parameter without null, which stands for its absence and cannot be given."""
+    schema = dict(said["schema"])
+    description = schema.pop("description")
+    return said | {"description": description, "schema": schema.get("anyOf", [schema])[0]}
 
 
-def _reference(kind: Any) -> dict[str, str]:
-    return {"$ref": f"#/components/schemas/{kind.__name__}"}
+def _comes_late(parameter: dict[str, Any]) -> bool:
+    """Return whether it is about paging, which comes last."""
+    return parameter["name"] in Paged.model_fields
+
+
+def _successes(operation: Operation, made: dict[str, Any]) -> dict[str, Any]:
+    """Return the answers to a request that was right, from the one that APIFlask made."""
+    if operation.answers is None:
+        return {str(status): {"description": text} for status, text in operation.statuses.items()}
+    content = next(iter(made.values()))["content"]
+    if operation.method != "GET":
+        return {str(status): {"description": text, "content": content} for status, text in operation.statuses.items()}
+    names = ("ETag", "Link") if "next" in operation.answers.model_fields else ("ETag",)
+    headers = {name: {"description": _HEADERS[name], "schema": {"type": "string"}} for name in names}
+    text = inspect.cleandoc(operation.answers.__doc__ or "").split("\n")[0]
+    return {
+        "200": {"description": text, "headers": headers, "content": content},
+        "304": {"description": "Nothing has changed.", "headers": {"ETag": headers["ETag"]}},
+    }
+
+
+def _flattened(spec: dict[str, Any]) -> dict[str, Any]:
+    """Return the document with one schema for each class: APIFlask names a class by the answer that it is within."""
+    schemas = spec["components"]["schemas"]
+    spec["components"]["schemas"] = {name.rpartition(".")[2]: schema for name, schema in sorted(schemas.items())}
+    text = json.dumps(spec)
+    flattened: dict[str, Any] = json.loads(re.sub(r"#/components/schemas/\w+\.(\w+)", r"#/components/schemas/\1", text))  # noqa: TID251
+    return flattened
 
 
 def _component(status: HTTPStatus) -> str:
@@ -132,51 +173,8 @@ def _path(operation: Operation) -> str:
     return str(blueprint.url_prefix) + re.sub(r"<(\w+)>", r"{\1}", operation.rule)
 
 
-def _operation(operation: Operation) -> dict[str, Any]:
-    description = inspect.cleandoc(operation.view.__doc__ or "")
-    parameters = [*_parameters(operation.path, "path"), *_parameters(operation.query, "query")]
-    named = any(item.get("required") for item in parameters)
-    reads = operation.method == "GET"
-    documented = {
-        "operationId": operation.name,
-        "tags": [operation.tag],
-        "summary": description.split("\n")[0],
-        "description": description,
-        "x-scope": operation.scope,
-        # Of the two ways to read, the one without a token comes first.
-        "security": [*([{}] if operation.scope == "read" else []), {"bearer": [operation.scope]}],
-        "parameters": [*parameters, *([_IF_NONE_MATCH] if reads else [])],
-        "responses": {
-            **_answers(operation),
-            **{
-                str(int(status)): {"$ref": f"#/components/responses/{_component(status)}"}
-                for status in _problems(operation, named=named)
-            },
-        },
-    }
-    if operation.body is not None:
-        body = {"required": True, "content": {"application/json": {"schema": _reference(operation.body)}}}
-        return {**documented, "requestBody": body}
-    return documented if operation.upload is None else {**documented, "requestBody": _file(operation.upload)}
-
-
-def _parameters(kind: type[Query], place: str) -> list[dict[str, Any]]:
-    """What a path or query string holds, paging last."""
-    schema = kind.model_json_schema(schema_generator=_Schemas)
-    names = sorted(kind.model_fields, key=lambda name: name in Paged.model_fields)
-    required = {name: {"required": True} for name in schema.get("required", ())}
-    return [_parameter(name, place, schema["properties"][name]) | required.get(name, {}) for name in names]
-
-
-def _parameter(name: str, place: str, schema: dict[str, Any]) -> dict[str, Any]:
-    """A parameter from the schema of its field. Null stands for its absence, and cannot be given."""
-    said = dict(schema)
-    description = said.pop("description")
-    return {"name": name, "in": place, "description": description, "schema": said.get("anyOf", [said])[0]}
-
-
 def _file(upload: Upload) -> dict[str, Any]:
-    """A file as the body of a request."""
+    """Return the body of a request that sends a file."""
     file = {"type": "string", "format": "binary"}
     form = {
         "type": "object",
@@ -187,22 +185,6 @@ def _file(upload: Upload) -> dict[str, Any]:
     kinds = {kind: {"schema": file} for kind in upload.types}
     text = f"The file itself, or a form with it; up to {MAX_UPLOAD >> 20} MiB."
     return {"required": True, "description": text, "content": {**kinds, "multipart/form-data": {"schema": form}}}
-
-
-def _answers(operation: Operation) -> dict[str, Any]:
-    """What is answered where nothing was wrong."""
-    if operation.answers is None:
-        return {str(status): {"description": text} for status, text in operation.statuses.items()}
-    content = {"application/json": {"schema": _reference(_type(operation.answers))}}
-    if operation.method != "GET":
-        return {str(status): {"description": text, "content": content} for status, text in operation.statuses.items()}
-    names = ("ETag", "Link") if "next" in _type(operation.answers).__annotations__ else ("ETag",)
-    headers = {name: {"description": _HEADERS[name], "schema": {"type": "string"}} for name in names}
-    text = inspect.cleandoc(_type(operation.answers).__doc__ or "").split("\n")[0]
-    return {
-        "200": {"description": text, "headers": headers, "content": content},
-        "304": {"description": "Nothing has changed.", "headers": {"ETag": headers["ETag"]}},
-    }
 
 
 def _problems(operation: Operation, *, named: bool) -> list[HTTPStatus]:
@@ -218,6 +200,7 @@ def _problems(operation: Operation, *, named: bool) -> list[HTTPStatus]:
 
 
 @blueprint.get("/openapi.json")
+@blueprint.doc(hide=True)
 def openapi() -> Response:
-    """This document."""
+    """Answer with this document."""
     return answer(document())

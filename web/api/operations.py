@@ -1,7 +1,7 @@
-"""Routes of the API: each is a view whose signature says what it reads, with what it answers and who may ask.
+"""Routes of the API, on APIFlask: a view's signature says what it reads, its decorator what it answers and for whom.
 
 A view names the parts of its path, a model of its query string as `query`, one of its JSON document as `body`, and the
-files that it is sent as `files`. All of them are checked before it runs, and documented by `web.api.openapi`.
+uploaded files as `files`. All are checked before it runs; `web.api.openapi` completes the document about them.
 """
 
 import re
@@ -11,34 +11,39 @@ from functools import wraps
 from http import HTTPStatus
 from typing import Any, Final, get_type_hints
 
-from flask import Blueprint, Response, jsonify, make_response, request, url_for
+from apiflask import APIBlueprint
+from apiflask.schema_adapters import registry as adapters
+from apiflask.schema_adapters.pydantic import PydanticAdapter
+from flask import Request, Response, jsonify, make_response, request, url_for
 from pydantic import BaseModel, ValidationError, create_model
+from pydantic.json_schema import GenerateJsonSchema
 from werkzeug.datastructures import MultiDict
 from werkzeug.exceptions import BadRequest, UnprocessableEntity, UnsupportedMediaType
 
 from registry.schema.selectables import Row
 from registry.untrusted import NotJsonError, RefusedError, TooDeepError, decode
+from web.api.columns import Answer
 from web.api.uploads import Upload, content_type, received
 from web.urls.parameters import Paged, Query, read, refusal
 from web.who.identity import viewer
 
-blueprint = Blueprint("api", __name__, url_prefix="/api/v1")
+blueprint = APIBlueprint("api", __name__, url_prefix="/api/v1")
 
 View = Callable[..., Response]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Operation:
-    """A route of the API. answers: the name of its document's type in `web.api.answers`; None: nothing (204).
+    """A route of the API. answers: the class of its document; None: nothing (204).
 
-    scope: what a viewer must be able to do. statuses: what a change answers where nothing was wrong, with when.
-    conflicts: whether it may answer 409. path, query, body: what its view reads.
+    scope: the scope that a viewer needs. statuses: each status of a change that succeeds, with its meaning.
+    conflicts: whether it may answer 409. path, query, body: the models that its view reads.
     """
 
     method: str
     rule: str
     view: View
-    answers: str | None
+    answers: type[Answer] | None
     tag: str
     scope: str
     path: type[Query]
@@ -58,15 +63,47 @@ OPERATIONS: Final[list[Operation]] = []
 """Every operation, in the order of the document."""
 
 
-def get(rule: str, answers: str, *, tag: str, scope: str = "read", conflicts: bool = False) -> Callable[[View], View]:
-    """Registers a view that answers GET (HEAD and OPTIONS come with it). Its docstring describes the operation."""
+class Schemas(GenerateJsonSchema):
+    """Schemas without titles, which would repeat the names of keys."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002
+        """Return False for every key."""
+        return False
+
+
+class _Models(PydanticAdapter):
+    """Reads requests with messages that name the parameter, its value and the remedy."""
+
+    def validate_input(self, request: Request, location: str, **_: Any) -> BaseModel:
+        """Read part of a request as the model.
+
+        Raises UsageError for a query or path, HTTPException for a body.
+        """
+        if location == "json":
+            return _read_body(self.model_class)
+        given = request.args if location == "query" else MultiDict(request.view_args)
+        return read(self.model_class, given)
+
+    def get_openapi_schema(self, **_: Any) -> dict[str, Any]:
+        """Return the schema; classes within it are referenced by their own names, see `web.api.openapi`."""
+        template = f"#/components/schemas/{self.get_schema_name()}.{{model}}"
+        return self.model_class.model_json_schema(ref_template=template, schema_generator=Schemas)
+
+
+adapters.register("pydantic", _Models)
+
+
+def get(
+    rule: str, answers: type[Answer], *, tag: str, scope: str = "read", conflicts: bool = False
+) -> Callable[[View], View]:
+    """Register a view that answers GET (HEAD and OPTIONS come with it). Its docstring describes the operation."""
     return _registering("GET", rule, answers=answers, tag=tag, scope=scope, conflicts=conflicts)
 
 
 def change(
     method: str,
     rule: str,
-    answers: str | None,
+    answers: type[Answer] | None,
     *,
     tag: str,
     scope: str,
@@ -74,7 +111,7 @@ def change(
     upload: Upload | None = None,
     conflicts: bool = False,
 ) -> Callable[[View], View]:
-    """Registers a view that changes something. Its docstring describes the operation."""
+    """Register a view that changes something. Its docstring describes the operation."""
     return _registering(
         method,
         rule,
@@ -94,39 +131,78 @@ def _registering(method: str, rule: str, **said: Any) -> Callable[[View], View]:
         path = create_model("Path", __base__=Query, **in_path)
         query, body = hints.get("query", Query), hints.get("body")
         operation = Operation(method=method, rule=rule, view=view, path=path, query=query, body=body, **said)
-        checked = _checked(operation)
-        blueprint.add_url_rule(rule, operation.name, checked, methods=[method])
         OPERATIONS.append(operation)
-        return checked
+        checked = _documented(operation)(_permitted(operation)(_reading(operation)(_receiving(operation))))
+        blueprint.add_url_rule(rule, operation.name, checked, methods=[method])
+        return view
 
     return register
 
 
-def _checked(operation: Operation) -> View:
-    """The view behind its checks: a viewer without the scope is refused, and whatever its models do not have."""
-    view = operation.view
+def _receiving(operation: Operation) -> View:
+    """Wrap the view so that its parts of the path come one by one, and its uploaded files beside them."""
+    view, upload = operation.view, operation.upload
 
     @wraps(view)
-    def checked(**path: str) -> Response:
-        viewer().require(operation.scope)
-        query = read(operation.query, request.args)
-        given: dict[str, Any] = dict(read(operation.path, MultiDict(path)))
-        if operation.query is not Query:
-            given["query"] = query
-        if operation.body is not None:
-            given["body"] = _read_body(operation.body)
-        if operation.upload is None:
+    def received_view(path: Query, query: Query, **body: Any) -> Response:
+        given = dict(path) | ({} if operation.query is Query else {"query": query}) | body
+        if upload is None:
             return view(**given)
-        with received(operation.upload) as files:
+        with received(upload) as files:
             return view(**given, files=files)
 
-    return checked
+    return received_view
 
 
-def _read_body(kind: type[BaseModel]) -> Any:
-    """The request's JSON document as `kind`.
+def _reading(operation: Operation) -> Callable[[View], View]:
+    """Make APIFlask read and check the path, the query string and the body, in this order."""
 
-    Answers 415 where it says to be something else than JSON, 400 where it is not, 422 where it is not of this kind.
+    def decorate(view: View) -> View:
+        if operation.body is not None:
+            view = blueprint.input(operation.body, arg_name="body")(view)
+        view = blueprint.input(operation.path, location="path", arg_name="path")(view)
+        return blueprint.input(operation.query, location="query", arg_name="query")(view)
+
+    return decorate
+
+
+def _permitted(operation: Operation) -> Callable[[View], View]:
+    """Refuse a viewer without the scope before anything is read."""
+
+    def decorate(view: View) -> View:
+        @wraps(view)
+        def permitted(**_: str) -> Response:
+            viewer().require(operation.scope)
+            return view()
+
+        return permitted
+
+    return decorate
+
+
+def _documented(operation: Operation) -> Callable[[View], View]:
+    """Tell APIFlask what is answered, and for whom."""
+    scoped = {"bearer": [operation.scope]}
+
+    def decorate(view: View) -> View:
+        if operation.answers is not None:
+            status = next(iter(operation.statuses), HTTPStatus.OK)
+            view = blueprint.output(operation.answers, status_code=int(status))(view)
+        return blueprint.doc(
+            operation_id=operation.name,
+            tags=[operation.tag],
+            # Of the two ways to read, the one without a token comes first.
+            security=[{}, scoped] if operation.scope == "read" else [scoped],
+            extensions={"x-scope": operation.scope},
+        )(view)
+
+    return decorate
+
+
+def _read_body(kind: type[BaseModel]) -> BaseModel:
+    """Return the request's JSON document as `kind`.
+
+    Answers 415 if it is said to be something else than JSON, 400 if it is not JSON, 422 if it is not of this kind.
     """
     if not request.is_json:
         raise UnsupportedMediaType(f"send JSON with Content-Type: application/json, not {content_type()}")

@@ -13,7 +13,7 @@ from registry.fields import OneOf
 from registry.people import accounts
 from registry.sql import as_json
 from registry.tables.accounts import OUTCOMES, Account, ApiToken, AuditEvent, SavedQuery
-from web.api import bodies
+from web.api import answers, bodies
 from web.api.operations import answer, change, get, nothing, page
 from web.api.paths import AccountName, Slug, TokenId
 from web.api.writing import audited
@@ -24,7 +24,7 @@ from web.who.identity import engine
 # The SQL page
 
 
-@change("POST", "/sql", "QueryAnswer", tag="sql", scope="sql", statuses={200: "The rows."})
+@change("POST", "/sql", answers.QueryAnswer, tag="sql", scope="sql", statuses={200: "The rows."})
 def query(body: bodies.QueryBody) -> Response:
     """Runs one SELECT over the documented views, as the viewer's audience, within the limits of the SQL page."""
     # Through its own writer, which knows what JSON cannot hold.
@@ -32,7 +32,7 @@ def query(body: bodies.QueryBody) -> Response:
     return answer(json.loads(as_json(found.result)) | {"as_of": utc_text(found.listed.as_of)})  # noqa: TID251 - our own
 
 
-@get("/queries", "SavedQueryList", tag="sql", scope="sql")
+@get("/queries", answers.SavedQueryList, tag="sql", scope="sql")
 def queries() -> Response:
     """Saved queries: the viewer's own, and public ones."""
     with read_session(engine()) as database:
@@ -47,7 +47,7 @@ def _saved(found: SavedQuery, owner: str) -> dict[str, Any]:
     return picked(found, SAVED) | {"query": found.sql, "owner": owner}
 
 
-@change("POST", "/queries", "SavedQuery", tag="sql", scope="sql", statuses={201: "Kept."})
+@change("POST", "/queries", answers.SavedQuery, tag="sql", scope="sql", statuses={201: "Kept."})
 def save_query(body: bodies.SavedQueryBody) -> Response:
     """Saves a query under a permanent URL, if the SQL page allows it."""
     slug = sql.save(body.name, body.query, public=body.public)
@@ -66,7 +66,7 @@ def delete_query(slug: Slug) -> Response:
 # Accounts
 
 
-@get("/accounts", "AccountList", tag="accounts", scope="admin")
+@get("/accounts", answers.AccountList, tag="accounts", scope="admin")
 def list_accounts() -> Response:
     """Every account."""
     with read_session(engine()) as database:
@@ -74,7 +74,7 @@ def list_accounts() -> Response:
     return answer({"items": items})
 
 
-@change("POST", "/accounts", "Account", tag="accounts", scope="admin", statuses={201: "Made."})
+@change("POST", "/accounts", answers.Account, tag="accounts", scope="admin", statuses={201: "Made."})
 def add_account(body: bodies.AccountBody) -> Response:
     """Creates an account."""
     with write_session(engine()) as database:
@@ -83,7 +83,7 @@ def add_account(body: bodies.AccountBody) -> Response:
         return answer(accounts.account_row(made), status=201)
 
 
-@change("PATCH", "/accounts/<account>", "Account", tag="accounts", scope="admin", statuses={200: "Changed."})
+@change("PATCH", "/accounts/<account>", answers.Account, tag="accounts", scope="admin", statuses={200: "Changed."})
 def alter_account(account: AccountName, body: bodies.AccountChangeBody) -> Response:
     """Changes an account's role or password, or whether it works. A new password signs its browsers out."""
     with write_session(engine()) as database:
@@ -102,7 +102,7 @@ def alter_account(account: AccountName, body: bodies.AccountChangeBody) -> Respo
         return answer(accounts.account_row(found))
 
 
-@get("/accounts/<account>/tokens", "TokenList", tag="accounts", scope="admin")
+@get("/accounts/<account>/tokens", answers.TokenList, tag="accounts", scope="admin")
 def tokens(account: AccountName) -> Response:
     """An account's tokens, without their secrets."""
     with read_session(engine()) as database:
@@ -114,7 +114,7 @@ def tokens(account: AccountName) -> Response:
 @change(
     "POST",
     "/accounts/<account>/tokens",
-    "NewToken",
+    answers.NewToken,
     tag="accounts",
     scope="admin",
     statuses={201: "Made; its secret is in this answer and nowhere else."},
@@ -157,7 +157,7 @@ class AuditQuery(Paged):
     actor: Text | None = Field(None, description="Only what this account did.")
 
 
-@get("/audit", "AuditList", tag="accounts", scope="admin")
+@get("/audit", answers.AuditList, tag="accounts", scope="admin")
 def audit(query: AuditQuery) -> Response:
     """The audit trail, newest first."""
     wanted = {AuditEvent.outcome: query.outcome, AuditEvent.actor: query.actor}

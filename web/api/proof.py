@@ -10,6 +10,7 @@ from registry.proof.provenance import compare_provenance
 from registry.proof.signing import newest_signature, signatures
 from registry.schema.selectables import chain_links, rows_of
 from registry.tables import ChainSignature
+from web.api import answers
 from web.api.operations import answer, get, page
 from web.api.paths import EvaluationId, OtherId
 from web.serving.responses import session
@@ -18,14 +19,14 @@ from web.shown.provenance import comparable_provenance_of
 from web.urls.parameters import Paged
 
 
-@get("/evaluations/<evaluation_id>/provenance/<other_id>", "ProvenanceDifference", tag="results")
+@get("/evaluations/<evaluation_id>/provenance/<other_id>", answers.ProvenanceDifference, tag="results")
 def provenance_difference(evaluation_id: EvaluationId, other_id: OtherId) -> Response:
     """Differences and agreements between the provenances of two evaluations, by group."""
     sides = (queries.evaluation(session(), item) for item in (evaluation_id, other_id))
     return answer(compare_provenance(*map(comparable_provenance_of, sides)))
 
 
-@get("/chain", "ChainPage", tag="results")
+@get("/chain", answers.ChainPage, tag="results")
 def chain(query: Paged) -> Response:
     """The chain of seals, folders, withdrawals and snapshots, the newest link first."""
     total = session().scalar(select(func.count()).select_from(chain_links)) or 0
@@ -36,7 +37,7 @@ def chain(query: Paged) -> Response:
     return page(links, total, query, head=head, signature=None if signed is None else signature_document(signed))
 
 
-@get("/chain/signatures", "SignaturePage", tag="results")
+@get("/chain/signatures", answers.SignaturePage, tag="results")
 def chain_signatures(query: Paged) -> Response:
     """The signatures of the chain's head, the newest first, each with its public key."""
     total = session().scalar(select(func.count()).select_from(ChainSignature)) or 0

@@ -13,6 +13,7 @@ from registry.leaderboard.selection import Selection, evaluation_conditions
 from registry.metrics.catalogue import ALL_NAMES
 from registry.schema.selectables import Row
 from registry.tables import EVALUATION_STATES
+from web.api import answers
 from web.api.operations import address_with, answer, get, page
 from web.api.paths import EvaluationId, QuestionId
 from web.serving.responses import session
@@ -57,7 +58,7 @@ class LeaderboardQuery(Paged, Filters):
     per_page: Annotated[int, Between(1, MAX_PER_PAGE), Field(description="Rows on a page.")] = MAX_PER_PAGE
 
 
-@get("/leaderboard", "Leaderboard", tag="results")
+@get("/leaderboard", answers.Leaderboard, tag="results")
 def leaderboard(query: LeaderboardQuery) -> Response:
     """Every evaluation that the filters keep, complete ones first, in the order asked for.
 
@@ -105,7 +106,7 @@ class EvaluationsQuery(Paged, Filters):
     state: Annotated[str, OneOf(EVALUATION_STATES)] | None = Field(None, description="Only evaluations in this state.")
 
 
-@get("/evaluations", "EvaluationList", tag="results")
+@get("/evaluations", answers.EvaluationList, tag="results")
 def evaluations(query: EvaluationsQuery) -> Response:
     """Evaluations with their progress, newest first."""
     items, total = queries.evaluations(
@@ -131,7 +132,7 @@ class NoiseQuery(Query):
     noise_from: NoiseFrom = None
 
 
-@get("/evaluations/<evaluation_id>", "EvaluationDocument", tag="results")
+@get("/evaluations/<evaluation_id>", answers.EvaluationDocument, tag="results")
 def evaluation(evaluation_id: EvaluationId, query: NoiseQuery) -> Response:
     """One evaluation: progress, metrics (every metric name, null where undefined), repeat noise, axes, provenance."""
     row = _found(evaluation_id)
@@ -153,13 +154,13 @@ def evaluation(evaluation_id: EvaluationId, query: NoiseQuery) -> Response:
     )
 
 
-@get("/evaluations/<evaluation_id>/progress", "Progress", tag="results")
+@get("/evaluations/<evaluation_id>/progress", answers.Progress, tag="results")
 def progress(evaluation_id: EvaluationId) -> Response:
     """Progress alone: what pages poll."""
     return answer(queries.progress_of(session(), _found(evaluation_id)["evaluation_id"]))
 
 
-@get("/evaluations/<evaluation_id>/provenance", "Provenance", tag="results")
+@get("/evaluations/<evaluation_id>/provenance", answers.Provenance, tag="results")
 def provenance(evaluation_id: EvaluationId) -> Response:
     """Where an evaluation's numbers come from: specification, files, workers, engine, seal."""
     # What is said of a sealed evaluation may grow: that it was withdrawn, or who copied from it.
@@ -172,7 +173,7 @@ class QuestionsQuery(Paged):
     only: Annotated[str, OneOf(tuple(queries.QUESTION_FILTERS)), Field(description="Which questions to keep.")] = "all"
 
 
-@get("/evaluations/<evaluation_id>/questions", "EvaluationQuestions", tag="results")
+@get("/evaluations/<evaluation_id>/questions", answers.EvaluationQuestions, tag="results")
 def evaluation_questions(evaluation_id: EvaluationId, query: QuestionsQuery) -> Response:
     """An evaluation's questions in the benchmark's order; `only` keeps some."""
     row = _found(evaluation_id)
@@ -181,7 +182,7 @@ def evaluation_questions(evaluation_id: EvaluationId, query: QuestionsQuery) -> 
     return page(items, counts[query.only], query, counts=counts, unchanging=row["complete"])
 
 
-@get("/evaluations/<evaluation_id>/questions/<question_id>", "EvaluationQuestionDocument", tag="results")
+@get("/evaluations/<evaluation_id>/questions/<question_id>", answers.EvaluationQuestionDocument, tag="results")
 def evaluation_question(evaluation_id: EvaluationId, question_id: QuestionId) -> Response:
     """One question of an evaluation with its predictions; arrays run by position."""
     row = _found(evaluation_id)
@@ -206,7 +207,7 @@ class CompareQuery(Query):
     b: Annotated[Id, Field(description="The second evaluation's number.")]
 
 
-@get("/compare", "Comparison", tag="results", conflicts=True)
+@get("/compare", answers.Comparison, tag="results", conflicts=True)
 def compare(query: CompareQuery) -> Response:
     """Two evaluations of one benchmark: every metric of `a` minus `b`, and whether both are of one model."""
     return answer(comparison_of(_found(query.a), _found(query.b)))
@@ -234,7 +235,7 @@ class PredictionsQuery(Query):
     cursor: Cursor | None = Field(None, description="`next_cursor` of the page before; absent for the first.")
 
 
-@get("/evaluations/<evaluation_id>/predictions", "PredictionPage", tag="results")
+@get("/evaluations/<evaluation_id>/predictions", answers.PredictionPage, tag="results")
 def predictions(evaluation_id: EvaluationId, query: PredictionsQuery) -> Response:
     """Every stored prediction of an evaluation, by question and variant; arrays run by position.
 
@@ -255,7 +256,7 @@ def predictions(evaluation_id: EvaluationId, query: PredictionsQuery) -> Respons
     return response
 
 
-@get("/questions/<question_id>", "QuestionDocument", tag="results")
+@get("/questions/<question_id>", answers.QuestionDocument, tag="results")
 def question(question_id: QuestionId, query: Paged) -> Response:
     """A benchmark's question, and its outcome in every evaluation that asks it, newest first."""
     row = queries.question(session(), question_id)

@@ -23,7 +23,7 @@ from registry.db import read_session, write_session
 from registry.fields import OneOf
 from registry.schema.audiences import SEES
 from registry.tables.accounts import SUBMISSION_STATES
-from web.api import bodies
+from web.api import answers, bodies
 from web.api.operations import answer, change, get, page
 from web.api.paths import SubmissionId
 from web.serving.responses import session
@@ -46,7 +46,7 @@ class SubmissionsQuery(Paged):
     mine: Annotated[YesOrNo, Field(description="Only those of the token's own account.")] = "no"
 
 
-@get("/submissions", "SubmissionList", tag="submissions", scope="submit")
+@get("/submissions", answers.SubmissionList, tag="submissions", scope="submit")
 def submissions(query: SubmissionsQuery) -> Response:
     """Submissions, pending ones first: the viewer's own, or all for maintainers."""
     with read_session(engine()) as database:
@@ -65,7 +65,7 @@ def submissions(query: SubmissionsQuery) -> Response:
 @change(
     "POST",
     "/submissions",
-    "Submission",
+    answers.Submission,
     tag="submissions",
     scope="submit",
     statuses={201: "Asked for.", 200: "The same was asked for and still waits: it is that one."},
@@ -90,14 +90,14 @@ def request_evaluation(body: bodies.SubmissionBody) -> Response:
     return answer(document, status=201 if new else 200)
 
 
-@get("/submissions/<submission_id>", "Submission", tag="submissions", scope="submit")
+@get("/submissions/<submission_id>", answers.Submission, tag="submissions", scope="submit")
 def submission(submission_id: SubmissionId) -> Response:
     """One submission: the request, the decision, and the resulting evaluations."""
     with read_session(engine()) as database:
         return answer(document_of(database, find_submission(database, viewer(), submission_id)))
 
 
-@get("/submissions/<submission_id>/estimate", "SubmissionEstimate", tag="submissions", scope="submit")
+@get("/submissions/<submission_id>/estimate", answers.SubmissionEstimate, tag="submissions", scope="submit")
 def submission_cost(submission_id: SubmissionId) -> Response:
     """The cost of a submission now, in tokens, time and money; `problem` says why it could not be queued.
 
@@ -112,7 +112,7 @@ def submission_cost(submission_id: SubmissionId) -> Response:
 @change(
     "POST",
     "/submissions/<submission_id>/approve",
-    "Submission",
+    answers.Submission,
     tag="submissions",
     scope="maintain",
     statuses={200: "Approved: the model is registered, and what the suite lacks of it is queued."},
@@ -139,7 +139,7 @@ def approve_submission(submission_id: SubmissionId, body: bodies.ApprovalBody) -
 @change(
     "POST",
     "/submissions/<submission_id>/reject",
-    "Submission",
+    answers.Submission,
     tag="submissions",
     scope="maintain",
     statuses={200: "Rejected."},
@@ -155,7 +155,7 @@ def reject_submission(submission_id: SubmissionId, body: bodies.RejectionBody) -
 @change(
     "POST",
     "/submissions/<submission_id>/withdraw",
-    "Submission",
+    answers.Submission,
     tag="submissions",
     scope="submit",
     statuses={200: "Withdrawn."},

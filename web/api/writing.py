@@ -24,7 +24,7 @@ from registry.queue.estimate import estimates
 from registry.queue.evaluations import move
 from registry.revisions.store import RevisionRequest, add_revision
 from registry.tables import VISIBILITIES, ModelRevision
-from web.api import bodies
+from web.api import answers, bodies
 from web.api.operations import View, answer, change, get
 from web.api.paths import BenchmarkName, BoardName, EvaluationId
 from web.api.uploads import Upload, stored
@@ -55,7 +55,7 @@ def audited(database: Session, action: str, target: str, **details: Any) -> None
 @change(
     "POST",
     "/models",
-    "RegisteredModel",
+    answers.RegisteredModel,
     tag="registry",
     scope="maintain",
     statuses={201: "Registered.", 200: "The same revision is there already."},
@@ -115,7 +115,7 @@ class BenchmarkQuery(Query):
 @change(
     "POST",
     "/benchmarks",
-    "ImportedBenchmark",
+    answers.ImportedBenchmark,
     tag="registry",
     scope="maintain",
     upload=BENCHMARK_FILE,
@@ -138,7 +138,7 @@ def import_benchmark_file(query: BenchmarkQuery, files: dict[str, Path]) -> Resp
 @change(
     "PATCH",
     "/benchmarks/<benchmark>",
-    "ChangedVisibility",
+    answers.ChangedVisibility,
     tag="registry",
     scope="maintain",
     statuses={200: "Changed."},
@@ -158,7 +158,7 @@ def change_visibility(benchmark: BenchmarkName, body: bodies.VisibilityBody) -> 
 @change(
     "POST",
     "/evaluations",
-    "AskedEvaluations",
+    answers.AskedEvaluations,
     tag="results",
     scope="maintain",
     statuses={201: "Queued, as far as it was not there.", 200: "All of it is there already."},
@@ -181,7 +181,7 @@ def submit_evaluations(body: Wanted) -> Response:
 @change(
     "POST",
     "/evaluations/estimate",
-    "Estimate",
+    answers.Estimate,
     tag="results",
     scope="maintain",
     statuses={200: "What it would cost; nothing is queued."},
@@ -226,7 +226,7 @@ for _action, (_done, _) in _MOVES.items():
     change(
         "POST",
         f"/evaluations/<evaluation_id>/{_action}",
-        "EvaluationState",
+        answers.EvaluationState,
         tag="results",
         scope="maintain",
         statuses={200: _done},
@@ -256,7 +256,7 @@ class OutputsQuery(Query):
 @change(
     "POST",
     "/evaluations/import",
-    "ImportedOutputs",
+    answers.ImportedOutputs,
     tag="results",
     scope="maintain",
     upload=OUTPUTS_FILE,
@@ -284,7 +284,7 @@ class MetricsQuery(Query):
     noise_from: NoiseFrom = None
 
 
-@get("/evaluations/<evaluation_id>/metrics", "EvaluationMetrics", tag="results", conflicts=True)
+@get("/evaluations/<evaluation_id>/metrics", answers.EvaluationMetrics, tag="results", conflicts=True)
 def evaluation_metric_values(evaluation_id: EvaluationId, query: MetricsQuery) -> Response:
     """Every metric of an evaluation by name, as `shuffleboard metrics` prints them; null where undefined."""
     found = evaluation_metrics(
@@ -298,7 +298,7 @@ def evaluation_metric_values(evaluation_id: EvaluationId, query: MetricsQuery) -
     return answer(found | {"noise": noise, "clustered": clustered(evaluation_id, seal)})
 
 
-@get("/evaluations/<evaluation_id>/verification", "Verification", tag="results", scope="maintain")
+@get("/evaluations/<evaluation_id>/verification", answers.Verification, tag="results", scope="maintain")
 def verification(evaluation_id: EvaluationId) -> Response:
     """Recomputes a sealed evaluation from its answers and lists the differences, as `shuffleboard verify` does.
 
@@ -316,7 +316,7 @@ def verification(evaluation_id: EvaluationId) -> Response:
 @change(
     "POST",
     "/suites",
-    "ImportedSuite",
+    answers.ImportedSuite,
     tag="boards",
     scope="maintain",
     statuses={201: "Loaded.", 200: "The same definition is there already."},
@@ -333,7 +333,7 @@ def load_suite(body: SuiteDefinition) -> Response:
 @change(
     "POST",
     "/boards",
-    "ImportedBoard",
+    answers.ImportedBoard,
     tag="boards",
     scope="maintain",
     statuses={201: "Loaded.", 200: "The same definition is there already."},
@@ -354,7 +354,7 @@ def load_board(body: BoardDefinition) -> Response:
 @change(
     "POST",
     "/boards/<board>/deprecate",
-    "DeprecatedBoard",
+    answers.DeprecatedBoard,
     tag="boards",
     scope="maintain",
     statuses={200: "Deprecated."},
@@ -370,7 +370,7 @@ def deprecate_board(board: BoardName, body: bodies.DeprecationBody) -> Response:
 @change(
     "POST",
     "/boards/<board>/reinstate",
-    "DeprecatedBoard",
+    answers.DeprecatedBoard,
     tag="boards",
     scope="maintain",
     statuses={200: "No longer deprecated."},
