@@ -83,7 +83,7 @@ class VllmServer:
     backwards: lists tokens in another order. leaves_out: tokens that it never lists by number. versions: what it says
     it is, one for each time it says so, the last again and again. waiting: requests in its queue; None: it shows none.
     owner: as which software it lists its models. troubles: answers that are given first, one for each completion that
-    is asked for.
+    is asked for. ending: its tokenizer puts a token after every text.
     """
 
     model: str = "tiny"
@@ -99,6 +99,7 @@ class VllmServer:
     owner: str = "vllm"
     troubles: list[Answer] = field(default_factory=list)
     several: bool = True
+    ending: bool = False
 
     def __call__(self, asked: Asked) -> Answer:
         """The answer to a request."""
@@ -112,7 +113,7 @@ class VllmServer:
             entry = {"id": self.model, "object": "model", "owned_by": self.owner, "root": self.model, "parent": None}
             return Answer({"object": "list", "data": [entry | {"max_model_len": self.max_model_len}]}, headers=HEADERS)
         if asked.path == "/tokenize":
-            ids = Words.ids(asked.document["prompt"])
+            ids = Words.ids(asked.document["prompt"]) + Words.ids("END") * self.ending
             document = {"count": len(ids), "max_model_len": self.max_model_len, "tokens": ids, "token_strs": None}
             return Answer(document, headers=HEADERS)
         if asked.path == "/v1/completions":

@@ -9,6 +9,7 @@ from registry.revisions.store import is_local
 from registry.tables import ModelRevision
 from workers.artifacts import CONVERSION_VERSION
 from workers.quiet import quiet_libraries
+from workers.tokens import encoder
 
 
 def tokenizer_of(revision: ModelRevision, home: Path) -> Callable[[str], list[int]]:
@@ -27,7 +28,7 @@ def tokenizer_of(revision: ModelRevision, home: Path) -> Callable[[str], list[in
     except (OSError, ValueError, KeyError) as error:
         reason = " ".join(str(error).split())[:200]
         raise ModelError(f"{revision.location}: its tokenizer cannot be read ({reason})") from None
-    return lambda text: list(tokenizer(text)["input_ids"])
+    return encoder(tokenizer)
 
 
 def local_files(revision: ModelRevision, home: Path) -> tuple[Path, dict[str, str]]:

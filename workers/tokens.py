@@ -13,6 +13,9 @@ LINE_LENGTH: Final = 64
 CHECK_EVERY: Final = 64
 """Of so many prompts one is tokenised with its labels, although its last line is known."""
 
+ANY_TEXT: Final = "x"
+"""Shows which special tokens a tokenizer puts around a text."""
+
 Encode = Callable[[str], list[int]]
 """Token ids of a whole text, as the model would meet it, with a beginning-of-text token where it has one."""
 
@@ -76,12 +79,30 @@ class ScoredPrompts:
 
 
 def encoder(tokenizer: Any) -> Encode:
-    """Tokenises whole texts, one by one; an empty text as what begins every text."""
+    """Return what tokenises whole texts, one by one; an empty text as what begins every text.
+
+    The special tokens that a tokenizer puts after every text, such as an end-of-text token, are left out: what is
+    scored goes on after the text, and would otherwise follow the end, or be scored with it.
+    """
+    after = ending(tokenizer)
 
     def encode(text: str) -> list[int]:
-        return tokenizer(text)["input_ids"] if text else beginning(tokenizer)
+        return without_ending(tokenizer(text)["input_ids"], after) if text else beginning(tokenizer)
 
     return encode
+
+
+def ending(tokenizer: Any) -> list[int]:
+    """Return the special tokens that a tokenizer puts after every text."""
+    own: list[int] = tokenizer(ANY_TEXT, add_special_tokens=False)["input_ids"]
+    full: list[int] = tokenizer(ANY_TEXT)["input_ids"]
+    added = len(full) - len(own)
+    return next((full[start + len(own) :] for start in range(added + 1) if full[start : start + len(own)] == own), [])
+
+
+def without_ending(ids: list[int], after: list[int]) -> list[int]:
+    """Return the tokens of a text without those that its tokenizer puts after every text."""
+    return ids[: -len(after)] if after and ids[-len(after) :] == after else ids
 
 
 def beginning(tokenizer: Any) -> list[int]:
@@ -90,7 +111,7 @@ def beginning(tokenizer: Any) -> list[int]:
     The special tokens that the tokenizer gives it; else the beginning-of-text token, else the end-of-text token, which
     stood before every text that such a model was trained on. Empty when the tokenizer has none of them.
     """
-    ids: list[int] = tokenizer("")["input_ids"]
+    ids = without_ending(tokenizer("")["input_ids"], ending(tokenizer))
     known = [token for token in (tokenizer.bos_token_id, tokenizer.eos_token_id) if token is not None]
     return ids or known[:1]
 

@@ -1,11 +1,14 @@
 """Texts that are read in pieces have the tokens that they have when read in full."""
 
+import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
+from transformers import PreTrainedTokenizerFast
 
 from tests.engine.tokenizers import KINDS, tokenizer_of_kind
 from workers.engine import encoding
@@ -20,7 +23,7 @@ from workers.engine.encoding import (
     is_cuttable,
 )
 from workers.errors import EngineError
-from workers.tokens import ScoringPrompt, encoder, tokenise, tokenise_continuations
+from workers.tokens import ScoringPrompt, encoder, ending, tokenise, tokenise_continuations
 
 WORDS = [
     "force",
@@ -132,6 +135,47 @@ def test_where_reading_in_pieces_differs_texts_are_read_in_full(kind: str) -> No
     tokenizer = tokenizer_of_kind(kind)
     texts = [f"{EXAMPLES}\n\nIs {word} a unit?\nAnswer:{label}" for word in WORDS for label in ("", " A", " B")]
     assert encoded(tokenizer, texts) == in_full(tokenizer, texts)
+
+
+HABITS = {
+    "neither": ("$A", [], []),
+    "begins": ("<s> $A", [1], []),
+    "ends": ("$A </s>", [], [2]),
+    "both": ("<s> $A </s>", [1], [2]),
+    "ends twice": ("$A </s> </s>", [], [2, 2]),
+}
+"""Which special tokens a tokenizer puts around a text: its template, those before and those after."""
+
+
+@pytest.mark.parametrize("habit", HABITS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_special_token_after_a_text_is_scored_or_shown(kind: str, habit: str) -> None:
+    template, before, after = HABITS[habit]
+    plain, tokenizer = (copy.deepcopy(tokenizer_of_kind(kind)) for _ in range(2))
+    for one, single in ((plain, "$A"), (tokenizer, template)):
+        special = [("<s>", 1), ("</s>", 2)]
+        one.backend_tokenizer.post_processor = processors.TemplateProcessing(single=single, special_tokens=special)
+    assert ending(tokenizer) == after
+    options = labelled((" Newton", " apple wasn't", " 12"))
+    for asked, ours, wanted in zip(
+        options, encode_continuations(tokenizer, options), encode_continuations(plain, options), strict=True
+    ):
+        assert ours.context == before + wanted.context, asked.text
+        assert ours.continuations == wanted.continuations
+    letters = labelled()
+    for ours, wanted in zip(encode_labels(tokenizer, letters), encode_labels(plain, letters), strict=True):
+        assert (ours.context, ours.labels) == (before + wanted.context, wanted.labels)
+    chat = [ScoringPrompt(prompt.text, prompt.continuations, chat=True) for prompt in options[:3]]
+    for ours, wanted in zip(encode_continuations(tokenizer, chat), encode_continuations(plain, chat), strict=True):
+        assert (ours.context, ours.continuations) == (before + wanted.context, wanted.continuations)
+
+
+def test_a_label_that_the_vocabulary_does_not_have_is_refused() -> None:
+    words = Tokenizer(models.WordLevel({"<unk>": 0, "Answer": 1, ":": 2, "A": 3, "B": 4}, unk_token="<unk>"))
+    words.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=words, unk_token="<unk>")
+    with pytest.raises(EngineError, match="does not know the label ' C', which it reads as <unk>"):
+        encode_labels(tokenizer, [ScoringPrompt("Answer:", (" A", " B", " C"))])
 
 
 def test_a_tokenizer_that_looks_far_back_is_found_out_by_the_checks(monkeypatch: pytest.MonkeyPatch) -> None:

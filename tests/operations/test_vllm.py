@@ -97,6 +97,12 @@ def test_a_server_that_takes_one_prompt_at_a_time_is_sent_tokens(opened: Open) -
     assert sorted(shown) == sorted(Words.ids(prompt.text) for prompt in prompts())
 
 
+def test_a_server_that_ends_every_prompt_with_a_token_is_refused(opened: Open) -> None:
+    engine, _ = opened(VllmServer(ending=True))
+    with pytest.raises(EngineError, match="puts a special token after every prompt"):
+        engine.score(prompts(1))
+
+
 def test_labels_after_another_last_line_are_looked_up_again(opened: Open) -> None:
     engine, server = opened(VllmServer())
     mixed = [

@@ -30,6 +30,7 @@ from workers.endpoint.answers import (
     tokens_used,
 )
 from workers.endpoint.client import RefusedError
+from workers.errors import EngineError
 from workers.tokens import (
     CHECK_EVERY,
     Continued,
@@ -438,15 +439,22 @@ def _numbered(
     The least probable ones: by these it shows whether other tokens are taken into account.
     """
     expected: dict[int, float] = {}
+    ended = 0
     blank = " " if drops_blanks(listed) else ""
     for token in sorted(listed, key=lambda token: token.logprob or 0.0):
         ids = tokenizer(sentence + blank + token.text, stop)
+        ended += ids[-1:] == context[-1:] and ids[: len(context) - 1] == context[:-1] and len(ids) > len(context)
         # Of two tokens that are shown alike the listed value may be the other's.
         alone = sum(one.text == token.text for one in listed) == 1
         if alone and token.logprob is not None and len(ids) == len(context) + 1 and ids[:-1] == list(context):
             expected[ids[-1]] = token.logprob
         if len(expected) == COMPARED:
             break
+    if ended > 1:  # several tokens, and the same one after each
+        raise EngineError(
+            "the server puts a special token after every prompt, so that answers would be scored after the end of the "
+            "text; correct the post-processor in its tokenizer.json, or score the model from its files"
+        )
     return expected
 
 

@@ -15,6 +15,7 @@ from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
 from workers.engine.chat import encode_rendered
+from workers.errors import EngineError
 from workers.tokens import (
     CHECK_EVERY,
     Encode,
@@ -97,8 +98,13 @@ class PieceEncoder:
         encoding = self._backend.encode(before + piece + after, add_special_tokens=first)
         ids: list[int] = encoding.ids
         mask = encoding.special_tokens_mask
-        if first and (0 not in mask or any(mask[mask.index(0) :])):
-            raise OutOfStepError  # a token that ends the text stands in the way
+        if first:
+            if 0 not in mask:
+                raise OutOfStepError
+            length = len(mask) - mask[::-1].index(0)  # without what ends every text
+            mask, ids = mask[:length], ids[:length]
+            if any(mask[mask.index(0) :]):
+                raise OutOfStepError
         start = len(self._before) if before else 0
         end = len(ids) - len(self._after) if after else len(ids)
         if (before and ids[:start] != self._before) or (after and ids[end:] != self._after):
@@ -196,8 +202,17 @@ def encoder_for(tokenizer: Any, prompts: Sequence[ScoringPrompt]) -> Encode:
 
 
 def encode_labels(tokenizer: Any, prompts: Sequence[ScoringPrompt]) -> list[TokenisedPrompt]:
-    """Each prompt as `tokenise` has it."""
-    return encode_all(tokenizer, prompts, tokenise, LabelTokeniser())
+    """Return each prompt as `tokenise` does. Raises EngineError for a label that the vocabulary does not have."""
+    found = encode_all(tokenizer, prompts, tokenise, LabelTokeniser())
+    unknown = getattr(tokenizer, "unk_token_id", None)
+    for prompt, tokens in zip(prompts, found, strict=True):
+        if unknown is not None and unknown in tokens.labels:
+            label = prompt.continuations[tokens.labels.index(unknown)]
+            raise EngineError(
+                f"the tokenizer does not know the label {label!r}, which it reads as {tokenizer.unk_token}; use a "
+                "protocol with other labels"
+            )
+    return found
 
 
 def encode_continuations(tokenizer: Any, prompts: Sequence[ScoringPrompt]) -> list[TokenisedContinuations]:
