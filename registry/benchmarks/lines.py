@@ -5,6 +5,7 @@ import gzip
 import json
 import zlib
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -87,13 +88,17 @@ def raw_lines(path: Path) -> Iterator[tuple[Place, bytes]]:
 def read_cells(path: Path) -> Iterator[tuple[Place, list[str]]]:
     """Each row of a `.csv` or `.csv.gz` file with its place, the heading first; empty rows are passed over.
 
+    Cells are divided by commas, semicolons or tabs, as the heading is.
+
     The place's line is the row, the heading being 1: a cell may have several lines.
     Raises IngestError for a missing or damaged file, one that unpacks to too much, and text that is not UTF-8.
     """
     try:
         with Lines(path) as lines:
             number = 0
-            for cells in csv.reader(lines.texts(), strict=True):
+            texts = iter(lines.texts())
+            first = next(texts, "")
+            for cells in csv.reader(chain([first], texts), strict=True, delimiter=_delimiter(first)):
                 lines.begin()
                 if cells:
                     number += 1
@@ -106,6 +111,13 @@ def read_cells(path: Path) -> Iterator[tuple[Place, list[str]]]:
     except (OSError, EOFError, zlib.error, csv.Error, UnicodeDecodeError) as error:
         reason = f"{shorten(str(error))}; check the file, and save it as UTF-8, its lines ended by LF or CRLF"
         raise IngestError(f"{path.name}: cannot be read as a table: {reason}") from None
+
+
+def _delimiter(heading: str) -> str:
+    """Return the character between the cells of a heading: a comma, unless only semicolons or tabs are there."""
+    if "," in heading:
+        return ","
+    return max(";\t", key=heading.count) if any(mark in heading for mark in ";\t") else ","
 
 
 def _parse(raw: bytes, place: Place) -> dict[str, Any]:

@@ -62,7 +62,7 @@ class Lines:
     def texts(self) -> Iterator[str]:
         """The lines as text, without a byte order mark. Raises UnicodeDecodeError."""
         for line in self:
-            if line.count(b",") > CELLS:
+            if max(map(line.count, (b",", b";", b"\t"))) > CELLS:
                 self._allowance.refuse_record(f"line {self.number}", f"more than {CELLS:,} cells")
             yield line.removeprefix(b"\xef\xbb\xbf").decode() if self.number == 1 else line.decode()
 

@@ -60,7 +60,7 @@ def audit(paths: tuple[Path, ...], page: Path | None, fail_on: str, places: int,
     if as_json:
         document = json.dumps(report.document(), ensure_ascii=False, allow_nan=False, indent=2)
         click.echo(document.encode("utf-8", "replace"))
-    elif page is None:
+    else:
         click.echo(report.text(max(WIDTH, min(shutil.get_terminal_size((WIDTH, 24)).columns, 120))))
     if report.fails(fail_on):
         sys.exit(1)

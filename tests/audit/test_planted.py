@@ -124,7 +124,7 @@ def test_a_question_is_more_than_its_last_words(tmp_path):
         for number, document in enumerate(documents)
     ]
     (tmp_path / "samples_copa_x.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    assert names(audit([tmp_path])) == {"few-questions"}
+    assert names(audit([tmp_path])) == {"few-questions", "no-scores"}
 
 
 @pytest.mark.parametrize("format_", WRITERS)

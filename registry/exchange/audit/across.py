@@ -24,6 +24,7 @@ MOST: Final = 60
 """Logs that are compared with each other at once."""
 RESAMPLES: Final = 2_000
 SAME: Final = 0.99
+_QUANTILE: Final = 1.959964
 _DATED: Final = re.compile(r"(?:[@:_-](?:v?\d[\w.-]*|main|latest|rev\w*|[0-9a-f]{7,40}))+$", re.IGNORECASE)
 
 
@@ -156,9 +157,10 @@ def _compare(group: Sequence[Checked], numbers: NDArray[Any], findings: list[Fin
     found = []
     for one, other in shown or _neighbours(values):
         first, second = right[:, one] > 0.5, right[:, other] > 0.5
-        test = mcnemar(first.tolist(), second.tolist())
+        test = _tested(right[:, one], right[:, other], whole=whole)
         differing = (test.only_first + test.only_second) / len(numbers)
-        interval = pairs.interval(one, other, len(numbers))
+        exact = pairs.interval(one, other, len(numbers))
+        interval = test.interval if exact is None else (exact.low, exact.high)
         same_model = (
             models[one] == models[other] and group[one].gathered.source.task == group[other].gathered.source.task
         )
@@ -167,8 +169,8 @@ def _compare(group: Sequence[Checked], numbers: NDArray[Any], findings: list[Fin
             labels[other],
             len(numbers),
             values[one] - values[other],
-            None if interval is None else (interval.low, interval.high),
-            test.mid_p,
+            interval,
+            test.p_value,
             smallest_difference_of_differing(differing, len(numbers)) if differing else None,
             test.only_first,
             test.only_second,
@@ -177,9 +179,7 @@ def _compare(group: Sequence[Checked], numbers: NDArray[Any], findings: list[Fin
         )
         found.append(pair)
         apart = (
-            bool(told[one, other])
-            if told is not None
-            else interval is not None and not interval.low <= 0 <= interval.high
+            bool(told[one, other]) if told is not None else interval is not None and not interval[0] <= 0 <= interval[1]
         )
         if not apart and not same_model and len(shown) <= 3:
             seen = "" if pair.seen is None else f"; {100 * pair.seen:.1f} points could be seen"
@@ -199,6 +199,30 @@ def _compare(group: Sequence[Checked], numbers: NDArray[Any], findings: list[Fin
             detail = f"{1 - pair.changed:.1%} of {len(numbers):,} answers are equal, {int(wrong.sum())} of them wrong"
             findings.append(Finding(KINDS["same-answers"], f"{labels[one]} / {labels[other]}", detail))
     return Compared(labels, len(numbers), tuple(values), ranks, tuple(found))
+
+
+@dataclass(frozen=True)
+class _Test:
+    """Two logs, question by question. only_first, only_second: questions on which one log does better."""
+
+    p_value: float
+    only_first: int
+    only_second: int
+    interval: tuple[float, float] | None
+
+
+def _tested(first: NDArray[Any], second: NDArray[Any], *, whole: bool) -> _Test:
+    """Return McNemar's test; of shares, from several answers to a question, the test of their mean difference."""
+    if whole:
+        exact = mcnemar((first > 0.5).tolist(), (second > 0.5).tolist())
+        return _Test(exact.mid_p, exact.only_first, exact.only_second, None)
+    from scipy.stats import norm
+
+    difference = first - second
+    mean, error = float(difference.mean()), float(difference.std(ddof=1) / np.sqrt(len(difference)))
+    p_value = 2 * float(norm.sf(abs(mean) / error)) if error else float(mean == 0)
+    interval = max(-1.0, mean - _QUANTILE * error), min(1.0, mean + _QUANTILE * error)
+    return _Test(p_value, int((difference > 0).sum()), int((difference < 0).sum()), interval)
 
 
 def _neighbours(values: Sequence[float]) -> list[tuple[int, int]]:

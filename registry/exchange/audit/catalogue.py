@@ -130,6 +130,14 @@ _TABLE: Final[tuple[tuple[str, tuple[Kind, ...]], ...]] = (
                 "57 % of 30 questions, interval 39 to 73 %",
                 "State the interval, or ask more questions.",
             ),
+            Kind(
+                "SB206",
+                "no-scores",
+                "note",
+                "The log has no score, neither of its answers nor overall, so nothing confirms how they were read.",
+                "Predictions of OpenCompass without `results/` next to them",
+                "Take the log with its scores; the finding names the option of the program that writes them.",
+            ),
         ),
     ),
     (

@@ -12,7 +12,7 @@ from registry.exchange.audit.catalogue import KINDS, Finding
 from registry.exchange.audit.gathered import STATES, Column, Gathered, Questions
 from registry.exchange.audit.known import Benchmark, benchmark_of
 from registry.exchange.outputs.forms import QUESTIONS
-from registry.exchange.outputs.record import NOT_MULTIPLE_CHOICE
+from registry.exchange.outputs.record import NOT_MULTIPLE_CHOICE, SEVERAL_RIGHT
 from registry.metrics import METRICS, VariantOutcome
 from registry.names import plural
 from registry.prompting.labels import letter
@@ -25,6 +25,8 @@ LEAST: Final = 20
 FEWEST: Final = 5
 """Questions below which equal ones under several ids are no design."""
 CLEARLY: Final = 1e-3
+ABOVE: Final = 1.959964
+"""Standard errors by which orders must differ more than repeats do."""
 ROUNDED: Final = 6e-4
 """What rounding to three decimals may move a stated accuracy by, and a little."""
 OVER_ORDERS: Final = (
@@ -99,6 +101,17 @@ class Checked:
             "benchmark": None if self.benchmark is None else self.benchmark.document(),
             "orders": None if self.orders is None else vars(self.orders),
         }
+
+
+SCORES: Final = {
+    "lm-evaluation-harness": "give a task with a metric, and --log_samples",
+    "lighteval": "keep details/ and results/ together, written with --save-details",
+    "opencompass": "keep predictions/ and results/ together, written with --dump-eval-details",
+    "inspect": "score the task with choice()",
+    "helm": "keep stats.json and per_instance_stats.json next to scenario_state.json",
+    "every-eval-ever": "give each record its evaluation.is_correct",
+}
+"""By format, how its logs come to have scores."""
 
 
 class _Checker:
@@ -213,11 +226,13 @@ def _noted(c: _Checker, total: int) -> None:
     for noted, count in g.counts.items():
         # Where other records of the log list options, one that does not is a fault.
         name = "unusable-answer" if noted == NOT_MULTIPLE_CHOICE and total else noted
+        name = NOT_MULTIPLE_CHOICE if noted == SEVERAL_RIGHT else name
         of = g.read_again if name in _SHARES else g.prompts if KINDS[name].id.startswith("SB6") else total
         if count < min(_AT_LEAST.get(name, 1), total) or count <= _SHARES.get(name, -1) * of:
             continue
         c.add(name, g.details.get(noted, ""), count, max(of, count), g.found[noted])
-    for which in ("begins", "ends") if "truncated-prompt" not in g.counts else ():
+    edges = ("begins", "ends") if "answer-in-prompt" not in g.counts else ("begins",)
+    for which in edges if "truncated-prompt" not in g.counts else ():
         odd, places = g.edges[which].odd()
         if odd:
             c.add("truncated-prompt", f"it {which} otherwise than all others", odd, g.prompts, places)
@@ -379,6 +394,8 @@ def _scores(
         c.add("no-better-than-guessing", f"{accuracy:.1%} [{interval[0]:.1%}, {interval[1]:.1%}], chance {chance:.1%}")
     elif questions >= LEAST and best[1] >= accuracy:
         c.add("one-letter-does-better", f"always {best[0]}: {best[1]:.1%}, the log {accuracy:.1%}")
+    if source.stated is None and not written.any() and source.format in SCORES:
+        c.add("no-scores", SCORES[source.format])
     if questions < FEW:
         c.add(
             "few-questions", f"{plural(questions, 'question')}: {accuracy:.1%} [{interval[0]:.1%}, {interval[1]:.1%}]"
@@ -504,7 +521,7 @@ def _orders(c: _Checker) -> Orders | None:
     tested = [question_ for question_ in outcomes if len({outcome.order for outcome in question_}) > 1]
     metrics = {name: METRICS[name].over_questions(tested)[0] for name in OVER_ORDERS} if tested else {}
     repeats = _repeat_noise(outcomes)
-    if tested and (metrics["fluctuation_rate"] or 0) > 0:
+    if tested and (metrics["fluctuation_rate"] or 0) > 0 and _exceeds_repeats(outcomes):
         detail = (
             f"of {len(tested):,} questions, right in every one of up to {most} orders "
             f"{metrics['worst_accuracy']:.1%}, on average {metrics['average_accuracy']:.1%}; "
@@ -519,6 +536,19 @@ def _orders(c: _Checker) -> Orders | None:
 def _groups(rows: Column, question: Column) -> Iterator[Column]:
     edges = np.flatnonzero(np.diff(question[rows])) + 1
     yield from (group for group in np.split(rows, edges) if len(group) > 1)
+
+
+def _exceeds_repeats(outcomes: Sequence[Sequence[VariantOutcome]]) -> bool:
+    """Return whether answers to different orders differ more often than repeats of one order; True without repeats."""
+    excess = []
+    for question in outcomes:
+        same, different = pairs_of([(outcome.order, outcome.option) for outcome in question])
+        if same[1] and different[1]:
+            excess.append(different[0] / different[1] - same[0] / same[1])
+    if len(excess) < FEWEST:
+        return True
+    error = float(np.std(excess, ddof=1) / math.sqrt(len(excess)))
+    return float(np.mean(excess)) > ABOVE * error
 
 
 def _repeat_noise(outcomes: Sequence[Sequence[VariantOutcome]]) -> float | None:

@@ -21,10 +21,11 @@ from registry.exchange.audit.prompts import Edges, beginning, ending, problems
 from registry.exchange.audit.readers import DAMAGED, reading
 from registry.exchange.audit.rereading import RULES, reread
 from registry.exchange.audit.seen import Source, digest, normal
+from registry.exchange.outputs.agreement import likeliest
 from registry.exchange.outputs.forms import QUESTIONS
 from registry.exchange.outputs.record import Seen, Unusable
 from registry.files.documents import as_written
-from registry.prompting.labels import letter
+from registry.prompting.labels import LETTERS, letter
 from registry.prompting.thoughts import OPENED_SHARE, closes_only, known_markers, opens_thought
 from registry.untrusted import LARGEST
 
@@ -38,8 +39,8 @@ SKETCHED: Final = 100_000
 SKETCH: Final = 24
 REREAD: Final = 4_000
 """Texts of a log that are read again before every second is passed over, then three of four, and so on."""
-BEGINNING: Final = 200
-"""Records by which it is told whether a template opened the thoughts, where no prompt shows it."""
+BEGINNING: Final = 1_000
+"""Records that show how labels are read, and, if no prompt does, whether a template opened the thoughts."""
 STATES: Final = ("answered", "unread", "unfinished", "empty", "refused")
 PLACES: Final = 3
 """Of a finding, unless more are asked for."""
@@ -155,8 +156,23 @@ _NEGATIONS: Final = frozenset(
 )
 
 
-def _checked(seen: Seen) -> Seen | Unusable:
+def _settled(seen: Seen, conventions: tuple[int, int]) -> Seen | Unusable:
+    """Return the record with its labels read under one convention each; its key must name an option."""
+    if seen.keyed is not None:
+        seen.key = seen.keyed.positions[conventions[0]]
+        if seen.key is None:
+            detail = f"its key {shorten(seen.keyed.value, 40)!r} names none of its {len(seen.options)} options"
+            beyond = seen.listed and len(seen.keyed.value) == 1 and seen.keyed.value in LETTERS[len(seen.options) :]
+            return Unusable(seen.place, detail, "truncated-prompt" if beyond else "unusable-answer")
+    if seen.answer is not None:
+        seen.position = seen.answer.positions[conventions[1]]
+    return seen
+
+
+def _checked(seen: Seen | Unusable) -> Seen | Unusable:
     """The record, if its numbers can be: readers take them as they stand in the log."""
+    if isinstance(seen, Unusable):
+        return seen
     shown = len(seen.options)
     if shown > MAX_OPTIONS:
         return Unusable(seen.place, f"it shows {shown:,} options, and a question has {MAX_OPTIONS:,} at most")
@@ -214,8 +230,9 @@ class Gathered:
         texts = [record.output for record in first if isinstance(record, Seen) and record.output]
         closing = sum(closes_only(text, known_markers()) for text in texts)
         self._opened = closing >= max(1.0, OPENED_SHARE * len(texts))
+        conventions = likeliest([record for record in first if isinstance(record, Seen)])
         for record in chain(first, records):
-            checked = record if isinstance(record, Unusable) else _checked(record)
+            checked = record if isinstance(record, Unusable) else _checked(_settled(record, conventions))
             if isinstance(checked, Unusable):
                 self.note(checked.name, checked.place, checked.detail)
             else:

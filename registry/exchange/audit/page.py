@@ -48,16 +48,16 @@ def _page(report: Report) -> Iterator[str]:
     answers = sum(log.answers for log in report.logs)
     yield f"<p>{len(report.logs)} logs, {answers:,} answers: {counts}.</p>"
     logs = [log for log in report.logs if log.gathered.source.format != QUESTIONS]
-    if logs:
-        yield "<h2>Logs</h2>"
-        yield from _table(logs)
-    for group in report.compared:
-        yield from _compared(group)
     yield "<h2>Findings</h2>"
     if not report.findings:
         yield "<p>None.</p>"
     for finding in report.findings:
         yield from _finding(finding)
+    if logs:
+        yield "<h2>Logs</h2>"
+        yield from _table(logs)
+    for group in report.compared:
+        yield from _compared(group)
     yield "<h2>Positions</h2>"
     for log in logs:
         if sum(log.keys) or sum(log.chosen):

@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Final
 
 from registry.exchange.audit.seen import CUE, listing
@@ -26,6 +27,8 @@ _RUN: Final = re.compile(r"(?<![\w])A?BC?D?E?F?G?H?I?J?K?L?M?N?O?P?(?![\w])|(?<!
 _RANGE: Final = re.compile(
     r"(?<![\w])\(?A\)?\s*(?:-|–|—|\.\.\.?|…|\bto\b|\bthrough\b)\s*\(?([B-Z])\)?(?![\w])", re.IGNORECASE
 )
+_GAPPED: Final = 4
+"""Letters that a list with a gap must have: shorter ones may be about figures or persons."""
 _EDGE: Final = 12
 _MOST_EDGES: Final = 2_000
 _ENDING: Final = re.compile(r"(?:answer|answer is|response)\s*[:=]?\s*[\"'(*]*([A-Z])[\"').*]*\s*$", re.IGNORECASE)
@@ -39,6 +42,17 @@ _SENTENCE: Final = re.compile(r"(?<=[.?!])\s+|\n\s*\n")
 def named_labels(instruction: str) -> int:
     """How many labels from A on an instruction names, as "A, B, C or D", "ABCD" or "A to D"; 0 where it names none."""
     return max((_named(part) for part in _SENTENCE.split(instruction) if CUE.search(part)), default=0)
+
+
+def label_gap(instruction: str) -> str | None:
+    """Return the labels of a list that leaves some out, such as "A, B and D"; None if none does."""
+    for part in filter(CUE.search, _SENTENCE.split(instruction)):
+        for match in _LISTED.finditer(part):
+            letters = re.findall(r"[A-Z]", re.sub(r"\b(?:or|and)\b", " ", match[0]))
+            rising = all(one < other for one, other in pairwise(letters))
+            if len(letters) >= _GAPPED and rising and letters != list(LETTERS[: len(letters)]):
+                return f"{''.join(letters[:-1])} and {letters[-1]}"
+    return None
 
 
 def _named(instruction: str) -> int:
@@ -115,8 +129,11 @@ def _labels(seen: Seen, prompt: str, own: list[str]) -> Iterator[tuple[str, str]
         around = around.replace(part, " ")
     # The instruction stands before the options of the first example, or after the last option.
     parts = re.split(r"(?m)^[ \t>*-]*[(\[]?[A-Z][.):\]*][^\n]*$", f"{around}\n")
-    named = named_labels(f"{parts[0][:600]}\n\n{parts[-1][-600:]}")
-    if named and named < len(seen.options):
+    instruction = f"{parts[0][:600]}\n\n{parts[-1][-600:]}"
+    named = named_labels(instruction)
+    if (gap := label_gap(instruction)) is not None:
+        yield "labels-missing-in-instruction", f"it names {gap}, {len(seen.options)} options are shown"
+    elif named and named < len(seen.options):
         yield (
             "labels-missing-in-instruction",
             f"it names A to {LETTERS[named - 1]}, {len(seen.options)} options are shown",

@@ -8,16 +8,19 @@ import json
 import math
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import sys
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from registry.benchmarks.lines import raw_lines, read_cells, shorten
 from registry.errors import IngestError
 from registry.exchange.audit.rereading import final_reading, reread
-from registry.exchange.audit.seen import Source, label_position, listing
+from registry.exchange.audit.seen import Source, digest, listing
 from registry.exchange.outputs.every_eval_ever import named_answer
 from registry.exchange.outputs.forms import (
     CAT,
@@ -37,6 +40,7 @@ from registry.exchange.outputs.forms import (
     is_archive,
     is_document,
 )
+from registry.exchange.outputs.harness import INVALID
 from registry.exchange.outputs.helm import (
     Stats,
     helm_overall,
@@ -50,10 +54,19 @@ from registry.exchange.outputs.inspect_log import (
     inspect_overall,
     inspect_seen,
 )
+from registry.exchange.outputs.labels import BARE, Written, certain, read_label
 from registry.exchange.outputs.logs import load_json
 from registry.exchange.outputs.opencompass import LABEL, opencompass_results, written_of
 from registry.exchange.outputs.prompts import said
-from registry.exchange.outputs.record import NOT_MULTIPLE_CHOICE, Seen, Unusable, only, record_of
+from registry.exchange.outputs.record import (
+    NOT_MULTIPLE_CHOICE,
+    SEVERAL_RIGHT,
+    Seen,
+    Unusable,
+    one_index,
+    only,
+    record_of,
+)
 from registry.files.documents import as_written
 from registry.prompting.labels import LETTERS
 from registry.untrusted import decode_answer
@@ -212,13 +225,12 @@ _METRICS: Final = ("acc", "exact_match", "em", "score")
 
 
 def _harness(path: Path, first: Mapping[str, Any], _known: Known) -> list[Source]:
-    filters = [str(first.get("filter", "none"))]
-    if filters[0] != "none":
-        filters = list(
-            dict.fromkeys(str(line.get("filter", "none")) for _, line in lines_of(path) if isinstance(line, dict))
-        )
+    filters = _filters(path, first)
     task, _, date = path.name.removesuffix(".gz").removesuffix(".jsonl").removeprefix("samples_").rpartition("_")
     task = task or date
+    # Before samples named their filter, each filter of a task wrote all samples again, in the task's order.
+    unnamed = 1 if "filter" in first else _unnamed_filters(path)
+    filters = filters if unnamed == 1 else [f"filter {number}" for number in range(1, unnamed + 1)]
     remarks: list[str] = []
     results = _results(path.with_name(f"results_{date}.json"), remarks)
     scores = _object(_object(results.get("results")).get(task))
@@ -237,7 +249,7 @@ def _harness(path: Path, first: Mapping[str, Any], _known: Known) -> list[Source
             HARNESS,
             model,
             task,
-            _harness_records(path, name, metric),
+            _harness_records(path, name, metric, unnamed=unnamed > 1),
             _number(scores.get(f"{metric},{name}")),
             declared,
             part=name if len(filters) > 1 else "",
@@ -261,9 +273,34 @@ def _beside(read: Callable[[], Found], otherwise: Found, remarks: list[str]) -> 
         return otherwise
 
 
-def _harness_records(path: Path, filter_: str, metric: str | None) -> Iterator[Seen | Unusable]:
+def _filters(path: Path, first: Mapping[str, Any]) -> list[str]:
+    """Return the names of the filters in a file, in their order."""
+    name = str(first.get("filter", "none"))
+    if name == "none":
+        return [name]
+    return list(dict.fromkeys(str(line.get("filter", "none")) for _, line in lines_of(path) if isinstance(line, dict)))
+
+
+def _unnamed_filters(path: Path) -> int:
+    """Return how many filters wrote every sample of a file, so that each response is there as often; 1 if unsure."""
+    counts: Counter[tuple[str, int]] = Counter()
+    for _, line in lines_of(path):
+        if isinstance(line, dict):
+            counts[str(line.get("doc_id")), digest(json.dumps(line.get("resps")))] += 1
+    times = set(counts.values())
+    ids = {name for name, _ in counts}
+    return times.pop() if len(times) == 1 and len(ids) == len(counts) else 1
+
+
+def _harness_records(path: Path, filter_: str, metric: str | None, *, unnamed: bool) -> Iterator[Seen | Unusable]:
+    seen: Counter[str] = Counter()
+
     def record(place: str, line: Mapping[str, Any]) -> Iterator[Seen | Unusable]:
-        if str(line.get("filter", "none")) == filter_:
+        name = str(line.get("filter", "none"))
+        if unnamed:
+            seen[str(line.get("doc_id"))] += 1
+            name = f"filter {seen[str(line.get('doc_id'))]}"
+        if name == filter_:
             yield _harness_record(place, line, metric)
 
     return records_of(path, record)
@@ -300,20 +337,25 @@ def _harness_record(place: str, line: Mapping[str, Any], metric: str | None) -> 
     if scored and "option1" in doc and "option2" in doc:
         # WinoGrande: each option is put into the sentence, and what follows it is scored.
         options, prompt = (str(doc["option1"]), str(doc["option2"])), None
-        key = {"1": 0, "2": 1}.get(str(doc.get("answer")))
+        index = {"1": 0, "2": 1}.get(str(doc.get("answer")))
+        keyed = certain(doc.get("answer"), index)
     else:
-        key = _harness_key(line.get("target"), doc, options)
-    if key is None:
-        return Unusable(place, f"its target {shorten(line.get('target'), 40)} names none of its {len(options)} options")
-    output = None
+        target = one_index(line.get("target"))
+        if isinstance(target, list) and len(target) > 1:
+            return Unusable(place, f"its target {shorten(target, 40)}: several options are right", SEVERAL_RIGHT)
+        keyed = _harness_key(target, doc, options)
+    output, position, answer = None, None, None
+    stated = None if metric is None else _number(line.get(metric))
     if scored:
         if len(likelihoods) != len(options):
             return Unusable(place, f"{len(likelihoods)} continuations were scored for {len(options)} options")
         numbers = [value for value in likelihoods if value is not None]
-        position: int | None = numbers.index(max(numbers))
+        if any(map(math.isnan, numbers)):
+            return Unusable(place, f"{sum(map(math.isnan, numbers))} of its log-likelihoods are no numbers")
+        position = numbers.index(max(numbers))
     else:
         output = _text(only(line.get("resps")))
-        position = _written(only(responses), options)
+        answer = _written(only(responses), options, keyed, stated)
     variant = doc.get("prompt_id")
     if isinstance(doc.get("always_same_option"), str):
         variant = LETTERS.find(doc["always_same_option"][:1])
@@ -322,13 +364,15 @@ def _harness_record(place: str, line: Mapping[str, Any], metric: str | None) -> 
         str(line.get("doc_id")),
         asked,
         options,
-        key,
+        None,
         position,
         variant if isinstance(variant, int) else None,
-        None if metric is None else _number(line.get(metric)),
+        stated,
         prompt,
         output,
         scored=scored,
+        answer=answer,
+        keyed=keyed,
     )
 
 
@@ -349,28 +393,25 @@ def _loglikelihood(value: Any) -> float | None:
             value = float(value.strip("()[] ").split(",")[0].strip("' "))
         except ValueError:
             return None
-    return _number(value)
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def _harness_key(target: Any, doc: Mapping[str, Any], options: Sequence[str]) -> int | None:
-    """Where the target stands: an index, written as a number or as text, a letter, or an option's text."""
-    target = only(target)
-    if isinstance(target, str):
-        text = target.strip()
-        if text.isdecimal() and text not in options:
-            target = int(text)
-        elif text.isdecimal():
-            # An option reads like the index: the document says which is meant.
-            stated = next((doc[key] for key in _RIGHT if isinstance(doc.get(key), int)), int(text))
-            target = stated
-    return label_position(target, options)
+def _harness_key(target: Any, doc: Mapping[str, Any], options: Sequence[str]) -> Written:
+    """Return the target: an index, written as a number or as text, a letter, or an option's text."""
+    key = read_label(target, options)
+    if isinstance(target, str) and target.strip().isdecimal():
+        # The document may say which index is meant.
+        index = next((doc[name] for name in _RIGHT if type(doc.get(name)) is int), None)
+        if index is not None and index in key.positions:
+            return certain(target, index)
+    return key
 
 
-def _written(value: Any, options: Sequence[str]) -> int | None:
+def _written(value: Any, options: Sequence[str], keyed: Written | None = None, stated: float | None = None) -> Written:
+    """Return an answer as a label; of equal options it means the right one if it is scored as right."""
     value = only(value)
-    if not isinstance(value, str) or value in ("[invalid]", ""):
-        return None
-    return label_position(value, options)
+    right = keyed.positions[0] if keyed is not None and stated == 1 else None
+    return read_label(None if value == INVALID else value, options, right=right)
 
 
 # Inspect
@@ -476,7 +517,10 @@ def _lighteval_answer(
     The log does not say what was read, and metrics that extract find more than a letter alone: where the score says
     that the right option was read, or was not, it is believed, and another rule's reading with it.
     """
-    position = _written(text.strip(), options)
+    label = read_label(text.strip(), options, right=gold if score == 1 else None)
+    position = label.positions[BARE]
+    if position is None and (metric in ("acc", "em", "") or score is None):
+        position = label.positions[0]
     if position is not None or metric in ("acc", "em", "") or score is None:
         return position, ()
     read = reread(text, options)
@@ -500,7 +544,9 @@ def _lighteval_records(rows: Iterator[dict[str, Any]]) -> Iterator[Seen | Unusab
 
 def _lighteval_record(place: str, number: int, row: Mapping[str, Any]) -> Iterator[Seen | Unusable]:
     doc, response, metric = _object(row.get("doc")), _object(row.get("model_response")), _object(row.get("metric"))
-    choices = tuple(choice.strip() for choice in _texts(doc.get("choices")))
+    letters = doc.get("choices")
+    # MMLU-Pro has its letters in one text, for all questions alike.
+    choices = tuple(letters) if isinstance(letters, str) else tuple(choice.strip() for choice in _texts(letters))
     if len(choices) < 2:
         yield Unusable(place, "has no choices", NOT_MULTIPLE_CHOICE)
         return
@@ -511,7 +557,7 @@ def _lighteval_record(place: str, number: int, row: Mapping[str, Any]) -> Iterat
     labelled = all(len(choice) == 1 and choice in LETTERS for choice in choices)
     options = shown.options if labelled and shown is not None else choices
     gold = only(doc.get("gold_index"))
-    if len(options) != len(choices):
+    if len(options) != len(choices) and not isinstance(letters, str):
         name = "truncated-prompt" if len(options) < len(choices) else "unusable-answer"
         yield Unusable(place, f"shows {len(options)} options and scores {len(choices)}", name)
         return
@@ -532,11 +578,11 @@ def _lighteval_record(place: str, number: int, row: Mapping[str, Any]) -> Iterat
     tokens = list(response.get("input_tokens") or ())
     doubled = len(tokens) > 1 and tokens[0] == tokens[1] and tokens[0] in (0, 1, 2, 128000)
     problems = (("doubled-begin-token", f"token {tokens[0]} begins the prompt twice"),) if doubled else ()
-    logprobs = [_number(value) for value in response.get("logprobs") or ()][: len(options)]
+    logprobs = [_loglikelihood(value) for value in response.get("logprobs") or ()][: len(options)]
     written = _texts(response.get("text_post_processed") or response.get("text"))
     raw = _texts(response.get("text"))
-    scored = len(logprobs) == len(options) and None not in logprobs
-    numbers = [value for value in logprobs if value is not None]
+    numbers = [value for value in logprobs if value is not None and not math.isnan(value)]
+    scored = len(numbers) == len(options)
     named, stated = _lighteval_score(metric)
     position: int | None
     contradictions: tuple[tuple[str, str], ...]
@@ -604,36 +650,33 @@ def _opencompass_record(name: str, value: Any, details: Mapping[str, Any]) -> It
     # The last place: an example may be the question itself, with its first label.
     sent = whole[: whole.rfind(prompts[0])] + prompt if prompts and prompts[0] in whole else whole
     names = list(labels)
-    key = _opencompass_label(prediction.get("gold"), options, names)
-    if key is None:
-        gold = prediction.get("gold")
-        beyond = shown is not None and isinstance(gold, str) and len(gold) == 1 and gold in LETTERS[len(options) :]
-        found = f"its gold {shorten(gold, 40)} names none of the {len(options)} options that its prompt shows"
-        yield Unusable(place, found, "truncated-prompt" if beyond else "unusable-answer")
-        return
+    keyed = _opencompass_label(prediction.get("gold"), options, names)
     written = written_of(prediction)
     output = None if labels else _text(written.get("prediction"))
     extracted = only(detail.get("predictions", detail.get("pred")))
+    stated = _number(only(detail.get("correct", detail.get("is_correct"))))
     if labels:
-        position = _opencompass_label(prediction.get("prediction"), options, names)
+        answer = _opencompass_label(prediction.get("prediction"), options, names)
     elif detail:
-        position = _written(extracted, options)
+        answer = _written(extracted, options, keyed, stated)
     else:
-        position = final_reading(output or "", options)
-    stated = only(detail.get("correct", detail.get("is_correct")))
+        answer = certain(output, final_reading(output or "", options))
     yield Seen(
         place,
         name,
         text,
         options,
-        key,
-        position,
         None,
-        _number(stated),
+        None,
+        None,
+        stated,
         sent,
         output,
         cut_off=_object(written.get("rollout")).get("finish_reason") == "length",
         scored=bool(labels),
+        listed=shown is not None,
+        answer=answer,
+        keyed=keyed,
     )
 
 
@@ -644,12 +687,10 @@ def _common(texts: Sequence[str]) -> str:
     return first[:end]
 
 
-def _opencompass_label(value: Any, options: Sequence[str], names: Sequence[str]) -> int | None:
+def _opencompass_label(value: Any, options: Sequence[str], names: Sequence[str]) -> Written:
     if isinstance(value, str) and value in names and len(names) == len(options):
-        return names.index(value)
-    if isinstance(value, str) and value.strip().isdecimal() and value.strip() not in options:
-        value = int(value)
-    return label_position(value, options)
+        return certain(value, names.index(value))
+    return read_label(only(value), options)
 
 
 # Every Eval Ever
@@ -693,29 +734,32 @@ def _every_eval_ever_record(place: str, record: Mapping[str, Any], result: Any) 
         yield Unusable(place, "lists no choices", NOT_MULTIPLE_CHOICE)
         return
     references = _texts(asked.get("reference"))
-    key = label_position(references[0], options) if len(references) == 1 else None
-    if key is None:
-        yield Unusable(place, f"its reference {shorten(list(references), 60)} names none of {len(options)} choices")
+    if len(references) != 1:
+        yield Unusable(place, f"it has {len(references)} references: several options are right, or none", SEVERAL_RIGHT)
         return
+    keyed = read_label(references[0], options)
     raw = only(output.get("raw"))
     named = named_answer(record)
     variant = metadata.get("variant", metadata.get("epoch"))
     trace = output.get("reasoning_trace")
     is_correct = scored.get("is_correct")
+    stated = _number(is_correct) if isinstance(is_correct, bool) else _number(scored.get("score"))
     yield Seen(
         place,
         str(record.get("sample_id")),
         text,
         options,
-        key,
-        _written(raw if named is None else named, options),
+        None,
+        None,
         int(variant) if isinstance(variant, str) and variant.isdecimal() else None,
-        _number(is_correct) if isinstance(is_correct, bool) else _number(scored.get("score")),
+        stated,
         _text(asked.get("formatted")) or (said(record.get("messages")) or None),
         _text(raw) if raw not in options else None,
         "\n".join(_texts(trace)) if isinstance(trace, list) else _text(trace),
         metadata.get("stop_reason") in ("length", "max_tokens"),
         metadata.get("stop_reason") == "content_filter",
+        answer=_written(raw if named is None else named, options, keyed, stated),
+        keyed=keyed,
     )
 
 
@@ -807,34 +851,70 @@ def _table(path: Path, known: Known) -> list[Source]:
     about = {
         name: heading.index(name) for name in ("question_id", "subject", "n_options", "correct") if name in heading
     }
-    rows: list[tuple[int, str, str | None, tuple[str, ...], int | None]] = []
-    letters: dict[str, bytearray] = {name: bytearray() for name in heading if name not in about}
-    places = {name: heading.index(name) for name in letters}
+    rows: list[_Row] = []
+    columns: dict[str, list[str]] = {name: [] for name in heading if name not in about}
+    places = {name: heading.index(name) for name in columns}
     for where, cells in lines:
         if len(cells) != len(heading):
             raise IngestError(f"{path.name} line {where.line}: {len(cells)} cells under {len(heading)} headings")
-        name = cells[0]
-        text, options, key = known.get(name, (None, (), None))
-        correct = cells[about["correct"]].strip() if "correct" in about else ""
+        text, options, key = known.get(cells[0], (None, (), None))
         count = cells[about["n_options"]].strip() if "n_options" in about else ""
-        if not options:
-            n_options = int(count) if count.isdecimal() and int(count) < len(LETTERS) else 0
-            options = tuple(LETTERS[:n_options])
-        if correct in LETTERS[: len(options) or len(LETTERS)] and correct:
-            key = LETTERS.index(correct)
-        rows.append((where.line, name, text, options, key))
+        if not options and count.isdecimal() and int(count) < len(LETTERS):
+            options = tuple(LETTERS[: int(count)])
+        correct = cells[about["correct"]].strip() if "correct" in about else ""
+        rows.append(_Row(where.line, cells[0], text, options, correct, key))
         for column, at in places.items():
-            cell = cells[at].strip().upper()
-            letters[column].append(LETTERS.index(cell) if len(cell) == 1 and cell in LETTERS else 255)
-
-    def records(column: bytearray) -> Iterator[Seen | Unusable]:
-        for (line, name, text, options, key), letter in zip(rows, column, strict=True):
-            shown = options or tuple(LETTERS[:4])
-            position = letter if letter < len(shown) else None
-            yield Seen(f"line {line}", name, text, shown, key, position, texts=text is not None)
-
+            columns[column].append(sys.intern(cells[at].strip()))
     task = path.name.split(".")[0]
-    return [Source(path, "table", name, task, records(column), part=name) for name, column in letters.items()]
+    width = _width(rows, columns.values())
+    return [
+        Source(path, "table", name, task, _column(name, rows, column, width), part=name)
+        for name, column in columns.items()
+    ]
+
+
+class _Row(NamedTuple):
+    """A row of a table; correct: its key as written, key: its question's position of the right option."""
+
+    line: int
+    name: str
+    text: str | None
+    options: tuple[str, ...]
+    correct: str
+    key: int | None
+
+
+def _width(rows: Sequence[_Row], columns: Iterable[Sequence[str]]) -> int:
+    """Return the number of options that labels of a table without options can name: at least four."""
+    values = {row.correct for row in rows}.union(*columns)
+    letters = [LETTERS.find(unicodedata.normalize("NFKC", value).upper()) for value in values if len(value) == 1]
+    numbers = [int(value) for value in values if value.isdecimal() and len(value) < _LONG_NUMBER]
+    return min(max([4, *(at + 1 for at in letters), *numbers]), len(LETTERS))
+
+
+_LONG_NUMBER: Final = 3
+
+
+def _column(name: str, rows: Sequence[_Row], column: Sequence[str], width: int) -> Iterator[Seen | Unusable]:
+    for row, cell in zip(rows, column, strict=True):
+        shown = row.options or tuple(LETTERS[:width])
+        answer = read_label(cell, shown)
+        beyond = len(cell) == 1 and cell.upper() in LETTERS
+        if cell and not beyond and set(answer.positions) == {None}:
+            yield Unusable(f"line {row.line}", f"column {shorten(name, 40)}: {shorten(cell, 40)!r} is no label")
+            continue
+        keyed = read_label(row.correct, shown) if row.correct else None
+        yield Seen(
+            f"line {row.line}",
+            row.name,
+            row.text,
+            shown,
+            row.key,
+            None,
+            texts=row.text is not None,
+            answer=answer,
+            keyed=keyed,
+        )
 
 
 _Lines = Callable[[Path, Mapping[str, Any], Known], list[Source]]

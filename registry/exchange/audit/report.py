@@ -59,13 +59,6 @@ class Report:
         counts = ", ".join(plural(self.count(severity), severity) for severity in SEVERITIES)
         answers = plural(sum(log.answers for log in self.logs), "answer")
         yield f"{plural(len(self.logs), 'log')}, {answers}: {counts}"
-        if len(self.logs) <= DETAILED:
-            for log in self.logs:
-                yield from self._log(log, width)
-        else:
-            yield from self._table(width)
-        for group in self.compared:
-            yield from _ranking(group, width)
         seen: dict[str, list[Finding]] = {}
         for finding in self.findings:
             seen.setdefault(finding.kind.name, []).append(finding)
@@ -74,18 +67,25 @@ class Report:
                 graver = [finding for finding in findings if finding.severity == severity]
                 if graver:
                     yield from _finding(name, graver, width)
+        if len(self.logs) <= DETAILED:
+            for log in self.logs:
+                yield from self._log(log, width)
+        else:
+            yield from self._table(width)
+        for group in self.compared:
+            yield from _ranking(group, width)
 
     def _table(self, width: int) -> Iterator[str]:
         room = width - 47
         yield ""
         yield f"{'log':{room}} {'answers':>8} accuracy  95 % interval  stated  read"
-        for log in self.logs[:SHOWN_LOGS]:
+        names = cut_apart([log.gathered.label for log in self.logs], room)
+        for name, log in zip(names, self.logs[:SHOWN_LOGS], strict=False):
             known = log.accuracy is not None and log.interval is not None
             accuracy = f"{log.accuracy:7.1%}" if known else "      –"
             interval = f"{log.interval[0]:.0%} to {log.interval[1]:.0%}" if log.interval is not None else "–"
             stated = "–" if log.stated is None else f"{log.stated:.1%}"
             read = f"{log.states['answered'] / log.answers:.0%}" if log.answers else "–"
-            name = _middle_cut(log.gathered.label, room)
             yield f"{name:{room}} {log.answers:8,} {accuracy}  {interval:>13}  {stated:>6}  {read:>4}"
         if len(self.logs) > SHOWN_LOGS:
             yield f"… and {len(self.logs) - SHOWN_LOGS} more; --json and --html have all of them"
@@ -94,7 +94,7 @@ class Report:
         yield ""
         yield _cut(f"{log.gathered.label}", width)
         if log.gathered.source.format == QUESTIONS:
-            yield f"  {log.questions:,} questions"
+            yield f"  {plural(log.questions, 'question')} without answers: only the questions were checked"
             return
         if log.accuracy is None or log.interval is None or log.chance is None:
             yield f"  {log.answers:,} answers, none with a key to score it by"
@@ -144,15 +144,41 @@ def _middle_cut(name: str, width: int) -> str:
     return name if len(name) <= width else f"{name[: width - width // 2 - 1]}…{name[-(width // 2) :]}"
 
 
+def cut_apart(names: Sequence[str], width: int) -> list[str]:
+    """Return the names no longer than `width`, and as different as they were.
+
+    Names that would be cut to the same text keep the part in which they differ.
+    """
+    cut = [_middle_cut(name, width) for name in names]
+    groups: dict[str, set[str]] = {}
+    for name, short in zip(names, cut, strict=True):
+        groups.setdefault(short, set()).add(name)
+    return [
+        short if len(groups[short]) == 1 else _from(name, _common([*groups[short]]) - width // 4, width)
+        for name, short in zip(names, cut, strict=True)
+    ]
+
+
+def _common(names: Sequence[str]) -> int:
+    """Return how many characters all names begin with alike."""
+    different = (at for at, each in enumerate(zip(*names, strict=False)) if len(set(each)) > 1)
+    return next(different, min(map(len, names)))
+
+
+def _from(name: str, start: int, width: int) -> str:
+    return _cut(name if start <= 0 else f"…{name[start:]}", width)
+
+
 def _ranking(group: Compared, width: int) -> Iterator[str]:
     yield ""
     yield f"{len(group.logs)} logs over the same {group.questions:,} questions"
     ranked = sorted(range(len(group.logs)), key=lambda at: -group.accuracies[at])
     if group.ranks:
+        names = cut_apart(group.logs, width - 26)
         for at in ranked[:SHOWN_LOGS]:
             low, high = group.ranks[at]
             rank = f"rank {low}" if low == high else f"rank {low} to {high}"
-            yield f"  {group.accuracies[at]:6.1%}  {rank:14} {_middle_cut(group.logs[at], width - 26)}"
+            yield f"  {group.accuracies[at]:6.1%}  {rank:14} {names[at]}"
         return
     for pair in group.pairs:
         between = "" if pair.interval is None else f" [{100 * pair.interval[0]:+.1f}, {100 * pair.interval[1]:+.1f}]"

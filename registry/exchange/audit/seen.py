@@ -1,14 +1,13 @@
 """What an audit sees of one prompt and its answer, whatever program wrote it."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
 from typing import Final
 
 from registry.exchange.outputs.record import Seen, Unusable
-from registry.prompting.labels import LETTERS
 
 
 @dataclass
@@ -115,22 +114,3 @@ def _follows(before: str, label: str) -> bool:
     if before.isdigit() and label.isdigit():
         return int(label) == int(before) + 1
     return len(before) == len(label) == 1 and before.isalpha() and ord(label) == ord(before) + 1
-
-
-def label_position(label: object, options: Sequence[str], labels: Sequence[str] = LETTERS) -> int | None:
-    """The position that a label or an option's text names; None where it names none."""
-    if isinstance(label, bool) or label is None:
-        return None
-    if isinstance(label, int):
-        return label if 0 <= label < len(options) else None
-    text = str(label).strip()
-    bare = text.strip("()[]{}.:*\" '")
-    shown = list(labels[: len(options)])
-    if bare in shown:
-        return shown.index(bare)
-    same = [position for position, option in enumerate(options) if option.strip() == text]
-    if same:
-        return same[0]
-    if len(bare) == 1 and bare.upper() in shown:
-        return shown.index(bare.upper())
-    return None

@@ -5,12 +5,13 @@ Nothing is imported if no convention reproduces them, so that no wrong number is
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import product
 from typing import Final
 
 from registry.benchmarks.lines import shorten
 from registry.errors import ContradictionError, IngestError
 from registry.exchange.outputs.labels import CONVENTIONS, Written
-from registry.exchange.outputs.record import Recorded, with_answer_at
+from registry.exchange.outputs.record import Recorded, Seen, with_answer_at
 from registry.names import plural
 from registry.prompting.labels import letter
 
@@ -24,6 +25,7 @@ NAMED: Final = 3
 MOST_LISTED: Final = 100
 """Contradictions that `--json` lists."""
 _MOST_READINGS: Final = 10_000
+_HALF: Final = 0.5
 _ALL: Final = range(len(CONVENTIONS))
 
 
@@ -203,6 +205,42 @@ class Agreement:
                     f"{self.file}: {first.place} (question {first.question}): answer {written!r} may count options "
                     "from 0 or from 1, or be an option's text, and the log has no score that decides; write letters"
                 )
+
+
+def likeliest(records: Sequence[Seen]) -> tuple[int, int]:
+    """Return the conventions of the keys and of the answers that leave the fewest keys unread and scores contradicted.
+
+    records: the beginning of a log, for an audit: no benchmark confirms its key.
+    """
+    varied = [seen for seen in records if _varies(seen.keyed) or _varies(seen.answer)]
+    if not varied:
+        return 0, 0
+    keys = _distinct([seen.keyed.positions if seen.keyed else (seen.key,) * len(_ALL) for seen in varied])
+    answers = _distinct([seen.answer.positions if seen.answer else (seen.position,) * len(_ALL) for seen in varied])
+    scores = [None if seen.stated is None else seen.stated > _HALF for seen in varied]
+
+    def rank(pair: tuple[int, int]) -> tuple[int, int, int, bool, int, int]:
+        key, answer = keys[pair[0]], answers[pair[1]]
+        contradicted = sum(
+            score is not None and score != (at is not None and at == right)
+            for right, at, score in zip(key, answer, scores, strict=True)
+        )
+        same = CONVENTIONS[pair[0]].first_digit == CONVENTIONS[pair[1]].first_digit
+        return key.count(None), contradicted, answer.count(None), not same, *pair
+
+    return min(product(keys, answers), key=rank)
+
+
+def _varies(label: Written | None) -> bool:
+    return label is not None and len(set(label.positions)) > 1
+
+
+def _distinct(rows: Sequence[tuple[int | None, ...]]) -> dict[int, tuple[int | None, ...]]:
+    """Return the columns that differ, each by the number of the first convention that has it."""
+    found: dict[tuple[int | None, ...], int] = {}
+    for number, column in enumerate(zip(*rows, strict=True)):
+        found.setdefault(column, number)
+    return {number: column for column, number in found.items()}
 
 
 def settled(reader: Reader, number: int) -> Reader:

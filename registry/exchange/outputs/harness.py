@@ -42,6 +42,7 @@ def read_harness(path: Path, questions: Mapping[str, KnownQuestion]) -> Iterator
         by_text.setdefault(" ".join(question.text.split()), []).append(question)
     by_ordinal = {question.ordinal: question for question in questions.values()}
     filter_: Any = None
+    once: dict[Any, str] = {}
     for place, line in read_lines(path):
         for key in KEYS[HARNESS]:
             if key not in line:
@@ -50,6 +51,7 @@ def read_harness(path: Path, questions: Mapping[str, KnownQuestion]) -> Iterator
         if line.get("filter") != filter_:
             continue
         question = _find(place, line, questions, by_text, by_ordinal)
+        _require_one_filter(place, line, once)
         if SCORE_KEYS & line["doc"].keys():
             if (recorded := _score_sample(place, line, question)) is not None:
                 yield recorded
@@ -73,6 +75,19 @@ def read_harness(path: Path, questions: Mapping[str, KnownQuestion]) -> Iterator
             stated=_stated(line),
             key=_key(line, _shown(line["doc"], question, order)),
         )
+
+
+def _require_one_filter(place: Place, line: Mapping[str, Any], once: dict[Any, str]) -> None:
+    """Reject a sample that is there again with the same responses, under no filter's name."""
+    if "filter" in line or not isinstance(line["doc_id"], int | str) or SCORE_KEYS & line["doc"].keys():
+        return
+    responses = shown(line.get("resps"))
+    if once.get(line["doc_id"]) == responses:
+        place.reject(
+            f"doc_id {shown(line['doc_id'])} is there twice with the same responses: the file holds several filters "
+            "without their names, or repeats samples; keep the lines of one filter"
+        )
+    once[line["doc_id"]] = responses
 
 
 _METRICS: Final = ("acc", "exact_match", "em", "score")

@@ -27,6 +27,7 @@ from registry.exchange.outputs.prompts import said
 from registry.exchange.outputs.record import (
     MAX_VARIANT,
     NOT_MULTIPLE_CHOICE,
+    SEVERAL_RIGHT,
     Item,
     KnownQuestion,
     QuestionFinder,
@@ -160,7 +161,14 @@ def inspect_seen(place: Item, sample: dict[str, Any]) -> Iterator[Seen | Unusabl
     if not sample.get("choices"):
         yield Unusable(place.name, "has no choices", NOT_MULTIPLE_CHOICE)
         return
+    target = sample.get("target")
+    if isinstance(target, list) and len(target) > 1:
+        yield Unusable(place.name, f"its target is {shown(target)}: several options are right", SEVERAL_RIGHT)
+        return
     scores = sample.get("scores")
+    if not scores:
+        yield Unusable(place.name, "has no score: it was cancelled", "failed-samples")
+        return
     if isinstance(scores, dict) and SCORER not in scores:
         first = next((score for score in scores.values() if isinstance(score, dict)), None)
         sample = {**sample, "scores": {SCORER: first}}

@@ -47,8 +47,8 @@ CONVENTIONS: Final = tuple(
     for form, first_digit, text_first in product(("any", "case", "exact"), (0, 1), (False, True))
 )
 """The first that fits a log is taken."""
-DIGITS_FROM: Final = {convention.first_digit: number for number, convention in reversed([*enumerate(CONVENTIONS)])}
-"""First digit to the number of its first convention."""
+BARE: Final = next(number for number, convention in enumerate(CONVENTIONS) if convention.form == "case")
+"""The number of the first convention that takes no words around a label."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,8 @@ MAX_VARIANT: Final = 32767
 """The highest variant ordinal that a smallint holds."""
 NOT_MULTIPLE_CHOICE: Final = "not-multiple-choice"
 """What an audit calls a record without options."""
+SEVERAL_RIGHT: Final = "several-right"
+"""What an audit calls a record of which several options are right."""
 
 
 class Item(Place):
@@ -117,6 +119,11 @@ class Seen:
     scored: bool = False
     """Whether options were scored by log-likelihood, so that a prompt may end with one."""
     problems: tuple[tuple[str, str], ...] = ()
+    listed: bool = False
+    """Whether `options` are those that the prompt lists."""
+    answer: Written | None = None
+    keyed: Written | None = None
+    """Labels that are read under one of several conventions, in place of `position` and `key`."""
 
 
 @dataclass(slots=True)
