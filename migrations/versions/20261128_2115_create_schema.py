@@ -400,6 +400,7 @@ def upgrade() -> None:
         sa.Column("repeats", sa.SmallInteger(), nullable=True),
         sa.Column("lists_options", sa.Boolean(), server_default=sa.text("(true)"), nullable=False),
         sa.Column("conflict_of_interest", sa.Text(), nullable=True),
+        sa.Column("replayed_from", sa.LargeBinary(32), nullable=True),
         sa.CheckConstraint(
             "state IN ('queued', 'running', 'paused', 'complete', 'failed', 'cancelled')",
             name=op.f("ck_evaluation_state"),
@@ -429,6 +430,7 @@ def upgrade() -> None:
         sqlite_where=sa.text("seal IS NOT NULL"),
     )
     op.create_index(op.f("ix_evaluation_model_revision_id"), "evaluation", ["model_revision_id"], unique=False)
+    op.create_index(op.f("ix_evaluation_replayed_from"), "evaluation", ["replayed_from"], unique=False)
     op.create_index(
         "ix_evaluation_replicated",
         "evaluation",

@@ -44,7 +44,6 @@ def prediction_row(
     where nothing is known but whether there is an answer.
     """
     order = variant.order
-    right = order.index(answer) if answer in order else None
     values = weights if weights is not None else logprobs
     probabilities = probabilities_of(weights, logprobs)
     tied = False
@@ -64,7 +63,6 @@ def prediction_row(
         "prompt_digest": prompt_digest,
         "chosen_position": position,
         "chosen_option": chosen,
-        "correct": chosen == answer,
         "tied": tied,
         "extraction_rule": extraction_rule,
         "state": state if state in UNANSWERED_STATES else None,  # what follows from the answer is left out
@@ -74,22 +72,30 @@ def prediction_row(
     }
     if probabilities is not None:
         row["entropy"] = normalised_entropy(probabilities)
-        if right is not None:
-            row["answer_probability"] = probabilities[right]
-            row["brier_score"] = brier(probabilities, right)
-    if logprobs is not None:
-        texts = inserted or {}
-        lengths = [len((options[o] if o >= 0 else texts[o]).encode()) for o in order]
-        row["accuracy_normalized"] = highest(per_byte(logprobs, lengths)) == right
-        if logprobs_without_question is not None:
-            row |= _with_counterpart(logprobs, logprobs_without_question, lengths, right)
-    return row
+    if logprobs_without_question is not None and logprobs is not None:
+        row["logprobs_without_question"] = list(logprobs_without_question)
+    return row | keyed_columns(row, options, answer, inserted or {})
 
 
-def _with_counterpart(
-    logprobs: Sequence[float], without: Sequence[float], lengths: Sequence[int], right: int | None
+def keyed_columns(
+    row: Mapping[str, Any], options: Sequence[str], answer: int, inserted: Mapping[int, str]
 ) -> dict[str, Any]:
-    return {"logprobs_without_question": list(without), **asdict(choice_scores(logprobs, without, lengths, right))}
+    """Return the columns of a prediction that depend on which option is right.
+
+    row: its other columns. options: texts of the question's own options; inserted: of inserted ones, by ordinal.
+    """
+    order = row["shown"]
+    right = order.index(answer) if answer in order else None
+    columns: dict[str, Any] = {"correct": row["chosen_option"] == answer}
+    if (probabilities := row["label_probabilities"]) is not None:
+        columns["answer_probability"] = None if right is None else probabilities[right]
+        columns["brier_score"] = None if right is None else brier(probabilities, right)
+    if (logprobs := row["label_logprobs"]) is not None:
+        lengths = [len((options[o] if o >= 0 else inserted[o]).encode()) for o in order]
+        columns["accuracy_normalized"] = highest(per_byte(logprobs, lengths)) == right
+        if (without := row.get("logprobs_without_question")) is not None:
+            columns |= asdict(choice_scores(logprobs, without, lengths, right))
+    return columns
 
 
 def probabilities_of(

@@ -76,6 +76,8 @@ def more_provenance(session: Session, evaluation: Evaluation, shards: Iterable[M
         },
         "metrics_computed_by": _metrics_computed_by(session, evaluation.id),
         "copies": copies_document(session, evaluation.id),
+        "replayed_from": evaluation_of_seal(session, evaluation.replayed_from),
+        "replays": replays_of(session, evaluation.seal),
         "withdrawals": [
             {
                 "kind": row.kind,
@@ -83,7 +85,7 @@ def more_provenance(session: Session, evaluation: Evaluation, shards: Iterable[M
                 "actor": row.actor,
                 "at": row.at,
                 "superseded_by": row.superseded_by,
-                "superseding_evaluation": _evaluation_of(session, row.superseded_by),
+                "superseding_evaluation": evaluation_of_seal(session, row.superseded_by),
             }
             for row in withdrawals_of(session, evaluation.id)
         ],
@@ -177,8 +179,17 @@ def link_document(session: Session, subject: str | None, kind: str = "seal") -> 
     return picked(link, PLACE)
 
 
-def _evaluation_of(session: Session, seal: str | None) -> int | None:
+def evaluation_of_seal(session: Session, seal: str | None) -> int | None:
+    """Return the number of the evaluation with that seal; None if the registry does not hold it."""
     return None if seal is None else session.scalar(select(Evaluation.id).filter_by(seal=seal).limit(1))
+
+
+def replays_of(session: Session, seal: str | None) -> list[int]:
+    """Return the sealed evaluations that were made from the stored answers of the one with that seal."""
+    if seal is None:
+        return []
+    made = select(Evaluation.id).where(Evaluation.replayed_from == seal, Evaluation.seal.is_not(None))
+    return list(session.scalars(made.order_by(Evaluation.id)))
 
 
 # Two evaluations
@@ -252,6 +263,7 @@ def _facts(document: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
             "seal version": document["seal_version"],
             "place in the chain": None if document["chain"] is None else document["chain"]["position"],
             "withdrawn": document["withdrawals"][-1]["kind"] if document["withdrawals"] else None,
+            "replayed from": document["replayed_from"],
         },
     }
 

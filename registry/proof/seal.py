@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from registry import chain
 from registry.code_identity import code_version
-from registry.db import database_now
+from registry.db import Digest, database_now
 from registry.digests import specification_digest
 from registry.errors import SealError
 from registry.metrics import METRICS
@@ -133,10 +133,12 @@ def keep_leaves(session: Session, evaluation_id: int, leaves_of: Iterable[Leaf])
 
 
 def copied_from(session: Session, evaluation_id: int) -> dict[str, int]:
-    """Seal of another evaluation to how many predictions were copied from it."""
+    """Return each other evaluation's seal with the number of predictions copied from it; a replay copies all."""
+    replayed_from = select(Evaluation.replayed_from).where(Evaluation.id == evaluation_id).scalar_subquery()
+    source = func.coalesce(Prediction.reused_from_seal, replayed_from, type_=Digest())
     query = (
-        select(Prediction.reused_from_seal, func.count())
-        .where(Prediction.evaluation_id == evaluation_id, Prediction.reused_from_seal.is_not(None))
+        select(source, func.count())
+        .where(Prediction.evaluation_id == evaluation_id)
         .group_by(Prediction.reused_from_seal)
     )
     return {seal: predictions for seal, predictions in session.execute(query) if seal is not None}

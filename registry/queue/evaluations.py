@@ -14,6 +14,7 @@ from registry.errors import NotFoundError, ProtocolError, QueueError, UsageError
 from registry.lookups import find_evaluation, find_revision, find_version, not_withdrawn
 from registry.predictions.prompts import prompts_of
 from registry.prompting.protocols.presets import RECORDED
+from registry.prompting.protocols.replayed import READ_BY, asking_name
 from registry.prompting.protocols.store import find_definition, store_protocol
 from registry.prompting.variants import VariantSetDefinition, parse_variants, repeats
 from registry.queue import exclusions
@@ -189,6 +190,11 @@ def check_askable(revision: ModelRevision, protocol: dict[str, Any]) -> None:
         raise ProtocolError(
             f"protocol {protocol['name']}: {name} cannot be asked by it, since it says that nobody knows how recorded "
             "answers were asked; use another, such as symbols"
+        )
+    if READ_BY in protocol:
+        raise ProtocolError(
+            f"protocol {protocol['name']}: {name} cannot be asked by it, since it says how stored answers were "
+            f"read again; use {asking_name(protocol['name'])}"
         )
     check_written(name, provider, protocol)
     _check_thinking(name, revision, protocol)

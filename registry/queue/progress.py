@@ -325,7 +325,7 @@ def _labels(session: Session, states: Sequence[Progress]) -> dict[int, str]:
 
 
 @contextmanager
-def import_progress() -> Iterator[Callable[[str, int, int | None], None]]:
+def import_progress(noun: str = "lines") -> Iterator[Callable[[str, int, int | None], None]]:
     """Shows the progress of an import on stderr; yields what to call with (what is done, lines done, of how many)."""
-    with progress_display(lambda what: "evaluations" if what == SEALING else "lines") as show:
+    with progress_display(lambda what: "evaluations" if what == SEALING else noun) as show:
         yield lambda what, done, total: show(what, STEPS.get(what, what), done, total, "")

@@ -14,6 +14,7 @@ from registry.digests import specification_digest
 from registry.metrics import METRICS
 from registry.metrics.axes import AXES
 from registry.prompting.protocols.answering import lists_options
+from registry.prompting.protocols.replayed import asking_name
 from registry.prompting.variants import VARIANT_KINDS, only_orders, stored_variants
 from registry.tables import Evaluation, EvaluationQuestion, Prediction, Question, QuestionScore, VariantSet
 
@@ -73,7 +74,11 @@ def asked(session: Session, evaluation_id: int) -> dict[str, Any]:
 
 def as_specified(specification: Mapping[str, Any]) -> dict[str, Any]:
     """Return the columns of a new evaluation that repeat, for views to read, what its specification has."""
-    return {"lists_options": lists_options(specification["protocol"]), **sample_columns(specification)}
+    return {
+        "lists_options": lists_options(specification["protocol"]),
+        "replayed_from": specification["engine"].get("replayed_from"),
+        **sample_columns(specification),
+    }
 
 
 def sample_columns(specification: Mapping[str, Any]) -> dict[str, int | None]:
@@ -197,7 +202,7 @@ def asking(row: Mapping[str, Any], variants: str = PROPOSED) -> str:
     parts = ["shuffleboard", "evaluations", *(("import", "FILE") if imported else ("submit",))]
     parts += ["--model", row["model"] if imported else f"{row['model']}@{row['revision']}"]
     parts += ["--benchmark", row["benchmark"], "--variants", variants]
-    protocol = "hybrid" if row.get("lists_options") is False else row["protocol"]
+    protocol = "hybrid" if row.get("lists_options") is False else asking_name(row["protocol"])
     if protocol != "symbols":
         parts += ["--protocol", protocol]
     if row["shots"]:

@@ -1,1 +1,1 @@
-"""Sealed evaluations as folders: exported, imported into another registry, and checked by a public key."""
+"""Sealed evaluations: exported as folders, imported elsewhere, checked by a public key, and replayed."""

@@ -373,6 +373,8 @@ class Evaluation(Base):
     """Whether prompts list the options; without a list, every order of them shows the same prompt."""
     conflict_of_interest: Mapped[str | None] = mapped_column(Text)
     """What its submitter stated: `none`, or what ties them to the model's maker; NULL: nothing was stated."""
+    replayed_from: Mapped[str | None] = mapped_column(Digest, index=True)
+    """Seal of the evaluation whose stored answers this one has, under another key or reading; NULL: no replay."""
 
     model_revision: Mapped[ModelRevision] = relationship()
     benchmark_version: Mapped[BenchmarkVersion] = relationship()

@@ -12,6 +12,7 @@ from registry.digests import specification_digest
 from registry.errors import UsageError
 from registry.lookups import find_sealed
 from registry.predictions.stored import require_rows
+from registry.proof.provenance import evaluation_of_seal
 from registry.settings import Settings
 from registry.tables import EngineFingerprint, Evaluation, EvaluationQuestion, Generation, Prediction, Question, Shard
 
@@ -61,6 +62,13 @@ def rescore_evaluation(
     """
     with read_session(engine) as session:
         evaluation = find_sealed(session, evaluation_id)
+        if evaluation.replayed_from is not None:
+            source = evaluation_of_seal(session, evaluation.replayed_from)
+            named = "an evaluation that this registry does not hold" if source is None else f"evaluation {source}"
+            raise UsageError(
+                f"evaluation {evaluation_id} was made from the stored answers of {named}; it is that evaluation whose "
+                "prompts can be scored again"
+            )
         if evaluation.specification["engine"]["name"] == "replay" or evaluation.model_revision.kind == "external":
             raise UsageError(
                 f"evaluation {evaluation_id} has outputs that were recorded elsewhere: there is no model here to "

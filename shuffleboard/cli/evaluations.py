@@ -57,6 +57,7 @@ NO_WORKER = "no live worker: start one with 'shuffleboard worker'"
     lazily={
         "metrics": "shuffleboard.cli.reports:metrics",
         "provenance": "shuffleboard.cli.proof:provenance",
+        "replay": "shuffleboard.cli.replaying:replay_command",
     },
 )
 def evaluations() -> None:

@@ -46,6 +46,7 @@ EXAMPLES: Final = {
     "evaluations import": "evaluations import outputs.jsonl --model my-model --benchmark mmlu --variants cyclic",
     "evaluations list": "evaluations list --benchmark mmlu --state complete --limit 20",
     "evaluations pause": "evaluations pause 12",
+    "evaluations replay": "evaluations replay 12 --benchmark mmlu@corrected",
     "evaluations restore": "evaluations restore 12",
     "evaluations resume": "evaluations resume 12",
     "evaluations retry": "evaluations retry 12",

@@ -423,6 +423,10 @@ class Provenance(Answer):
         description="Versions of the code, with their commits, that computed its metrics."
     )
     copies: Copies
+    replayed_from: int | None = Field(
+        description="The evaluation whose stored answers these are; null: none, or it is not here."
+    )
+    replays: list[int] = Field(description="Evaluations that were made from these stored answers.")
     withdrawals: list[Withdrawn]
     chain: PlaceInChain | None
     engine_fingerprints: dict[str, dict[str, Any]]

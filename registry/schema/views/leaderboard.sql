@@ -6,6 +6,8 @@
 -- sampled_from: the questions are a sample, drawn by sample_seed, of so many; values estimate those of all of these.
 -- NULL: no sample was drawn.
 -- conflict_of_interest: as its submitter stated it, 'none' for none; NULL: not stated.
+-- replayed_from: the evaluation whose stored answers this one has, under another key or reading; NULL: no replay, or this
+-- registry does not hold it.
 -- Metrics are NULL until the evaluation is sealed: incomplete is never ranked. scored/questions says how far it is.
 with metrics as (
     select
@@ -64,7 +66,8 @@ select
     evaluation.unread,
     evaluation.unfinished,
     evaluation.tokens_per_answer,
-    evaluation.thought_tokens_per_answer
+    evaluation.thought_tokens_per_answer,
+    (select source.id from evaluation as source where source.seal = evaluation.replayed_from) as replayed_from
 from evaluation
 inner join model_revision on model_revision.id = evaluation.model_revision_id
 inner join model on model.id = model_revision.model_id
