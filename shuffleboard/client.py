@@ -359,6 +359,15 @@ class Client:
         given = {"model": model, "benchmark": benchmark, "variants": variants, **facts}
         return self._upload("evaluations/import", Path(path), given)
 
+    def replay_evaluation(
+        self, evaluation_id: int, *, benchmark: str | None = None, protocol: str | None = None
+    ) -> Document:
+        """Makes a new evaluation from stored answers: `evaluation` with its `source`. No model is asked.
+
+        benchmark: NAME@VERSION whose keys count. protocol: whose rules read the stored texts.
+        """
+        return self._send("POST", f"evaluations/{evaluation_id}/replay", {"benchmark": benchmark, "protocol": protocol})
+
     def import_suite(self, definition: Mapping[str, Any] | Path) -> Document:
         """Loads a suite from its definition or its TOML file."""
         return self._send("POST", "suites", _definition(definition))

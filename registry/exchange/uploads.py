@@ -1,9 +1,9 @@
-"""What is uploaded, read and stored by a process of its own (`registry.isolated`): whatever a file holds, pages go on.
+"""What a website reads, computes and stores in a process of its own (`registry.isolated`), so that pages go on.
 
 Each function takes a JSON document and returns one. Paths are those of files that whoever orders has received.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,13 @@ import registry.files.parquet  # noqa: F401 - loaded before processes are forked
 from registry.benchmarks.contract import read_benchmark
 from registry.benchmarks.store import import_benchmark
 from registry.db import forget_engine, get_engine, picked, write_session
-from registry.errors import DatabaseError
+from registry.errors import DatabaseError, ProtocolError
 from registry.exchange.outputs.importer import ImportRequest, import_outputs
 from registry.exchange.outputs.stated import Comparison
 from registry.files.storage import explained
 from registry.people.accounts import Viewer, record
+from registry.sealed.replaying import ReplayRequest
+from registry.sealed.replaying import replay as replay_evaluation
 from registry.settings import get_settings
 
 _Function = Callable[[dict[str, Any]], dict[str, Any]]
@@ -92,3 +94,26 @@ def outputs(order: dict[str, Any]) -> dict[str, Any]:
             benchmark=wanted.benchmark,
         )
     return {"evaluation": evaluation_id, "stated": comparisons[0].document() if comparisons else None}
+
+
+@_told
+def replay(order: dict[str, Any]) -> dict[str, Any]:
+    """Makes an evaluation from the stored answers of another: its number, its source's, and whether it is new.
+
+    order: evaluation, benchmark, protocol, requester; viewer and address.
+    """
+    source = order["evaluation"]
+    request = ReplayRequest(source, order["benchmark"], order["protocol"], order["requester"])
+
+    def match(_text: str, _options: Sequence[str]) -> int:
+        raise ProtocolError(
+            f"protocol {request.protocol} matches answers with options by an embedder, which the website does not "
+            f"load; run: shuffleboard evaluations replay {source} --protocol {request.protocol}"
+        )
+
+    engine = get_engine(get_settings().resolved_database_url())
+    evaluation_id, new = replay_evaluation(engine, request, match)
+    with write_session(engine) as session:
+        changed = {key: order[key] for key in ("benchmark", "protocol") if order[key] is not None}
+        _audited(session, order, "evaluation.replay", str(source), evaluation=evaluation_id, new=new, **changed)
+    return {"evaluation": evaluation_id, "source": source, "new": new}

@@ -517,6 +517,7 @@ def _measured(session: Session, metric: str, scope: str, groups: Collection[str]
 # Rows
 
 
+_Source = aliased(Evaluation)
 _OF_EVALUATION: Final = (
     Evaluation.id.label("evaluation_id"),
     Model.name.label("model"),
@@ -536,6 +537,7 @@ _OF_EVALUATION: Final = (
     *(getattr(Evaluation, name) for name in ASKED),
     Evaluation.conflict_of_interest,
     *(getattr(Evaluation, name) for name in WRITTEN),
+    select(_Source.id).where(_Source.seal == Evaluation.replayed_from).scalar_subquery().label("replayed_from"),
 )
 COLUMNS: Final = ("rank", *leaderboard.c.keys())
 """The rank, and what the view `leaderboard` says of an evaluation."""

@@ -8,6 +8,7 @@ import numpy as np
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from registry.benchmarks.versions import DIFFERENCES, contents_of
 from registry.errors import UsageError
 from registry.lookups import find_sealed
 from registry.metrics import METRICS
@@ -27,6 +28,7 @@ from registry.statistics.bootstrap import (
 from registry.statistics.comparison import mcnemar
 from registry.statistics.paired import Paired, paired
 from registry.statistics.ranks import paired_interval
+from registry.studies.causes import causes_of_flips
 from registry.tables import Evaluation, EvaluationQuestion, Prediction, Question
 
 CORA: Final = "cora_over_variants"
@@ -50,21 +52,16 @@ def compare_evaluations(session: Session, first_id: int, second_id: int) -> dict
     RESAMPLES draws with seed SEED, the same draws for every metric. Page and command line state this document
     and nothing else. If one of them asked a sample of questions, intervals are for the difference over all questions
     that the sample was drawn from; McNemar's test is as without a sample.
-    relation: one of RELATIONS.
-    Raises QueueError for one that is not sealed, UsageError where they are of different benchmark versions or the same
+    relation: one of RELATIONS. causes: of `causes_of_flips`. Two versions of a benchmark are compared over the
+    questions that have the same texts and options in both.
+    Raises QueueError for one that is not sealed, UsageError where they have no question in common or are the same
     evaluation.
     """
     first, second = find_sealed(session, first_id), find_sealed(session, second_id)
     if first.id == second.id:
         raise UsageError(f"evaluation {first.id} is compared with itself; give another")
-    if first.benchmark_version_id != second.benchmark_version_id:
-        names = " and ".join(
-            f"{item.id} is on {item.benchmark_version.benchmark.name}@{item.benchmark_version.version}"
-            for item in (first, second)
-        )
-        raise UsageError(f"the evaluations ask different questions: {names}; compare two of one benchmark version")
-    ids = common_questions(session, first.id, second.id)
-    values = [question_values(session, item.id, ids) for item in (first, second)]
+    ids, ids_of_second = _shared_questions(session, first, second)
+    values = [question_values(session, first.id, ids), question_values(session, second.id, ids_of_second)]
     metrics = metric_differences(*values, factor=_factor([first, second], len(ids)))
     return {
         "first": _described(first),
@@ -75,7 +72,36 @@ def compare_evaluations(session: Session, first_id: int, second_id: int) -> dict
         "seed": SEED,
         "metrics": {name: metrics[name] for name in METRICS if name in metrics},
         "differing": _differing(session, ids, values),
+        "causes": causes_of_flips(session, first, second),
     }
+
+
+def _shared_questions(session: Session, first: Evaluation, second: Evaluation) -> tuple[list[int], list[int]]:
+    """Return the questions that both ask, by their numbers in the benchmark version of each, in one order."""
+    if first.benchmark_version_id == second.benchmark_version_id:
+        ids = common_questions(session, first.id, second.id)
+        return ids, ids
+    asked = [common_questions(session, item.id) for item in (first, second)]
+    contents = [
+        {
+            name: item
+            for name, item in contents_of(session, evaluation.benchmark_version_id).items()
+            if item.question_id in ids
+        }
+        for evaluation, ids in zip((first, second), map(set, asked), strict=True)
+    ]
+    pairs = [(contents[0][name], contents[1][name]) for name in contents[0] if name in contents[1]]
+    same = [pair for pair in pairs if not any(differ(*pair) for differ in DIFFERENCES.values())]
+    if not same:
+        names = " and ".join(
+            f"{item.id} is on {item.benchmark_version.benchmark.name}@{item.benchmark_version.version}"
+            for item in (first, second)
+        )
+        raise UsageError(
+            f"the evaluations ask different questions: {names}; compare two of one benchmark version, or of versions "
+            "that differ in keys"
+        )
+    return [one.question_id for one, _ in same], [other.question_id for _, other in same]
 
 
 def _relation(first: Evaluation, second: Evaluation) -> str:

@@ -40,7 +40,10 @@ def compare(first: int, second: int) -> None:
     Every metric as FIRST minus SECOND over the questions that both have, with the interval by which boards
     form tiers, and McNemar's mid-p value if a question is either right or wrong. If both are of one model, the output
     says whether they are of the same revision; 'evaluations provenance FIRST SECOND' shows all other differences.
+    Answers that only one has right are split by their cause: the model, the reading of texts, the key. Versions of a
+    benchmark with the same questions and options can be compared, such as a replay and its source.
     """
+    from registry.studies.causes import describe_causes
     from registry.studies.comparing import compare_evaluations, describe_relation
 
     with read_session(engine_of(settings_of())) as session:
@@ -53,8 +56,9 @@ def compare(first: int, second: int) -> None:
             f"{key}: evaluation {one['evaluation']}, {one['model']} on {one['benchmark']}, {one['variants']}, "
             f"{one['protocol']} {one['shots']}-shot"
         )
-    if (relation := describe_relation(document)) is not None:
-        click.echo(relation)
+    for sentence in (describe_relation(document), describe_causes(document["causes"])):
+        if sentence is not None:
+            click.echo(sentence)
     rows = [
         {
             "metric": METRICS[name].label,

@@ -54,6 +54,7 @@ TABLE = {
     ("GET", "/compare"): "read",
     ("GET", "/evaluations/<evaluation_id>"): "read",
     ("GET", "/evaluations/<evaluation_id>/provenance"): "read",
+    ("POST", "/evaluations/<evaluation_id>/replay"): "maintain",
     ("GET", "/evaluations/<evaluation_id>/questions/<question_id>"): "read",
     ("GET", "/feed.atom"): "read",
     ("GET", "/healthz"): "open",

@@ -34,11 +34,16 @@ def version(registry: Registry, name: str, lines: Sequence[Mapping[str, Any]], f
 
 
 def recorded(
-    registry: Registry, outputs: Sequence[Mapping[str, Any]], at: str = "1", variants: str = "cyclic", **more: Any
+    registry: Registry,
+    outputs: Sequence[Mapping[str, Any]],
+    at: str = "1",
+    variants: str = "cyclic",
+    model: str = "m",
+    **more: Any,
 ) -> int:
-    """Import outputs as answers of model m on a version of b."""
+    """Import outputs as answers of a model on a version of b."""
     file = registry.file("outputs.jsonl", [json.dumps(line) for line in outputs])
-    return import_outputs(registry.engine, ImportRequest(file, "m", f"b@{at}", variants, **more))
+    return import_outputs(registry.engine, ImportRequest(file, model, f"b@{at}", variants, **more))
 
 
 def rotations(number: int, chosen: Sequence[int | None], **more: Sequence[Any]) -> list[dict[str, Any]]:

@@ -387,6 +387,31 @@ class DifferingQuestions(Answer):
     only_second: list[DifferingQuestion]
 
 
+class CauseShares(Answer):
+    """Shares of all flips by cause; null without a flip, or if a share is not known."""
+
+    model: float | None
+    reading: float | None
+    key: float | None
+
+
+class Causes(Answer):
+    """Why answers are right in only one of the two: `model`, `reading` and `key` add up to `flips`.
+
+    Null: the cause cannot be told from others, which `undivided` names with their number `together`.
+    """
+
+    prompts: int = Field(description="Prompts that both answered, with the same options in the same order.")
+    flips: int | None
+    model: float | None
+    reading: float | None
+    key: float | None
+    shares: CauseShares
+    undivided: list[str]
+    together: float | None
+    remedy: str | None = Field(description="How to tell undivided causes apart, or to count at all.")
+
+
 class Comparison(Answer):
     """Two evaluations of one benchmark, question by question; metrics that neither has are absent."""
 
@@ -400,6 +425,7 @@ class Comparison(Answer):
     seed: int
     metrics: dict[str, MetricDifference]
     differing: DifferingQuestions
+    causes: Causes
 
 
 class Provenance(Answer):
@@ -1294,6 +1320,13 @@ class ImportedOutputs(Answer):
 
     evaluation: int
     stated: dict[str, Any] | None
+
+
+class Replay(Answer):
+    """An evaluation that was made from the stored answers of another, its source."""
+
+    evaluation: int
+    source: int
 
 
 class DistinctPrompts(Answer):

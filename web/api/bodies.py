@@ -35,6 +35,19 @@ def _such_as(**example: Any) -> ConfigDict:
     return ConfigDict(json_schema_extra={"examples": [example]})
 
 
+class ReplayBody(_Body):
+    """What differs in a replay: the benchmark version whose keys count, the protocol whose rules read, or both."""
+
+    model_config = _such_as(benchmark="mmlu@corrected")
+
+    benchmark: Annotated[
+        Reference | None, Field(description="Benchmark NAME, or NAME@VERSION. Default: as in the source.")
+    ] = None
+    protocol: Annotated[
+        Word | None, Field(description="Protocol whose rules read the stored texts. Default: as they were read.")
+    ] = None
+
+
 class SubmissionBody(_Body):
     """A model to run a test suite on: one on the hub, or one on an endpoint that the registry allows."""
 

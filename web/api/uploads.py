@@ -8,18 +8,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from flask import request
-from werkzeug.exceptions import TooManyRequests, UnprocessableEntity, UnsupportedMediaType
+from werkzeug.exceptions import UnprocessableEntity, UnsupportedMediaType
 from werkzeug.utils import secure_filename
 
-from registry import exchange, isolated
 from registry.files.storage import writing
-from registry.places import BusyError, Places, count_places
-from registry.settings import ENVIRONMENT
 from web.urls.parameters import shorten
-from web.who.identity import client, engine, settings_of, viewer
 
 MAX_UPLOAD: Final = 64 * 1024 * 1024
 """Bytes of an uploaded file."""
@@ -27,11 +23,6 @@ MULTIPART_ROOM: Final = 64 * 1024
 """Bytes that a form may add to its files: names, boundaries."""
 CHUNK: Final = 1 << 20
 PREFIX: Final = "shuffleboard-upload-"
-WAIT_SECONDS: Final = 30.0
-"""Longest wait of a file for others."""
-
-_PLACES: Final = Places("files", at_once=count_places(), of_a_client=2, of_all=2 * count_places())
-"""Each file that waits occupies a thread of the server."""
 
 
 @dataclass(frozen=True)
@@ -106,27 +97,6 @@ def sweep() -> None:
                 shutil.rmtree(folder)
             finally:
                 os.close(lock)
-
-
-def stored(function: str, order: Mapping[str, Any]) -> Any:
-    """What a function of `registry.exchange.uploads` answers, which reads and stores a file in a process of its own.
-
-    Raises what it raises, OverLimitError, and TooManyRequests where others take too long.
-    """
-    asking, settings = viewer(), settings_of()
-    variables = {name: value for name, value in os.environ.items() if name.startswith(ENVIRONMENT)}
-    variables.pop(f"{ENVIRONMENT}DATABASE_URL_FILE", None)
-    variables |= {
-        f"{ENVIRONMENT}DATABASE_URL": engine().url.render_as_string(hide_password=False),
-        f"{ENVIRONMENT}HOME": str(settings.home),
-    }
-    who = {"name": asking.name, "account_id": asking.account_id, "role": asking.role, "token_id": asking.token_id}
-    job = isolated.Job(f"{exchange.__name__}.uploads:{function}", variables=variables)
-    try:
-        with _PLACES.take(client(), WAIT_SECONDS):
-            return isolated.run(job, {**order, "viewer": who, "address": request.remote_addr})
-    except BusyError as error:
-        raise TooManyRequests(str(error), retry_after=10) from None
 
 
 def content_type() -> str:

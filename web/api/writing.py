@@ -27,7 +27,8 @@ from registry.tables import VISIBILITIES, ModelRevision
 from web.api import answers, bodies
 from web.api.operations import View, answer, change, get
 from web.api.paths import BenchmarkName, BoardName, EvaluationId
-from web.api.uploads import Upload, stored
+from web.api.uploads import Upload
+from web.orders import stored
 from web.serving.responses import session
 from web.shown.studies import clustered, repeat_noise
 from web.urls.parameters import Name, NoiseFrom, Query, Text, YesOrNo, shorten
@@ -271,6 +272,22 @@ def import_outputs_file(query: OutputsQuery, files: dict[str, Path]) -> Response
     """
     order = query.model_dump() | {"file": str(files["file"]), "requester": viewer().name}
     return answer(stored("outputs", order), status=201)
+
+
+@change(
+    "POST",
+    "/evaluations/<evaluation_id>/replay",
+    answers.Replay,
+    tag="results",
+    scope="maintain",
+    statuses={201: "Made and sealed.", 200: "The same replay is there already."},
+    conflicts=True,
+)
+def replay_evaluation(evaluation_id: EvaluationId, body: bodies.ReplayBody) -> Response:
+    """Makes a new evaluation from stored answers, under other keys or another reading; no model is asked."""
+    order = {"evaluation": evaluation_id, **body.model_dump(), "requester": viewer().name}
+    document = stored("replay", order)
+    return answer({key: document[key] for key in ("evaluation", "source")}, status=201 if document["new"] else 200)
 
 
 class MetricsQuery(Query):

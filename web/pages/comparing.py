@@ -14,7 +14,9 @@ from registry.leaderboard.rows import Ordering, complete_rows, count_groups
 from registry.leaderboard.selection import Selection
 from registry.metrics import METRICS
 from registry.predictions.stored import archived_among
+from registry.prompting.protocols.replayed import asking_name
 from registry.schema.selectables import Row
+from registry.studies.causes import describe_causes
 from registry.verdicts.comparisons import Pair, PairVerdict, Several, of_pair, of_several
 from web import charts
 from web.formats import metric_text, telling_names
@@ -197,6 +199,8 @@ def _two(left: Row, right: Row, shared: list[list[Row]]) -> ResponseReturnValue:
         names=telling_names(left, right),
         verdict=_verdict(left, right, differences),
         relation=describe_relation(document),
+        causes=describe_causes(document["causes"]),
+        asked_differently=_prompting(left) != _prompting(right),
         others=shared[1:],
         questions=document["questions"],
         resamples=document["resamples"],
@@ -218,6 +222,11 @@ def _two(left: Row, right: Row, shared: list[list[Row]]) -> ResponseReturnValue:
             offset=paging.offset,
         ),
     )
+
+
+def _prompting(row: Row) -> tuple[Any, ...]:
+    """Return what makes the prompts of an evaluation; how its answers were read is no part of it."""
+    return row["variants"], asking_name(row["protocol"]), row["shots"]
 
 
 def _verdict(left: Row, right: Row, differences: dict[str, Row]) -> PairVerdict | None:

@@ -25,6 +25,7 @@ from registry.verdicts.wording import several_levels
 from web import charts, formats
 from web.formats import chosen_questions, count, plural
 from web.pages.blueprint import blueprint
+from web.pages.replaying import replay_choices
 from web.serving.cache import OfSealed
 from web.serving.responses import session
 from web.shown import chart_data, listings, queries
@@ -112,6 +113,7 @@ def evaluation(evaluation_id: str) -> ResponseReturnValue:
         parts_chart=parts_chart,
         **(_effects(row, facts) if facts is not None and not archived else {}),
         provenance=provenance,
+        replay_choices=replay_choices(row) if not archived else None,
         scorers=_scorers(provenance["shards"]),
     )
 

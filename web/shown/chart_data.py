@@ -7,7 +7,7 @@ have checked that.
 from collections.abc import Sequence
 from typing import Any, Final
 
-from sqlalchemy import Double, Integer, Select, Subquery, and_, case, cast, func, select, type_coerce
+from sqlalchemy import Double, Integer, Select, Subquery, and_, case, cast, func, not_, select, type_coerce
 from sqlalchemy.orm import Session, aliased
 
 from registry.db import is_in
@@ -23,7 +23,7 @@ from registry.schema.selectables import (
     rows_of,
     run_accuracy,
 )
-from registry.tables import Prediction, Question, QuestionScore
+from registry.tables import Evaluation, Prediction, Question, QuestionScore
 
 
 def moves_answers(row: Row) -> bool:
@@ -220,10 +220,18 @@ DIFFERING: Final = ("all", "left", "right")
 """Which questions are listed: all on which two evaluations differ, those only the left has right, or only the right."""
 
 
-def _both(query: Select[*tuple[Any, ...]], left: int, right: int) -> Select[*tuple[Any, ...]]:
+def _both(query: Select[*tuple[Any, ...]], left: int, right: int, again: Any) -> Select[*tuple[Any, ...]]:
+    """Join the metrics of both by question, which has another number in another version of the benchmark.
+
+    again: alias of the question, as the right one asks it.
+    """
+    version = select(Evaluation.benchmark_version_id).where(Evaluation.id == right).scalar_subquery()
+    same = and_(again.benchmark_version_id == version, not_(again.few_shot), again.external_id == Question.external_id)
     return (
         query.select_from(_left)
-        .join(_right, _right.c.question_id == _left.c.question_id)
+        .join(Question, Question.id == _left.c.question_id)
+        .join(again, same)
+        .join(_right, _right.c.question_id == again.id)
         .where(_left.c.evaluation_id == left, _right.c.evaluation_id == right)
     )
 
@@ -244,11 +252,16 @@ def differing(session: Session, left: int, right: int, *, metric: str, only: str
             score.variants.label(f"{side}_variants"),
         )
     ]
+    again = aliased(Question)
+    numbers = (
+        Question.id.label("question_id"),
+        Question.id.label("left_question_id"),
+        again.id.label("right_question_id"),
+    )
     query = (
-        _both(select(Question.id.label("question_id"), Question.external_id, Question.text, *columns), left, right)
-        .join(Question, Question.id == _left.c.question_id)
+        _both(select(*numbers, Question.external_id, Question.text, *columns), left, right, again)
         .join(ours, and_(ours.evaluation_id == left, ours.question_id == Question.id))
-        .join(theirs, and_(theirs.evaluation_id == right, theirs.question_id == Question.id))
+        .join(theirs, and_(theirs.evaluation_id == right, theirs.question_id == again.id))
         .order_by(Question.ordinal)
         .limit(limit)
         .offset(offset)

@@ -1,5 +1,6 @@
 """Two evaluations against each other, as page and API show them."""
 
+from registry.predictions.stored import archived_among
 from registry.schema.selectables import Row
 from web.serving.cache import OfSealed
 from web.serving.responses import session
@@ -12,5 +13,9 @@ def comparison_of(left: Row, right: Row) -> Row:
     # Here rather than above: the website starts without numpy, and most of its pages never need it.
     from registry.studies.comparing import compare_evaluations
 
-    seals = f"{left['seal']} {right['seal']}" if left["seal"] and right["seal"] else None
+    seals = None
+    if left["seal"] and right["seal"]:
+        # Causes are counted from answers, which an archived evaluation has again once it is restored.
+        archived = archived_among(session(), [left["evaluation_id"], right["evaluation_id"]])
+        seals = f"{left['seal']} {right['seal']} {archived}"
     return _compared.get(seals, lambda: compare_evaluations(session(), left["evaluation_id"], right["evaluation_id"]))

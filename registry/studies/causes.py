@@ -1,0 +1,173 @@
+"""Why two evaluations differ: answers that one has right and the other wrong, split by what caused the difference.
+
+Between two evaluations, the chosen option of a prompt may differ (another model, or another reading of the same text),
+and the right option may (another key). The share of each is computed from both mixed cases: the first one's answer
+under the second one's key, and the other way round. If either change alone flips the answer, or only both together,
+each has half of it.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sqlalchemy import ColumnElement, case, func, select
+from sqlalchemy.orm import Session, aliased
+
+from registry.predictions.stored import archived_among
+from registry.prompting.protocols.replayed import asking_name, reading_rules
+from registry.tables import Evaluation, Prediction, Question
+
+CAUSES: Final = ("model", "reading", "key")
+
+
+@dataclass(frozen=True)
+class _Split:
+    """prompts: those that both were asked in the same order. by_answer, by_key: flips caused by either."""
+
+    prompts: int
+    flips: int
+    by_answer: float
+    by_key: float
+
+
+def causes_of_flips(session: Session, first: Evaluation, second: Evaluation) -> dict[str, Any]:
+    """Return how many answers flip between two sealed evaluations, and how many because of which of CAUSES.
+
+    `prompts`: those that both answered, in the same order of options; `flips`: right in one of them alone. `model`,
+    `reading` and `key` add up to `flips`; `shares` are those of all flips. Null if the cause cannot be told from
+    another one: then `undivided` names these causes and `together` is their number. `remedy` says how to tell them
+    apart, or what is missing to count at all.
+    """
+    archived = archived_among(session, [first.id, second.id])
+    if archived:
+        listed = " ".join(map(str, archived))
+        return _document(None, (), f"the answers are archived; restore them: shuffleboard evaluations restore {listed}")
+    split = _split(session, first, second)
+    if not split.prompts:
+        return _document(None, (), "no prompt shows the same options in the same order in both")
+    if origin_of(session, first) == origin_of(session, second):
+        return _document(split, ("reading",), None)
+    if reading_rules(first.protocol.definition) == reading_rules(second.protocol.definition):
+        return _document(split, ("model",), None)
+    return _document(split, ("model", "reading"), _how_to_divide(first, second))
+
+
+def origin_of(session: Session, evaluation: Evaluation) -> str | None:
+    """Return the seal of the evaluation whose model wrote the answers: through replays of replays, the first."""
+    seal, source = evaluation.seal, evaluation.replayed_from
+    while source is not None:
+        seal = source
+        source = session.scalar(select(Evaluation.replayed_from).filter_by(seal=seal).limit(1))
+    return seal
+
+
+def _document(split: _Split | None, by_answer: tuple[str, ...], remedy: str | None) -> dict[str, Any]:
+    counts: dict[str, float | None] = dict.fromkeys(CAUSES, None if split is None else 0.0)
+    together = None
+    if split is not None:
+        counts["key"] = split.by_key
+        if len(by_answer) == 1:
+            counts[by_answer[0]] = split.by_answer
+        else:
+            counts |= dict.fromkeys(by_answer)
+            together = split.by_answer
+    flips = None if split is None else split.flips
+    return {
+        "prompts": 0 if split is None else split.prompts,
+        "flips": flips,
+        **counts,
+        "shares": {name: value / flips if flips and value is not None else None for name, value in counts.items()},
+        "undivided": list(by_answer) if len(by_answer) > 1 else [],
+        "together": together,
+        "remedy": remedy,
+    }
+
+
+def _split(session: Session, first: Evaluation, second: Evaluation) -> _Split:
+    one, other, asked, asked_again = aliased(Prediction), aliased(Prediction), aliased(Question), aliased(Question)
+    outcomes = {
+        "before": _right(one, asked),
+        "after": _right(other, asked_again),
+        "answer_alone": _right(other, asked),
+        "key_alone": _right(one, asked_again),
+    }
+    query = (
+        select(*(outcome.label(name) for name, outcome in outcomes.items()), func.count().label("answers"))
+        .select_from(one)
+        .join(asked, asked.id == one.question_id)
+        .join(
+            asked_again,
+            (asked_again.benchmark_version_id == second.benchmark_version_id)
+            & ~asked_again.few_shot
+            & (asked_again.external_id == asked.external_id),
+        )
+        .join(
+            other,
+            (other.evaluation_id == second.id)
+            & (other.question_id == asked_again.id)
+            & (other.variant == one.variant)
+            & (other.shown == one.shown)
+            & (other.question_shown == one.question_shown),
+        )
+        .where(one.evaluation_id == first.id)
+        .group_by(*outcomes)
+    )
+    prompts = flips = 0
+    by_answer = by_key = 0.0
+    for row in session.execute(query):
+        prompts += row.answers
+        if row.before == row.after:
+            continue
+        flips += row.answers
+        # Two ways from the one to the other, by the answer first or by the key first; each flips in one of its steps.
+        steps = (row.answer_alone != row.before) + (row.key_alone == row.before)
+        by_answer += row.answers * steps / 2
+        by_key += row.answers * (2 - steps) / 2
+    return _Split(prompts, flips, by_answer, by_key)
+
+
+def _right(prediction: Any, question: Any) -> ColumnElement[int]:
+    """Return 1 if an answer is right by a question's key; 0 if it is wrong, or is missing."""
+    return case((prediction.chosen_option == question.answer, 1), else_=0)
+
+
+def _how_to_divide(first: Evaluation, second: Evaluation) -> str:
+    """Return how to tell the model from the reading: by another reading of the texts of one of them."""
+    names = [evaluation.protocol.name for evaluation in (first, second)]
+    if asking_name(names[0]) != asking_name(names[1]):
+        return (
+            f"they were asked differently ({asking_name(names[0])} and {asking_name(names[1])}), so that the model, "
+            "the way of asking and the reading act together; evaluations by one protocol tell them apart"
+        )
+    rules = reading_rules(second.protocol.definition)["name"]
+    return (
+        f"compare evaluation {second.id} with the first one's texts under its rules: shuffleboard evaluations replay "
+        f"{first.id} --protocol {rules}"
+    )
+
+
+_SAID: Final = {"model": "the model", "reading": "the reading", "key": "the key"}
+
+
+def describe_causes(document: dict[str, Any]) -> str | None:
+    """Return the sentence that says why answers flip; None if none does. document: of `causes_of_flips`."""
+    flips = document["flips"]
+    if flips is None:
+        return f"Why answers differ cannot be counted: {document['remedy']}."
+    if not flips:
+        return None
+    parts = [
+        f"{_counted(document[name])} because of {_SAID[name]} ({document['shares'][name]:.1%})"
+        for name in CAUSES
+        if document[name]
+    ]
+    if document["together"]:
+        share = document["together"] / flips
+        parts.append(f"{_counted(document['together'])} because of the model or the reading ({share:.1%})")
+    said = f"{flips:,} of {document['prompts']:,} answers are right in only one of the two: {', '.join(parts)}."
+    remedy = document["remedy"]
+    return said if remedy is None else f"{said} To tell model and reading apart: {remedy}."
+
+
+def _counted(number: float) -> str:
+    """Return a count, which may be of halves, as text."""
+    return f"{number:,.1f}".removesuffix(".0")
