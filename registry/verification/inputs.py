@@ -58,6 +58,8 @@ def check_specification(evaluation: Evaluation, found: Findings) -> bool:
     of = evaluation.benchmark_version.questions
     if asked_digest(specification, evaluation.questions, of) != evaluation.asked_digest:
         found.add("specification: what it asks is not what the stored digest compares it by")
+    if evaluation.replayed_from != specification["engine"].get("replayed_from"):
+        found.add("specification: the evaluation that it was replayed from is not the one that it names")
     if model_identity(evaluation.model_revision) != specification["model"]:
         found.add("model: the revision's digests or settings are not those that the specification names")
     template, digest = evaluation.model_revision.chat_template, evaluation.model_revision.chat_template_digest
