@@ -184,7 +184,7 @@ def _harness_line(number: int) -> dict[str, Any]:
     return {
         "doc_id": number,
         "doc": {key: QUESTIONS[number][key] for key in ("id", "question", "options")},
-        "target": "0",
+        "target": str(QUESTIONS[number]["answer"]),
         "resps": scored,
         "filtered_resps": ["(-3.5, False)", "(-1.5, True)", ["-9.0", "False"], [-4.0, False], -5.0],
     }
