@@ -75,11 +75,6 @@ def signed_number(value: float) -> str:
     return signed_points(value).removesuffix(" points")
 
 
-def two_digits(value: float) -> str:
-    """A correlation, or a share that may be negative."""
-    return _minus(f"{value:.2f}")
-
-
 def metric_change(metric: str, change: float) -> str:
     """A change of a metric: percentage points where it is a share, else three digits on its own scale."""
     unit = METRICS[metric].unit
@@ -255,7 +250,6 @@ FILTERS: Final = {
     "tenths": tenths,
     "signed_points": signed_points,
     "signed_number": signed_number,
-    "two_digits": two_digits,
     "p_value": p_value,
     "when": when,
     "duration": duration,

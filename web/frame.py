@@ -47,7 +47,7 @@ MENU: Final = {
         Place(
             "pages.benchmarks",
             "Benchmarks",
-            ("pages.benchmark", "pages.items", "comparing.answer_moving"),
+            ("pages.benchmark", "comparing.answer_moving"),
         ),
     ),
     "Analyses": (

@@ -480,8 +480,6 @@ def _one_of(texts: Sequence[str]) -> str:
 
 MAX_STATED: Final = 1_000
 """Characters after a lead-in, or in a box or a tag, that are looked at: a final answer is no longer."""
-MAX_THOUGHT: Final = 10_000
-"""Characters of a thought in which an answer is looked for."""
 LAST: Final = 20
 """As many matches of a rule are looked at, or of a line: the last ones. They decide."""
 
@@ -827,23 +825,6 @@ def final_answer(
     text = _text_of(answer, cut=cut, marked=marked)
     stated = [_deciding(list(_FINDERS[rule](shown, text))) for rule in rules]
     return _agreed([claim for claim in stated if claim is not None])
-
-
-def first_stated(thought: str, labels: Sequence[str], options: Sequence[str]) -> int | None:
-    """The position of the option that a thought first calls the answer, outright; None where it never does.
-
-    Labels may be empty. Looks at the first MAX_THOUGHT characters.
-    """
-    shown, text = shown_of(tuple(labels), tuple(options)), _text_of(thought[:MAX_THOUGHT], cut=True, marked=False)
-    for number in range(len(text.lines)):
-        claims = [
-            claim
-            for claim in _of_line(_words(), shown, text, number)
-            if claim.position is not None and not claim.denies
-        ]
-        if claims:
-            return min(claims, key=lambda claim: claim.start).position
-    return None
 
 
 def _deciding(claims: list[Claim]) -> Claim | None:

@@ -136,4 +136,65 @@ FROM evaluation_provenance
 JOIN leaderboard USING (evaluation_id)
 GROUP BY ALL
 ORDER BY seconds DESC NULLS LAST""",
+    "How hard is each question, and does it tell strong models from weak ones?": """\
+WITH answers AS (
+    SELECT evaluation_id, external_id, COALESCE(average_accuracy, accuracy) AS share_right
+    FROM question_metrics
+),
+scores AS (
+    SELECT benchmark, benchmark_version, protocol, shots, variants, external_id, share_right,
+        SUM(share_right) OVER (PARTITION BY answers.evaluation_id) - share_right AS others
+    FROM answers
+    JOIN leaderboard ON leaderboard.evaluation_id = answers.evaluation_id
+    WHERE complete AND sampled_from IS NULL AND share_right IS NOT NULL
+),
+items AS (
+    SELECT benchmark, benchmark_version, protocol, shots, variants, external_id, COUNT(*) AS evaluations,
+        AVG(share_right) AS difficulty,
+        AVG(share_right * others) - AVG(share_right) * AVG(others) AS covariance,
+        AVG(share_right * share_right) - AVG(share_right) * AVG(share_right) AS share_variance,
+        AVG(others * others) - AVG(others) * AVG(others) AS others_variance
+    FROM scores
+    GROUP BY benchmark, benchmark_version, protocol, shots, variants, external_id
+)
+SELECT benchmark, protocol, variants, external_id, evaluations, difficulty,
+    CASE
+        WHEN share_variance > 0.000001 AND others_variance > 0.000001
+        THEN covariance / SQRT(share_variance * others_variance)
+    END AS discrimination
+FROM items
+ORDER BY discrimination, difficulty, external_id""",
+    "How does accuracy change with the length of the thought?": """\
+WITH lengths AS (
+    SELECT evaluation_id, question_id, AVG(COALESCE(thought_characters, 0)) AS characters,
+        AVG(CASE WHEN correct THEN 1.0 ELSE 0.0 END) AS accuracy
+    FROM prediction_detail
+    WHERE question_shown AND own_options AND evaluation_id IN (
+        SELECT evaluation_id FROM prediction_detail WHERE thought_characters > 0
+    )
+    GROUP BY evaluation_id, question_id
+),
+quarters AS (
+    SELECT evaluation_id, characters, accuracy,
+        NTILE(4) OVER (PARTITION BY evaluation_id ORDER BY characters, question_id) AS quarter
+    FROM lengths
+)
+SELECT model, benchmark, quarters.evaluation_id, quarter, COUNT(*) AS questions, MIN(characters) AS shortest,
+    MAX(characters) AS longest, AVG(quarters.accuracy) AS mean_accuracy
+FROM quarters
+JOIN leaderboard ON leaderboard.evaluation_id = quarters.evaluation_id
+GROUP BY model, benchmark, quarters.evaluation_id, quarter
+ORDER BY model, benchmark, quarters.evaluation_id, quarter""",
+    "How does a model do against others of its size?": """\
+SELECT one.model, one.parameters, other.model AS other_model, other.parameters AS other_parameters, one.benchmark,
+    one.variants, one.accuracy, one.accuracy - other.accuracy AS difference, one.evaluation_id AS left_evaluation,
+    other.evaluation_id AS right_evaluation
+FROM leaderboard AS one
+JOIN leaderboard AS other
+    ON other.benchmark = one.benchmark AND other.benchmark_version = one.benchmark_version
+    AND other.protocol = one.protocol AND other.shots = one.shots AND other.variants = one.variants
+    AND other.questions = one.questions AND other.model <> one.model
+    AND 2 * other.parameters BETWEEN one.parameters AND 4 * one.parameters
+WHERE one.complete AND other.complete
+ORDER BY one.model, one.benchmark, one.variants, difference DESC""",
 }

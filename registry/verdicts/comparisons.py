@@ -214,48 +214,6 @@ def of_several(several: Several) -> Said:
 
 
 @dataclass(frozen=True)
-class Standing:
-    """How many of its peers a model is clearly better than in a metric, worse than, and not distinguished from."""
-
-    better: int
-    worse: int
-    level: int
-
-    @property
-    def peers(self) -> int:
-        """How many models it is compared with."""
-        return self.better + self.worse + self.level
-
-
-STANDING: Final[tuple[Case[Standing], ...]] = (
-    Case(
-        "strength",
-        "its interval is better than that of more than half of five peers or more",
-        lambda of: 2 * of.better > of.peers,
-        lambda of: f"Better than {of.better} of {of.peers}",
-    ),
-    Case(
-        "weakness",
-        "its interval is worse than that of more than half of five peers or more",
-        lambda of: 2 * of.worse > of.peers,
-        lambda of: f"Worse than {of.worse} of {of.peers}",
-    ),
-    Case(
-        "neither",
-        "neither of these holds for five peers or more",
-        lambda _: True,
-        lambda of: f"Better than {of.better}, worse than {of.worse}, not distinguished from {of.level}",
-    ),
-)
-"""A model among those that were asked the same."""
-
-
-def of_standing(standing: Standing) -> Said:
-    """What is said of a model among its peers."""
-    return always(STANDING, standing)
-
-
-@dataclass(frozen=True)
 class Neighbours:
     """How many pairs of neighbours on a board there are, and how many of them all pairs at once distinguish.
 

@@ -5,7 +5,7 @@ from typing import Any, Final
 from registry.verdicts.again import AGAIN
 from registry.verdicts.boards import BOARD, FACTS
 from registry.verdicts.cases import CONCLUSIONS, READ, REMARKS, Case
-from registry.verdicts.comparisons import NEIGHBOURS, PAIR, PAIR_READ, PAIR_REMARKS, SEVERAL, STANDING
+from registry.verdicts.comparisons import NEIGHBOURS, PAIR, PAIR_READ, PAIR_REMARKS, SEVERAL
 from registry.verdicts.models import LISTED, MODEL
 from registry.verdicts.sections import PLACE, POSITION, SPLIT
 
@@ -27,7 +27,6 @@ TABLES: Final[tuple[tuple[str, str, tuple[Case[Any], ...]], ...]] = (
     ("Above the leaderboard, of one of its models", _FIRST, LISTED),
     ("Above a board", _FIRST, BOARD),
     ("Above a board, who keeps most and who loses most", _EVERY, FACTS),
-    ("A model among its peers", _FIRST, STANDING),
     ("Two evaluations: what could be read", _FIRST, PAIR_READ),
     ("Two evaluations: what may be concluded", _FIRST, PAIR),
     ("Two evaluations: the numbers behind it", _EVERY, PAIR_REMARKS),

@@ -10,7 +10,6 @@ from registry.benchmarks.contract import BenchmarkFile
 from registry.db import MAX_INTEGER, picked, read_session, write_session
 from registry.errors import UsageError
 from registry.lookups import find_version
-from registry.names import plural
 from registry.operations.opening import engine_of
 from registry.tables import VISIBILITIES, Benchmark, BenchmarkVersion, Question
 from shuffleboard.cli.common import json_option, note, printed, settings_of, tell
@@ -268,69 +267,3 @@ def show_command(name: str) -> None:
     note(
         "refers to options and sorted numeric: questions that reordering distorts; metrics exist with and without them"
     )
-
-
-@benchmarks.command("items")
-@click.argument("name")
-@click.option(
-    "--like",
-    type=int,
-    default=None,
-    metavar="EVALUATION",
-    help="Asked as this evaluation.  [default: as most models were]",
-)
-@click.option(
-    "--limit", type=click.IntRange(1), default=40, show_default=True, help="How many questions the table shows."
-)
-@table_options
-@json_option
-def items_command(name: str, like: int | None, limit: int) -> None:
-    """Say how reliable benchmark NAME (or NAME@VERSION) is, and which questions are worth a second look.
-
-    From the complete evaluations of at least ten models, asked in one way. Reliability is Cronbach's alpha, which is
-    KR-20 if every question has one prompt. The most suspicious questions come first; a reason is evidence, not proof
-    of a wrong key. --json prints every question.
-    """
-    from registry.prompting.labels import letter
-    from registry.studies.items import REASONS, item_document, item_source
-
-    with read_session(engine_of(settings_of())) as session:
-        document = item_document(session, item_source(session, find_version(session, name), like))
-    if printed(document):
-        return
-    title = f"{document['benchmark']}@{document['version']}"
-    if not document["items"]:
-        few = document["models"] < document["models_needed"]
-        why = f"it takes {document['models_needed']}" if few else "no question was shown to all with its own options"
-        answered = f"{plural(document['models'], 'model')} answered all of it, asked in one way"
-        click.echo(f"{title}: {answered}; nothing is stated: {why}")
-        return
-    click.echo(
-        f"{title}: {document['models']} models, {document['questions']} questions, {document['queue']} to review"
-    )
-    if (found := document["reliability"]) is not None:
-        interval = (
-            "" if found["interval"] is None else f"  [{show(found['interval'][0])}, {show(found['interval'][1])}]"
-        )
-        click.echo(f"{'KR-20' if found['kr20'] else 'Cronbach alpha'}  {show(found['alpha'])}{interval}")
-    rows = [
-        {
-            **{key: item[key] for key in ("rank", "external_id", "subject", "lead", "question_id")},
-            "answer": letter(item["answer"]),
-            "rival": letter(item["rival"]),
-            "difficulty": item["difficulty"]["value"],
-            "discrimination": None if item["discrimination"] is None else item["discrimination"]["value"],
-            "reasons": _first_of([REASONS[reason["reason"]][0] for reason in item["reasons"]]),
-            "found": " ".join(reason["found"] for reason in item["reasons"]),
-        }
-        for item in document["items"][:limit]
-    ]
-    headings = headed("rank, external_id: Question, answer: Key, rival, lead, difficulty, discrimination, reasons")
-    more = {"subject": "Subject", "question_id": "Id", "found": "Found"}
-    print_table(rows, headings, "", more=more, drop=("difficulty", "rival", "answer", "discrimination"))
-    note("a high reliability is not validity, and a suspicious question is not proof of a wrong key")
-
-
-def _first_of(reasons: list[str]) -> str:
-    """The first one, and how many more `--columns found` tells of."""
-    return "; ".join(reasons) if len(reasons) < 2 else f"{reasons[0]} and {len(reasons) - 1} more"

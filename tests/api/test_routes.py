@@ -39,7 +39,6 @@ TABLE = {
     ("GET", "/benchmarks"): "read",
     ("GET", "/benchmarks/<benchmark>"): "read",
     ("GET", "/benchmarks/<benchmark>/answer-moving"): "read",
-    ("GET", "/benchmarks/<benchmark>/items"): "read",
     ("GET", "/boards"): "read",
     ("GET", "/boards/<name>"): "read",
     ("GET", "/boards/<name>/changelog"): "read",

@@ -27,7 +27,6 @@ from registry.tables import BoardSnapshot, Evaluation, Model, Question
 from tests.bench.generate_registry import Size
 from tests.bench.generate_registry import fill as generate
 from tests.web.accounts import PASSWORD, add_account
-from tests.web.answered import ANSWERED, answered
 from tests.web.outputs import BOARD, Outputs
 from tests.web.outputs import fill as import_outputs
 from tests.web.test_browser import draw_charts, page, served
@@ -84,7 +83,6 @@ def full(lasting_postgresql, tmp_path_factory) -> Iterator[Population]:
         columns = ("accuracy@cyclic", "worst_accuracy@cyclic")
         import_board(session, BoardDefinition(name="generated", suite="core", columns=columns))
     outputs = import_outputs(engine, folder)
-    answered(engine, folder, questions=12, models=[LONG, *(f"answering-{number}" for number in range(9))])
     application = with_admin(engine, folder)
     with write_session(engine) as session:
         admin = viewer_of_account(find_account(session, ADMIN))
@@ -126,7 +124,6 @@ def pages_of(engine: Engine, outputs: Outputs, submission_id: int, explored: int
         "/benchmarks": ["/benchmarks"],
         "/benchmarks/<benchmark>": ["/benchmarks/mixed"],
         "/benchmarks/<benchmark>/answer-moving": ["/benchmarks/mixed/answer-moving"],
-        "/benchmarks/<benchmark>/items": ["/benchmarks/mixed/items", f"/benchmarks/{ANSWERED}/items"],
         "/boards": ["/boards"],
         "/boards/<name>": ["/boards/generated"],
         "/boards/<name>/changelog": ["/boards/generated/changelog"],

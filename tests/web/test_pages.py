@@ -28,7 +28,6 @@ PAGES = (
     "/benchmarks",
     "/benchmarks/capitals",
     "/benchmarks/capitals/answer-moving",
-    "/benchmarks/capitals/items",
     "/evaluations/{alpha}",
     "/evaluations/{slow}",
     "/evaluations/{delta}?only=flips",

@@ -13,13 +13,11 @@ import pytest
 from registry.boards.definition import BoardDefinition, SuiteDefinition
 from registry.boards.snapshots import refresh_boards
 from registry.boards.store import import_board, import_suite
-from registry.db import read_session, write_session
+from registry.db import write_session
 from registry.exchange.outputs.importer import ImportRequest, import_outputs
-from registry.leaderboard.facts import facts_of
 from registry.leaderboard.rows import Ordering, complete_rows
 from registry.leaderboard.selection import Selection
 from registry.prompting.variants import QuestionShape, VariantShown
-from registry.studies import peers
 from tests.commands import shuffleboard
 from tests.outputs.conftest import Registry, four_options
 from tests.web.conftest import Site
@@ -324,37 +322,8 @@ def test_a_verdict_says_what_may_be_concluded_and_what_was_asked(site):
     assert "Asked in one order: nothing is known about other orders." in page
 
 
-def test_a_model_stands_among_five_peers_or_more_once_for_each_benchmark_and_metric(site, monkeypatch):
-    with read_session(site.engine) as session:
-        (row,) = [row for row in _complete(session) if (row["model"], row["benchmark"]) == ("knowing", "four")]
-        row |= {"facts": facts_of(session, [row["evaluation_id"]])[row["evaluation_id"]]}
-        assert peers.standings(session, [row], None) == []
-        monkeypatch.setattr(peers, "FEWEST_PEERS", 3)
-        found = peers.standings(session, [row, row], None)
-    by_metric = {item.metric: item for item in found}
-    assert len(by_metric) == len(found)
-    assert {row["model"] for row in by_metric["accuracy"].better} == {"guesser", "always-a"}
-    assert [row["model"] for row in by_metric["accuracy"].worse] == ["leaning"]
-    assert by_metric["accuracy"].said.case == "strength"
-    assert {row["model"] for row in by_metric["worst_accuracy"].better} == {"guesser", "always-a", "leaning"}
-    page = words(site.client.get("/models/knowing").text)
-    assert "Its number of parameters is not known, so these are all models that were asked the same" in page
-    assert re.search(r"four cyclic, symbols, 0-shot Worst accuracy .*?Better than 3 of 3", page)
-    assert "nothing is called a strength or a weakness" in words(site.client.get("/models/recorded").text)
-
-
 def _complete(session):
     return complete_rows(session, Selection(), Ordering(), limit=None, offset=0)[0]
-
-
-def test_only_models_of_half_to_twice_the_size_are_of_a_size(site, monkeypatch):
-    assert peers.sizes_alike(7) == (4, 14)
-    with read_session(site.engine) as session:
-        (row,) = [row for row in _complete(session) if (row["model"], row["benchmark"]) == ("leaning", "two")]
-        row |= {"facts": facts_of(session, [row["evaluation_id"]])[row["evaluation_id"]]}
-        monkeypatch.setattr(peers, "FEWEST_PEERS", 1)
-        assert peers.standings(session, [row], 7_000_000_000) == []  # the sizes of the others are not known
-        assert peers.standings(session, [row], None) != []
 
 
 def test_a_model_page_says_where_it_flips_and_names_nothing_for_one_asked_once(site):

@@ -22,9 +22,7 @@ from registry.queue.evaluations import EvaluationRequest, submit
 from registry.queue.shards import shard_prompts
 from registry.scores.written import lost_answers
 from registry.settings import Settings
-from registry.studies.thinking import thought_lengths
 from registry.tables import Evaluation, Question
-from registry.verification import verify_evaluation
 from tests.commands import shuffleboard
 from tests.fake_scorer import FakeScorer
 from tests.population import add_benchmark, add_model, question
@@ -155,30 +153,6 @@ def test_more_room_is_a_protocol_of_its_own(site: Site) -> None:
         for name, tokens in (("symbols", 10), ("select-letter", 0)):
             with pytest.raises(ProtocolError, match=r"max.tokens"):
                 with_room(session, name, tokens)
-
-
-def test_lengths_of_thoughts_are_shown_by_order_and_by_quartile(site: Site) -> None:
-    one = site.seeded.evaluations["thinker"]
-    with read_session(site.engine) as session:
-        found = thought_lengths(session, one)
-        assert verify_evaluation(session, one)["problems"] == []
-    assert found is not None
-    assert (found["unit"], found["prompts"], found["thought"], found["position"]) == ("tokens", 160, 160, 0)
-    assert [order["mean"] for order in found["orders"]] == [pytest.approx(107.5)] * 4
-    parts = found["quartiles"]
-    assert [part["questions"] for part in parts] == [10] * 4
-    assert [(part["from"], part["to"]) for part in parts] == [(10, 55), (60, 105), (110, 155), (160, 205)]
-    assert [part["fluctuation"]["value"] for part in parts] == [pytest.approx(0.2), 0, 0, 1]
-    # Always A: chosen in every order, and right there in one of four.
-    assert parts[3]["preferred"]["value"] == pytest.approx(0.75)
-    assert all(part["accuracy"]["interval"] is None for part in parts)  # ten questions are too few
-    # Of 160 outputs seven have no answer, all of them below question 20; A is right in one of four orders.
-    assert found["first"] == {"read": 153, "stated": 73, "kept": 18, "right_first": 18, "right_final": 73}
-    said = page(site, f"/evaluations/{one}")
-    assert "73 of 153 thoughts that we read call an option the answer." in said
-    assert "The model thought before 160 of 160 answers: 108 tokens on average" in said
-    assert "Thought and answer together take 118 tokens on average." in said
-    assert "160 – 205 10 25.0 % 100.0 % 75.0 %" in said
 
 
 def test_tokens_per_answer_are_a_column_and_a_chart(site: Site) -> None:

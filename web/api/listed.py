@@ -19,8 +19,7 @@ from web.api.paths import BenchmarkName, ModelName
 from web.api.results import rows_of_board
 from web.serving.responses import session
 from web.shown import listings, queries
-from web.shown.items import item_analysis, version_of
-from web.urls.parameters import Id, Paged, Text
+from web.urls.parameters import Paged, Text
 
 
 @get("/models", answers.ModelList, tag="registry")
@@ -48,24 +47,6 @@ def benchmark(benchmark: BenchmarkName) -> Response:
     versions = listings.benchmarks(session(), benchmark)
     name = versions[0]["benchmark"]
     return answer({"benchmark": name, "versions": versions, "evaluations": rows_of_board(Selection(benchmark=name))})
-
-
-class ItemsQuery(Paged):
-    """Which version's questions, by which evaluations."""
-
-    version: Text | None = Field(None, description="A version of the benchmark; the newest where none is given.")
-    like: Id | None = Field(
-        None, description="Asked as this evaluation was; where none is given, in the way that most models share."
-    )
-
-
-@get("/benchmarks/<benchmark>/items", answers.ItemList, tag="registry")
-def benchmark_items(benchmark: BenchmarkName, query: ItemsQuery) -> Response:
-    """Reliability of a benchmark, and each of its questions: difficulty, discrimination, reasons for a second look."""
-    found = item_analysis(version_of(benchmark, query.version)[1], query.like)
-    items = found["items"]
-    more = {key: value for key, value in found.items() if key != "items"}
-    return page(items[query.offset :][: query.per_page], len(items), query, **more)
 
 
 @get("/protocols", answers.ProtocolList, tag="registry")

@@ -9,12 +9,10 @@ from flask import render_template, request
 from flask.typing import ResponseReturnValue
 
 from registry.schema.selectables import Row
-from registry.studies.items import REASONS
 from web.pages.blueprint import blueprint
 from web.pages.leaderboard import metrics_with_values, part_of_leaderboard, table_context
 from web.serving.responses import session
 from web.shown import chart_data, listings
-from web.shown.items import item_analysis, version_of
 from web.urls import parameters
 from web.urls.paging import QUESTIONS_PER_PAGE, paged
 from web.urls.sorting import Order, in_order, read_sorting
@@ -29,7 +27,6 @@ MODELS: Final[Mapping[str, Order]] = {
 """The columns of the list of models, and the direction in which each is sorted first."""
 FACETS: Final = ("family", "developer", "licence")
 """Columns of which the list of models may be narrowed to one value."""
-ITEMS_PER_PAGE: Final = 40
 BENCHMARKS: Final[Mapping[str, Order]] = {
     **dict.fromkeys(("benchmark", "version", "language", "split", "licence"), "asc"),
     **dict.fromkeys(("questions", "few_shot_examples", "evaluations"), "desc"),
@@ -86,7 +83,9 @@ def benchmarks() -> ResponseReturnValue:
 @blueprint.get("/benchmarks/<benchmark>")
 def benchmark(benchmark: str) -> ResponseReturnValue:
     """A benchmark: its versions, its part of the board, the questions of one version."""
-    versions, chosen = version_of(parameters.name("benchmark", benchmark), parameters.text(request.args, "version"))
+    versions, chosen = listings.version_of(
+        session(), parameters.name("benchmark", benchmark), parameters.text(request.args, "version")
+    )
     facets = listings.Facets.asked_for(request.args)
     found = listings.questions_counted(session(), chosen["benchmark_version_id"], facets)
     paging = paged(found, QUESTIONS_PER_PAGE)
@@ -106,24 +105,4 @@ def benchmark(benchmark: str) -> ResponseReturnValue:
         shown=kept.complete,
         moved=sum(map(chart_data.moves_answers, kept.complete)),
         **table_context(kept.complete, kept.incomplete, metrics_with_values(kept.asked, kept.complete), grouped=True),
-    )
-
-
-@blueprint.get("/benchmarks/<benchmark>/items")
-def items(benchmark: str) -> ResponseReturnValue:
-    """How reliable a benchmark is, and which of its questions are worth a second look."""
-    name, wanted = parameters.name("benchmark", benchmark), parameters.text(request.args, "version")
-    _, chosen = version_of(name, wanted)
-    like = parameters.text(request.args, "like")
-    found = item_analysis(chosen, None if like is None else parameters.identifier("evaluation", like))
-    paging = paged(len(found["items"]), ITEMS_PER_PAGE)
-    shown = found["items"][paging.offset : paging.offset + paging.per_page]
-    return render_template(
-        "items.html",
-        chosen=chosen,
-        found=found,
-        shown=shown,
-        texts=listings.texts_of_questions(session(), [item["question_id"] for item in shown]),
-        reasons=REASONS,
-        paging=paging,
     )

@@ -92,9 +92,6 @@ def evaluation(evaluation_id: str) -> ResponseReturnValue:
         asked=_asked(row),
         headlines=_headlines(over_all),
         lost_answers=lost_answers(session(), [row["evaluation_id"]]),
-        thoughts=_thoughts.get(row["seal"], lambda: _thought_lengths(row))
-        if not archived and row["complete"]
-        else None,
         families=_families(by_scope),
         opened=parameters.choice(request.args, "open", ("all", *(family.key for family in FAMILIES)), ""),
         sample=find_evaluation(session(), row["evaluation_id"]).specification["questions"].get("sample"),
@@ -260,13 +257,6 @@ def _shuffles(row: Row) -> dict[str, Any]:
     }
 
 
-def _thought_lengths(row: Row) -> Row | None:
-    from registry.studies.thinking import thought_lengths  # and numpy
-
-    return thought_lengths(session(), row["evaluation_id"])
-
-
-_thoughts: OfSealed[Row | None] = OfSealed()
 _by_subject: OfSealed[list[Row]] = OfSealed()
 
 

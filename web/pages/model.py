@@ -1,4 +1,4 @@
-"""A model: what may be concluded of it, where it stands among those of its size, where it flips, its evaluations."""
+"""A model: what may be concluded of it, where it flips, its evaluations."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -8,7 +8,6 @@ from flask.typing import ResponseReturnValue
 
 from registry.schema.selectables import Row
 from registry.scores.asked import one_order
-from registry.studies.peers import FEWEST_PEERS, METRICS_COMPARED, sizes_alike, standings
 from registry.verdicts.facts import share_kept
 from registry.verdicts.models import of_model
 from registry.verdicts.sections import no_point
@@ -31,7 +30,7 @@ HISTORY: Final = 20
 def model(model: str) -> ResponseReturnValue:
     """A model: its card, its evaluations and its revisions."""
     row = listings.model(session(), parameters.name("model", model))
-    part = part_of_leaderboard(model=row["model"], metrics=(*PROFILE, *METRICS_COMPARED))
+    part = part_of_leaderboard(model=row["model"], metrics=PROFILE)
     profile = sorted((item for item in part.complete if _robust(item)), key=_kept_share)
     history, evaluations = queries.evaluations(session(), model=row["model"], limit=HISTORY)
     values = {item["evaluation_id"]: item for item in part.complete}
@@ -43,9 +42,6 @@ def model(model: str) -> ResponseReturnValue:
         verdict=of_model([item["facts"] for item in part.complete]),
         profile=profile,
         label=_label,
-        standings=standings(session(), part.complete, row["parameters"]),
-        fewest_peers=FEWEST_PEERS,
-        sizes=sizes_alike(row["parameters"]),
         **_flipping(profile),
         history=[item | {"values": values.get(item["evaluation_id"])} for item in history],
         history_chart=charts.history([item | {"label": _label(item)} for item in profile]),

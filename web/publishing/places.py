@@ -40,7 +40,7 @@ _BY_EVALUATION: Final = frozenset(
         "site.sealed",
     }
 )
-_BY_BENCHMARK: Final = frozenset({"api.benchmark", "api.benchmark_items", "pages.benchmark", "pages.items"})
+_BY_BENCHMARK: Final = frozenset({"api.benchmark", "pages.benchmark"})
 _BY_MODEL: Final = frozenset({"api.model", "pages.model"})
 
 

@@ -64,6 +64,19 @@ def benchmarks(session: Session, name: str | None = None) -> list[Row]:
     return rows
 
 
+def version_of(session: Session, benchmark: str, wanted: str | None) -> tuple[list[Row], Row]:
+    """Return the versions of a benchmark, newest first, and the wanted one, by default the newest.
+
+    Raises NotFoundError.
+    """
+    versions = benchmarks(session, benchmark)
+    chosen = next((row for row in versions if wanted in (None, row["version"])), None)
+    if chosen is None:
+        listed = ", ".join(row["version"] for row in versions)
+        raise NotFoundError(f"benchmark {benchmark} has no version {parameters.shorten(str(wanted))}; it has: {listed}")
+    return versions, chosen
+
+
 def shape(session: Session, benchmark_version_id: int) -> Row:
     """What a version's questions look like: options, guessing accuracy, flags, subjects."""
     query: Select[*tuple[Any, ...]] = select(
@@ -145,12 +158,6 @@ def benchmark_questions(
 def questions_counted(session: Session, benchmark_version_id: int, facets: Facets) -> int:
     """How many of a version's questions are wanted."""
     return session.scalar(select(func.count(Question.id)).where(*facets.conditions(benchmark_version_id))) or 0
-
-
-def texts_of_questions(session: Session, question_ids: Sequence[int]) -> dict[int, str]:
-    """Question to its text."""
-    query = select(Question.id, Question.text).where(Question.id.in_(question_ids))
-    return {question_id: text for question_id, text in session.execute(query)}  # noqa: C416 - rows are not pairs
 
 
 def subjects(session: Session, benchmark: str) -> list[str]:
