@@ -231,6 +231,17 @@ def _with_addresses(text: str) -> str:
     return re.sub(r"^repository-code: .*$", f"repository-code: {address}", text, flags=re.MULTILINE)
 
 
+IMPORTS_PAGE: Final = DOCS / "importing-outputs.md"
+_FORMS_TABLE: Final = re.compile(r"(?<=\| Format \| Recognised by \| It becomes \|\n\|---\|---\|---\|\n)(?:\|.*\n)+")
+
+
+def _with_forms(text: str) -> str:
+    """Return the page of imports with the table of formats written again."""
+    forms = import_module("registry.exchange.outputs.forms").FORMS.values()
+    rows = (f"| {form.program} | {form.recognised} | {form.becomes} |\n" for form in forms if form.program)
+    return _FORMS_TABLE.sub(lambda _: "".join(rows), text)
+
+
 def pages() -> dict[Path, str]:
     """Path to text of every generated page."""
     return {
@@ -242,6 +253,7 @@ def pages() -> dict[Path, str]:
         VARIANTS_PAGE: _with_shipped(_with_kinds(_with_examples(VARIANTS_PAGE.read_text(encoding="utf-8")))),
         ARCHITECTURE: _with_rooms(ARCHITECTURE.read_text(encoding="utf-8")),
         API_PAGE: _with_routes(API_PAGE.read_text(encoding="utf-8")),
+        IMPORTS_PAGE: _with_forms(IMPORTS_PAGE.read_text(encoding="utf-8")),
         DOCS / "views.md": "\n".join(_views()) + "\n",
         DOCS / "third-party.md": "\n".join(_third_party()) + "\n",
         **{path: _with_addresses(path.read_text(encoding="utf-8")) for path in ADDRESSED if path.exists()},

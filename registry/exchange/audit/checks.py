@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from registry.exchange.audit.catalogue import KINDS, Finding
 from registry.exchange.audit.gathered import STATES, Column, Gathered, Questions
 from registry.exchange.audit.known import Benchmark, benchmark_of
-from registry.exchange.outputs.forms import QUESTIONS
+from registry.exchange.outputs.forms import FORMS, QUESTIONS
 from registry.exchange.outputs.record import NOT_MULTIPLE_CHOICE, SEVERAL_RIGHT
 from registry.metrics import METRICS, VariantOutcome
 from registry.names import plural
@@ -101,17 +101,6 @@ class Checked:
             "benchmark": None if self.benchmark is None else self.benchmark.document(),
             "orders": None if self.orders is None else vars(self.orders),
         }
-
-
-SCORES: Final = {
-    "lm-evaluation-harness": "give a task with a metric, and --log_samples",
-    "lighteval": "keep details/ and results/ together, written with --save-details",
-    "opencompass": "keep predictions/ and results/ together, written with --dump-eval-details",
-    "inspect": "score the task with choice()",
-    "helm": "keep stats.json and per_instance_stats.json next to scenario_state.json",
-    "every-eval-ever": "give each record its evaluation.is_correct",
-}
-"""By format, how its logs come to have scores."""
 
 
 class _Checker:
@@ -394,8 +383,9 @@ def _scores(
         c.add("no-better-than-guessing", f"{accuracy:.1%} [{interval[0]:.1%}, {interval[1]:.1%}], chance {chance:.1%}")
     elif questions >= LEAST and best[1] >= accuracy:
         c.add("one-letter-does-better", f"always {best[0]}: {best[1]:.1%}, the log {accuracy:.1%}")
-    if source.stated is None and not written.any() and source.format in SCORES:
-        c.add("no-scores", SCORES[source.format])
+    form = FORMS.get(source.format)
+    if source.stated is None and not written.any() and form is not None and form.scores:
+        c.add("no-scores", form.scores)
     if questions < FEW:
         c.add(
             "few-questions", f"{plural(questions, 'question')}: {accuracy:.1%} [{interval[0]:.1%}, {interval[1]:.1%}]"

@@ -25,6 +25,7 @@ from registry.exchange.outputs.every_eval_ever import named_answer
 from registry.exchange.outputs.forms import (
     CAT,
     EVERY_EVAL_EVER,
+    FORMS,
     HARNESS,
     HELM,
     INSPECT,
@@ -35,6 +36,7 @@ from registry.exchange.outputs.forms import (
     OUTPUTS,
     QUESTIONS,
     STATE_FILE,
+    TABLE,
     form_of_document,
     form_of_line,
     is_archive,
@@ -868,7 +870,7 @@ def _table(path: Path, known: Known) -> list[Source]:
     task = path.name.split(".")[0]
     width = _width(rows, columns.values())
     return [
-        Source(path, "table", name, task, _column(name, rows, column, width), part=name)
+        Source(path, TABLE, name, task, _column(name, rows, column, width), part=name)
         for name, column in columns.items()
     ]
 
@@ -925,23 +927,16 @@ _LINES: Final[Mapping[str, _Lines]] = {
     OUTPUTS: _contract,
     QUESTIONS: _questions,
 }
-_CALLED: Final = {
-    EVERY_EVAL_EVER: "Every Eval Ever",
-    CAT: "IBM/cat",
-    OUTPUTS: "your own answers",
-    HELM: "HELM",
-    INSPECT: "Inspect",
-}
 
 
 def _keys(form: str) -> str:
-    return f"{', '.join(sorted(KEYS[form]))} ({_CALLED.get(form, form)})"
+    return f"{', '.join(sorted(KEYS[form]))} ({FORMS[form].title})"
 
 
 AGAIN: Final = "fetch it again"
 """What an error of a file that is read here ends with; a finding of it has a remedy of its own."""
 
-FORMATS: Final = (
+READ_FORMATS: Final = (
     f"give JSON Lines with the keys {', or '.join(map(_keys, LINES))}; JSON with {_keys(HELM)}, {_keys(INSPECT)} or "
     "predictions numbered from 0 (OpenCompass); an archive .eval (Inspect); Parquet with the columns "
     f"{_keys(LIGHTEVAL)}; or CSV whose first column is question_id"

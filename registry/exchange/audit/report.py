@@ -11,7 +11,7 @@ from registry.exchange.audit.across import Compared, compare
 from registry.exchange.audit.catalogue import KINDS, SEVERITIES, Finding, Severity
 from registry.exchange.audit.checks import Checked, check
 from registry.exchange.audit.gathered import PLACES, Gathered, Questions
-from registry.exchange.audit.readers import AGAIN, FORMATS, Known, files_of, lines_of, reading, sources_of
+from registry.exchange.audit.readers import AGAIN, READ_FORMATS, Known, files_of, lines_of, reading, sources_of
 from registry.exchange.outputs.forms import QUESTIONS, form_of_line
 from registry.files.documents import as_written
 from registry.names import plural
@@ -241,7 +241,7 @@ def audit(paths: Sequence[Path | str], tell: Callable[[str], None] = lambda _: N
             unread.append((file, str(error)))
             continue
         if not sources and named:
-            message = f"{file}: is in no format that is read; {FORMATS}"
+            message = f"{file}: is in no format that is read; {READ_FORMATS}"
             raise IngestError(message)
         for source in sources:
             gathered = Gathered(source, questions, places).read()
@@ -249,7 +249,7 @@ def audit(paths: Sequence[Path | str], tell: Callable[[str], None] = lambda _: N
                 read.append(gathered)
     if not read and not unread:
         listed = ", ".join(map(str, paths))
-        message = f"{listed}: holds no log; {FORMATS}"
+        message = f"{listed}: holds no log; {READ_FORMATS}"
         raise IngestError(message)
     _tell_apart(read)
     found = [check(gathered) for gathered in read]

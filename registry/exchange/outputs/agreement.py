@@ -3,7 +3,7 @@
 Nothing is imported if no convention reproduces them, so that no wrong number is sealed in silence.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import product
 from typing import Final
@@ -80,6 +80,9 @@ class Agreement:
     lines: int = 0
     keyed: int = 0
     labels: int = 0
+    right_alike: int = 0
+    unread_alike: int = 0
+    """Right and unread answers among those that are read alike under all conventions; the lists have the others."""
     right: list[int] = field(default_factory=lambda: [0 for _ in _ALL])
     unread: list[int] = field(default_factory=lambda: [0 for _ in _ALL])
     contradicted: list[int] = field(default_factory=lambda: [0 for _ in _ALL])
@@ -91,36 +94,55 @@ class Agreement:
     def add(self, recorded: Recorded) -> None:
         """Compare one answer with its score and its key."""
         self.lines += 1
-        place, question = recorded.place.describe(), recorded.question
-        if recorded.key is not None and question.answer in recorded.order:
-            self._compare_key(place, recorded, recorded.key)
-        positions = (recorded.shown_position,) * len(_ALL) if recorded.answer is None else recorded.answer.positions
+        question, order = recorded.question, recorded.order
+        if recorded.key is not None and question.answer in order:
+            self._compare_key(recorded, recorded.key)
+        if recorded.stated is not None:
+            self.compared += 1
+            self.stated += recorded.stated
         self.labels += recorded.answer is not None
-        scored = recorded.stated is not None and recorded.excuse is None
-        self.compared += recorded.stated is not None
-        self.stated += recorded.stated or 0.0
-        varied = recorded.answer is not None and len(set(positions)) > 1
-        if varied and positions not in self._readings and len(self._readings) < _MOST_READINGS:
-            self._readings[positions] = self._contradiction(place, recorded, positions[0])
+        positions = None if recorded.answer is None else recorded.answer.positions
+        if positions is None or positions.count(positions[0]) == len(_ALL):
+            # Most answers are read alike under all conventions.
+            position = recorded.shown_position if positions is None else positions[0]
+            correct = position is not None and order[position] == question.answer
+            self.right_alike += correct
+            self.unread_alike += position is None
+            if _contradicts(recorded, correct=correct):
+                self._contradict(recorded, position, _ALL)
+            return
+        if positions not in self._readings and len(self._readings) < _MOST_READINGS:
+            self._readings[positions] = self._contradiction(recorded, positions[0])
         for number, position in enumerate(positions):
-            correct = position is not None and recorded.order[position] == question.answer
+            correct = position is not None and order[position] == question.answer
             self.right[number] += correct
             self.unread[number] += position is None
-            if scored and abs((recorded.stated or 0.0) - correct) > SCORE_TOLERANCE:
-                self.contradicted[number] += 1
-                if len(self.contradictions[number]) < MOST_LISTED:
-                    self.contradictions[number].append(self._contradiction(place, recorded, position))
+            if _contradicts(recorded, correct=correct):
+                self._contradict(recorded, position, (number,))
 
-    def _contradiction(self, place: str, recorded: Recorded, position: int | None) -> Contradiction:
+    def share_right(self, number: int) -> float:
+        """Return the share of answers that are right under a convention."""
+        return (self.right_alike + self.right[number]) / self.lines
+
+    def _contradict(self, recorded: Recorded, position: int | None, numbers: Iterable[int]) -> None:
+        for number in numbers:
+            self.contradicted[number] += 1
+            if len(self.contradictions[number]) < MOST_LISTED:
+                self.contradictions[number].append(self._contradiction(recorded, position))
+
+    def _contradiction(self, recorded: Recorded, position: int | None) -> Contradiction:
         text = None if recorded.text is None else shorten(recorded.text, 60)
         shown = text if recorded.answer is None else recorded.answer.value
         read = None if position is None else letter(position)
+        place = recorded.place.describe()
         return Contradiction(place, recorded.question.external_id, shown, read, recorded.stated or 0.0)
 
-    def _compare_key(self, place: str, recorded: Recorded, key: Written) -> None:
+    def _compare_key(self, recorded: Recorded, key: Written) -> None:
         question = recorded.question
         own = recorded.order.index(question.answer)
         self.keyed += 1
+        if key.positions.count(own) == len(_ALL):
+            return
         for number, position in enumerate(key.positions):
             if position == own:
                 continue
@@ -132,7 +154,12 @@ class Agreement:
             if len(self.keys[number]) < MOST_LISTED:
                 self.keys[number].append(
                     OtherKey(
-                        place, question.external_id, key.value, shown, letter(own), question.options[question.answer]
+                        recorded.place.describe(),
+                        question.external_id,
+                        key.value,
+                        shown,
+                        letter(own),
+                        question.options[question.answer],
                     )
                 )
 
@@ -159,7 +186,7 @@ class Agreement:
         fewest = min(self.contradicted)
         fitting = [number for number in _ALL if self.contradicted[number] == fewest]
         if not self.compared and overall is not None:
-            near = [number for number in fitting if abs(self.right[number] / self.lines - overall) <= ROUNDED]
+            near = [number for number in fitting if abs(self.share_right(number) - overall) <= ROUNDED]
             if not near and not ignore:
                 self._refuse(fitting[0], overall)
             fitting = near or fitting
@@ -175,7 +202,7 @@ class Agreement:
 
     def _refuse(self, number: int, overall: float | None) -> None:
         found = self.contradictions[number]
-        ours = self.right[number] / self.lines
+        ours = self.share_right(number)
         remedy = "nothing is imported. Correct the log, or import it all the same with --stated ignore"
         if overall is not None:
             raise ContradictionError(
@@ -205,6 +232,12 @@ class Agreement:
                     f"{self.file}: {first.place} (question {first.question}): answer {written!r} may count options "
                     "from 0 or from 1, or be an option's text, and the log has no score that decides; write letters"
                 )
+
+
+def _contradicts(recorded: Recorded, *, correct: bool) -> bool:
+    """Return whether an answer's score is another than ours, for no known reason."""
+    stated = recorded.stated
+    return stated is not None and recorded.excuse is None and abs(stated - correct) > SCORE_TOLERANCE
 
 
 def likeliest(records: Sequence[Seen]) -> tuple[int, int]:

@@ -361,7 +361,7 @@ def _comparison(log: Log | None, checked: Checked, request: ImportRequest) -> Co
     return Comparison(
         "score" if log is None else log.metric,
         agreement.stated / agreement.compared if log is None else log.stated,
-        agreement.right[number] / checked.lines,
+        agreement.share_right(number),
         checked.lines,
         agreement.compared,
         tuple(checked.differences),
