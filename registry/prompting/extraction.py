@@ -12,10 +12,10 @@ first (`first`). Nothing found is no valid answer, never a random one. The rules
             letter         `\b[A-J]\b`
     first-letter           the first letter or digit, if it is a label
 
-with the labels that were shown in place of A to J. Searched as printed, those with `.*` take time that grows with the
-square of a line's length, so they are rewritten here as searches that pass over the text once. Blanks around the output
-and around what is found are dropped; a match that leaves nothing is none. `first` with a rule that has one match a line
-takes the first such line.
+with the labels that were shown in place of A to J; emphasis around a label (`**B**`) is passed over after "answer is".
+Searched as printed, those with `.*` take time that grows with the square of a line's length, so they are rewritten here
+as searches that pass over the text once. Blanks around the output and around what is found are dropped; a match that
+leaves nothing is none. `first` with a rule that has one match a line takes the first such line.
 """
 
 import re
@@ -139,7 +139,7 @@ def _any_of(labels: Sequence[str]) -> str:
 
 
 def _label_after_answer_is(text: str, labels: Sequence[str]) -> Iterator[str]:
-    for match in re.finditer(rf"answer is \(?{_any_of(labels)}\)?", text):
+    for match in re.finditer(rf"answer is [*`]{{0,3}}\(?[*`]{{0,3}}{_any_of(labels)}\)?", text):
         yield match[1]
 
 

@@ -69,12 +69,12 @@ def read(definition: Mapping[str, Any], output: Output, answers: Sequence[str], 
     else:
         text = divided.answer
     found = _extracted(definition, text, answers, options, cut_off=cut_off, marked=divided.marked and apart)
-    if found is not None:
+    if isinstance(found, Extracted):
         return Reading("answered", divided, found.rule, found.text, found.position)
     if cut_off:
         return Reading("unfinished", divided)
     if text.strip():
-        return Reading("unread", divided, remark=NOTHING)
+        return Reading("unread", divided, remark=found)
     off = thinking_of(definition["generation"]).thinking == "off"
     return Reading("empty", divided, remark=IN_THE_THOUGHT if off and divided.thought else None)
 
@@ -87,10 +87,11 @@ def _extracted(
     *,
     cut_off: bool,
     marked: bool,
-) -> Extracted | None:
+) -> Extracted | str:
+    """Return the answer, or the reason why there is none."""
     if not definition["format"].startswith("final-answer"):
-        return extract(definition, text, answers)
+        return extract(definition, text, answers) or NOTHING
     by_label = definition["answer"] == "label"
     rules, labels = definition["extraction"]["rules"], answers if by_label else ()
     claim = final_answer(rules, text, labels, options, cut=cut_off, marked=marked)
-    return None if claim is None else Extracted(claim.rule, claim.text, claim.position)
+    return claim if isinstance(claim, str) else Extracted(claim.rule, claim.text, claim.position)

@@ -209,15 +209,13 @@ def _last_end(found: list[Found], start: int, *, opened: bool, markers: Markers)
 
 
 def _thought(text: str, found: list[Found], start: int, end: int, markers: Markers) -> str:
-    """The text up to `end` without a marker that opens it and without markers that stand at its end."""
+    """Return the text up to `end` without a marker that opens it and without markers at its end."""
     before = [item for item in found if item.start < end]
     if before and before[0].role == "begin" and before[0].start == start:
         start = before[0].end
-    thought = text[start:end]
     while before and before[-1].start >= start and before[-1].role == "end" and not text[before[-1].end : end].strip():
         end = before.pop().start
-        thought = text[start:end]
-    return markers.without_turn_ends(thought)
+    return markers.without_turn_ends(text[start:end])
 
 
 def _inside(text: str, start: int, found: list[Found], markers: Markers) -> tuple[str, bool]:

@@ -92,25 +92,34 @@ class Markers:
         """
         tokens: list[tuple[int, str]] = []
         end = 0
+        kinds: dict[str, str] = {}
         for match in self._unlisted.finditer(text):
-            if match[0].lower() in self._meanings:
-                continue
-            if match["token"] is None or any(word in match[0].lower() for word in self.thinking_words):
-                yield match.start(), match[0].strip()
-            elif match[0].lower() not in self._plain:
-                tokens.append((match.start(), match[0]))
+            written = match[0]
+            kind = kinds.get(written) or kinds.setdefault(
+                written, self._kind(written, token=match["token"] is not None)
+            )
+            if kind == "marker":
+                yield match.start(), written.strip()
+            elif kind == "token":
+                tokens.append((match.start(), written))
                 end = match.end()
         if len({token for _, token in tokens}) > 1 and text[end:].strip():
             yield from tokens
 
+    def _kind(self, written: str, *, token: bool) -> str:
+        lower = written.lower()
+        if lower in self._meanings or (token and lower in self._plain):
+            return "listed"
+        return "token" if token and not any(word in lower for word in self.thinking_words) else "marker"
+
     def without_turn_ends(self, text: str) -> str:
         """The text without blanks around it and without what ended the turn."""
-        text = text.strip()
-        while True:
-            shorter = next((text[: -len(mark)] for mark in self.turn_ends if text.endswith(mark)), None)
-            if shorter is None:
-                return text
-            text = shorter.rstrip()
+        end = len(text.rstrip())
+        while mark := next((mark for mark in self.turn_ends if text.endswith(mark, 0, end)), None):
+            end -= len(mark)
+            while end and text[end - 1].isspace():
+                end -= 1
+        return text[:end].lstrip()
 
     def _after_header(self, text: str, end: int, family: int, role: Role) -> int:
         headers = self.families[family].header_end if role in ("begin", "answer_begin") else ()
