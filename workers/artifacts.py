@@ -3,7 +3,6 @@
 import json
 import math
 import re
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,9 +21,10 @@ from registry.queue.progress import say_doing
 from registry.revisions.store import ModelFiles, RevisionRequest, check_adapter, check_location, is_local, request_of
 from registry.settings import Settings, get_settings
 from registry.tables import ModelRevision
-from registry.untrusted import decode, decode_answer, problem_of_text
+from registry.untrusted import decode_answer, problem_of_text
 from workers.errors import EngineError
 from workers.quiet import quiet_libraries
+from workers.weights import check_weights, read_header
 
 TOKENIZER_FILES: Final = (
     "tokenizer.json",
@@ -42,8 +42,7 @@ ADAPTER_FILES: Final = ("adapter_config.json", "adapter_model.safetensors")
 ADAPTER_PATTERNS: Final = (*ADAPTER_FILES, "tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
 CONVERSION_VERSION: Final = 1
 MOST_OF_A_CARD: Final = 2**16
-LONGEST_HEADER: Final = 2**26
-"""Bytes: of a model's card, what is read; of a file of weights, the longest header that is."""
+"""Bytes that are read of a model's card."""
 _FRONT_MATTER: Final = re.compile(r"\s*---\r?\n(.*?)\r?\n---", re.DOTALL)
 _LICENCE: Final = re.compile(
     r"^(license|license_name):[ \t]*[\"']?([^\r\n\"'#\[\]]{1,100}?)[\"']?[ \t]*$", re.MULTILINE
@@ -72,6 +71,7 @@ def inspect_files(
         return _gguf_files(Path(request.location), digest_of)
     folder, commit = resolve_folder(request.location, request.revision)
     _check_checkpoint(folder, request)
+    check_weights(folder)
     files = _folder_files(folder, commit, digest_of)
     if request.adapter is None:
         return files
@@ -110,13 +110,19 @@ def resolve_folder(location: str, revision: str | None, *, nested: bool = False)
 
 
 def _check_checkpoint(folder: Path, request: RevisionRequest) -> None:
-    """That weights which are stored quantised can be loaded."""
-    from workers.checkpoints import quantisation_of
+    """Check that weights which are stored quantised can be loaded, and that the model reads from left to right."""
+    from workers.checkpoints import encoder_of, quantisation_of
 
     try:
         stored = quantisation_of(folder)
+        encoder = encoder_of(folder)
     except EngineError as error:
         raise ModelError(str(error)) from None
+    if encoder is not None:
+        raise ModelError(
+            f"{request.location}: models of type {encoder} are encoders, whose tokens attend to later ones, so that an "
+            "answer would be scored with itself in view; add a model that writes text from left to right"
+        )
     if stored is not None and request.quantisation is not None:
         raise ModelError(f"{request.location}: its weights are quantised by {stored} already; leave out --quantisation")
 
@@ -141,6 +147,7 @@ def _with_adapter(base: ModelFiles, folder: Path, location: str, adapter: str, d
     from workers.engine.adapters import AdapterFiles
 
     own, commit = resolve_adapter(adapter)
+    check_weights(own)
     try:
         read = AdapterFiles(own)
         read.check_base(folder)
@@ -224,18 +231,11 @@ def _parameters(folder: Path) -> int | None:
 
     if quantisation_of(folder) is not None:
         return None
-    found = 0
-    for path in folder.glob("*.safetensors"):
-        with path.open("rb") as stream:
-            length = int.from_bytes(stream.read(8), "little")
-            if length > LONGEST_HEADER:
-                return None
-            try:
-                header = decode(stream.read(length), items=sys.maxsize)
-                found += sum(math.prod(item["shape"]) for name, item in header.items() if name != "__metadata__")
-            except (ValueError, TypeError, KeyError, AttributeError):
-                return None
-    return found or None
+    try:
+        headers = [read_header(path) for path in folder.glob("*.safetensors")]
+        return sum(math.prod(tensor["shape"]) for header in headers for tensor in header.values()) or None
+    except (ModelError, TypeError, KeyError):
+        return None
 
 
 def _chat_template(folder: Path) -> str | None:

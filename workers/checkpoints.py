@@ -23,6 +23,15 @@ READABLE: Final = {
 
 DEQUANTISED_WHILE_READ: Final = ("compressed-tensors", "fp8", "mxfp4")
 
+ENCODER_TYPES: Final = frozenset(
+    {
+        *("albert", "bert", "big_bird", "camembert", "data2vec-text", "deberta", "deberta-v2", "distilbert", "electra"),
+        *("ernie", "longformer", "megatron-bert", "modernbert", "mpnet", "nomic_bert", "rembert", "roberta"),
+        *("roberta-prelayernorm", "roformer", "xlm", "xlm-roberta", "xlm-roberta-xl", "xmod"),
+    }
+)
+"""Types of models that are encoders unless their configuration says `is_decoder`."""
+
 _SERVE: Final = (
     "add the weights that it was made of, or let a server such as vLLM load it and add that with --kind openai"
 )
@@ -83,15 +92,33 @@ def dequantised(model: Any) -> Any:
     return model
 
 
-def _options(folder: Path) -> dict[str, Any] | None:
+def encoder_of(folder: Path) -> str | None:
+    """Return the type of a model whose tokens attend to later ones; None for every other.
+
+    Raises EngineError for a folder whose configuration cannot be read.
+    """
+    config = _configuration(folder)
+    kind = config.get("model_type")
+    return str(kind) if kind in ENCODER_TYPES and not config.get("is_decoder") else None
+
+
+def _configuration(folder: Path) -> dict[str, Any]:
     path = folder / "config.json"
     try:
         config = json.loads(path.read_text(encoding="utf-8"))  # noqa: TID251 - knows no registry
-        options = config.get("quantization_config") or (config.get("text_config") or {}).get("quantization_config")
     except OSError as error:
         raise EngineError(f"{folder}: cannot be loaded: its config.json cannot be read ({error.strerror})") from None
-    except (ValueError, AttributeError, RecursionError):
-        raise EngineError(f"{path}: not a valid configuration; save the model again") from None
+    except (ValueError, RecursionError):
+        config = None
+    if not isinstance(config, dict):
+        raise EngineError(f"{path}: not a valid configuration; save the model again")
+    return config
+
+
+def _options(folder: Path) -> dict[str, Any] | None:
+    path, config = folder / "config.json", _configuration(folder)
+    text = config.get("text_config") or {}
+    options = config.get("quantization_config") or (text.get("quantization_config") if isinstance(text, dict) else None)
     if options is not None and not isinstance(options, dict):
         raise EngineError(f"{path}: its quantization_config is not an object; save the model again")
     return options

@@ -2,13 +2,19 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import torch
 
 from workers.checkpoints import ask_for_plain_weights, dequantised, quantisation_of
 from workers.engine.adapters import Adapter, AdapterFiles
+from workers.engine.batching import begin_text
 from workers.errors import EngineError
+
+ORDER_TOKENS: Final = 12
+FEWEST_TOKENS: Final = 3
+ORDER_TOLERANCE: Final = 0.01
+"""Of a logit's standard deviation: half precision moves logits by less, and a token in view by more."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +75,7 @@ def load_model(
     if chosen.type == "cuda":
         # It makes a plan for each new shape, a tenth of a second, and hardly two batches have the same.
         torch.backends.cuda.enable_cudnn_sdp(False)
+    check_order(model, len(tokenizer))
     limit = getattr(model.config.get_text_config(), "max_position_embeddings", None)
     applied = None if adapter is None else "merged" if adapter.merged else "unmerged"
     if stored is not None:
@@ -107,6 +114,34 @@ def _read(folder: Path, dtype: str, stored: str | None) -> tuple[Any, Any]:
             f"{folder}: its weights are not those of the model in its config.json, such as {min(unread)}; save it again"
         )
     return model, tokenizer
+
+
+def check_order(model: Any, vocabulary: int) -> None:
+    """Check that tokens attend to earlier ones alone: another last token must not move what comes before it.
+
+    vocabulary: tokens of the tokenizer. Raises EngineError for an encoder, and for weights that are not numbers.
+    """
+    config = model.config.get_text_config()
+    known = range(min(vocabulary, getattr(config, "vocab_size", None) or vocabulary))
+    special = {getattr(config, f"{name}_token_id", None) for name in ("bos", "eos", "pad")}
+    tokens = [token for token in known[:: max(1, len(known) // ORDER_TOKENS)] if token not in special][:ORDER_TOKENS]
+    if len(tokens) < FEWEST_TOKENS:
+        return
+    texts = torch.tensor([tokens[:-1], [*tokens[:-2], tokens[-1]]], device=model.device)
+    begin_text(model)
+    with torch.no_grad():
+        logits = model(input_ids=texts, use_cache=False).logits[:, :-1].double()
+    if not logits.isfinite().all():
+        broken = [name for name, weights in model.named_parameters() if not weights.isfinite().all()]
+        if broken:
+            raise EngineError(f"{broken[0]} has weights that are not numbers; save the model, or fetch it, again")
+        return  # numbers overflow: scoring says so, with its remedy
+    moved = (logits[0] - logits[1]).abs().max().item()
+    if moved > ORDER_TOLERANCE * max(1.0, logits.std().item()):
+        raise EngineError(
+            f"models of type {config.model_type} attend to later tokens, so that an answer would be scored with itself "
+            "in view; use a model that writes text from left to right"
+        )
 
 
 def _quantise_int8(model: Any) -> None:
