@@ -22,6 +22,7 @@ from registry.errors import (
     quotable,
 )
 from registry.places import BusyError
+from registry.sql import NotReadyError
 from registry.untrusted import RefusedError
 
 API: Final = "/api/"
@@ -84,8 +85,8 @@ def _registry_error(error: ShuffleboardError) -> AnyResponse:
     return problem(status, str(error), error.details)
 
 
-def _busy(error: BusyError) -> AnyResponse:
-    """Return 503 with the reason: nothing is wrong, too many pieces of work wait."""
+def _busy(error: BusyError | NotReadyError) -> AnyResponse:
+    """Return 503 with the reason: nothing is wrong, too much work waits or the files of the SQL page are written."""
     response = problem(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
     response.headers["Retry-After"] = "3"
     return response
@@ -129,6 +130,7 @@ def install(app: Flask) -> None:
     """Hangs error handlers onto the application."""
     app.register_error_handler(ShuffleboardError, _registry_error)
     app.register_error_handler(BusyError, _busy)
+    app.register_error_handler(NotReadyError, _busy)
     app.register_error_handler(RefusedError, _refused)
     app.register_error_handler(PoolTimeoutError, database_error)  # the others: web/serving/responses.py
     app.register_error_handler(HTTPException, _http_error)

@@ -29,6 +29,7 @@ from tests.web.accounts import (
 )
 from web import create_app
 from web.who import throttle
+from web.who.identity import client
 
 pytestmark = pytest.mark.one_engine
 
@@ -481,6 +482,15 @@ def test_every_answer_names_its_request_as_the_log_does(app: Flask) -> None:
     made_up = client.get("/nowhere", headers={"X-Request-Id": "two\twords"}).headers["X-Request-Id"]
     assert len(made_up) == 32
     assert client.get("/").headers["X-Request-Id"] != made_up
+
+
+def test_addresses_of_one_ipv6_network_are_one_client(app: Flask) -> None:
+    def counted(address: str) -> str:
+        with app.test_request_context("/", environ_base={"REMOTE_ADDR": address}):
+            return client()
+
+    assert counted("2001:db8:1:2::1") == counted("2001:db8:1:2:ffff::9") != counted("2001:db8:1:3::1")
+    assert counted("203.0.113.9") != counted("203.0.113.10")
 
 
 @pytest.mark.parametrize("command", ["REPLICAOF 127.0.0.1 1", "CONFIG SET maxmemory 1", "CLIENT PAUSE 60000 ALL"])

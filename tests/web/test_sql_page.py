@@ -11,6 +11,7 @@ from flask import Flask
 from sqlalchemy import Engine, select
 
 from registry.db import get_engine, read_session
+from registry.sql import NotReadyError, Queries
 from registry.tables.accounts import Account, SavedQuery
 from tests.sql.conftest import Asked, asked, postgresql_asked, sqlite_asked
 from tests.web.accounts import add_one_of_each_role, bearer, csrf_of, refusals, signed_in, token_of
@@ -184,3 +185,15 @@ def test_a_result_is_drawn_as_its_address_says(app: Flask) -> None:
     ):
         page = client.get("/sql", query_string=query | wrong)
         assert (page.status_code, said in page.text) == (200, True)
+
+
+def test_files_that_are_being_written_are_not_blamed_on_the_database(
+    app: Flask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise NotReadyError("the files that queries read are being written; try again in a moment")
+
+    monkeypatch.setattr(Queries, "ask", refuse)
+    answer = app.test_client().post("/api/v1/sql", json={"query": BENCHMARKS})
+    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "3")
+    assert answer.get_json()["detail"] == "the files that queries read are being written; try again in a moment"

@@ -38,6 +38,7 @@ from registry.untrusted import check
 from web import problems
 from web.urls import links
 from web.who.openid import Provider, provider_of
+from web.who.throttle import network
 
 SAFE: Final = ("GET", "HEAD", "OPTIONS")
 OPEN: Final = frozenset(
@@ -241,11 +242,11 @@ def _forged(error: CSRFError) -> AnyResponse:
 
 
 def client() -> str:
-    """What requests are counted by: the account, or the client's address."""
+    """Return the key that requests are counted by: the account, or the network of the client's address."""
     asking = g.get("viewer")
-    return (
-        f"account:{asking.account_id}" if asking is not None and asking.signed_in else f"address:{request.remote_addr}"
-    )
+    if asking is not None and asking.signed_in:
+        return f"account:{asking.account_id}"
+    return f"address:{network(request.remote_addr)}"
 
 
 @contextmanager
