@@ -1,6 +1,7 @@
 """The endpoint engine against stand-ins for vLLM's and SGLang's servers: labels, whole continuations, limits, faults."""
 
 import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
@@ -101,6 +102,39 @@ def test_a_server_that_ends_every_prompt_with_a_token_is_refused(opened: Open) -
     engine, _ = opened(VllmServer(ending=True))
     with pytest.raises(EngineError, match="puts a special token after every prompt"):
         engine.score(prompts(1))
+
+
+ERRORS = {
+    "a number": {"error": {"message": "the engine is overloaded", "code": 503}},
+    "a name": {"error": {"message": "the engine is overloaded", "type": "overloaded_error"}},
+    "a text": {"error": "the engine is overloaded"},
+    "vLLM": {"object": "error", "message": "the engine is overloaded", "code": 429},
+}
+"""Documents that gateways send with status 200."""
+
+
+@pytest.mark.parametrize("error", ERRORS)
+def test_an_error_with_status_200_is_tried_again_and_told_in_the_server_s_words(opened: Open, error: str) -> None:
+    engine, server = opened(VllmServer(troubles=[Answer(ERRORS[error], 200)]), endpoint_attempts=2)
+    assert engine.score(prompts(1)).logprobs == expected(prompts(1))
+    engine, server = opened(VllmServer(troubles=[Answer(ERRORS[error], 200)] * 9), endpoint_attempts=2)
+    with pytest.raises(EngineError, match=r"status 200 \(the engine is overloaded\); tried 2 times"):
+        engine.score(prompts(1))
+    assert len(completions(server)) == 2
+
+
+@pytest.mark.parametrize(
+    ("error", "remedy"),
+    [
+        ({"error": {"message": "no such parameter", "code": "400"}}, ""),
+        ({"error": {"message": "who are you?", "type": "authentication_error"}}, "; check the key of endpoint vllm"),
+    ],
+)
+def test_a_lasting_error_with_status_200_is_asked_once(opened: Open, error: dict[str, Any], remedy: str) -> None:
+    engine, server = opened(VllmServer(troubles=[Answer(error, 200)] * 9))
+    with pytest.raises(EngineError, match=re.escape(f"({error['error']['message']}){remedy}")):
+        engine.score(prompts(1))
+    assert len(completions(server)) == 1
 
 
 def test_labels_after_another_last_line_are_looked_up_again(opened: Open) -> None:

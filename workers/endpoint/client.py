@@ -6,6 +6,7 @@ it, before it becomes part of a message or a result.
 
 import json
 import os
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -41,6 +42,9 @@ MINIMUM_KEY_LENGTH: Final = 16
 """A shorter key is not secret, and could be a word of an answer."""
 _TRY_AGAIN: Final = frozenset({408, 425, 429})
 _REFUSED: Final = frozenset({401, 403})
+_STATED: Final = ("code", "status", "status_code", "type")
+_NAMED: Final = {"authentication": 401, "permission": 403, "not_found": 404, "invalid": 400, "badrequest": 400}
+"""Part of an error's name → the status that it usually comes with. Every other error may be temporary."""
 
 
 class _TryAgainError(Exception):
@@ -231,6 +235,7 @@ class EndpointClient:
             body = self._without_key(self._body(response))
         if response.status_code == httpx2.codes.OK:
             answered = self._document(url, body)
+            self._check_document(url, answered, response.headers)
             if document is not None:
                 self._pace.done(reserved, _tokens_used(answered), response.headers)
             return Reply(answered, response.headers.get("server"))
@@ -255,6 +260,7 @@ class EndpointClient:
                     raise _TryAgainError("ends an answer before it is whole")
             else:
                 last = self._document(url, self._without_key(self._body(response)))
+                self._check_document(url, last, response.headers)
                 taking.add(last)
         try:
             taking.check()
@@ -291,15 +297,25 @@ class EndpointClient:
                 raise _TryAgainError(f"says that it is there, but has written nothing for {longest:g} s")
 
     def _check_event(self, url: str, event: Mapping[str, Any]) -> None:
-        """Raises what an error in the midst of a stream amounts to."""
-        if "error" not in event or event["error"] is None:
+        """Raise the error that a stream has among its events."""
+        if event.get("error") is None:
             return
-        error = event["error"]
-        code = error.get("code") if isinstance(error, dict) else None
-        reason = self.clean(_reason(json.dumps(event).encode()))
-        if isinstance(code, int) and code not in _TRY_AGAIN and code < httpx2.codes.INTERNAL_SERVER_ERROR:
-            raise RefusedError(f"{host_of(url)}: answers {code} ({reason})")
+        status, reason = _status(event), self.clean(_reason(json.dumps(event).encode()))
+        if status is not None and not _is_temporary(status):
+            raise RefusedError(f"{host_of(url)}: answers {status} ({reason})")
         raise _TryAgainError(f"breaks off ({reason})")
+
+    def _check_document(self, url: str, document: Mapping[str, Any], headers: Mapping[str, str]) -> None:
+        """Raise the error that a server, or a gateway before it, sends with status 200."""
+        if document.get("choices") or (document.get("error") is None and document.get("object") != "error"):
+            return
+        status, body = _status(document), json.dumps(document).encode()
+        reason = f"sends an error with status 200 ({self.clean(_reason(body))})"
+        if status is None or _is_temporary(status):
+            raise self._later(reason, url, retry_after(headers))
+        raise RefusedError(
+            f"{host_of(url)}: {reason}{self._remedy(status, reason)}", _code(body), of_all=_of_all(status)
+        )
 
     @contextmanager
     def _reaching(self, url: str) -> Iterator[None]:
@@ -369,7 +385,7 @@ class EndpointClient:
     def _refusal(self, url: str, response: httpx2.Response, body: bytes) -> Exception:
         status = response.status_code
         reason = self.clean(_reason(body)) or response.reason_phrase
-        if status in _TRY_AGAIN or status >= httpx2.codes.INTERNAL_SERVER_ERROR:
+        if _is_temporary(status):
             return self._later(f"answers {status} ({reason})", url, retry_after(response.headers))
         if response.is_redirect:
             target = self.clean(response.headers.get("location", "another address"))
@@ -377,17 +393,20 @@ class EndpointClient:
                 f"{host_of(url)}: answers {status} and redirects to {target}; redirects are not followed: register "
                 "the model at its final URL"
             )
-        remedy = ""
+        message = f"{host_of(url)}: answers {status} ({reason}){self._remedy(status, reason)}"
+        return RefusedError(message, _code(body), of_all=_of_all(status))
+
+    def _remedy(self, status: int, reason: str) -> str:
+        """Return how to end such a refusal, to follow its reason; empty if that is not known."""
         if status in _REFUSED:
             kept = _where_kept(self.endpoint) or "it has none: give it key_env"
-            remedy = f"; check the key of endpoint {self.endpoint.name} ({kept})"
-        elif status == httpx2.codes.BAD_REQUEST and "logprobs" in reason and "max" in reason:
-            remedy = (
+            return f"; check the key of endpoint {self.endpoint.name} ({kept})"
+        if status == httpx2.codes.BAD_REQUEST and "logprobs" in reason and "max" in reason:
+            return (
                 "; lower SHUFFLEBOARD_ENDPOINT_TOP_LOGPROBS, or top_logprobs of the endpoint, or let the server list "
                 "more (vLLM: --max-logprobs)"
             )
-        of_all = status in _REFUSED or status == httpx2.codes.NOT_FOUND
-        return RefusedError(f"{host_of(url)}: answers {status} ({reason}){remedy}", _code(body), of_all=of_all)
+        return ""
 
     def _later(self, reason: str, url: str, wait_s: float | None) -> Exception:
         longest = self._settings.endpoint_wait_seconds
@@ -465,6 +484,27 @@ def _code(body: bytes) -> object:
         return None
     error = document.get("error") if isinstance(document, dict) else None
     return error.get("code") if isinstance(error, dict) else None
+
+
+def _is_temporary(status: int) -> bool:
+    return status in _TRY_AGAIN or status >= httpx2.codes.INTERNAL_SERVER_ERROR
+
+
+def _of_all(status: int) -> bool:
+    return status in _REFUSED or status == httpx2.codes.NOT_FOUND
+
+
+def _status(document: Mapping[str, Any]) -> int | None:
+    """Return the HTTP status that an error in a document states, as a number or by its name; None if it has none."""
+    error = document.get("error")
+    stated = [part.get(name) for part in (error, document) if isinstance(part, dict) for name in _STATED]
+    for value in stated:
+        if isinstance(value, int) and not isinstance(value, bool) and value in range(400, 600):
+            return value
+        if isinstance(value, str) and re.fullmatch("[45][0-9][0-9]", value):
+            return int(value)
+    names = " ".join(value for value in stated if isinstance(value, str)).lower()
+    return next((status for part, status in _NAMED.items() if part in names), None)
 
 
 def _said(document: Any) -> Iterator[Any]:
