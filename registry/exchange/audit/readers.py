@@ -42,7 +42,7 @@ from registry.exchange.outputs.forms import (
     is_archive,
     is_document,
 )
-from registry.exchange.outputs.harness import INVALID
+from registry.exchange.outputs.harness import INVALID, METRICS, target_label
 from registry.exchange.outputs.helm import (
     Stats,
     helm_overall,
@@ -222,8 +222,6 @@ _ASKED: Final = ("question", "query", "question_stem", "Question", "input", "ctx
 _SHORTEST_QUESTION: Final = 12
 """Characters below which a question that the prompt does not hold is a code, such as COPA's `cause`."""
 _CHOICES: Final = ("choices", "options", "endings", "mc1_targets", "Choices")
-_RIGHT: Final = ("answer", "label", "gold", "answerKey", "answer_index", "correct")
-_METRICS: Final = ("acc", "exact_match", "em", "score")
 
 
 def _harness(path: Path, first: Mapping[str, Any], _known: Known) -> list[Source]:
@@ -237,7 +235,7 @@ def _harness(path: Path, first: Mapping[str, Any], _known: Known) -> list[Source
     results = _results(path.with_name(f"results_{date}.json"), remarks)
     scores = _object(_object(results.get("results")).get(task))
     sizes = _object(_object(results.get("n-samples")).get(task))
-    metric = next((name for name in _METRICS if name in first), None)
+    metric = next((name for name in METRICS if name in first), None)
     declared = _object(results.get("config")).get("limit") is not None or sizes.get("original") != sizes.get(
         "effective"
     )
@@ -345,7 +343,7 @@ def _harness_record(place: str, line: Mapping[str, Any], metric: str | None) -> 
         target = one_index(line.get("target"))
         if isinstance(target, list) and len(target) > 1:
             return Unusable(place, f"its target {shorten(target, 40)}: several options are right", SEVERAL_RIGHT)
-        keyed = _harness_key(target, doc, options)
+        keyed = target_label(target, doc, options)
     output, position, answer = None, None, None
     stated = None if metric is None else _number(line.get(metric))
     if scored:
@@ -396,17 +394,6 @@ def _loglikelihood(value: Any) -> float | None:
         except ValueError:
             return None
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-def _harness_key(target: Any, doc: Mapping[str, Any], options: Sequence[str]) -> Written:
-    """Return the target: an index, written as a number or as text, a letter, or an option's text."""
-    key = read_label(target, options)
-    if isinstance(target, str) and target.strip().isdecimal():
-        # The document may say which index is meant.
-        index = next((doc[name] for name in _RIGHT if type(doc.get(name)) is int), None)
-        if index is not None and index in key.positions:
-            return certain(target, index)
-    return key
 
 
 def _written(value: Any, options: Sequence[str], keyed: Written | None = None, stated: float | None = None) -> Written:

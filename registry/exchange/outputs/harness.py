@@ -90,9 +90,9 @@ def _require_one_filter(place: Place, line: Mapping[str, Any], once: dict[Any, s
     once[line["doc_id"]] = responses
 
 
-_METRICS: Final = ("acc", "exact_match", "em", "score")
+METRICS: Final = ("acc", "exact_match", "em", "score")
 """Metrics that say of an answer whether it is right."""
-_INDICES: Final = ("answer", "label", "gold", "answer_index", "correct")
+_INDICES: Final = ("answer", "label", "gold", "answerKey", "answer_index", "correct")
 """Fields of a document that may hold the right option's index."""
 _NUMBER: Final = r"[-+]?(?:inf(?:inity)?|[0-9.]{1,40}(?:[eE][-+]?[0-9]{1,4})?)"
 _PAIR: Final = re.compile(rf"\s*[(\[]?\s*'?({_NUMBER})'?\s*(?:,\s*'?\w*'?\s*)?[)\]]?\s*")
@@ -146,7 +146,7 @@ def _written_sample(place: Place, line: Mapping[str, Any], question: KnownQuesti
 
 def _stated(line: Mapping[str, Any]) -> float | None:
     """Return the score that a sample states for its answer; None if it has no score from 0 to 1."""
-    for name in _METRICS:
+    for name in METRICS:
         value = line.get(name)
         if isinstance(value, int | float) and 0 <= value <= 1:
             return float(value)
@@ -158,13 +158,20 @@ def _key(line: Mapping[str, Any], options: Sequence[str]) -> Written | None:
     target = one_index(line.get("target"))
     if isinstance(target, list):
         return None
-    key = read_label(target, options)
-    if isinstance(target, str) and target.strip().isdecimal():
-        index = next((line["doc"][name] for name in _INDICES if type(line["doc"].get(name)) is int), None)
-        if index is not None and index in key.positions:
-            return certain(target, index)
+    key = target_label(target, line["doc"], options)
     unread = set(key.positions) == {None}
     return None if (unread and len(key.value) > _LONGEST_LABEL) or not key.value else key
+
+
+def target_label(target: Any, doc: Mapping[str, Any], options: Sequence[str]) -> Written:
+    """Return a target as a label: an index, written as a number or as text, a letter, or an option's text."""
+    key = read_label(target, options)
+    if isinstance(target, str) and target.strip().isdecimal():
+        # The document may say which index is meant.
+        index = next((doc[name] for name in _INDICES if type(doc.get(name)) is int), None)
+        if index is not None and index in key.positions:
+            return certain(target, index)
+    return key
 
 
 def _shown(doc: Mapping[str, Any], question: KnownQuestion, order: Sequence[int]) -> Sequence[str]:
