@@ -1,13 +1,15 @@
-"""The benchmark file contract: `{"id", "subject", "question", "options": [...], "answer": index}`, one a line.
+"""The benchmark file contract: `{"id", "question", "options": [...], "answer": index}`, one a line.
 
-Optional: `context` (alias `passage`), `cluster` and `split`; lines whose split is `fewshot` form the few-shot pool.
+Options may also be `{"A": …, "B": …}`, in order, with the letter of the right one as the answer. Optional: `subject`,
+`context` (alias `passage`), `cluster` and `split`; lines whose split is `fewshot` form the few-shot pool.
 Unknown keys are kept. CSV and Parquet carry the same columns, `options` as a JSON list in CSV.
 """
 
 import hashlib
 import math
+import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from pathlib import Path
@@ -23,8 +25,8 @@ from registry.files.documents import as_written
 from registry.names import MAX_LABEL
 from registry.untrusted import RefusedError, check, decode
 
-REQUIRED = ("id", "subject", "question", "options", "answer")
-KNOWN = {*REQUIRED, "context", "passage", "split"}
+REQUIRED = ("id", "question", "options", "answer")
+KNOWN = {*REQUIRED, "subject", "context", "passage", "split"}
 """Keys that are stored apart; `cluster` is kept with the unknown ones, as text."""
 _AGAIN = "take the file from its source again"
 FEW_SHOT = "fewshot"
@@ -63,6 +65,25 @@ ENOUGH: Final = 10
 """Questions whose right option is at one position, which so many are not by chance."""
 
 
+FOUR: Final = 4
+"""Options from which on a key that is never the first one is a sign of keys that count from 1."""
+_LABELLED: Final = re.compile(r"\s*[(\[]?([A-Za-z]|\d{1,2})[)\].:]\s{1,9}(?=\S)")
+
+
+def has_labels(options: Sequence[str]) -> bool:
+    """Check whether each option begins with its own label: A. and B., a) and b), or 1. and 2."""
+    found = [match[1] if (match := _LABELLED.match(option)) else None for option in options]
+    n = len(options)
+    return any(
+        found == scheme
+        for scheme in (
+            list("ABCDEFGHIJKLMNOPQRSTUVWXYZ")[:n],
+            list("abcdefghijklmnopqrstuvwxyz")[:n],
+            [str(one) for one in range(1, n + 1)],
+        )
+    )
+
+
 @dataclass(frozen=True)
 class BenchmarkFile:
     """A whole benchmark in memory: questions, few-shot pool, and where they came from."""
@@ -78,6 +99,24 @@ class BenchmarkFile:
         """The position that holds the right option of every question; None where it varies, or for few questions."""
         places = {question.answer for question in self.questions}
         return places.pop() if len(places) == 1 and len(self.questions) >= ENOUGH else None
+
+    @property
+    def warnings(self) -> list[str]:
+        """Return sentences about signs of a wrong key or of labels in options, each with its remedy."""
+        said = []
+        if self.questions and all(has_labels(question.options) for question in self.questions):
+            said.append(
+                f"the options begin with labels, such as {self.questions[0].options[0]!r}; --strip-labels drops them"
+            )
+        never_first = all(question.answer > 0 and len(question.options) >= FOUR for question in self.questions)
+        if len(self.questions) >= ENOUGH and never_first and self.only_place is None:
+            said.append("no key is 0, so the first option is never right; --one-based counts keys from 1")
+        if self.only_place is not None:
+            said.append(
+                f"the right option is number {self.only_place + 1} in all {len(self.questions)} questions; "
+                "--shuffle-options SEED draws an order for each"
+            )
+        return said
 
     @property
     def content_digest(self) -> str:
@@ -101,27 +140,48 @@ def read_benchmark(
     split: str | None = None,
     few_shot: Path | None = None,
     shuffle_seed: int | None = None,
+    strip_labels: bool = False,
+    one_based: bool = False,
     documents: Iterable[tuple[Place, dict[str, Any]]] | None = None,
 ) -> BenchmarkFile:
     """Reads and checks a whole benchmark file before anything is stored.
 
     split: which lines are questions, where the file marks several; by default its only one.
     few_shot: a file of its own for the pool. shuffle_seed: reorders each question's options, for benchmarks whose
-    answer always comes first. documents: the lines, where `path` is a file of another kind that holds questions.
+    answer always comes first. strip_labels: drops labels that options begin with. one_based: keys count from 1.
+    documents: the lines, where `path` is a file of another kind that holds questions.
     Raises IngestError naming file, line, value and remedy.
     """
+
+    def changed(lines: Iterable[tuple[Place, dict[str, Any]]]) -> Iterator[tuple[Place, dict[str, Any]]]:
+        for place, document in lines:
+            yield place, _changed(document, strip_labels=strip_labels, one_based=one_based)
+
     with as_written(path.name, _AGAIN):
-        content = checked_benchmark(
-            _documents(path) if documents is None else documents, name=path.name, file_digest="", split=split
-        )
+        lines = changed(_documents(path) if documents is None else documents)
+        content = checked_benchmark(lines, name=path.name, file_digest="", split=split)
     pool = content.pool
     if few_shot is not None:
         if pool:
             raise IngestError(f"{path.name}: has {FEW_SHOT} lines already; remove --fewshot or those lines")
         with as_written(few_shot.name, _AGAIN):
-            pool = tuple(record for _, record in _read_records(few_shot.name, _documents(few_shot)))
+            pool = tuple(record for _, record in _read_records(few_shot.name, changed(_documents(few_shot))))
     digest = sha256_file(path) if few_shot is None else sha256_text(sha256_file(path) + sha256_file(few_shot))
     return _in_order(BenchmarkFile(content.questions, pool, content.split, digest, shuffle_seed))
+
+
+def _changed(document: dict[str, Any], *, strip_labels: bool, one_based: bool) -> dict[str, Any]:
+    options, answer = document.get("options"), document.get("answer")
+    if (
+        strip_labels
+        and isinstance(options, list)
+        and all(isinstance(one, str) for one in options)
+        and has_labels(options)
+    ):
+        document = document | {"options": [_LABELLED.sub("", option, count=1) for option in options]}
+    if one_based and isinstance(answer, int) and not isinstance(answer, bool):
+        document = document | {"answer": answer - 1}
+    return document
 
 
 def checked_benchmark(
@@ -255,6 +315,8 @@ def _from_text(place: Place, document: dict[str, Any]) -> None:
     try:
         document["answer"] = int(document.get("answer", ""))
     except ValueError:
+        if isinstance(document["options"], dict):
+            return  # a label of theirs
         place.reject(
             f"answer {shorten(document.get('answer'))!r} is not a whole number; give the option's 0-based index"
         )
@@ -263,8 +325,7 @@ def _from_text(place: Place, document: dict[str, Any]) -> None:
 def _check(place: Place, document: dict[str, Any]) -> tuple[str | None, QuestionRecord]:
     for key in REQUIRED:
         if key not in document:
-            remedy = '; write "subject": null where there is none' if key == "subject" else "; add it"
-            place.reject(f"key {key!r} is missing{remedy}")
+            place.reject(f"key {key!r} is missing; add it")
     external_id = document["id"]
     if isinstance(external_id, int) and not isinstance(external_id, bool):
         external_id = str(external_id)
@@ -272,7 +333,16 @@ def _check(place: Place, document: dict[str, Any]) -> tuple[str | None, Question
     if not external_id:
         place.reject("id is empty; give each question its own id")
     _require_label(place, "id", external_id)
-    options = document["options"]
+    options, answer = document["options"], document["answer"]
+    if isinstance(options, dict):
+        labels = list(options)
+        options = list(options.values())
+        if isinstance(answer, str):
+            if answer not in labels:
+                place.reject(
+                    f"answer {shorten(answer)!r} is none of the labels {', '.join(labels)[:60]}; give one of them"
+                )
+            answer = labels.index(answer)
     if not isinstance(options, list) or len(options) < 2:
         place.reject(f"options {shorten(options)!r}: a question needs a list of at least two options")
     if len(options) > MAX_OPTIONS:
@@ -280,7 +350,6 @@ def _check(place: Place, document: dict[str, Any]) -> tuple[str | None, Question
     for index, option in enumerate(options):
         if not _text(place, f"option {index}", option).strip():
             place.reject(f"option {index} of {external_id!r} is empty; fill it in or remove the question")
-    answer = document["answer"]
     if isinstance(answer, bool) or not isinstance(answer, int):
         place.reject(f"answer {shorten(answer)!r} is not a whole number; give the 0-based index of the right option")
     if not 0 <= answer < len(options):
@@ -292,7 +361,7 @@ def _check(place: Place, document: dict[str, Any]) -> tuple[str | None, Question
         place.reject("context and its alias passage are both given; keep one")
     record = QuestionRecord(
         external_id,
-        _label(place, "subject", document["subject"]),
+        _label(place, "subject", document.get("subject")),
         _optional_text(place, "context", document.get("context", document.get("passage"))),
         _text(place, "question", document["question"]),
         tuple(options),

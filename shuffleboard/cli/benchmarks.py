@@ -50,6 +50,8 @@ benchmarks.add_command(fetch_command)
     metavar="SEED",
     help="For benchmarks whose answer always comes first.",
 )
+@click.option("--strip-labels", is_flag=True, help="Drop labels that options begin with: A. Oslo.")
+@click.option("--one-based", is_flag=True, help="Keys count from 1.")
 @click.option(
     "--visibility",
     type=click.Choice(VISIBILITIES),
@@ -70,6 +72,9 @@ def import_command(
     source: str | None,
     shuffle_options: int | None,
     visibility: str | None,
+    *,
+    strip_labels: bool,
+    one_based: bool,
 ) -> None:
     """Import a benchmark from FILE: .jsonl, .jsonl.gz, .csv or .parquet.
 
@@ -77,7 +82,8 @@ def import_command(
     One JSON object per line:
       {"id": "q1", "question": "…", "options": ["…", "…"], "answer": 0}
 
-    `answer` is the 0-based index of the right option. Optional: "subject", "context", and "split" ("fewshot" lines
+    `answer` is the 0-based index of the right option. Options may also be {"A": "…", "B": "…"}, with a letter as
+    `answer`. Optional: "subject", "context", and "split" ("fewshot" lines
     form the pool of examples). The whole file is checked before anything is stored; identical content is stored only
     once. The questions of a run folder of HELM, or of a log of Inspect AI (.eval, .json), are read from it as well.
     """  # noqa: D301
@@ -98,6 +104,8 @@ def import_command(
             split=split,
             few_shot=fewshot,
             shuffle_seed=shuffle_options,
+            strip_labels=strip_labels,
+            one_based=one_based,
             documents=None if log is None else log_questions(log),
         )
     with write_session(engine_of(settings_of())) as session:
@@ -112,11 +120,8 @@ def import_command(
             visibility=visibility,
         )
         document = _document(row)
-    if content.only_place is not None:
-        note(
-            f"the right option is number {content.only_place + 1} in all {len(content.questions)} questions; "
-            "--shuffle-options SEED draws an order for each"
-        )
+    for warning in content.warnings:
+        note(warning)
     _print_stored(document, new, "imported")
 
 

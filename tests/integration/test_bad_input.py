@@ -86,7 +86,6 @@ BAD_LINES = {
     "a question that is a number": (line(id="x", question=7), "question '7' is not text", "quotation marks"),
     "a subject that is a list": (line(id="x", subject=["s"]), "subject", "is not text"),
     "no id": (without("id"), "key 'id' is missing", "add it"),
-    "no subject": (without("subject"), "key 'subject' is missing", 'write "subject": null'),
     "no question": (without("question"), "key 'question' is missing", "add it"),
     "no options": (without("options"), "key 'options' is missing", "add it"),
     "no answer": (without("answer"), "key 'answer' is missing", "add it"),
@@ -164,8 +163,8 @@ BAD_FILES: dict[str, tuple[Callable[[Path], Path], tuple[str, ...]]] = {
         ("x.csv line 2: answer 'A' is not a whole number", "0-based index"),
     ),
     "a table that lacks a column": (
-        written("x.csv", b'id,question,options,answer\nq1,Why?,"[""yes"", ""no""]",0\n'),
-        ("x.csv line 2: key 'subject' is missing",),
+        written("x.csv", b'id,subject,options,answer\nq1,s,"[""yes"", ""no""]",0\n'),
+        ("x.csv line 2: key 'question' is missing",),
     ),
     "a table with more cells than headings": (
         written("x.csv", CSV_HEAD + b'q1,s,Why?,"[""yes"", ""no""]",0,more\n'),

@@ -223,7 +223,7 @@ def test_benchmarks_are_sent_and_hidden(remote: Callable[[str], Client], tmp_pat
         reader.import_benchmark(file, "mine")
     broken = tmp_path / "broken.jsonl"
     broken.write_text('{"id": "q"}\n', encoding="utf-8")
-    with pytest.raises(IngestError, match=r"upload\.jsonl line 1: key 'subject' is missing"):
+    with pytest.raises(IngestError, match=r"upload\.jsonl line 1: key 'question' is missing"):
         maintainer.import_benchmark(broken, "broken")
     with pytest.raises(UsageError, match="unknown kind of file"):
         maintainer.import_benchmark(tmp_path / "x.zip", "broken")

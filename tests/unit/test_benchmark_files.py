@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,8 @@ def test_a_question_is_read_as_it_stands(tmp_path: Path) -> None:
         pytest.param({"subject": None}, "subject", None, id="no subject"),
         pytest.param({"subject": ""}, "subject", None, id="an empty subject is none"),
         pytest.param({"context": None}, "context", None, id="a context of null is none"),
+        pytest.param({"options": {"A": "x", "B": "y"}, "answer": "B"}, "answer", 1, id="options under letters"),
+        pytest.param({"options": {"A": "x", "B": "y"}, "answer": 1}, "options", ("x", "y"), id="letters and an index"),
         pytest.param({"id": 17}, "external_id", "17", id="a number as id"),
         pytest.param({"question": "a\u2028b\u0085c"}, "text", "a\u2028b\u0085c", id="other line breaks stay"),
         pytest.param({"question": ""}, "text", "", id="an empty question, where the context says all"),
@@ -226,3 +229,35 @@ def test_a_name_of_other_characters_is_refused(name: str) -> None:
 )
 def test_a_reference_is_a_name_and_perhaps_a_version(reference: str, expected: tuple[str, str | None]) -> None:
     assert split_reference(reference) == expected
+
+
+def warnings_of(folder: Path, changes: Callable[[int], dict[str, Any]], **how: Any) -> list[str]:
+    lines = [question(number) | {"options": list("wxyz")} | changes(number) for number in range(12)]
+    return read_benchmark(write(folder, *lines), **how).warnings
+
+
+def test_labels_in_options_and_keys_from_one_are_warned_about_with_a_remedy(tmp_path: Path) -> None:
+    def labelled(number: int) -> dict[str, Any]:
+        return {"options": ["A. Oslo", "B. Rome", "C. Bonn", "D. Bern"], "answer": number % 4}
+
+    assert warnings_of(tmp_path, lambda number: {"answer": number % 4}) == []
+    (said,) = warnings_of(tmp_path, labelled)
+    assert said == "the options begin with labels, such as 'A. Oslo'; --strip-labels drops them"
+    assert warnings_of(tmp_path, labelled, strip_labels=True) == []
+    (said,) = warnings_of(tmp_path, lambda number: {"answer": 1 + number % 3})
+    assert said == "no key is 0, so the first option is never right; --one-based counts keys from 1"
+    assert warnings_of(tmp_path, lambda number: {"answer": 1 + number % 4}, one_based=True) == []
+    (said,) = warnings_of(tmp_path, lambda _: {"answer": 2})
+    assert said == "the right option is number 3 in all 12 questions; --shuffle-options SEED draws an order for each"
+
+
+def test_stripped_options_and_keys_from_one_are_stored_as_meant(tmp_path: Path) -> None:
+    line = {"id": "q", "question": "Which?", "options": ["(A) Oslo", "(B) A. Rome"], "answer": 2}
+    (record,) = read_benchmark(write(tmp_path, line), strip_labels=True, one_based=True).questions
+    assert (record.options, record.answer, record.subject) == (("Oslo", "A. Rome"), 1, None)
+
+
+def test_a_letter_that_no_option_has_is_refused(tmp_path: Path) -> None:
+    line = question(0) | {"options": {"A": "x", "B": "y"}, "answer": "C"}
+    with pytest.raises(IngestError, match="answer 'C' is none of the labels A, B; give one of them"):
+        read_benchmark(write(tmp_path, line))

@@ -230,4 +230,6 @@ def test_a_request_of_the_reference_is_tried_in_place(chromium, address):
         for name, status in (("alpha", "200"), ("nobody", "404")):
             operation.get_by_placeholder("model").fill(name)
             operation.get_by_role("button", name="Execute").click()
-            expect(operation.locator(".live-responses-table td.response-col_status:not(.col_header)")).to_contain_text(status)
+            expect(operation.locator(".live-responses-table td.response-col_status:not(.col_header)")).to_contain_text(
+                status
+            )
