@@ -14,6 +14,7 @@ from registry.prompting.prompts import (
     QuestionText,
     build_prompt,
     few_shot_examples,
+    labels_shown,
     question_text,
     shown_question,
 )
@@ -102,3 +103,28 @@ def _pool(session: Session, benchmark_version_id: int) -> list[QuestionText]:
         .options(selectinload(Question.options))
     )
     return [question_text(question) for question in session.scalars(query)]
+
+
+def variants_of(evaluation: Evaluation, question: Question) -> dict[int, VariantShown]:
+    """Return the variants of a question by ordinal; none if the orders were recorded by others."""
+    if evaluation.variant_set.kind == "imported":
+        return {}
+    shape = QuestionShape(question.external_id, question.n_options, question.answer)
+    return {variant.ordinal: variant for variant in stored_variants(evaluation.variant_set).variants(shape)}
+
+
+def shown_in(
+    evaluation: Evaluation, question: Question, variant: VariantShown | None, row: Any
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the options' texts and the labels by which an answer can name them, if any, by position.
+
+    row: of a prediction, with `variant` and `shown`. variant: None if the orders were recorded by others.
+    """
+    own = [option.text for option in question.options]
+    inserted = evaluation.variant_set.inserted
+    if variant is not None and variant.noise is not None:
+        own = list(variant.noise.options(tuple(own), question.answer))
+    options = tuple(own[option] if option >= 0 else inserted[str(option)] for option in row.shown)
+    plain = variant or VariantShown(row.variant, "", tuple(row.shown))
+    labels = labels_shown(evaluation.protocol.definition, plain, len(options), question.external_id) or ()
+    return options, labels if len(set(labels)) == len(labels) else ()

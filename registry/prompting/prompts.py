@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from registry.digests import sha256_text
 from registry.errors import ProtocolError
-from registry.prompting.labels import LABEL_SCHEMES, scheme_labels
+from registry.prompting.labels import LABEL_SCHEMES, LETTERS, scheme_labels
 from registry.prompting.templates import ANSWER_FORMATS, UNLABELLED_FORMATS, Template
 from registry.prompting.variants import QuestionShape, VariantSetDefinition, VariantShown, move_to
 
@@ -146,6 +146,23 @@ class PromptKeys:
             return VariantShown(ordinal, "", order)
         # Copying costs as much as parsing a line, and only drawn orders need it.
         return variant if variant.order == order else replace(variant, order=order)
+
+
+def labels_shown(
+    definition: Mapping[str, Any], variant: VariantShown, n_shown: int, external_id: str
+) -> tuple[str, ...] | None:
+    """Return the labels by which an answer can name the options, by position; None if a protocol's prompts have none.
+
+    The prompts of `recorded` answers are unknown: they are taken to have had letters.
+    """
+    if definition["format"] == "recorded":
+        return tuple(LETTERS[:n_shown])
+    if "labels" not in definition:
+        return None
+    labelled = _labelled(definition, variant, n_shown, external_id)
+    if definition.get("answer") == "label" or "{label}" in definition["continuation"]:
+        return labelled.answers
+    return labelled.shown if "{label}" in (labelled.option or "") else None
 
 
 def build_prompt(
