@@ -50,9 +50,10 @@ def written(session: Session, evaluation_id: int) -> dict[str, Any]:
 class Lost:
     """What a sealed evaluation lost of its answers, and what to do about it.
 
-    unread, unfinished: shares of its prompts. limit: tokens of thought and answer together; thought_limit: of the
-    thought alone; None where none is set or known. again: the command that asks again with twice the room; None for
-    recorded answers.
+    unread, unfinished: shares of its prompts. at_limit: the share that reached its limit of tokens; cut_short: the
+    share that the server cut off; None for both if nobody counted the tokens. The others ended by themselves.
+    limit: tokens of thought and answer together; thought_limit: of the thought alone; None if no text reached it, or
+    none is set or known. again: the command that asks again with twice the room; None if no text reached the limit.
     """
 
     evaluation_id: int
@@ -60,9 +61,18 @@ class Lost:
     benchmark: str
     unread: float
     unfinished: float
+    at_limit: float | None
+    cut_short: float | None
     limit: int | None
     thought_limit: int | None
     again: str | None
+
+    @property
+    def by_themselves(self) -> float:
+        """Share of the prompts whose text ended by itself, within its thought; 0 if nobody counted the tokens."""
+        if self.at_limit is None or self.cut_short is None:
+            return 0.0
+        return max(0.0, self.unfinished - self.at_limit - self.cut_short)
 
 
 def lost_answers(session: Session, evaluation_ids: Iterable[int]) -> list[Lost]:
@@ -86,15 +96,19 @@ def lost_answers(session: Session, evaluation_ids: Iterable[int]) -> list[Lost]:
     for row in session.execute(query).mappings():
         unread, unfinished = (row[name] / row["prompts"] for name in ("unread", "unfinished"))
         if max(unread, unfinished) > SAID:
-            found.append(_lost(row, unread, unfinished))
+            found.append(_lost(session, row, unread, unfinished))
     return sorted(found, key=lambda lost: -(lost.unread + lost.unfinished))
 
 
-def _lost(row: Any, unread: float, unfinished: float) -> Lost:
+def _lost(session: Session, row: Any, unread: float, unfinished: float) -> Lost:
     generation = row["definition"].get("generation", {})
     limit, recorded = generation.get("max_tokens"), row["specification"]["engine"]["name"] == "replay"
+    limits = [most for most in (limit, generation.get("max_thought_tokens")) if most is not None]
+    ends = None if recorded or not limits or not unfinished else _ends(session, row["id"], min(limits))
+    at_limit, cut_short = (None, None) if ends is None else (count / row["prompts"] for count in ends)
+    reached = not recorded and (at_limit is None or at_limit > 0)
     again = None
-    if not recorded and limit is not None and unfinished > SAID:
+    if reached and limit is not None and unfinished > SAID:
         asked = asking(dict(row) | {"question_filter": row["specification"]["questions"]}, variants=row["variants"])
         again = f"{asked} --max-tokens {2 * limit}"
     return Lost(
@@ -103,10 +117,33 @@ def _lost(row: Any, unread: float, unfinished: float) -> Lost:
         row["benchmark"],
         unread,
         unfinished,
-        None if recorded else limit,
-        None if recorded else generation.get("max_thought_tokens"),
+        at_limit,
+        cut_short,
+        limit if reached else None,
+        generation.get("max_thought_tokens") if reached else None,
         again,
     )
+
+
+def _ends(session: Session, evaluation_id: int, limit: int) -> tuple[int, int] | None:
+    """Return how many unfinished texts reached the limit, and how many were cut off before.
+
+    None if a text lacks its number of tokens, or the texts are archived.
+    """
+    cut, reached = Generation.finished.is_(False), Generation.tokens >= limit
+    counted: Any = (
+        select(
+            func.count(),
+            func.count(Generation.tokens),
+            func.coalesce(func.sum(case((and_(cut, reached), 1), else_=0)), 0),
+            func.coalesce(func.sum(case((and_(cut, ~reached), 1), else_=0)), 0),
+        )
+        .select_from(Prediction)
+        .join(Prediction.generation)
+        .where(Prediction.evaluation_id == evaluation_id, Prediction.state == "unfinished")
+    )
+    texts, with_tokens, at_limit, cut_short = session.execute(counted).one()
+    return (int(at_limit), int(cut_short)) if texts and texts == with_tokens else None
 
 
 def tokens_over(session: Session, evaluation_ids: Iterable[int]) -> dict[int, tuple[float, int]]:
