@@ -49,6 +49,7 @@ from sqlalchemy.sql.expression import FunctionElement
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
 from registry.errors import DatabaseError, UsageError
+from registry.private import make_folder
 
 NAMING = {
     "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -322,7 +323,7 @@ def _make_sqlite_engine(url: str, database: str | None) -> Engine:
     if database and database != ":memory:":
         folder = Path(database).parent
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            make_folder(folder)
         except OSError as error:
             raise DatabaseError(
                 f"{folder}: cannot be used as data directory ({error.strerror}); check SHUFFLEBOARD_HOME and "

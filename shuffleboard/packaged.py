@@ -9,6 +9,7 @@ from typing import Final
 from registry import benchmarks
 from registry.digests import sha256_file
 from registry.errors import ModelError
+from registry.private import close, make_folder
 
 SAMPLES: Final = Path(benchmarks.__file__).parent / "samples"
 
@@ -83,7 +84,7 @@ def _locate(package: str, name: str, install: str) -> Path:
 
 
 def _join(parts: list[Path], target: Path) -> str:
-    target.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(target.parent)
     scratch = target.with_suffix(".part")
     digest = hashlib.sha256()
     with scratch.open("wb") as out:
@@ -91,5 +92,6 @@ def _join(parts: list[Path], target: Path) -> str:
             content = part.read_bytes()
             digest.update(content)
             out.write(content)
+    close(scratch)
     scratch.rename(target)
     return digest.hexdigest()

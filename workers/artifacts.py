@@ -17,6 +17,7 @@ from registry.files.remembered import remembered_sha256
 from registry.files.toml import read_definition
 from registry.lookups import is_hub_name
 from registry.names import split_reference
+from registry.private import close, make_folder
 from registry.queue.progress import say_doing
 from registry.revisions.store import ModelFiles, RevisionRequest, check_adapter, check_location, is_local, request_of
 from registry.settings import Settings, get_settings
@@ -395,7 +396,7 @@ def convert_gguf(source: Path, folder: Path) -> None:
 
     from workers.checkpoints import dequantised
 
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(folder.parent)
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
         target = Path(scratch) / "model"
         try:
@@ -410,6 +411,7 @@ def convert_gguf(source: Path, folder: Path) -> None:
         # save_pretrained refuses a model that still claims to be quantised.
         dequantised(model).save_pretrained(target)
         tokenizer.save_pretrained(target)
+        close(target)
         try:
             target.rename(folder)
         except OSError:

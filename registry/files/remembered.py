@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from registry.digests import sha256_file, sha256_text
+from registry.private import close, make_folder
 from registry.settings import get_settings
 
 SETTLED_SECONDS: Final = 2.0
@@ -41,7 +42,8 @@ def _identity(path: Path) -> list[int]:
 
 def _write(path: Path, text: str) -> None:
     """In one step, since workers of one host share the folder."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     part = path.with_suffix(f".{os.getpid()}")
     part.write_text(text, encoding="ascii")
+    close(part)
     part.replace(path)

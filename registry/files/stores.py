@@ -15,6 +15,7 @@ from pyarrow import fs
 
 from registry.errors import ArchiveError, UsageError
 from registry.files.storage import writing
+from registry.private import make_folder
 from registry.settings import Settings, get_settings
 
 _CHUNK: Final = 1 << 20
@@ -88,8 +89,7 @@ class Store:
                 with self._system.open_output_stream(self._place(name)) as stream:
                     yield stream
                 return
-            for place in (self.folder, (self.folder / name).parent):
-                place.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_folder((self.folder / name).parent)
             with (
                 writing(self.folder / name),
                 os.fdopen(os.open(self.folder / name, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "wb") as file,

@@ -25,6 +25,7 @@ from registry import chain
 from registry.db import database_now, one_at_a_time, picked
 from registry.errors import NotFoundError, UsageError
 from registry.files.storage import writing
+from registry.private import make_folder
 from registry.proof.statements import Signed, fingerprint, public_pem, read_public_key, read_statement, sign
 from registry.settings import Settings
 from registry.tables import ChainLink, ChainSignature
@@ -56,7 +57,7 @@ def new_key(path: Path, *, replace: bool = False) -> tuple[str, Path | None]:
     pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     try:
         with writing(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(path.parent)
             if path.exists():
                 old = fingerprint(read_key(path).public_key())
                 moved = path.with_name(f"{path.stem}-{old[:12]}{path.suffix}")

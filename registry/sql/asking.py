@@ -23,6 +23,7 @@ from registry.errors import DatabaseError, QueryRefusedError
 from registry.logs import log
 from registry.names import plural
 from registry.places import Places, count_places
+from registry.private import make_folder
 from registry.schema.audiences import Audience
 from registry.settings import Settings
 from registry.sql.files import Files, Listed
@@ -66,7 +67,7 @@ class _Process:
     """A process for queries of one audience's files."""
 
     def __init__(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         self.opened: tuple[str, str] | None = None
         self.queries = 0
         self._child = subprocess.Popen(  # noqa: S603 - our own file, by the Python that runs us

@@ -42,6 +42,7 @@ from registry.operations.archiving import write
 from registry.predictions.archive_files import PREDICTIONS as PREDICTIONS_FILE
 from registry.predictions.archive_files import SCHEMA, copy_completed
 from registry.predictions.archived import place_of
+from registry.private import close, make_folder
 from registry.schema.audiences import Audience, audience_engine
 from registry.settings import Settings
 from registry.sql.process import SCHEME
@@ -214,8 +215,9 @@ class Files:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        self.folder.mkdir(parents=True, exist_ok=True)
+        make_folder(self.folder)
         with (self.folder / "lock").open("ab") as file:
+            close(self.folder / "lock")
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
 
@@ -277,10 +279,12 @@ class Files:
     def _whole(self, path: Path) -> Iterator[Path]:
         """Where to write a file that is there whole or not at all."""
         whole = self.folder / path
-        whole.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(whole.parent)
         part = whole.with_name(f"{whole.name}.{os.getpid()}-{threading.get_ident()}.part")
         try:
             yield part
+            if part.stat().st_nlink == 1:  # else it is an archive's file, whose mode is its owner's choice
+                close(part)
             part.replace(whole)
         finally:
             part.unlink(missing_ok=True)
@@ -330,7 +334,8 @@ class Files:
             for name in OF_EVALUATION:
                 with self._whole(nothing / f"{name}.parquet") as part:
                     save(session, name, part, Part(()), by_folder=True)
-            pq.write_table(SCHEMA.empty_table(), self.folder / nothing / f"{PREDICTIONS}.parquet")
+            with self._whole(nothing / f"{PREDICTIONS}.parquet") as part:
+                pq.write_table(SCHEMA.empty_table(), part)
         files = [*others.values(), *(path for paths in of_evaluations.values() for path in paths)]
         document = {
             "key": hashlib.sha256("\n".join(files).encode()).hexdigest(),
@@ -345,6 +350,7 @@ class Files:
         }
         part = self.folder / f"{audience}.json.part"
         part.write_text(json.dumps(document), encoding="utf-8")
+        close(part)
         part.replace(self.folder / f"{audience}.json")
         for old in sorted((self.folder / "views").glob(f"{audience}-*"))[:-KEPT_FOLDERS]:
             shutil.rmtree(old, ignore_errors=True)  # never the one that is listed, which is the newest

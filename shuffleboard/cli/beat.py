@@ -18,6 +18,7 @@ from registry.errors import DatabaseError, GenerationError, UsageError
 from registry.logs import log
 from registry.operations.maintenance import log_trouble
 from registry.operations.opening import engine_of, engine_when_reachable
+from registry.private import make_folder
 from registry.queue import claims
 from registry.queue.broker import require_admission
 from registry.settings import Settings
@@ -93,8 +94,8 @@ def sign_of_life(settings: Settings) -> Path:
 
 def _write(sign: Path) -> None:
     try:
-        sign.parent.mkdir(parents=True, exist_ok=True)
-        sign.touch()
+        make_folder(sign.parent)
+        sign.touch(mode=0o600)
     except OSError as error:
         raise UsageError(
             f"{sign}: cannot be written ({error.strerror}); set SHUFFLEBOARD_HOME to a folder of this account"

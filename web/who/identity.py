@@ -31,6 +31,7 @@ from registry.db import read_session, write_session
 from registry.errors import AuthenticationError, ForbiddenError, UsageError
 from registry.people import accounts
 from registry.people.accounts import Viewer
+from registry.private import make_folder
 from registry.queue.broker import BROKER_OPTIONS, broker_address
 from registry.settings import Settings
 from registry.tables.accounts import Account
@@ -302,7 +303,7 @@ def secret_key(settings: Settings) -> bytes:
 def _make_key(path: Path) -> None:
     if path.exists():
         return
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     # Several processes may start at once: only one wins the rename, and its file already has the whole key.
     own = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
     own.touch(mode=0o600)

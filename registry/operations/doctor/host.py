@@ -20,6 +20,7 @@ from registry.db import read_session
 from registry.errors import ModelError
 from registry.operations.doctor.database import room
 from registry.operations.doctor.findings import Context, Outcome, ok, problem, warning
+from registry.private import open_to_others
 from registry.queue.claims import worker_is_live
 from registry.revisions.store import check_location
 from registry.tables import Model, ModelRevision, Worker
@@ -29,12 +30,19 @@ PROGRAM_SECONDS = 20.0
 
 
 def data_directory(context: Context) -> Outcome:
-    """Whether it can be written to, and has room."""
+    """Check that it can be written to by this account, read by nobody else, and has room."""
     home = context.settings.home.expanduser()
     if not home.is_dir():
         return ok(f"{home}: will be created when first needed")
     if not os.access(home, os.W_OK):
         return problem(f"{home}: cannot be written to", "make it writable for this account, or set SHUFFLEBOARD_HOME")
+    reachable = [str(path) for path in open_to_others(home, os.geteuid())]
+    if reachable:
+        more = f" and {len(reachable) - 3} more" if len(reachable) > 3 else ""
+        return warning(
+            f"others may read or change {', '.join(reachable[:3])}{more}, with hidden results among them",
+            f"chmod -R go-rwx {home}",
+        )
     return room(context, home, str(home))
 
 

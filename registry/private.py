@@ -1,0 +1,32 @@
+"""Folders and files of the data directory: only their owner may read them, whatever the umask."""
+
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+OTHERS = stat.S_IRWXG | stat.S_IRWXO
+"""Permissions of everyone but the owner."""
+
+
+def make_folder(folder: Path) -> None:
+    """Create a folder and its missing parents, each with mode 0700."""
+    if not folder.is_dir():
+        make_folder(folder.parent)
+        folder.mkdir(mode=0o700, exist_ok=True)
+
+
+def close(path: Path) -> None:
+    """Take from others all permissions on a file or folder that was just written, and on everything in it."""
+    for each in (path, *path.rglob("*")) if path.is_dir() else (path,):
+        if not each.is_symlink():
+            each.chmod(stat.S_IMODE(each.stat().st_mode) & ~OTHERS)
+
+
+def open_to_others(folder: Path, owner: int) -> Iterator[Path]:
+    """Yield the folder and its contents that belong to `owner` and are open to others; closed folders hide theirs."""
+    found = folder.lstat()
+    if found.st_uid == owner and found.st_mode & OTHERS and not stat.S_ISLNK(found.st_mode):
+        yield folder
+    if stat.S_ISDIR(found.st_mode) and (found.st_mode & OTHERS or found.st_uid != owner):
+        for path in sorted(folder.iterdir()):
+            yield from open_to_others(path, owner)
