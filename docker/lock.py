@@ -32,9 +32,8 @@ def main() -> int:
     arguments, options = parser.parse_known_args()
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     extras = project["project"]["optional-dependencies"]
-    wanted = project["project"]["dependencies"] + extras["registry"]
-    ours = f"{project['project']['name']}["
-    more = wanted + [line for extra in WORKER for line in extras[extra] if not line.startswith(ours)]
+    wanted = project["project"]["dependencies"]
+    more = wanted + [line for extra in WORKER for line in extras[extra]]
     constraints = (ROOT / "constraints.txt").read_text(encoding="utf-8")
     cpu = re.sub(r"^(torch==\S+)$", rf"\1{TORCH}", constraints, flags=re.MULTILINE)
     try:

@@ -18,7 +18,11 @@ checkout.install()
 def __getattr__(name: str) -> Any:
     """Loads the client on first use: the command line does not need it."""
     if name == "Client":
-        from shuffleboard.client import Client
+        try:
+            from shuffleboard.client import Client
+        except ModuleNotFoundError as error:
+            from registry.packages import missing_package
 
+            raise missing_package(error) or error from None
         return Client
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -21,6 +21,7 @@ from registry.errors import (
     StorageError,
     quotable,
 )
+from registry.packages import missing_package
 from registry.places import BusyError
 from registry.sql import NotReadyError
 from registry.untrusted import RefusedError
@@ -47,6 +48,9 @@ _NO_ARCHIVE: Final = (
     "These answers are archived in a file that is missing or cannot be read; the server's log says which. Boards and "
     "metrics are not affected."
 )
+
+
+_NO_PACKAGE: Final = "A package that this page needs is not installed on the server; its log names the package."
 
 
 def wants_json() -> bool:
@@ -83,6 +87,15 @@ def _registry_error(error: ShuffleboardError) -> AnyResponse:
         current_app.logger.error("%s", error)
         return _unavailable(_NO_ARCHIVE if isinstance(error, ArchiveError) else _NO_DATABASE)
     return problem(status, str(error), error.details)
+
+
+def _incomplete(error: ModuleNotFoundError) -> AnyResponse:
+    """Return 503 if a package of this installation is missing; the log names the command that installs it."""
+    missing = missing_package(error)
+    if missing is None:
+        raise error
+    current_app.logger.error("%s", missing)
+    return problem(HTTPStatus.SERVICE_UNAVAILABLE, _NO_PACKAGE)
 
 
 def _busy(error: BusyError | NotReadyError) -> AnyResponse:
@@ -129,6 +142,7 @@ def _http_error(error: HTTPException) -> AnyResponse:
 def install(app: Flask) -> None:
     """Hangs error handlers onto the application."""
     app.register_error_handler(ShuffleboardError, _registry_error)
+    app.register_error_handler(ModuleNotFoundError, _incomplete)
     app.register_error_handler(BusyError, _busy)
     app.register_error_handler(NotReadyError, _busy)
     app.register_error_handler(RefusedError, _refused)

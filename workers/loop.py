@@ -20,6 +20,7 @@ from registry.db import database_now, read_session
 from registry.errors import DatabaseError, GenerationError, ModelError, ShuffleboardError, StorageError
 from registry.logs import log
 from registry.operations.maintenance import Maintenance, log_trouble
+from registry.packages import missing_package
 from registry.queue import claims, exclusions, generation, preparation, stalls
 from registry.queue.sizing import Sizes
 from registry.revisions.store import request_of
@@ -311,7 +312,8 @@ class WorkerLoop:
             if self._is_own(shard_claim, error):
                 return
             final = isinstance(error, EngineError) and error.final
-            message = str(error) if final else f"{type(error).__name__}: {error}"
+            missing = missing_package(error) if isinstance(error, ModuleNotFoundError) else None
+            message = str(missing or error) if final or missing else f"{type(error).__name__}: {error}"
             of_all = isinstance(error, EngineError) and error.of_all
             self._record_failure(shard_claim, message[:2000], final=final, of_all=of_all)
             return

@@ -14,8 +14,9 @@ from click.exceptions import NoSuchCommand, NoSuchOption
 from click.shell_completion import CompletionItem
 
 from registry import __version__
-from registry.errors import ShuffleboardError, UsageError
+from registry.errors import ShuffleboardError
 from registry.names import suggestion
+from registry.packages import missing_package
 from shuffleboard.cli.examples import with_examples
 
 GROUPS: Final = {
@@ -158,13 +159,6 @@ def cli() -> None:
     """  # noqa: D301 - \b is click's mark for "do not wrap"
 
 
-_WORKER: Final = ("torch", "transformers", "gguf", "torchao")
-_REGISTRY: Final = (
-    *("alembic", "celery", "cryptography", "duckdb", "flask", "huggingface_hub", "pandas", "pyarrow", "rich"),
-    *("sqlalchemy", "structlog"),
-)
-
-
 def main() -> None:
     """Runs the command line: 0 for success, 1 for a problem with the request, 2 for a usage error. No traceback."""
     # Hardly anything that importing makes is garbage, and looking for it takes a fifth of the start-up.
@@ -183,13 +177,11 @@ def main() -> None:
     except BrokenPipeError:
         sys.exit(1)
     except ModuleNotFoundError as error:
-        package = str(error.name).partition(".")[0]
-        extra = "worker" if package in _WORKER else "registry" if package in _REGISTRY else None
-        if extra is None:
+        missing = missing_package(error)
+        if missing is None:
             raise
-        needed = f"pip install 'shuffleboard[{extra}]'"
-        click.echo(f"Error: {package} is not installed here, and this needs it; {needed}", err=True)
-        sys.exit(UsageError.exit_status)
+        click.echo(f"Error: {missing}", err=True)
+        sys.exit(missing.exit_status)
     except Exception as error:
         from registry.files.storage import explained  # SQLAlchemy comes with it
 

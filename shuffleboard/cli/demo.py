@@ -25,6 +25,7 @@ from registry.db import read_session, write_session
 from registry.errors import ShuffleboardError, UsageError
 from registry.metrics import METRICS
 from registry.operations.opening import engine_of
+from registry.packages import install_command
 from registry.queue.evaluations import EvaluationRequest, submit
 from registry.revisions.store import RevisionRequest, add_revision
 from registry.settings import Settings
@@ -90,8 +91,8 @@ def _require_packages(settings: Settings, *, with_torch: bool) -> None:
     for module in ("gguf", "torch") if with_torch else ("gguf",):
         if find_spec(module) is None:
             raise UsageError(
-                f"{module} is not installed, which scoring a model needs; install the worker's packages (pip install "
-                "'shuffleboard[worker]'), or see recorded answers only: shuffleboard demo --recorded"
+                f"{module} is not installed, which scoring a model needs; {install_command(module)}, or see recorded "
+                "answers only: shuffleboard demo --recorded"
             )
     packaged_file(SMOLLM2, settings.home.expanduser())
 

@@ -96,11 +96,11 @@ def test_what_is_locked_is_what_the_project_asks_for_at_the_versions_that_the_te
     pinned = {canonicalize_name(line.split("==")[0]): line.split("==")[1] for line in lines if "==" in line}
     extras = PROJECT["optional-dependencies"]
     system = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["build-system"]["requires"]
-    asked = {"build": system, "web": [*PROJECT["dependencies"], *extras["registry"]]}
+    asked = {"build": system, "web": PROJECT["dependencies"]}
     asked |= {name: [*extras["worker"], *extras["providers"]] for name in ("worker-cpu", "worker-cuda")}
     for name, wanted in asked.items():
         there = locked(name) | (locked("web") if name.startswith("worker") else {})
-        for one in map(Requirement, [line for line in wanted if line != "shuffleboard[registry]"]):
+        for one in map(Requirement, wanted):
             assert one.specifier.contains(there[canonicalize_name(one.name)]), f"{name}: {one}; run `make lock`"
         for package, version in there.items():
             assert version.removesuffix("+cpu") == pinned.get(package, version), f"{name}: {package}; run `make lock`"

@@ -154,14 +154,10 @@ class AdapterFiles:
         """The model with the adapter: PEFT's layers beside its own, or merged into its weights.
 
         Weights of an adapter are kept in float32, as PEFT does, whatever the model's precision.
-        Raises EngineError as `check` does, and where PEFT is not installed or merging does not give numbers.
+        Raises EngineError as `check` does, and where merging does not give numbers.
         """
-        try:
-            from peft import LoraConfig, LoraModel
-        except ImportError:
-            raise EngineError(
-                f"{self.folder}: an adapter needs the package peft; install it: pip install 'shuffleboard[worker]'"
-            ) from None
+        from peft import LoraConfig, LoraModel
+
         self.check(model)
         transposed = {type(model.get_submodule(target.module)) is not torch.nn.Linear for target in self._targets}
         if len(transposed) > 1:

@@ -10,6 +10,7 @@ from sqlalchemy import Engine
 
 from registry.db import read_session, write_session
 from registry.errors import ModelError
+from registry.packages import install_command
 from registry.predictions.prompts import ShardPrompt
 from registry.prompting.prompts import Prompt
 from registry.prompting.thoughts import Finish, Output, thinking_of
@@ -72,8 +73,8 @@ def _api(
         return OpenAIApi(provider, location, key, connect(endpoint, key, settings, heed))
     except ModuleNotFoundError as error:
         raise ModelError(
-            f"endpoint {endpoint.name}: asking {provider} needs the package {error.name}; install "
-            "'shuffleboard[providers]' for every worker"
+            f"endpoint {endpoint.name}: asking {provider} needs the package {error.name}; install it for every worker: "
+            f"{install_command(str(error.name))}"
         ) from None
 
 
