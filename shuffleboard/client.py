@@ -7,7 +7,8 @@
 
 Calls that change something need the token of an account that may make them: `Client(address, token=…)`.
 
-Methods return plain documents, as the API does; `/api` on a website shows their keys.
+Methods return plain documents, as the API does; `/api` on a website shows their keys. Lists of rows and metrics have
+`.frame()`, which returns a pandas data frame.
 """
 
 from __future__ import annotations
@@ -36,9 +37,8 @@ from registry.errors import (
 )
 from registry.files.toml import read_toml
 from registry.untrusted import decode_answer
+from shuffleboard.frames import Document, LazyRows, Metrics, Rows
 
-Document = dict[str, Any]
-"""What the server answers; `/api` on a website shows the keys of each."""
 TIMEOUT_S: Final = 60.0
 _TYPES: Final = {
     ".jsonl": "application/x-ndjson",
@@ -200,19 +200,18 @@ class Client:
         order: str | None = None,
         above_chance: bool = False,
         **filters: Unpack[Filters],
-    ) -> list[Document]:
+    ) -> Rows:
         """Every row of the leaderboard that the filters keep: by group, complete evaluations first, best on top.
 
         sort: a metric or another column; order: "asc" or "desc". above_chance: rows also have accuracy on
         the scale on which guessing is 0 and perfect 1.
         """
         given = {"sort": sort, "order": order, "above_chance": "yes" if above_chance else None, **filters}
-        return [row for page in self._pages("leaderboard", given) for row in page["rows"]]
+        return Rows(row for page in self._pages("leaderboard", given) for row in page["rows"])
 
-    def evaluations(self, *, state: str | None = None, **filters: Unpack[Filters]) -> Iterator[Document]:
+    def evaluations(self, *, state: str | None = None, **filters: Unpack[Filters]) -> LazyRows:
         """Evaluations with their progress, newest first, a page at a time."""
-        for page in self._pages("evaluations", {"state": state, "per_page": 1000, **filters}):
-            yield from page["items"]
+        return self._listed("evaluations", {"state": state, "per_page": 1000, **filters})
 
     def evaluation(self, evaluation_id: int, *, noise_from: int | None = None) -> Document:
         """One evaluation with progress, metrics by scope, repeat noise and provenance.
@@ -227,23 +226,21 @@ class Client:
         *,
         per_question: bool = False,
         noise_from: int | None = None,
-    ) -> Document:
+    ) -> Metrics:
         """An evaluation's metrics and repeat noise; per_question: also metrics of each question, null where undefined.
 
         noise_from: as for `evaluation`.
         """
         given = {"per_question": "yes" if per_question else None, "noise_from": noise_from}
-        return self._get(f"evaluations/{evaluation_id}/metrics", given)
+        return Metrics(self._get(f"evaluations/{evaluation_id}/metrics", given))
 
-    def questions(self, evaluation_id: int) -> Iterator[Document]:
+    def questions(self, evaluation_id: int) -> LazyRows:
         """An evaluation's questions in the benchmark's order, a page at a time."""
-        for page in self._pages(f"evaluations/{evaluation_id}/questions", {"per_page": 1000}):
-            yield from page["items"]
+        return self._listed(f"evaluations/{evaluation_id}/questions", {"per_page": 1000})
 
-    def predictions(self, evaluation_id: int, *, per_page: int = 1000) -> Iterator[Document]:
+    def predictions(self, evaluation_id: int, *, per_page: int = 1000) -> LazyRows:
         """Every stored prediction of an evaluation by question and variant, fetched in pages of this size."""
-        for page in self._pages(f"evaluations/{evaluation_id}/predictions", {"limit": per_page}):
-            yield from page["items"]
+        return self._listed(f"evaluations/{evaluation_id}/predictions", {"limit": per_page})
 
     def provenance(self, evaluation_id: int) -> Document:
         """Where an evaluation's numbers come from."""
@@ -260,7 +257,7 @@ class Client:
         """Has the registry recompute what it stores of a sealed evaluation; needs the scope `maintain`."""
         return self._get(f"evaluations/{evaluation_id}/verification")
 
-    def boards(self) -> list[Document]:
+    def boards(self) -> Rows:
         """Every board that may be seen."""
         return self._items("boards")
 
@@ -268,21 +265,19 @@ class Client:
         """A board as it is now, or as it was at a date (its end) or time; UTC where no zone is given."""
         return self._get(f"boards/{quote(name, safe='')}", {"as_of": as_of})
 
-    def models(self) -> list[Document]:
+    def models(self) -> Rows:
         """Every model."""
         return self._items("models")
 
-    def benchmarks(self) -> list[Document]:
+    def benchmarks(self) -> Rows:
         """Every benchmark version that may be seen."""
         return self._items("benchmarks")
 
     # Submissions
 
-    def submissions(self, *, state: str | None = None, mine: bool = False) -> Iterator[Document]:
+    def submissions(self, *, state: str | None = None, mine: bool = False) -> LazyRows:
         """Submissions, those awaiting a decision first: your own, or everyone's for maintainers."""
-        given = {"state": state, "mine": "yes" if mine else None, "per_page": 1000}
-        for page in self._pages("submissions", given):
-            yield from page["items"]
+        return self._listed("submissions", {"state": state, "mine": "yes" if mine else None, "per_page": 1000})
 
     def submission(self, submission_id: int) -> Document:
         """One submission: the request, the decision, and the resulting evaluations."""
@@ -386,8 +381,11 @@ class Client:
     def _get(self, path: str, given: Mapping[str, Any] | None = None) -> Document:
         return self._open(self._address(path, given))
 
-    def _items(self, path: str) -> list[Document]:
-        return list(self._get(path)["items"])
+    def _items(self, path: str) -> Rows:
+        return Rows(self._get(path)["items"])
+
+    def _listed(self, path: str, given: dict[str, Any]) -> LazyRows:
+        return LazyRows(row for page in self._pages(path, given) for row in page["items"])
 
     def _address(self, path: str, given: Mapping[str, Any] | None = None) -> str:
         kept = {key: value for key, value in (given or {}).items() if value is not None}

@@ -20,6 +20,7 @@ from registry.errors import MetricInputError
 from registry.metrics import METRICS as _CATALOGUE
 from registry.metrics import Metric, VariantOutcome
 from registry.metrics.outcome import as_asked
+from shuffleboard.frames import Values
 
 _COMPUTED: Final = {name: metric for name, metric in _CATALOGUE.items() if metric.over_cells is None}
 """Those of questions and runs. What axes do to an accuracy needs the axes (`shuffleboard statistics`)."""
@@ -66,8 +67,8 @@ def compute(
     ids: Sequence[str] | None = None,
     repeats: int | None = None,
     lists_options: bool = True,
-) -> dict[str, float | None]:
-    """Every metric, by name; None where it is undefined."""
+) -> Values:
+    """Every metric, by name; None where it is undefined. `.frame()` makes a pandas data frame of them."""
     outcomes = _outcomes(
         answers,
         key,
@@ -83,7 +84,7 @@ def compute(
         repeats=repeats,
         lists_options=lists_options,
     )
-    return {name: _value(metric, outcomes, lengths=options is not None) for name, metric in _COMPUTED.items()}
+    return Values((name, _value(metric, outcomes, lengths=options is not None)) for name, metric in _COMPUTED.items())
 
 
 compute.__doc__ = f"{compute.__doc__}\n{ARGUMENTS}"

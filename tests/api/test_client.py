@@ -195,3 +195,28 @@ def test_a_page_elsewhere_is_not_followed(remote, monkeypatch):
     monkeypatch.setattr(Client, "_get", lambda *_: {"items": [], "next": "http://elsewhere.invalid/api/v1/x"})
     with pytest.raises(RemoteError, match="redirects to another server"):
         list(remote.evaluations())
+
+
+def test_rows_and_metrics_become_data_frames(remote, sqlite_registry):
+    rows = remote.leaderboard(benchmark="capitals", variants="cyclic")
+    assert rows.frame()["model"].tolist() == [row["model"] for row in rows]
+    evaluation_id = sqlite_registry.seeded.evaluations["beta"]
+    predictions = remote.predictions(evaluation_id, per_page=5)
+    first = next(predictions)
+    left = predictions.frame()
+    assert len(left) == 31
+    assert set(left.columns) == set(first)
+    assert list(remote.models().frame()["model"]) == [row["model"] for row in remote.models()]
+    assert remote.evaluations(state="failed").frame().empty
+
+
+def test_metrics_become_a_frame_by_name_or_by_question(remote, sqlite_registry):
+    found = remote.metrics(sqlite_registry.seeded.evaluations["beta"], per_question=True)
+    by_question = found.frame()
+    assert list(by_question.index) == list(found["per_question"])
+    name = next(iter(found["per_question"]))
+    assert by_question.loc[name, "average_accuracy"] == found["per_question"][name]["average_accuracy"]
+    del found["per_question"]
+    by_name = found.frame()["value"]
+    assert by_name["average_accuracy"] == found["metrics"]["average_accuracy"]
+    assert by_name.isna().sum() == sum(value is None for value in found["metrics"].values())
