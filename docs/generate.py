@@ -655,19 +655,19 @@ def _prompt(spec: str, variant: str, shots: str, protocol: str = "symbols") -> s
 
 
 def _with_kinds(page: str) -> str:
-    """A page with its table of kinds filled: the columns on numbers and parameters; the others stay as they are."""
+    """A page with its table of kinds filled; the links in its first column stay as they are."""
     registry = import_module("registry.prompting.variants")
 
     def row(name: str, cells: list[str]) -> str:
         kind = registry.VARIANT_KINDS[name]
-        linked, number, *_, source = cells or [f"[`{name}`](#{name})", "", "", "", ""]
+        linked = cells[0] if cells else f"[`{name}`](#{name})"
         # Orders that somebody else used cannot be made; their one parameter is set by the import.
         made = name != "imported"
         four = registry.QuestionShape("q1", 4, 1)
-        of_four = len(registry.parse_variants(name).variants(four)) if made and name != "paraphrase" else ""
+        of_four = len(registry.parse_variants(name).variants(four)) if made else ""
         listed = (f"`{key}`" + (f" (`{value}`)" if value != "" else "") for key, value in kind.parameters.items())
         parameters = ", ".join(listed) if made else ""
-        return f"| {linked} | {number} | {of_four} | {parameters} | {source} |"
+        return f"| {linked} | {kind.count} | {of_four} | {parameters} | {kind.source} |"
 
     return _with_rows(page, "kinds", registry.VARIANT_KINDS, row)
 
@@ -730,7 +730,7 @@ def _verdicts() -> Iterator[str]:
     yield "The order of the cases is: how much could be read, then guessing, then what was tested, then what repeats"
     yield "alone explain, then what was varied, and how sure it is. If answers are sampled, or nobody knows whether"
     yield "they were, and no prompt was repeated, no sentence attributes a loss to the order. To measure what the order"
-    yield "costs, ask each prompt again with the kind [`repeat`](variants-and-protocols.md)."
+    yield "costs, ask each prompt several times, with [`repeats`](variants-and-protocols.md#asking-again-repeats)."
     for title, rule, table in import_module("registry.verdicts.table").TABLES:
         yield ""
         yield f"## {title}"

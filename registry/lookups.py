@@ -71,17 +71,6 @@ def not_withdrawn(evaluation: type[Evaluation] = Evaluation) -> ColumnElement[bo
     return evaluation.id.not_in(select(Withdrawal.evaluation_id))
 
 
-def replicates_of(session: Session, evaluation_id: int) -> list[int]:
-    """A sealed evaluation and its sealed replicates that stand, the oldest first."""
-    evaluation = session.get_one(Evaluation, evaluation_id)
-    same = select(Evaluation.id).where(
-        Evaluation.specification_digest == evaluation.specification_digest,
-        Evaluation.seal.is_not(None),
-        not_withdrawn(),
-    )
-    return sorted({evaluation.id, *session.scalars(same)})
-
-
 def published(session: Session, evaluation: type[Evaluation] = Evaluation) -> ColumnElement[bool]:
     """Whether an evaluation is under no embargo by now: only then may it enter what is made for everyone."""
     embargoed = text(embargoed_evaluations(session.get_bind().dialect.name)).columns(evaluation_id=Integer)

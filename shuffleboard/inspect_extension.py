@@ -2,7 +2,7 @@
 
     inspect eval shuffleboard/permuted -T task=inspect_evals/mmlu_0_shot -T variants=cyclic --model …
 
-or in Python, `eval(permuted(my_task(), variants="cyclic*repeat:k=2"))`. `shuffleboard audit` and `evaluations import`
+or in Python, `eval(permuted(my_task(), variants="cyclic:repeats=2"))`. `shuffleboard audit` and `evaluations import`
 read the log: each sample's metadata says which question it is, and which variant.
 """
 
@@ -85,9 +85,9 @@ def permuted(task: Any, variants: str = "cyclic", **arguments: Any) -> Any:
 
     task: a Task, the name of a registered one, or `file.py@name`; one that is named is made with the other arguments.
     variants: a kind of orders as everywhere in Shuffleboard, such as `cyclic`, `full`, `shuffle:m=4`, or with repeats
-    `cyclic*repeat:k=2`.
+    `cyclic:repeats=2`.
     """
     made = _made(task, arguments) if isinstance(task, str) else task
     samples = permuted_samples(list(made.dataset), variants)
     dataset = MemoryDataset(samples, name=made.dataset.name, location=made.dataset.location)
-    return task_with(made, dataset=dataset, name=f"{made.name}_{variants.replace(':', '-').replace('*', '-')}")
+    return task_with(made, dataset=dataset, name=f"{made.name}_{variants.replace(':', '-')}")

@@ -17,13 +17,10 @@ from dataclasses import replace
 from typing import Any, Final, Literal
 
 from registry.errors import MetricInputError
-from registry.metrics import METRICS as _CATALOGUE
+from registry.metrics import METRICS as _COMPUTED
 from registry.metrics import Metric, VariantOutcome
 from registry.metrics.outcome import as_asked
 from shuffleboard.frames import Values
-
-_COMPUTED: Final = {name: metric for name, metric in _CATALOGUE.items() if metric.over_cells is None}
-"""Those of questions and runs. What axes do to an accuracy needs the axes (`shuffleboard statistics`)."""
 
 AnswersAre = Literal["options", "positions", "texts"]
 
@@ -40,8 +37,8 @@ ARGUMENTS: Final = """
     question_shown: shape (questions, variants); False where the prompt leaves the question out. None: always.
     labels: shape (questions, variants); what tells wordings or labels of equal orders apart. None: nothing does.
     ids: shape (questions,); names of questions, which PriDe draws its estimation set by. None: their numbers.
-    repeats: how often each prompt was asked in a row (the kind `repeat`); 1: equal prompts have one answer, None: each
-    answer was drawn by itself.
+    repeats: how often each prompt was asked in a row, as with `cyclic:repeats=4`; 1: equal prompts have one answer,
+    None: each answer was drawn by itself.
     lists_options: the prompts list the options. False (a protocol such as cloze): what order does is None.
     None stands for what a single prompt has not, in every array. Raises MetricInputError for unequal shapes.
 """

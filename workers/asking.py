@@ -193,7 +193,7 @@ class LocalModel:
         if not effective_parameters(self._loaded, generation)["do_sample"]:
             raise EngineError(
                 "the model's own generation configuration does not sample, so that repeats of a prompt give the same "
-                'answer; leave out repeat, or use a protocol with sampling = "given"'
+                'answer; leave out repeats, or use a protocol with sampling = "given"'
             )
 
     def settings(self, definition: Mapping[str, Any]) -> dict[str, object]:

@@ -15,12 +15,10 @@ from sqlalchemy.orm import Session
 from registry.boards.chosen import facts_of_models, takes
 from registry.boards.definition import BoardDefinition, Column, evaluations_asked
 from registry.boards.store import board_definition, column_entries, evaluations_of_entry, suite_definition
-from registry.lookups import replicates_of
 from registry.metrics import METRICS
 from registry.metrics.averaging import Runs, over_tasks
 from registry.metrics.catalogue import QUESTION_METRICS
 from registry.queue.evaluations import choose_again
-from registry.scores.cells import Asked, axis_metrics
 from registry.scores.clusters import Clusters, clusters_of
 from registry.scores.intervals import FUNCTIONS_OF_TWO_MEANS, base_metrics, question_values_of_each, resting_on
 from registry.scores.outcomes import answers_in_runs, runs_over
@@ -416,16 +414,6 @@ def task_standings(
                 runs, n = _runs(session, known, [questions[entry.ordinal] for entry in of_column])
                 found[number][column.name] = TaskStanding(metric.over_runs(runs), n)
                 continue
-            if metric.over_cells is not None:
-                asked = [
-                    Asked(
-                        (evaluation.id,) if metric.over_cells.stored else tuple(replicates_of(session, evaluation.id)),
-                        frozenset(questions[entry.ordinal]),
-                    )
-                    for entry, evaluation in zip(of_column, known, strict=True)
-                ]
-                found[number][column.name] = _of_axes(session, column.metric, asked, seed)
-                continue
             base = [np.concatenate([part[name] for part in parts]) for name in base_metrics(column.metric)]
             # Functions of two means are taken over the questions that have both.
             undefined = np.isnan(np.stack(base)).any(axis=0)
@@ -436,15 +424,6 @@ def task_standings(
     factor = min(map(_factor, entries))
     _draw(found, drawn, seed, factor)
     return {column.name: TaskColumn(column.metric, [of[column.name] for of in found], factor) for column in columns}
-
-
-def _of_axes(session: Session, metric: str, asked: Sequence[Asked], seed: int) -> TaskStanding:
-    """What an axis does; drawn with the seed of the task, so that models are compared on the same questions."""
-    found = axis_metrics(session, asked, resamples=RANK_RESAMPLES, seed=seed)
-    value, n = found.values.get(metric, (None, 0))
-    samples = found.samples.get(metric)
-    drawn = None if samples is None or not samples.size else samples[:, np.newaxis]
-    return TaskStanding(value, n, samples=drawn, resting_on=n)
 
 
 def _evaluation(row: BoardRow, entry: BoardEntry) -> Evaluation | None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session
@@ -26,7 +26,7 @@ from registry.digests import specification_digest
 from registry.errors import UsageError
 from registry.lookups import find_board, find_revision, find_suite, find_version, not_withdrawn, published
 from registry.prompting.protocols.store import find_definition, store_protocol
-from registry.prompting.variants import parse_variants, stored_variants
+from registry.prompting.variants import ORDERS, parse_variants, stored_variants
 from registry.queue.evaluations import (
     EvaluationRequest,
     choose_questions,
@@ -141,18 +141,14 @@ def import_board(session: Session, definition: BoardDefinition) -> tuple[Board, 
     return row, True
 
 
-ORDERS: Final = ("full", "cyclic", "shuffle", "random2", "randomL", "answer-moving")
-"""Kinds of variants that only move the options, so that the answer should stay the same."""
-
-
 def _usual_metrics(variants: str) -> tuple[str, ...]:
     """The metrics that a board of nobody has of evaluations under these variants."""
     definition = parse_variants(variants)
-    if not all(factor.kind in ORDERS or factor.kind == "repeat" for factor in definition.factors):
+    if definition.kind not in ORDERS:
         return ("accuracy",)
-    if definition.repeats > 1 and len(definition.factors) > 1:
+    if definition.repeats > 1:
         return ("accuracy", "right_in_every_order", "order_loss")
-    return ("accuracy", "worst_accuracy", "fluctuation_rate") if definition.repeats == 1 else ("accuracy",)
+    return ("accuracy", "worst_accuracy", "fluctuation_rate")
 
 
 def board_of_suite(session: Session, suite: Suite) -> Board | None:

@@ -10,7 +10,6 @@ from sqlalchemy.orm import Session
 from registry.boards.definition import BoardDefinition, canonical_variants
 from registry.boards.store import column_entries
 from registry.metrics import METRICS
-from registry.metrics.axes import REPEATS
 from registry.queue.evaluations import choose_again
 from registry.scores.asked import ASKED, PROPOSED, asked_how, asking, one_order, why_undefined
 from registry.tables import BoardEntry, BoardSnapshot, Evaluation, Model, ModelRevision, Question
@@ -55,15 +54,7 @@ def unranked(session: Session, snapshot: BoardSnapshot) -> list[dict[str, Any]]:
                     )
                 )
             elif row["values"][column["name"]]["value"] is None:
-                reason = "Undefined on part of the suite"
-                of, commands = METRICS[column["metric"]].over_cells, list[str]()
-                if of is not None and of.axis == REPEATS:
-                    reason = "Asked once: what asking again does is told by replicates"
-                    if who["kind"] != "external":
-                        commands = [f"{asking(who | entry, entry['variants'])} --replicate" for entry, _ in behind]
-                elif of is not None:
-                    reason = why_undefined(column["metric"], {})
-                found.append(_named(who, column["name"], reason, commands))
+                found.append(_named(who, column["name"], "Undefined on part of the suite", []))
     return found
 
 

@@ -58,7 +58,7 @@ class Wanted(BaseModel):
     model: Annotated[Reference, Field(description="Model NAME, or NAME@REVISION.")]
     benchmark: Annotated[Reference | None, Field(description="Benchmark NAME, or NAME@VERSION.")] = None
     variants: Annotated[
-        Reference | None, Field(description="Kind of variants with its parameters, or several joined by '*'.")
+        Reference | None, Field(description="Kind of variants with its parameters, such as cyclic:repeats=4.")
     ] = None
     suite: Annotated[
         Reference | None, Field(description="Everything in this suite that is still missing: NAME, or NAME@VERSION.")

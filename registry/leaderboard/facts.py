@@ -9,9 +9,8 @@ from sqlalchemy.orm import Session
 from registry.db import is_in
 from registry.lookups import NAMES, with_names
 from registry.predictions.stored import archived_among
-from registry.prompting.products import TIMES
 from registry.prompting.protocols.answering import drawn, lists_options, samples
-from registry.prompting.variants import VARIANT_KINDS
+from registry.prompting.variants import VARIANT_KINDS, parse_variants
 from registry.schema.selectables import Row
 from registry.scores.asked import ASKED, asking
 from registry.tables import (
@@ -54,6 +53,7 @@ def facts_of(session: Session, evaluation_ids: Iterable[int], scope: str = "all"
             Evaluation.seal,
             Evaluation.questions,
             Evaluation.specification,
+            Evaluation.repeats,
             *(getattr(Evaluation, name) for name in ASKED),
             *NAMES,
             ModelRevision.kind,
@@ -77,12 +77,12 @@ def _facts(row: Row, counts: tuple[int, int, bool], numbers: Mapping[str, Number
         benchmark=row["benchmark"],
         questions=row["questions"],
         asked=Asked(
-            axes=axes_of(kind, definition),
+            varied=varied_by(kind, definition),
             fewest=row["distinct_prompts_min"] or 0,
             most=row["distinct_prompts_max"] or 0,
             prompts=row["variants_max"] or 0,
-            repeated="repeat" in _factors(kind),
-            own_only=all(VARIANT_KINDS[factor].axis != "options" for factor in _factors(kind)),
+            repeated=(row["repeats"] or 1) > 1,
+            own_only=_varies(kind) != "options",
             lists_options=lists_options(definition),
             samples=drawn(definition, recorded=recorded, probable=probable),
         ),
@@ -99,30 +99,28 @@ def _repeating(row: Row, definition: Mapping[str, Any], *, recorded: bool) -> st
     """The command that asks each prompt twice; None where the protocol gives one prompt one answer, or for imports."""
     if recorded or not samples(definition) or row["variant_kind"] == "imported":
         return None
-    return asking(
-        row | {"question_filter": row["specification"]["questions"]}, variants=f"{row['variants']}{TIMES}repeat:k=2"
-    )
+    variants = parse_variants(row["variants"]).asked(2).name
+    return asking(row | {"question_filter": row["specification"]["questions"]}, variants=variants)
 
 
-def _factors(kind: str) -> list[str]:
-    return [factor for factor in kind.split(TIMES) if factor in VARIANT_KINDS]
+def _varies(kind: str) -> str | None:
+    return VARIANT_KINDS[kind].varies if kind in VARIANT_KINDS else None
 
 
-def axes_of(kind: str, definition: Mapping[str, Any]) -> tuple[str, ...]:
-    """What variants of a kind, or of a product, vary and prompts of a protocol show; the order of options first.
+def varied_by(kind: str, definition: Mapping[str, Any]) -> str | None:
+    """Return which part of a protocol's prompts variants of a kind vary: `order`, `labels` or `wording`; None: none.
 
-    >>> axes_of("cyclic*wording", {"format": "recorded"}), axes_of("cyclic", {"format": "cloze"})
-    (('order', 'wording'), ())
+    >>> varied_by("divergent", {"format": "recorded"}), varied_by("cyclic", {"format": "cloze"})
+    ('order', None)
     """
-    found = [VARIANT_KINDS[factor].axis for factor in _factors(kind) if factor != "original"]
-    named = ["order" if axis == "options" else axis for axis in found if axis not in ("question", "repeat")]
-    return tuple(dict.fromkeys(axis for axis in named if axis != "order" or lists_options(definition)))
+    found = {"options": "order", "question": None}.get(_varies(kind) or "", _varies(kind))
+    return found if found != "order" or lists_options(definition) else None
 
 
 def _counts(session: Session, by_seal: Mapping[str, int]) -> dict[str, tuple[int, int, bool]]:
     """Seal to answers asked for, valid ones, and whether any has probabilities; of prompts with its own options.
 
-    Of what the kind `repeat` asks again all answers: the copies of scores have the first alone.
+    If prompts are repeated, of all answers: the copies of scores have the first alone.
     """
     unknown = {number: seal for seal, number in by_seal.items() if seal not in _counted}
     if unknown:

@@ -147,26 +147,7 @@ class OverEvaluation:
         return mean_of_defined(self.function(questions))
 
 
-@dataclass(frozen=True)
-class OverCells:
-    """A function of the answers by question and cell of a design whose axes are varied in every combination.
-
-    It is no mean of values that questions have: what an axis does to a benchmark is what it does to all of them
-    together. function: its value, and over how many questions. axis: whose levels are compared. kind: which of the
-    figures of an axis it is. stored: whether one evaluation has it, so that sealing stores it.
-    """
-
-    axis: str
-    kind: str
-    function: Callable[[Sequence[Outcomes]], Value]
-    stored: bool = True
-
-    def over(self, questions: Sequence[Outcomes]) -> Value:
-        """The value over complete questions."""
-        return self.function(questions)
-
-
-Averaging = MeanOverQuestions | FunctionOfTwoMeans | OverRuns | OverEvaluation | OverCells
+Averaging = MeanOverQuestions | FunctionOfTwoMeans | OverRuns | OverEvaluation
 
 
 def mean_of_defined(values: Iterable[float | None]) -> Value:

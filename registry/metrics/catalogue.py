@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from registry.metrics import axes, cora, npsq, permutation, pride, probability, repeats, runs
+from registry.metrics import cora, npsq, permutation, pride, probability, repeats, runs
 from registry.metrics.entry import Metric
 
 
@@ -65,15 +65,6 @@ FAMILIES: Final = (
         "lowest position.",
         npsq.METRICS,
     ),
-    Family(
-        "axes",
-        "Axes that move the accuracy",
-        "The effect of one varied thing while all else stays: the order of the options, the wording, noise, "
-        "asking again. In the formulas a is one of the A levels of the axis, b one of the B combinations of all "
-        "others, and x the right option. Only questions that were asked in one full set of combinations count. The "
-        "average accuracy over all of them is `average_accuracy`, whichever axis one looks at.",
-        axes.METRICS,
-    ),
 )
 """The chapters that hold the metrics of the catalogue, in the guide's order."""
 
@@ -119,7 +110,7 @@ FIRST: Final = (
 )
 """The metrics of the first schema, in the order of its columns."""
 
-ADDED: Final[tuple[str, ...]] = tuple(metric.name for metric in (*axes.METRICS, *repeats.METRICS))
+ADDED: Final[tuple[str, ...]] = tuple(metric.name for metric in repeats.METRICS)
 """Metrics that came later, the oldest first: views gain columns at their end."""
 
 _ENTRIES: Final = {metric.name: metric for family in FAMILIES for metric in family.metrics}

@@ -13,7 +13,6 @@ from registry.metrics.averaging import (
     Averaging,
     FunctionOfTwoMeans,
     MeanOverQuestions,
-    OverCells,
     OverEvaluation,
     OverRuns,
     QuestionMetric,
@@ -80,10 +79,8 @@ class Metric(Entry):
     definition_version: int = 1
 
     @property
-    def view(self) -> Literal["scope_metrics", "run_metrics", "evaluation_metrics"]:
+    def view(self) -> Literal["scope_metrics", "run_metrics"]:
         """Where SQL has its value over a benchmark."""
-        if isinstance(self.averaging, OverCells):
-            return "evaluation_metrics"
         return "run_metrics" if isinstance(self.averaging, OverRuns) else "scope_metrics"
 
     @property
@@ -112,11 +109,6 @@ class Metric(Entry):
     def over_runs(self) -> RunMetric | None:
         """Its value over the accuracies of runs, for those that compare runs."""
         return self.averaging.function if isinstance(self.averaging, OverRuns) else None
-
-    @property
-    def over_cells(self) -> OverCells | None:
-        """For those that say what an axis of the variants does."""
-        return self.averaging if isinstance(self.averaging, OverCells) else None
 
     @property
     def over_evaluation(self) -> Callable[[Sequence[Outcomes]], list[float | None]] | None:

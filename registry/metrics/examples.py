@@ -68,24 +68,6 @@ def _marks(*variants: str) -> tuple[Outcomes, ...]:
     return tuple(map(_in_turn, zip(*variants, strict=True)))
 
 
-def _by_axes(first: str, second: str) -> tuple[Outcomes, ...]:
-    """Four questions of two options at two levels of two axes: right in all cells, in two, in one, and in none."""
-    return tuple(
-        [
-            VariantOutcome(
-                cell,
-                int(mark == "0"),
-                answer=0,
-                order=(0, 1),
-                original=cell == 0,
-                levels={first: cell // 2, second: cell % 2},
-            )
-            for cell, mark in enumerate(marks)
-        ]
-        for marks in ("1111", "1010", "1000", "0000")
-    )
-
-
 def _asked_again(*marks: str) -> tuple[Outcomes, ...]:
     """Questions of two options, each asked in both orders in turn and then again, by their hits (1) and misses (0)."""
     return tuple(_in_turn(of_question, again=True) for of_question in marks)
@@ -165,19 +147,6 @@ WITHOUT_QUESTION: Final = Dataset(
         ],
     ),
 )
-ORDERS_AND_WORDINGS: Final = Dataset(
-    "orders-and-wordings",
-    "Two orders in two wordings",
-    "Four questions of two options, each asked in two orders and two wordings; 1 is a right answer. In the first "
-    "order, under either wording, and then in the second they are answered 1111, 1010, 1000 and 0000.",
-    _by_axes("order", "wording"),
-)
-NOISE_AND_REPEATS: Final = Dataset(
-    "noise-and-repeats",
-    "With and without noise, twice",
-    "The same answers to four questions that were asked without noise and with it, and all of it twice.",
-    _by_axes("noise", "repeats"),
-)
 REPEATED_ORDERS: Final = Dataset(
     "two-orders-twice",
     "Two orders, asked twice",
@@ -194,8 +163,6 @@ DATASETS: Final = (
     FOUR_VARIANTS,
     THREE_RUNS,
     WITHOUT_QUESTION,
-    ORDERS_AND_WORDINGS,
-    NOISE_AND_REPEATS,
     REPEATED_ORDERS,
     STEADY,
     MATCHED_RUNS,

@@ -1,7 +1,7 @@
 """What one prompt came to, as the metrics see it."""
 
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -18,9 +18,8 @@ class VariantOutcome:
     own_options: exactly the question's own options, in any order.
     prompt: what tells the prompts of a question apart, equal for repeats of one; None: the order does.
     question: external id of the question, for metrics that tell questions apart.
-    levels: axis of the variants to the level that the prompt has on it.
-    repeat: how often the kind `repeat` had asked the same prompt of the question before. What papers define takes the
-    first answer alone, so that asking more often does not change what it means.
+    repeat: how often the same prompt of the question was asked before, by `repeats`. The papers' metrics take the first
+    answer alone, so that asking more often does not change what they mean.
     copied: another variant shows the same prompt, and the draw that answered that one answered this one, too.
     """
 
@@ -37,7 +36,6 @@ class VariantOutcome:
     own_options: bool = True
     prompt: Hashable = None
     question: str = ""
-    levels: Mapping[str, int] = field(default_factory=dict)
     repeat: int = 0
     copied: bool = False
 
@@ -58,7 +56,7 @@ Outcomes = Sequence[VariantOutcome]
 def own_variants(outcomes: Outcomes) -> list[VariantOutcome]:
     """The set R of Goliakova et al.: the question with exactly its own options, in order of the variants' ordinals.
 
-    Of what the kind `repeat` asks again the first answer.
+    Of a prompt that `repeats` asks again, the first answer.
     """
     own = (outcome for outcome in shown_variants(outcomes) if outcome.own_options)
     return sorted(own, key=lambda outcome: outcome.variant)
@@ -67,7 +65,7 @@ def own_variants(outcomes: Outcomes) -> list[VariantOutcome]:
 def shown_variants(outcomes: Outcomes) -> list[VariantOutcome]:
     """Every variant that shows the question, whatever its options: what the CoRA family counts.
 
-    Of what the kind `repeat` asks again the first answer.
+    Of a prompt that `repeats` asks again, the first answer.
     """
     return [outcome for outcome in outcomes if outcome.question_shown and not outcome.repeat]
 
@@ -91,8 +89,9 @@ def distinct_prompts(outcomes: Outcomes) -> int:
 def as_asked(outcomes: Outcomes, repeats: int | None) -> list[VariantOutcome]:
     """The outcomes of a question with what is known of how they were asked.
 
-    repeats: as the evaluation has it: how many answers `repeat` asks for to each prompt, the remainder of a variant's
-    ordinal; 1 without it, so that a prompt that is shown twice has one answer, copied; None: each was drawn by itself.
+    repeats: of the evaluation: how often each prompt is asked, so that the remainder of a variant's ordinal is the
+    number of the answer. With 1, two variants that show one prompt have one answer, copied; None: each was drawn by
+    itself.
     """
     if repeats is None:
         return list(outcomes)

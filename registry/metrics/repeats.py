@@ -186,7 +186,7 @@ def worst_order_high(outcomes: Outcomes) -> float | None:
 _SOURCES: Final[tuple[Source, ...]] = (goliakova("WAcc, as far as chance and order go; with repeats it is ours"),)
 _NEEDS: Final = (
     "At least two orders of the question's own options, one or more of which were asked several times, such as "
-    "`cyclic` times `repeat`."
+    "`cyclic:repeats=2`."
 )
 _EQUALLY: Final = f"{_NEEDS} Every order equally often."
 _UNDEFINED: Final = "variants missing, fewer than two distinct prompts, or none that was asked twice"

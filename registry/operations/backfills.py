@@ -6,7 +6,6 @@ from sqlalchemy.orm import Session
 from registry.metrics import METRICS
 from registry.predictions.stored import archived_among
 from registry.proof.seal import metric_rows
-from registry.scores.computed import is_stored
 from registry.scores.pride import write_question_pride
 from registry.tables import EvaluationMetric
 
@@ -16,7 +15,7 @@ def add_missing_metrics(session: Session, evaluation_id: int | None = None) -> l
 
     Returns the evaluations that still lack some because they are archived; restoring one adds them.
     """
-    newest = {metric.name: metric.definition_version for metric in METRICS.values() if is_stored(metric, "all")}
+    newest = {metric.name: metric.definition_version for metric in METRICS.values()}
     of = EvaluationMetric
     query = select(of.evaluation_id, of.metric, of.definition_version).where(of.scope == "all")
     rows = session.execute(query if evaluation_id is None else query.where(of.evaluation_id == evaluation_id))

@@ -15,8 +15,8 @@ from registry.prompting.prompts import (
     build_prompt,
     few_shot_examples,
     labels_shown,
+    question_shape,
     question_text,
-    shown_question,
 )
 from registry.prompting.variants import QuestionShape, VariantSetDefinition, VariantShown, stored_variants
 from registry.tables import Evaluation, Question
@@ -67,12 +67,12 @@ def prompts_of(session: Session, evaluation: Evaluation, questions: list[Questio
     for row in questions:
         question = question_text(row)
         examples = few_shot_examples(pool, question.subject, definition["shots"])
-        keys = PromptKeys(variant_set, question, lists_options=evaluation.lists_options)
+        keys = PromptKeys(variant_set, question_shape(row), lists_options=evaluation.lists_options)
         for variant in keys.variants:
             yield ShardPrompt(
                 evaluation.id,
                 row.id,
-                shown_question(question, variant),
+                question,
                 variant,
                 build_prompt(definition, question, variant, examples, inserted),
                 keys.of(variant),
@@ -109,8 +109,8 @@ def variants_of(evaluation: Evaluation, question: Question) -> dict[int, Variant
     """Return the variants of a question by ordinal; none if the orders were recorded by others."""
     if evaluation.variant_set.kind == "imported":
         return {}
-    shape = QuestionShape(question.external_id, question.n_options, question.answer)
-    return {variant.ordinal: variant for variant in stored_variants(evaluation.variant_set).variants(shape)}
+    variants = stored_variants(evaluation.variant_set).variants(question_shape(question))
+    return {variant.ordinal: variant for variant in variants}
 
 
 def shown_in(
@@ -122,8 +122,6 @@ def shown_in(
     """
     own = [option.text for option in question.options]
     inserted = evaluation.variant_set.inserted
-    if variant is not None and variant.noise is not None:
-        own = list(variant.noise.options(tuple(own), question.answer))
     options = tuple(own[option] if option >= 0 else inserted[str(option)] for option in row.shown)
     plain = variant or VariantShown(row.variant, "", tuple(row.shown))
     labels = labels_shown(evaluation.protocol.definition, plain, len(options), question.external_id) or ()

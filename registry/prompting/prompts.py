@@ -43,6 +43,11 @@ def question_text(question: "Question") -> QuestionText:
     )
 
 
+def question_shape(question: "Question") -> QuestionShape:
+    """Return the part of a stored question that its variants depend on."""
+    return QuestionShape(question.external_id, question.n_options, question.answer)
+
+
 @dataclass(frozen=True)
 class Message:
     """One turn of a conversation; role: `system`, `user` or `assistant`."""
@@ -97,29 +102,17 @@ def few_shot_examples(pool: Sequence[QuestionText], subject: str | None, shots: 
     return tuple(source[:shots])
 
 
-def shown_question(question: QuestionText, variant: VariantShown) -> QuestionText:
-    """The question in the texts that a variant shows it with."""
-    if variant.paraphrase is None and variant.noise is None:
-        return question
-    text = question.text if variant.paraphrase is None else variant.paraphrase
-    options = question.options
-    if variant.noise is not None:
-        text, options = variant.noise.question(text), variant.noise.options(options, question.answer)
-    return replace(question, text=text, options=options)
-
-
 class PromptKeys:
     """Numbers the distinct prompts of one question, from 0 in the order of its variants.
 
-    Another order, inserted option, label, wording or text makes another prompt. Other examples do not, nor does another
+    Another order, inserted option, label or wording makes another prompt. Other examples do not, nor does another
     order or choice of options that the protocol does not list.
     """
 
-    def __init__(self, definition: VariantSetDefinition, question: QuestionText, *, lists_options: bool) -> None:
-        shape = QuestionShape(question.external_id, len(question.options), question.answer)
-        self.variants = definition.variants(shape) if definition.kind != "imported" else []
+    def __init__(self, definition: VariantSetDefinition, question: QuestionShape, *, lists_options: bool) -> None:
+        self.variants = definition.variants(question) if definition.kind != "imported" else []
         self._by_ordinal = {variant.ordinal: variant for variant in self.variants}
-        self._question, self._lists_options = question, lists_options
+        self._lists_options = lists_options
         self._numbers: dict[Any, int] = {}
         self.first_recorded = 1 + max(map(self.of, self.variants), default=-1)
         """The first number of an order that somebody recorded and that is no variant's."""
@@ -131,12 +124,10 @@ class PromptKeys:
 
     def of(self, variant: VariantShown) -> int:
         """The number of the prompt that a variant shows."""
-        shown = shown_question(self._question, variant)
-        text = shown.text if variant.question_shown else None
         order = variant.order if self._lists_options else ()
-        prompt = (text, shown.options, variant.labels, variant.template)
+        prompt = (variant.question_shown, variant.labels, variant.template)
         # Recorded orders can be a million: what they have in common is not kept with each.
-        key = order if prompt == (self._question.text, self._question.options, None, None) else (order, prompt)
+        key = order if prompt == (True, None, None) else (order, prompt)
         return self._numbers.setdefault(key, len(self._numbers))
 
     def recorded(self, ordinal: int, order: tuple[int, ...]) -> VariantShown:
@@ -183,7 +174,6 @@ def build_prompt(
             f"protocol {definition['name']} makes no prompts: it says that nobody knows how recorded answers were "
             "asked; use another, such as symbols"
         )
-    question = shown_question(question, variant)
     shown = [question.options[option] if option >= 0 else (inserted or {})[option] for option in variant.order]
     labelled = _labelled(definition, variant, len(shown), question.external_id)
     definition = _worded(definition, variant.template, question.subject, labelled)

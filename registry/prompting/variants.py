@@ -3,14 +3,10 @@
 A variant kind is one small pure function of (question, parameters): the same arguments give the same variants, on any
 machine, at any time. Nothing here touches the database. Orders hold option ordinals by position; inserted options are
 negative. Seeded shuffles sort the shown items by SHA-256 of `seed:kind:question_id:variant:item`, where an item is an
-option ordinal or the name of an inserted option. What changes the words (templates, noise, paraphrases) is named in
-`VariantShown`, and done where the prompt is built.
+option ordinal or the name of an inserted option. Templates, which change the words, are named in `VariantShown` and
+used where the prompt is built.
 
-Kinds can be multiplied, one for each axis: docs/decisions/0068-products-of-variant-kinds.md.
-
-Sources: the permutation sets, Goliakova et al. §3.2; shuffle, Gupta et al.; divergent, Cavalin et al.; answer-moving,
-Nowak et al.; choice-only and adversarial, Cho et al.; wording, Nalbandyan et al. (SCORE). `repeat` changes nothing but
-the draws of a model that samples.
+With `repeats`, a parameter of every kind, each prompt is asked several times: docs/decisions/0110-repeats.md.
 """
 
 import hashlib
@@ -25,11 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from registry.digests import specification_digest
 from registry.errors import VariantError
 from registry.names import suggestion
-from registry.prompting import noise as noises
-from registry.prompting import products
 from registry.prompting.labels import DISTINCT_SCHEMES, LABEL_SCHEMES
-from registry.prompting.noise import Noise
-from registry.prompting.paraphrases import read_paraphrases
 from registry.prompting.templates import ANSWER_FORMATS, OWN, Template, read_templates, shipped, templates_of
 
 if TYPE_CHECKING:
@@ -73,9 +65,8 @@ class VariantShown:
     question_shown: False where question and context are replaced by an empty string.
     labels: a scheme of registry.prompting.labels that overrides the protocol's labels.
     examples_position: where the right option of each few-shot example is put; None leaves the examples as they are.
-    template: the words that the task is put in; None: the protocol's. paraphrase: what the question's text is replaced
-    by. noise: what alters the texts. repeat: how often the same prompt has been asked before, in other variants; a
-    model that samples answers each with draws of its own.
+    template: the words that the task is put in; None: the protocol's. repeat: how often the same prompt has been asked
+    before, in other variants; a model that samples answers each with draws of its own.
     """
 
     ordinal: int
@@ -85,8 +76,6 @@ class VariantShown:
     labels: str | None = None
     examples_position: int | None = None
     template: Template | None = None
-    paraphrase: str | None = None
-    noise: Noise | None = None
     repeat: int = 0
 
     def own_options(self, n_options: int) -> bool:
@@ -95,7 +84,7 @@ class VariantShown:
 
     def unchanged(self, n_options: int) -> bool:
         """Whether this is the benchmark's question as it stands."""
-        altered = (self.labels, self.examples_position, self.template, self.paraphrase, self.noise)
+        altered = (self.labels, self.examples_position, self.template)
         as_it_is = self.question_shown and all(change is None for change in altered)
         return as_it_is and self.order == tuple(range(n_options))
 
@@ -379,129 +368,97 @@ def _chosen_ordinals(text: str, last: int) -> range | frozenset[int]:
     return frozenset(chosen)
 
 
-def noise(question: QuestionShape, what: str, to: str, rate: int, m: int, seed: int) -> list[VariantShown]:
-    """Variant 0 is the original, then come m draws of each type of noise; ordinals are those of all types."""
-    chosen = tuple(noises.TYPES) if what == "all" else tuple(what.split("+"))
-    for type_ in chosen:
-        if type_ not in noises.TYPES:
-            raise VariantError(
-                f"noise: what {type_!r} is not a type; use all, or types joined by '+': {', '.join(noises.TYPES)}"
-            )
-    if to not in noises.TARGETS:
-        raise VariantError(f"noise: to {to!r}: use {', '.join(noises.TARGETS)}")
-    if not 1 <= rate <= 100:
-        raise VariantError(f"noise: rate {rate}: give a percentage of the places from 1 to 100")
-    identity = tuple(range(question.n_options))
-    shown = [VariantShown(0, "original", identity)]
-    for place, type_ in enumerate(noises.TYPES):
-        for draw in range(m):
-            ordinal = 1 + place * m + draw
-            key = f"{seed}:noise:{question.external_id}:{ordinal}"
-            if type_ in chosen:
-                altering = Noise(type_, rate, key, to)
-                shown.append(VariantShown(ordinal, f"{type_} {draw + 1}", identity, noise=altering))
-    return shown
-
-
-def paraphrase(question: QuestionShape, content: Content = None) -> list[VariantShown]:
-    """Variant 0 is the original, the others the question in the words of a file."""
-    identity = tuple(range(question.n_options))
-    if content is None:
-        raise VariantError("paraphrase: give the file with the questions in other words: paraphrase:file=FILE.jsonl")
-    texts = content["texts"]
-    # Where no question is meant, such as for an estimate, any will do: all have as many.
-    given = texts.get(question.external_id) if question.external_id else next(iter(texts.values()))
-    if given is None:
-        raise VariantError(f"paraphrase: the file has no line for question {question.external_id}; add one")
-    return [VariantShown(0, "original", identity)] + [
-        VariantShown(ordinal, f"paraphrase {ordinal}", identity, paraphrase=text)
-        for ordinal, text in enumerate(given, start=1)
-    ]
-
-
-def repeat(question: QuestionShape, k: int) -> list[VariantShown]:
-    """The original asked k times: the same prompt, with other draws each time."""
-    identity = tuple(range(question.n_options))
-    return [VariantShown(number, f"answer {number + 1}", identity, repeat=number) for number in range(k)]
-
-
 @dataclass(frozen=True)
 class VariantKind:
-    """One line of the registry of kinds: the pure function and the parameters it takes with their defaults.
+    """One line of the registry of kinds: the pure function, and all that pages, tables and boards say of it.
 
+    count: how many variants a question with L options has, in words. source: the paper that it comes from.
+    varies: the part of the prompt that differs between variants: `order` of the options, `options`, `labels`,
+    `question` (shown or not), `wording`; None: nothing does.
+    parameters: those of the function, with their defaults; REPEATS, which all kinds have, is none of them.
     inserted: name to text of the options it inserts; they are −1, −2, … in this order.
-    axis: what it varies. Kinds of different axes can be multiplied.
+    drawn: whether some of its orders are drawn, so that other programs' draws of the same kind show other orders.
     reads: what makes the content of a file that its parameter `file` names; the function takes it as `content`.
     version rises when the function's output changes, so that old and new results are never mixed.
     """
 
     variants: Callable[..., list[VariantShown]]
+    count: str
+    source: str = ""
+    varies: str | None = "order"
     parameters: Mapping[str, int | str] = field(default_factory=dict)
     inserted: Mapping[str, str] = field(default_factory=dict)
-    version: int = 1
-    axis: str = "order"
+    drawn: bool = False
     reads: Callable[[Path], dict[str, Any]] | None = None
+    version: int = 1
 
 
 VARIANT_KINDS: Final[Mapping[str, VariantKind]] = {
-    "original": VariantKind(original),
-    "original-inverse": VariantKind(original_inverse),
-    "cyclic": VariantKind(cyclic),
-    "random2": VariantKind(random2),
-    "randomL": VariantKind(random_l),
-    "full": VariantKind(full),
-    "shuffle": VariantKind(shuffle, {"m": 2, "seed": 0}),
-    "divergent": VariantKind(divergent, {"seed": 0, "subset": "all"}, {"nota": "None of the above"}, axis="options"),
-    "answer-moving": VariantKind(answer_moving, {"examples": "moved"}),
-    "relabel": VariantKind(relabel, {"labels": "distinct"}, axis="labels"),
-    "choice-only": VariantKind(choice_only, axis="question"),
-    "adversarial": VariantKind(adversarial, inserted=ADVERSARIAL_TEXTS, axis="options"),
-    "wording": VariantKind(
-        wording, {"file": "", "set": "score", "templates": "all", "seed": 0}, axis="wording", reads=read_templates
+    "original": VariantKind(original, "1", varies=None),
+    "original-inverse": VariantKind(original_inverse, "2", "Goliakova et al."),
+    "cyclic": VariantKind(cyclic, "L", "Goliakova et al."),
+    "random2": VariantKind(random2, "2", "Goliakova et al."),
+    "randomL": VariantKind(random_l, "L", "Goliakova et al."),
+    "full": VariantKind(full, f"L! (up to {MAX_FULL_OPTIONS} options)", "Goliakova et al."),
+    "shuffle": VariantKind(shuffle, "1 + m", "Gupta et al.", parameters={"m": 2, "seed": 0}, drawn=True),
+    "divergent": VariantKind(
+        divergent,
+        "2 + 6 (L − 1)",
+        "Cavalin et al.",
+        varies="options",
+        parameters={"seed": 0, "subset": "all"},
+        inserted={"nota": "None of the above"},
+        drawn=True,
     ),
-    "noise": VariantKind(noise, {"what": "all", "to": "question", "rate": 10, "m": 1, "seed": 0}, axis="noise"),
-    "paraphrase": VariantKind(paraphrase, {"file": ""}, axis="paraphrase", reads=read_paraphrases),
-    "repeat": VariantKind(repeat, {"k": 2}, axis="repeat"),
-    "imported": VariantKind(imported, {"inserted": ""}),
+    "answer-moving": VariantKind(answer_moving, "1 + L", "Nowak et al.", parameters={"examples": "moved"}),
+    "relabel": VariantKind(
+        relabel, "1 + one for each scheme", "Nowak et al.", varies="labels", parameters={"labels": "distinct"}
+    ),
+    "choice-only": VariantKind(choice_only, "2", "Cho et al.", varies="question"),
+    "adversarial": VariantKind(adversarial, "10", "Cho et al.", varies="options", inserted=ADVERSARIAL_TEXTS),
+    "wording": VariantKind(
+        wording,
+        "1 + one for each template",
+        "Nalbandyan et al.",
+        varies="wording",
+        parameters={"file": "", "set": "score", "templates": "all", "seed": 0},
+        reads=read_templates,
+    ),
+    "imported": VariantKind(imported, "whatever was recorded", parameters={"inserted": ""}),
 }
 
 
-DRAWN_KINDS: Final = ("shuffle", "divergent")
-"""Kinds whose shuffled variants are draws: other people's draws of the same kind show other orders."""
+ORDERS: Final = tuple(name for name, kind in VARIANT_KINDS.items() if kind.varies == "order" and name != "imported")
+"""Kinds of variants that only move the options, so that the answer should stay the same."""
 
 
 def only_orders(kind: str) -> bool:
-    """Whether variants of a kind, or of all factors of a product, differ in nothing but options and their order.
+    """Check that variants of a kind differ in nothing but options and their order.
 
-    >>> only_orders("cyclic"), only_orders("cyclic*repeat"), only_orders("cyclic*wording")
+    >>> only_orders("cyclic"), only_orders("original"), only_orders("wording")
     (True, True, False)
     """
-    known = [VARIANT_KINDS[factor] for factor in kind.split(products.TIMES) if factor in VARIANT_KINDS]
-    return all(factor.axis in ("order", "options", "repeat") for factor in known)
-
-
-def repeats(kind: str) -> bool:
-    """Whether a kind, or a factor of a product, asks the same prompt again.
-
-    >>> repeats("repeat"), repeats("cyclic*repeat"), repeats("cyclic")
-    (True, True, False)
-    """
-    return "repeat" in kind.split(products.TIMES)
+    return kind not in VARIANT_KINDS or VARIANT_KINDS[kind].varies in (None, "order", "options")
 
 
 def inserted_ordinals(kind: str) -> dict[str, int]:
-    """Ordinal (−1, −2, …) of each option that a kind, or a factor of a product, inserts, by name."""
-    inserting = [VARIANT_KINDS[factor].inserted for factor in kind.split(products.TIMES) if factor in VARIANT_KINDS]
-    return {name: -number for inserted in inserting for number, name in enumerate(inserted, start=1)}
+    """Return the ordinal (−1, −2, …) of each option that a kind inserts, by name."""
+    inserted = VARIANT_KINDS[kind].inserted if kind in VARIANT_KINDS else ()
+    return {name: -number for number, name in enumerate(inserted, start=1)}
+
+
+REPEATS: Final = "repeats"
+"""The parameter of every kind that says how often each prompt is asked."""
+MAX_REPEATS: Final = 100
+MAX_VARIANTS: Final = 10_000
+"""Variants of one question, repeats included: more are a mistake, and the ordinals of some would not fit a column."""
 
 
 @dataclass(frozen=True)
 class VariantSetDefinition:
-    """A variant kind with all its parameters, defaults included; or a product of kinds.
+    """A variant kind with all its parameters, defaults included; `repeats` is among them if it is not 1.
 
-    Of a product, `kind` joins the kinds with "*", and the one parameter `factors` lists what its factors would be
-    stored as; a last factor "sample" says which of the cells are asked.
-    content: what was read from files, in a product by kind; the digest of each is among the parameters.
+    content: what was read from a file; its digest is among the parameters.
     """
 
     kind: str
@@ -509,69 +466,46 @@ class VariantSetDefinition:
     content: Content = None
 
     @property
-    def factors(self) -> "tuple[VariantSetDefinition, ...]":
-        """The kinds that are multiplied; of a kind that is no product, itself."""
-        if products.TIMES not in self.kind:
-            return (self,)
-        content = self.content or {}
-        return tuple(
-            VariantSetDefinition(factor["kind"], factor["parameters"], content.get(factor["kind"]))
-            for factor in self.parameters["factors"]
-            if factor["kind"] != products.SAMPLE
-        )
-
-    @property
-    def sample(self) -> products.Sample | None:
-        """Which cells of a product are asked; None: all."""
-        if products.TIMES not in self.kind:
-            return None
-        last = self.parameters["factors"][-1]
-        return products.Sample(**last["parameters"]) if last["kind"] == products.SAMPLE else None
-
-    @property
-    def axes(self) -> tuple[str, ...]:
-        """What each factor varies."""
-        return tuple(VARIANT_KINDS[factor.kind].axis for factor in self.factors)
-
-    @property
     def repeats(self) -> int:
-        """How many answers the kind `repeat` asks for to each prompt; 1 without it.
+        """How often each prompt is asked.
 
-        >>> parse_variants("repeat:k=3*cyclic").repeats, parse_variants("cyclic").repeats
+        >>> parse_variants("cyclic:repeats=3").repeats, parse_variants("cyclic").repeats
         (3, 1)
         """
-        return next((int(factor.parameters["k"]) for factor in self.factors if factor.kind == "repeat"), 1)
+        return int(self.parameters.get(REPEATS, 1))
 
     @property
     def orders_recorded(self) -> bool:
         """Whether recorded answers may show other orders than are made here."""
-        return any(factor.kind == "imported" or factor.kind in DRAWN_KINDS for factor in self.factors)
+        return self.kind == "imported" or (self.kind in VARIANT_KINDS and VARIANT_KINDS[self.kind].drawn)
 
     @property
     def version(self) -> int:
-        """Version of the kind's function; that of a product's factors is among its parameters."""
-        return products.VERSION if products.TIMES in self.kind else VARIANT_KINDS[self.kind].version
+        """Version of the kind's function."""
+        return VARIANT_KINDS[self.kind].version
 
     def made_by(self, version: int) -> bool:
         """Whether the code still makes what it made when the set was stored under `version`."""
-        if products.TIMES not in self.kind:
-            return self.kind in VARIANT_KINDS and self.version == version
-        stored = [factor for factor in self.parameters["factors"] if factor["kind"] != products.SAMPLE]
-        pairs = zip(self.factors, stored, strict=True)
-        return self.version == version and all(factor.made_by(of["version"]) for factor, of in pairs)
+        return self.kind in VARIANT_KINDS and self.version == version
 
     @property
     def name(self) -> str:
-        """Canonical spelling, `kind:key=value,key=value`, of a product joined by `*`; digests of files cut short."""
-        if products.TIMES in self.kind:
-            named = [factor.name for factor in self.factors]
-            return products.TIMES.join(named if self.sample is None else [*named, self.sample.name])
+        """Canonical spelling, `kind:key=value,key=value`; digests of files cut short."""
         given = {key: value for key, value in self.parameters.items() if value != ""}
         if given.get("file"):
             given.pop("set", None)
             given["file"] = _short(given["file"])
         listed = ",".join(f"{key}={value}" for key, value in sorted(given.items()))
         return f"{self.kind}:{listed}" if listed else self.kind
+
+    def asked(self, repeats: int) -> "VariantSetDefinition":
+        """Return the same variants with each prompt asked so often.
+
+        >>> parse_variants("shuffle:m=3").asked(2).name
+        'shuffle:m=3,repeats=2,seed=0'
+        """
+        given = {key: value for key, value in self.parameters.items() if key != REPEATS}
+        return replace(self, parameters=given | ({} if repeats == 1 else {REPEATS: repeats}))
 
     def specification(self) -> dict[str, Any]:
         """What the digest of the variant set is taken over."""
@@ -582,46 +516,54 @@ class VariantSetDefinition:
         if self.kind == "imported":
             names = [name for name in str(self.parameters["inserted"]).split("+") if name]
             return {-number: name for number, name in enumerate(names, start=1)}
-        texts = {name: text for factor in self.factors for name, text in VARIANT_KINDS[factor.kind].inserted.items()}
+        texts = VARIANT_KINDS[self.kind].inserted
         return {ordinal: texts[name] for name, ordinal in inserted_ordinals(self.kind).items()}
 
     def is_of_its_files(self) -> bool:
         """Whether all that was read from files is what the parameters name by its digest."""
-        return all(
-            str(factor.parameters.get("file", "")).partition("@")[2] == specification_digest(factor.content)
-            for factor in self.factors
-            if factor.content is not None
-        )
+        if self.content is None:
+            return True
+        return str(self.parameters.get("file", "")).partition("@")[2] == specification_digest(self.content)
 
     def variants(self, question: QuestionShape) -> list[VariantShown]:
-        """The variants of one question, in order of their ordinals."""
-        if products.TIMES in self.kind:
-            cells = self._cells(question)
-            if self.sample is None:
-                return cells.variants()
-            return cells.sampled(self.sample, question.external_id)
-        kind = VARIANT_KINDS[self.kind]
-        _check_draws(self.name, self.kind, self.parameters)  # those of a folder that is checked were not parsed
-        if kind.reads is None:
-            return kind.variants(question, **self.parameters)
-        if self.parameters["file"] and self.content is None:
-            raise VariantError(f"variants '{self.name}': its file was not read; name the file itself")
-        given = {key: value for key, value in self.parameters.items() if key != "file"}
-        return kind.variants(question, **given, content=self.content)
+        """Return the variants of one question, in order of their ordinals.
+
+        With repeats, the answers to one prompt follow one another: answer r of variant v has the ordinal
+        v · repeats + r, both counted from 0. Raises VariantError for more than MAX_VARIANTS.
+        """
+        _check_numbers(self.name, self.kind, self.parameters)  # those of a folder that is checked were not parsed
+        once = self._once(question)
+        if self.repeats == 1:
+            return once
+        if (number := len(once) * self.repeats) > MAX_VARIANTS:
+            raise VariantError(
+                f"variants {self.name!r}: {len(once):,} variants of a question of {question.n_options} options, each "
+                f"asked {self.repeats} times, are {number:,} prompts; at most {MAX_VARIANTS:,} are allowed: give fewer "
+                "repeats"
+            )
+        return [
+            replace(
+                variant,
+                ordinal=variant.ordinal * self.repeats + repeat,
+                name=f"{variant.name}, answer {repeat + 1}",
+                repeat=repeat,
+            )
+            for variant in once
+            for repeat in range(self.repeats)
+        ]
 
     def names(self, question: QuestionShape) -> dict[int, str]:
-        """Ordinal to name of all variants that questions with so many options have, asked of this one or not."""
-        listed = self._cells(question).variants() if products.TIMES in self.kind else self.variants(question)
-        return {variant.ordinal: variant.name for variant in listed}
+        """Return the name of each variant of one question, by ordinal."""
+        return {variant.ordinal: variant.name for variant in self.variants(question)}
 
-    def levels(self, question: QuestionShape) -> dict[int, tuple[int, ...]]:
-        """Ordinal to the ordinal within each factor, by factor, of all variants that such questions have."""
-        if products.TIMES in self.kind:
-            return self._cells(question).levels()
-        return {variant.ordinal: (variant.ordinal,) for variant in self.variants(question)}
-
-    def _cells(self, question: QuestionShape) -> products.Cells:
-        return products.Cells(tuple(tuple(factor.variants(question)) for factor in self.factors), question.n_options)
+    def _once(self, question: QuestionShape) -> list[VariantShown]:
+        kind = VARIANT_KINDS[self.kind]
+        given = {key: value for key, value in self.parameters.items() if key != REPEATS}
+        if kind.reads is None:
+            return kind.variants(question, **given)
+        if given.pop("file") and self.content is None:
+            raise VariantError(f"variants '{self.name}': its file was not read; name the file itself")
+        return kind.variants(question, **given, content=self.content)
 
 
 def stored_variants(row: "VariantSet") -> VariantSetDefinition:
@@ -642,101 +584,54 @@ _SPELLING: Final = re.compile(r"(?P<kind>[A-Za-z0-9-]+)(?::(?P<parameters>.*))?"
 
 
 def parse_variants(text: str, *, read_files: bool = False) -> VariantSetDefinition:
-    """Reads `kind` or `kind:key=value,key=value`, or a product of them joined by `*`.
+    """Parse `kind` or `kind:key=value,key=value`.
 
     read_files: whether a file that a parameter names is read, which only a program of the user's own may ask for.
     A file that was read is named `STEM@DIGEST` from then on; that name alone has no texts.
     Raises VariantError naming an unknown kind, an unknown parameter or a value of the wrong type, and IngestError for a
     file that cannot be read.
     """
-    *factors, last = text.split(products.TIMES)
-    if not factors:
-        return _parsed(text, read_files=read_files)
-    sampled = _SPELLING.fullmatch(last)
-    sample = None
-    if sampled is not None and sampled["kind"] == products.SAMPLE:
-        sample = _parsed_sample(last, sampled["parameters"])
-    else:
-        factors.append(last)
-    parsed = [_parsed(factor, read_files=read_files) for factor in factors]
-    _check_factors(text, parsed, sample)
-    # Last, so that the answers to one prompt follow one another, whatever else is multiplied.
-    parsed.sort(key=lambda factor: factor.kind == "repeat")
-    entries = [factor.specification() for factor in parsed]
-    if sample is not None:
-        entries.append(sample.specification())
-    content = {factor.kind: factor.content for factor in parsed if factor.content is not None}
-    kind = products.TIMES.join(entry["kind"] for entry in entries)
-    return VariantSetDefinition(kind, {"factors": entries}, content or None)
-
-
-def _check_factors(text: str, factors: Sequence[VariantSetDefinition], sample: products.Sample | None) -> None:
-    kinds = [factor.kind for factor in factors]
-    if "imported" in kinds:
-        raise VariantError(f"variants {text!r}: recorded orders cannot be multiplied; leave out imported")
-    axes = [VARIANT_KINDS[kind].axis for kind in kinds]
-    for axis in axes:
-        same = [kind for kind, of_kind in zip(kinds, axes, strict=True) if of_kind == axis]
-        if len(same) > 1:
-            raise VariantError(f"variants {text!r}: {' and '.join(same)} both vary the {axis}; use one of them")
-    if {"order", "options"} <= set(axes):
-        same = [kind for kind, of_kind in zip(kinds, axes, strict=True) if of_kind in ("order", "options")]
-        raise VariantError(f"variants {text!r}: {' and '.join(same)} both order the options; use one of them")
-    if len(factors) == 1 and sample is None:
-        raise VariantError(f"variants {text!r}: a product has two kinds or more")
-
-
-def _parsed_sample(text: str, parameters: str | None) -> products.Sample:
-    given = dict(item.partition("=")[::2] for item in (parameters or "").split(",") if item)
-    if not given.keys() <= {"cells", "seed"} or "cells" not in given:
-        raise VariantError(f"variants {text!r}: sample takes cells and seed; give sample:cells=N,seed=0")
-    if not all(value.isdecimal() for value in given.values()) or int(given["cells"]) < 1:
-        raise VariantError(f"variants {text!r}: give whole numbers, and at least one cell")
-    return products.Sample(int(given["cells"]), int(given.get("seed", 0)))
-
-
-def _parsed(text: str, *, read_files: bool) -> VariantSetDefinition:
     match = _SPELLING.fullmatch(text)
     kind = match["kind"] if match else text
     if match is None or kind not in VARIANT_KINDS:
+        if "*" in text or kind == "repeat":
+            raise VariantError(
+                f"variants {text!r}: to ask each prompt several times, give the kind repeats, such as cyclic:repeats=4"
+            )
         meant = suggestion(kind, VARIANT_KINDS)
         raise VariantError(f"unknown variant kind {kind!r}{meant}; use one of {', '.join(VARIANT_KINDS)}")
     defaults = VARIANT_KINDS[kind].parameters
+    known: Mapping[str, int | str] = {**defaults, REPEATS: 1}
     given: dict[str, int | str] = {}
     for item in (match["parameters"] or "").split(",") if match["parameters"] else []:
         key, equals, value = item.partition("=")
-        if not equals or key not in defaults:
-            allowed = ", ".join(defaults) or "none"
-            meant = suggestion(key, defaults)
-            raise VariantError(f"variants {text!r}: {item!r} is not a parameter of {kind}{meant} (it takes: {allowed})")
-        default = defaults[key]
+        if not equals or key not in known:
+            meant = suggestion(key, known)
+            raise VariantError(
+                f"variants {text!r}: {item!r} is not a parameter of {kind}{meant} (it takes: {', '.join(known)})"
+            )
         try:
-            given[key] = int(value) if isinstance(default, int) else value
+            given[key] = int(value) if isinstance(known[key], int) else value
         except ValueError:
             raise VariantError(f"variants {text!r}: {key} must be a whole number, not {value!r}") from None
-    _check_draws(text, kind, given)
+    _check_numbers(text, kind, given)
     content = None
     if given.get("file"):
         given["file"], content = _file(text, kind, str(given["file"]), read_files=read_files)
         if "set" in defaults:
             given["set"] = ""
-    return VariantSetDefinition(kind, {**defaults, **given}, content)
+    return VariantSetDefinition(kind, {**defaults, **given}, content).asked(int(given.get(REPEATS, 1)))
 
 
-_DRAWS: Final[Mapping[str, Mapping[str, tuple[int, str]]]] = {
-    "shuffle": {"m": (1, "shuffles")},
-    "noise": {"m": (1, "draws of each type")},
-    "repeat": {"k": (2, "answers to each prompt")},
-}
-"""Kind to its parameter that counts draws: the fewest, and what they are."""
-
-
-def _check_draws(name: str, kind: str, parameters: Mapping[str, Any]) -> None:
-    for key, (fewest, what) in _DRAWS.get(kind, {}).items():
-        if key in parameters and not fewest <= int(parameters[key]) <= 100:
-            raise VariantError(
-                f"variants {name!r}: {key} is a number of {what} from {fewest} to 100, not {parameters[key]}"
-            )
+def _check_numbers(name: str, kind: str, parameters: Mapping[str, Any]) -> None:
+    """Check how many draws and repeats are asked for."""
+    counted = {REPEATS: ("repeats is how often each prompt is asked", MAX_REPEATS)}
+    if kind == "shuffle":
+        counted["m"] = ("m is a number of shuffles", 100)
+    for key, (meaning, most) in counted.items():
+        value = parameters.get(key, 1)
+        if not isinstance(value, int) or not 1 <= value <= most:
+            raise VariantError(f"variants {name!r}: {meaning}, from 1 to {most}, not {value}")
 
 
 def _file(text: str, kind: str, name: str, *, read_files: bool) -> tuple[str, Content]:

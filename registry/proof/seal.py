@@ -16,7 +16,7 @@ from registry.metrics import METRICS
 from registry.predictions.bulk import insert_rows, renew_statistics
 from registry.proof.manifest import SEAL_VERSION, Leaf, QuestionRecords, local_labels, manifest, question_leaves
 from registry.scores.asked import asked
-from registry.scores.computed import computed_metrics, is_stored
+from registry.scores.computed import computed_metrics
 from registry.scores.intervals import (
     evaluation_intervals,
     interval_columns,
@@ -167,5 +167,4 @@ def metric_rows(
         }
         for scope, values in computed_metrics(session, evaluation_id).items()
         for metric in METRICS.values()
-        if is_stored(metric, scope)
     ]

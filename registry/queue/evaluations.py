@@ -16,10 +16,10 @@ from registry.predictions.prompts import prompts_of
 from registry.prompting.protocols.presets import RECORDED
 from registry.prompting.protocols.replayed import READ_BY, asking_name
 from registry.prompting.protocols.store import find_definition, store_protocol
-from registry.prompting.variants import VariantSetDefinition, parse_variants, repeats
+from registry.prompting.variants import VariantSetDefinition, parse_variants
 from registry.queue import exclusions
 from registry.queue.hints import hint_at
-from registry.queue.planning import SHARD_PROMPTS, plan_questions, plan_shards, require_sample, store_shards
+from registry.queue.planning import SHARD_PROMPTS, plan_questions, plan_shards, store_shards
 from registry.queue.thinking import shown_by_server, shown_by_template, why_not_honoured
 from registry.revisions.endpoints import endpoint_of, provider_of
 from registry.revisions.store import model_identity
@@ -117,7 +117,6 @@ def submit(session: Session, request: EvaluationRequest) -> tuple[Evaluation, bo
         seed=request.seed,
     )
     planned, names = plan_questions(questions, definition, protocol_json.get("labels"))
-    require_sample(definition, planned, names)
     engine = {"name": "endpoint" if revision.kind == "openai" else "transformers"}
     specification = build_specification(revision, version, protocol_json, definition, engine, filter_json)
     digest = specification_digest(specification)
@@ -214,7 +213,7 @@ def check_askable(revision: ModelRevision, protocol: dict[str, Any]) -> None:
 
 def _check_repeats(variants: VariantSetDefinition, protocol: Mapping[str, Any]) -> None:
     """Raises ProtocolError for repeats of a prompt whose answer is the same each time."""
-    if not repeats(variants.kind):
+    if variants.repeats == 1:
         return
     why = None
     if "answer" not in protocol:
@@ -224,7 +223,7 @@ def _check_repeats(variants: VariantSetDefinition, protocol: Mapping[str, Any]) 
     if why is not None:
         raise ProtocolError(
             f"variants {variants.name}: protocol {protocol['name']} {why}, so the same prompt gives the same answer "
-            "each time; leave out repeat, or use a protocol that samples, such as select-letter"
+            "each time; leave out repeats, or use a protocol that samples, such as select-letter"
         )
 
 

@@ -1,14 +1,15 @@
 """What an evaluation asks, cut into shards."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from sqlalchemy import insert
 from sqlalchemy.orm import Session
 
-from registry.errors import ProtocolError, VariantError
-from registry.prompting.variants import QuestionShape, VariantSetDefinition
+from registry.errors import ProtocolError
+from registry.prompting.prompts import question_shape
+from registry.prompting.variants import VariantSetDefinition
 from registry.tables import EvaluationQuestion, Question, Shard
 
 SHARD_PROMPTS: Final = 64
@@ -40,28 +41,12 @@ def plan_questions(
                 f"question {question.external_id} has {question.n_options} options; the protocol has {len(labels)} "
                 "labels"
             )
-        shape = QuestionShape(question.external_id, question.n_options, question.answer)
+        shape = question_shape(question)
         variants = definition.variants(shape)
         if question.n_options not in names:
             names[question.n_options] = definition.names(shape)
         planned.append(PlannedQuestion(question.id, question.subject, question.n_options, len(variants)))
     return planned, names
-
-
-def require_sample(
-    definition: VariantSetDefinition, planned: Sequence[PlannedQuestion], names: Mapping[int, Mapping[int, str]]
-) -> None:
-    """Refuse a sample of the cells that is all of them for every question.
-
-    planned, names: of `plan_questions`. Raises VariantError.
-    """
-    if definition.sample is None or any(item.n_variants < len(names[item.n_options]) for item in planned):
-        return
-    most = max((item.n_variants for item in planned), default=0)
-    raise VariantError(
-        f"variants {definition.name!r}: no question has more than {most} cells, so all of them would be asked and "
-        "nothing sampled; ask for fewer, or leave out the sample"
-    )
 
 
 def plan_shards(planned: Iterable[PlannedQuestion], prompts: int = SHARD_PROMPTS) -> Iterator[list[PlannedQuestion]]:

@@ -12,10 +12,9 @@ from sqlalchemy.orm import Session
 
 from registry.digests import specification_digest
 from registry.metrics import METRICS
-from registry.metrics.axes import AXES
 from registry.prompting.protocols.answering import lists_options
 from registry.prompting.protocols.replayed import asking_name
-from registry.prompting.variants import VARIANT_KINDS, only_orders, stored_variants
+from registry.prompting.variants import only_orders
 from registry.tables import Evaluation, EvaluationQuestion, Prediction, Question, QuestionScore, VariantSet
 
 ASKED: Final = (
@@ -87,20 +86,6 @@ def sample_columns(specification: Mapping[str, Any]) -> dict[str, int | None]:
     return {"sampled_from": sample.get("of"), "sample_seed": sample.get("seed")}
 
 
-def has_all_cells(evaluation: Evaluation) -> bool:
-    """Check that each question was to be asked in every combination of what the variants vary."""
-    definition = stored_variants(evaluation.variant_set)
-    return definition.kind != "imported" and definition.sample is None
-
-
-def varied_axes(evaluation: Evaluation) -> frozenset[str]:
-    """Return the axes of AXES that the variants of an evaluation vary; empty if its answers tell of none."""
-    if not has_all_cells(evaluation):
-        return frozenset()
-    kinds = [factor.kind for factor in stored_variants(evaluation.variant_set).factors]
-    return frozenset(VARIANT_KINDS[kind].axis for kind in kinds if kind != "original") & frozenset(AXES)
-
-
 def asked_digest(specification: Mapping[str, Any], questions: int, of: int) -> str:
     """What evaluations have in common that were asked the same questions in the same way, whatever answered them.
 
@@ -114,7 +99,7 @@ def asked_digest(specification: Mapping[str, Any], questions: int, of: int) -> s
 
 
 def first_answers(session: Session, evaluation_id: int) -> ColumnElement[bool]:
-    """Of the predictions of an evaluation, those that the papers' metrics are of: of what `repeat` asks the first."""
+    """Of the predictions of an evaluation, those that the papers' metrics are of: the first answer to each prompt."""
     repeats = session.scalar(select(Evaluation.repeats).where(Evaluation.id == evaluation_id))
     return Prediction.variant % repeats == 0 if repeats is not None and repeats > 1 else true()
 
@@ -167,13 +152,6 @@ def why_undefined(metric: str, row: Mapping[str, Any]) -> str:
     if not row.get("complete", True):
         return "Not scored completely yet"
     label = METRICS[metric].label if metric in METRICS else metric
-    of = METRICS[metric].over_cells if metric in METRICS else None
-    if of is not None and not of.stored:
-        return f"{label} is told by replicates together; see a board's column, or: shuffleboard statistics axes"
-    if of is not None and of.kind == "question_variance" and row.get(f"{of.axis}_moves") is not None:
-        return f"{label} holds chance, too: answers are drawn at random, or may be, and no prompt was repeated"
-    if of is not None:
-        return f"{label} needs variants that vary it, alone or in every combination with others; here they do not"
     if metric in METRICS and METRICS[metric].needs_two_prompts and one_order(row):
         return f"{label} needs two orders or more; {asked_how(row)}"
     return f"{label} is undefined here: no question has the answers it needs"

@@ -7,25 +7,16 @@ from sqlalchemy.orm import Session
 
 from registry.metrics import METRICS
 from registry.metrics.averaging import Runs
-from registry.metrics.entry import Metric
 from registry.predictions.stored import require_rows
 from registry.schema.selectables import run_accuracy
-from registry.scores.asked import varied_axes
-from registry.tables import Evaluation, EvaluationMetric
-
-
-def is_stored(metric: Metric, scope: str) -> bool:
-    """Whether sealing stores a metric over a scope: what axes do is told by all questions."""
-    of = metric.over_cells
-    return of is None or (of.stored and scope == "all")
+from registry.tables import EvaluationMetric
 
 
 def computed_metrics(session: Session, evaluation_id: int, scope: str | None = None) -> dict[str, dict[str, Any]]:
     """Scope to its values: each metric, `<metric>_n`, `questions` and `scored`. Only `scope`, where one is given.
 
     Means come from the view scope_metrics. Comparisons of runs are made here from run_accuracy: the view run_metrics
-    says the same, but its window functions keep SQLite from looking at one evaluation alone. What axes do is computed
-    over all questions together, and None over any other scope.
+    says the same, but its window functions keep SQLite from looking at one evaluation alone.
     """
     parameters = {"evaluation_id": evaluation_id, "scope": scope}
     condition = "WHERE evaluation_id = :evaluation_id" + (" AND scope = :scope" if scope else "")
@@ -39,12 +30,6 @@ def computed_metrics(session: Session, evaluation_id: int, scope: str | None = N
         accuracies[row["scope"]][row["variant"]] = (float(row["accuracy"]), bool(row["unchanged"]))
     for name, values in found.items():
         _add_runs(values, accuracies[name])
-    evaluation = session.get_one(Evaluation, evaluation_id)
-    if varied_axes(evaluation) and found.get("all", {}).get("scored") == evaluation.questions:
-        from registry.scores.cells import stored_axes  # and numpy
-
-        for name, (value, n) in stored_axes(session, evaluation, resamples=0).values.items():
-            found["all"][name], found["all"][f"{name}_n"] = value, n
     return found
 
 
@@ -71,7 +56,5 @@ def _add_runs(values: dict[str, Any], accuracies: dict[int, tuple[float, bool]])
     for metric in METRICS.values():
         if metric.over_runs is not None:
             values[metric.name], values[f"{metric.name}_n"] = metric.over_runs(runs), tested
-        elif metric.over_cells is not None:
-            values[metric.name], values[f"{metric.name}_n"] = None, 0
         elif values[metric.name] is not None:
             values[metric.name] = float(values[metric.name])

@@ -11,7 +11,6 @@ from sqlalchemy.orm import Session
 from registry.metrics import METRICS
 from registry.metrics.averaging import FunctionOfTwoMeans
 from registry.metrics.catalogue import QUESTION_METRICS
-from registry.scores.cells import stored_axes
 from registry.statistics.bootstrap import (
     MINIMUM_QUESTIONS,
     RANK_RESAMPLES,
@@ -214,11 +213,6 @@ def intervals_together(session: Session, ids: Sequence[int]) -> dict[int, dict[s
             alike.append((scopes, factor, [evaluation_id]))
     for scopes, factor, members in alike:
         found |= _intervals_of_scopes(session, scopes, members, factor)
-        for evaluation_id in members:
-            if len(scopes.get("all", ())) >= MINIMUM_QUESTIONS:
-                found[evaluation_id]["all"] |= stored_axes(
-                    session, session.get_one(Evaluation, evaluation_id)
-                ).intervals
     return found
 
 

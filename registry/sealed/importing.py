@@ -24,7 +24,7 @@ from registry.files.parquet import parquet_rows
 from registry.names import check_name
 from registry.predictions.archive_files import EVALUATION, PREDICTIONS, TEXT, TEXT_COLUMNS, plain
 from registry.predictions.bulk import insert_predictions, renew_statistics
-from registry.prompting.prompts import PromptKeys, question_text
+from registry.prompting.prompts import PromptKeys, question_shape
 from registry.prompting.protocols.store import store_protocol
 from registry.prompting.variants import VariantSetDefinition, stored_variants
 from registry.proof.folder import ASKED, METRIC_COLUMNS, METRICS
@@ -336,7 +336,7 @@ class _Import:
         of_version = (Question.benchmark_version_id == evaluation.benchmark_version_id, ~Question.few_shot)
         with_options = select(Question).where(*of_version).options(selectinload(Question.options))
         questions = self.session.scalars(with_options.execution_options(yield_per=500))
-        asked = {question.id: question_text(question) for question in questions}
+        asked = {question.id: question_shape(question) for question in questions}
         keys: dict[int, PromptKeys] = {}
         left_out = () if get_settings().keep_thoughts else ("thought",)
         for listed in _batched(map(plain, parquet_rows(self.folder / PREDICTIONS))):

@@ -28,10 +28,11 @@ def adversarial_effects(session: Session, evaluation_id: int) -> list[Adversaria
         )
     inserted = {int(ordinal): len(text.encode()) for ordinal, text in evaluation.variant_set.inserted.items()}
     outcomes = _outcomes(session, evaluation_id, inserted)
-    found = []
+    found, times = [], evaluation.repeats or 1
     for name, option in inserted_ordinals(KIND).items():
-        # Variant k shows the k-th inserted option, −k; variant 0 is the original.
-        pairs = [(shown[0], shown[-option]) for shown in outcomes.values() if shown.keys() >= {0, -option}]
+        # Variant k, before repeats, shows the k-th inserted option, −k; variant 0 is the original.
+        altered = -option * times
+        pairs = [(shown[0], shown[altered]) for shown in outcomes.values() if shown.keys() >= {0, altered}]
         found += [adversarial_effect(name, pairs, scoring) for scoring in SCORINGS]
     return found
 

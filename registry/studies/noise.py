@@ -14,7 +14,7 @@ from registry.errors import UsageError
 from registry.lookups import find_evaluation, find_sealed, not_withdrawn
 from registry.predictions.stored import require_rows
 from registry.prompting.protocols.answering import lists_options
-from registry.prompting.variants import only_orders, repeats
+from registry.prompting.variants import only_orders
 from registry.tables import Evaluation, EvaluationQuestion, Prediction, QuestionScore, QuestionSeal, VariantSet
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 class Member:
     """An evaluation, as far as its repeats are concerned.
 
-    recorded: its answers were imported. counts: it was not withdrawn. may_repeat: it may show a prompt
-    twice.
+    recorded: its answers were imported. repeats: how often it asked each prompt; None: recorded, with any number.
+    counts: it was not withdrawn. may_repeat: it may show a prompt twice.
     """
 
     id: int
@@ -34,17 +34,18 @@ class Member:
     specification_digest: str
     kind: str
     recorded: bool
+    repeats: int | None
     counts: bool
     may_repeat: bool
 
     @property
     def asks_again(self) -> bool:
-        """Whether a prompt that it shows twice was asked twice, and not answered with one draw.
+        """Whether some prompt was asked twice, and not answered with one draw."""
+        return self.recorded or (self.repeats or 1) > 1
 
-        Under repeats of orders that are drawn, or moved to where they were, one draw may still stand twice: such an
-        evaluation counts each prompt once.
-        """
-        return self.recorded or (repeats(self.kind) and not {"shuffle", "answer-moving"} & set(self.kind.split("*")))
+    def draw(self, variant: int) -> int:
+        """Return which draws of a prompt answered a variant: variants of one prompt with the same draws are copies."""
+        return variant if self.recorded else variant % (self.repeats or 1)
 
 
 Members = tuple[Member, ...]
@@ -149,6 +150,7 @@ def _alike(session: Session, evaluation_id: int) -> list[Member]:
             other.seal,
             other.specification_digest,
             other.specification,
+            other.repeats,
             VariantSet.kind,
             not_withdrawn().label("counts"),
             (func.coalesce(other.variants_max, 0) > func.coalesce(other.distinct_prompts_min, 0)).label("may_repeat"),
@@ -165,6 +167,7 @@ def _alike(session: Session, evaluation_id: int) -> list[Member]:
             specification_digest=row.specification_digest,
             kind=row.kind,
             recorded=row.specification["engine"]["name"] == "replay",
+            repeats=row.repeats,
             counts=bool(row.counts),
             may_repeat=bool(row.may_repeat),
         )
@@ -269,10 +272,9 @@ def _named(
 def _pairs(session: Session, evaluations: Members) -> dict[int, "tuple[Pairs, Pairs]"]:
     """Question to its pairs with the same order, and with different ones.
 
-    What was scored here answers a prompt that it shows twice with one draw, unless it was asked to `repeat` it, so
-    within such an evaluation a prompt counts once. Other labels or words make another prompt and not another order:
-    under relabel, wording and products with them no pair differs in its order alone. A protocol that lists no options
-    shows no order: all of its prompts of a question are one.
+    If two variants that were scored here show one prompt, they have one answer, which counts once; `repeats` draws
+    anew. Other labels or words make another prompt and not another order: under relabel and wording no pair differs in
+    its order alone. A protocol that lists no options shows no order: all of its prompts of a question are one.
     """
     from registry.statistics.noise import pairs_of
 
@@ -281,17 +283,23 @@ def _pairs(session: Session, evaluations: Members) -> dict[int, "tuple[Pairs, Pa
     listed = lists_options(find_evaluation(session, evaluations[0].id).protocol.definition)
     for member in evaluations:
         query = (
-            select(Prediction.question_id, Prediction.prompt_key, Prediction.shown, Prediction.chosen_option)
+            select(
+                Prediction.question_id,
+                Prediction.variant,
+                Prediction.prompt_key,
+                Prediction.shown,
+                Prediction.chosen_option,
+            )
             .where(Prediction.evaluation_id == member.id, Prediction.question_shown, Prediction.own_options)
             .order_by(Prediction.question_id, Prediction.variant)
         )
         drawn = set()
         require_rows(session, member.id)
-        for question_id, prompt, shown, option in session.execute(query):
+        for question_id, variant, prompt, shown, option in session.execute(query):
             # With the order, since recorded orders are numbered as each file has them.
             key = (prompt, *shown) if reworded else tuple(shown) if listed else ()
-            if member.asks_again or (question_id, key) not in drawn:
-                drawn.add((question_id, key))
+            if (draw := (question_id, key, member.draw(variant))) not in drawn:
+                drawn.add(draw)
                 answers.setdefault(question_id, []).append((key, option))
     found = {question_id: pairs_of(predictions) for question_id, predictions in answers.items()}
     return {key: (same, (0, 0)) for key, (same, _) in found.items()} if reworded else found

@@ -367,8 +367,8 @@ class Evaluation(Base):
     sample_seed: Mapped[int | None] = mapped_column(Integer)
     """The seed that drew the sample."""
     repeats: Mapped[int | None] = mapped_column(SmallInteger)
-    """Answers that the kind `repeat` asks for to each prompt, variant after variant; 1 without it, so that a
-    prompt that is shown twice has one answer, copied; NULL: the answers were recorded, each drawn by itself."""
+    """How often each prompt is asked: answer r of variant v is variant v · repeats + r. With 1, variants that show one
+    prompt have one answer, copied; NULL: the answers were recorded, each drawn by itself."""
     lists_options: Mapped[bool] = mapped_column(Boolean, default=True, server_default=text("true"))
     """Whether prompts list the options; without a list, every order of them shows the same prompt."""
     conflict_of_interest: Mapped[str | None] = mapped_column(Text)
@@ -689,7 +689,7 @@ class QuestionScore(Base):
     choice_sensitivity_normalized: Mapped[bool | None] = mapped_column(Boolean)
     distinct_prompts: Mapped[int | None] = mapped_column(SmallInteger)
     answers: Mapped[int | None] = mapped_column(SmallInteger)
-    """Answers to prompts that show the question, with those that `repeat` asks for again."""
+    """Answers to prompts that show the question, repeats included."""
     repeated_prompts: Mapped[int | None] = mapped_column(SmallInteger)
     """Prompts with its own options that were answered several times, each time drawn by itself."""
     right_in_every_order: Mapped[float | None] = mapped_column(Double)

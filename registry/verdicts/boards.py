@@ -50,7 +50,7 @@ class OnBoard:
     @property
     def tested(self) -> bool:
         """Whether it was asked in several orders, with nothing else varied, in all evaluations."""
-        return all(facts.tested and facts.asked.axes in ((), ("order",)) for facts in self.parts)
+        return all(facts.tested and facts.asked.varied in (None, "order") for facts in self.parts)
 
     @property
     def share_kept(self) -> float:

@@ -275,7 +275,7 @@ def _right(facts: Facts) -> str:
     parts = []
     accuracy, average, worst = (facts.number(name) for name in ("accuracy", "average_accuracy", "worst_accuracy"))
     if accuracy is not None:
-        own = " in the benchmark's own order" if facts.tested and "order" in facts.asked.axes else ""
+        own = " in the benchmark's own order" if facts.tested and facts.asked.varied == "order" else ""
         own = own or (" as the benchmark has them" if facts.tested else "")
         parts.append(f"{share(accuracy.value)} of the questions{own}{between(accuracy)}")
     elif average is not None:

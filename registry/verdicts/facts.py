@@ -56,15 +56,15 @@ class Reading:
 class Asked:
     """How the questions of an evaluation were asked.
 
-    axes: what its variants vary and the prompts show, such as `order` or `wording`; empty: nothing. Without a list of
-    options in the prompt, the order is not shown. fewest, most: distinct prompts that show a question. prompts: the
-    most prompts that show one, repeats included. repeated: whether the kind `repeat` asked again, so that the papers'
+    varied: the part of the prompt that its variants vary: `order`, `labels` or `wording`; None: nothing. Without a list
+    of options in the prompt, the order is not shown. fewest, most: distinct prompts that show a question. prompts: the
+    most prompts that show one, repeats included. repeated: whether `repeats` asked each again, so that the papers'
     metrics are of the first answer to each prompt. own_only: whether every prompt shows the question with exactly its
     own options. lists_options: whether the prompt lists the options; without a list no order was shown. samples:
     whether the model draws its answers at random; None: nothing says so (imported answers).
     """
 
-    axes: tuple[str, ...] = ("order",)
+    varied: str | None = "order"
     fewest: int = 0
     most: int = 0
     prompts: int = 0
@@ -127,7 +127,7 @@ class Facts:
     @property
     def tested(self) -> bool:
         """Whether questions were asked in two distinct prompts or more: otherwise nothing is known of other prompts."""
-        if not self.asked.lists_options and not self.asked.axes:
+        if not self.asked.lists_options and self.asked.varied is None:
             return False
         return self.asked.most > 1
 

@@ -132,14 +132,14 @@ PLACE: Final[tuple[Case[Facts], ...]] = (
     Case(
         "place-unlisted",
         "the protocol does not list the options",
-        lambda facts: not facts.asked.lists_options and not facts.asked.axes,
+        lambda facts: not facts.asked.lists_options and facts.asked.varied is None,
         lambda _: "Its protocol does not list the options, so no order was shown",
     ),
     Case(
-        "place-axis",
+        "place-varied",
         "something else than the order was varied",
-        lambda facts: facts.tested and bool(facts.asked.axes) and facts.asked.axes != ("order",),
-        lambda facts: f"Not the order alone was varied, but {varied(facts.asked)}",
+        lambda facts: facts.tested and facts.asked.varied not in (None, "order"),
+        lambda facts: f"Its prompts differ in {varied(facts.asked)}, not in the order of the options",
     ),
     Case(
         "place-chance",

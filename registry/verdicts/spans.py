@@ -173,7 +173,7 @@ def _words(
     name, dot = ("Accuracy", own) if own is not None else ("Average accuracy", numbers["average_accuracy"])
     found.append(f"{name} {share(dot.value)}{between(dot)}")
     if not tested:
-        unlisted = not asked.lists_options and not asked.axes
+        unlisted = not asked.lists_options and asked.varied is None
         found.append("options not listed" if unlisted else f"asked in one {one_level(asked)}")
     if tested and "worst_accuracy" in numbers:
         found.append(f"{share(numbers['worst_accuracy'].value)} right in {every_level(asked)}")

@@ -4,14 +4,12 @@ from typing import Final
 
 from registry.verdicts.facts import Asked, Facts, Number
 
-_AXES: Final = {
+_VARIED: Final = {
     "order": ("order", "orders", "the order of the options"),
     "labels": ("set of labels", "sets of labels", "the labels of the options"),
     "wording": ("wording", "wordings", "the wording of the prompt"),
-    "paraphrase": ("paraphrase", "paraphrases", "the paraphrase of the question"),
-    "noise": ("version of the text", "versions of the text", "the spelling of the text"),
 }
-"""Axis to what one level of it is, several are, and what varies."""
+"""Part of the prompt to its name in one prompt, in several, and as the thing that is varied."""
 
 
 def share(value: float) -> str:
@@ -45,41 +43,33 @@ def count(number: int) -> str:
     return f"{number:,}"
 
 
-def _level(asked: Asked) -> tuple[str, str]:
-    """One level of what was varied, and several."""
-    known = [axis for axis in asked.axes if axis in _AXES]
-    if len(known) == 1:
-        return _AXES[known[0]][0], _AXES[known[0]][1]
-    if not known:
-        return "order", "orders"
-    named = " and ".join(_AXES[axis][0] for axis in known)
-    return f"combination of {named}", f"combinations of {named}"
+def _named(asked: Asked) -> tuple[str, str, str]:
+    return _VARIED.get(asked.varied or "", _VARIED["order"])
 
 
 def varied(asked: Asked) -> str:
-    """What was varied, such as "the order of the options"."""
-    known = [_AXES[axis][2] for axis in asked.axes if axis in _AXES]
-    return " and ".join(known) if known else _AXES["order"][2]
+    """Name what was varied, such as "the order of the options"."""
+    return _named(asked)[2]
 
 
 def takes(asked: Asked) -> str:
-    """The verb for what was varied."""
-    return "take" if len(asked.axes) > 1 or asked.axes == ("labels",) else "takes"
+    """Return the verb for what was varied."""
+    return "take" if asked.varied == "labels" else "takes"
 
 
 def one_level(asked: Asked) -> str:
-    """One level of what was varied, such as "order"."""
-    return _level(asked)[0]
+    """Name what one prompt has, such as "order"."""
+    return _named(asked)[0]
 
 
 def several_levels(asked: Asked) -> str:
-    """Several levels of what was varied, such as "orders"."""
-    return _level(asked)[1]
+    """Name what several prompts have, such as "orders"."""
+    return _named(asked)[1]
 
 
 def every_level(asked: Asked) -> str:
     """In which prompts worst accuracy is right, such as "every one of 4 orders" or "every one of 8 to 12 orders"."""
-    one, several = _level(asked)
+    one, several, _ = _named(asked)
     if not asked.own_only:
         return f"every {one} of its own options"
     # It is over the questions that were asked in two or more.

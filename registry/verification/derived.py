@@ -11,11 +11,11 @@ from registry.errors import ShuffleboardError
 from registry.metrics import METRICS
 from registry.metrics.pride import ALPHA, PrideAnswer
 from registry.predictions.prompts import prompts_of
-from registry.prompting.prompts import PromptKeys, question_text
+from registry.prompting.prompts import PromptKeys, question_shape
 from registry.prompting.variants import VariantSetDefinition, stored_variants
 from registry.queue.evaluations import choose_again
 from registry.scores.asked import asked
-from registry.scores.computed import computed_metrics, is_stored
+from registry.scores.computed import computed_metrics
 from registry.scores.intervals import evaluation_intervals, interval_columns
 from registry.scores.pride import PRIDE, compute_pride, pride_parameters, pride_result
 from registry.scores.written import written
@@ -98,7 +98,7 @@ def _told_apart(
 
     Recorded orders are numbered as their file has them: of these, whether equal ones have one number.
     """
-    keys = PromptKeys(definition, question_text(question), lists_options=evaluation.lists_options)
+    keys = PromptKeys(definition, question_shape(question), lists_options=evaluation.lists_options)
     pairs = {(number, keys.of(keys.recorded(variant, tuple(order)))) for number, variant, order in rows}
     one_to_one = len({stored for stored, _ in pairs}) == len({made for _, made in pairs}) == len(pairs)
     return one_to_one and all(stored == made for stored, made in pairs if made < keys.first_recorded)
@@ -211,9 +211,7 @@ def check_metrics(session: Session, evaluation_id: int, found: Findings) -> None
     intervals = evaluation_intervals(session, evaluation_id)
     sampled = session.get_one(Evaluation, evaluation_id).sampled_from is not None
     for scope, values in computed_metrics(session, evaluation_id).items():
-        for name, metric in METRICS.items():
-            if not is_stored(metric, scope):
-                continue
+        for name in METRICS:
             computed = {
                 "value": values[name],
                 "n": values[f"{name}_n"],

@@ -67,7 +67,8 @@ def evaluations() -> None:
 DEFAULT_VARIANTS: Final = "cyclic"
 """What is asked unless somebody says otherwise: every option once at every position."""
 VARIANTS_HELP = (
-    f"Kind of variants, or several joined by '*': {', '.join(VARIANT_KINDS)}.  [KIND:parameter=value,parameter=value]"
+    f"Kind of variants: {', '.join(VARIANT_KINDS)}; repeats=N asks each prompt N times.  "
+    "[KIND:parameter=value,parameter=value]"
 )
 
 _HELP: Final = {

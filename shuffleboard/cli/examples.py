@@ -87,8 +87,6 @@ EXAMPLES: Final = {
     "statistics cora": "statistics cora 12",
     "statistics guessing": "statistics guessing --variants 4 --options 4",
     "statistics noise": "statistics noise 12",
-    "statistics axes": "statistics axes 12",
-    "statistics wordings": "statistics wordings 12",
     "statistics consistency": "statistics consistency 12",
     "statistics power": "statistics power --questions 1000 --differing 0.3",
     "statistics pride": "statistics pride 12 --alpha 0.1",

@@ -103,87 +103,6 @@ def noise(evaluation_ids: tuple[int, ...], noise_from: int | None) -> None:
         click.echo("  no prompt was asked twice; queue another: shuffleboard evaluations submit … --replicate")
 
 
-@statistics.command("axes")
-@click.argument("evaluation_id", type=int)
-@table_options
-@json_option
-def axes(evaluation_id: int) -> None:
-    """Show how far the accuracy moves with the order, the wording, noise and asking again.
-
-    For an evaluation under a product of variant kinds, such as 'cyclic*wording', and its sealed replicates. An axis
-    moves the accuracy by the standard deviation over its levels while all else stays as it is, in percentage points.
-    "Without effect" is what that would be if each question's answers were dealt to the levels at random.
-    """
-    from registry.studies.axes import axes_document
-
-    with read_session(engine_of(settings_of())) as session:
-        document = axes_document(session, evaluation_id)
-    if printed(document):
-        return
-    click.echo(
-        f"evaluation{'s' if len(document['evaluations']) > 1 else ''} {', '.join(map(str, document['evaluations']))}: "
-        f"accuracy {show(document['accuracy'])} over {plural(document['questions'], 'question')} in "
-        f"{plural(document['cells'], 'cell')}"
-    )
-    if document["left_out"]:
-        note(f"left out, with other cells: {plural(document['left_out'], 'question')}")
-    rows = [
-        {
-            "axis": axis["axis"],
-            "levels": len(axis["levels"]),
-            "moves": f"{100 * axis['moves']['value']:.1f} points",
-            "interval": _points(axis["moves"]["interval"]),
-            "without": f"{100 * axis['moves_without_effect']:.1f} points",
-            **{name: axis[name] for name in ("lowest_accuracy", "highest_accuracy")},
-            **{name: axis[name]["value"] for name in ("worst_accuracy", "fluctuation_rate", "shared", "by_question")},
-        }
-        for axis in document["axes"]
-    ]
-    headings = {
-        "axis": "Axis",
-        "levels": "Levels",
-        "moves": "Moves it by",
-        "interval": "95 % interval",
-        "without": "Without effect",
-        "lowest_accuracy": "Lowest",
-        "highest_accuracy": "Highest",
-        "worst_accuracy": "Worst",
-        "fluctuation_rate": "Fluctuation",
-        "shared": "Variance, shared",
-        "by_question": "By question",
-    }
-    print_table(rows, headings, "nothing was varied")
-    click.echo("variance components, for these levels:")
-    for name, value in document["components"].items():
-        click.echo(f"  {name:32} {'chance is in it, too' if value is None else f'{value:.6f}'}")
-
-
-@statistics.command("wordings")
-@click.argument("evaluation_id", type=int)
-@click.option("--axis", default=None, help="Whose levels are taken, such as order.  [default: the wording's]")
-@table_options
-@json_option
-def wordings(evaluation_id: int, axis: str | None) -> None:
-    """Show the accuracy over wordings: its 5 %, 50 % and 95 % quantiles.
-
-    They are exact if every question was asked in every wording. If only a sample of the cells was asked, as under
-    'wording*sample:cells=2', they are estimated, with their standard error.
-    """
-    from registry.studies.wordings import wordings_document
-
-    with read_session(engine_of(settings_of())) as session:
-        document = wordings_document(session, evaluation_id, axis)
-    if printed(document):
-        return
-    how = "exact" if document["exact"] else f"estimated from {100 * document['asked_share']:.0f} % of the cells"
-    click.echo(f"{document['axis']}: {len(document['levels'])} levels, {document['questions']} questions, {how}")
-    rows = [{**level, "accuracy": f"{level['accuracy']:.4f}"} for level in document["levels"]]
-    print_table(rows, {"level": "Level", "name": "Name", "accuracy": "Accuracy", "answers": "Answers"}, "no level")
-    for quantile in document["quantiles"]:
-        error = "" if document["exact"] else f" ± {quantile['standard_error']:.4f}"
-        click.echo(f"{100 * quantile['level']:4.0f} %  {quantile['value']:.4f}{error}")
-
-
 @statistics.command("consistency")
 @click.argument("evaluation_id", type=int)
 @json_option
@@ -193,7 +112,7 @@ def consistency(evaluation_id: int) -> None:
     The first is the metric score: the share of pairs of a question's answers that are equal. The harness counts pairs
     of all questions together, and two texts without an answer as equal if they are the same text.
     """
-    from registry.studies.wordings import consistency_document
+    from registry.studies.consistency import consistency_document
 
     with read_session(engine_of(settings_of())) as session:
         document = consistency_document(session, evaluation_id)
@@ -206,10 +125,6 @@ def consistency(evaluation_id: int) -> None:
         ("the harness, of orders", "harness_options"),
     ):
         click.echo(f"  {label:32} {show(document[name])}")
-
-
-def _points(interval: list[float] | None) -> str | None:
-    return None if interval is None else " … ".join(f"{100 * bound:.1f}" for bound in interval)
 
 
 @statistics.command("pride")

@@ -58,7 +58,7 @@ def test_every_kind_of_variants_and_its_parameters_are_documented(kind: str) -> 
     (row,) = [line for line in read(page).splitlines() if line.startswith(f"| [`{kind}`]")]
     parameters = set(VARIANT_KINDS[kind].parameters) if kind != "imported" else set()  # its parameter is set by imports
     assert parameters <= set(code(row))
-    if kind not in ("imported", "paraphrase"):  # whose orders or texts come with a file
+    if kind != "imported":  # whose orders come with a file
         assert f"```text variants={kind}" in read(page) or kind == "random2"
 
 

@@ -19,8 +19,9 @@ def test_what_a_guide_shows_can_be_done(page: str, engine: str, follow: Callable
     follow(ROOT / page, engine)
 
 
-def test_a_metric_is_added_in_three_files() -> None:
-    page = read(DOCS / "how-to" / "add-a-metric.md")
+@pytest.mark.parametrize("guide", ["add-a-metric.md", "add-a-variant-kind.md"])
+def test_a_metric_or_kind_is_added_in_three_files(guide: str) -> None:
+    page = read(DOCS / "how-to" / guide)
     changed = re.findall(r"^\+\+\+ b/(.+)$", page, re.MULTILINE)
     written = re.findall(r"^<!-- file: shuffleboard/(.+) -->$", page, re.MULTILINE)
     assert len({*changed, *(name for name in written if not name.endswith(".diff"))}) <= 3

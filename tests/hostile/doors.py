@@ -20,7 +20,6 @@ from registry.boards.definition import read_board_file, read_suite_file
 from registry.db import write_session
 from registry.exchange.outputs.importer import ImportRequest, import_outputs
 from registry.exchange.outputs.programs import log_file, log_questions
-from registry.prompting.paraphrases import read_paraphrases
 from registry.prompting.protocols.custom import read_protocol_file
 from registry.revisions.store import RevisionRequest, add_revision
 from shuffleboard.cli.apply import read_manifest
@@ -317,9 +316,6 @@ IMPORTERS: Final[dict[str, Importer]] = {
         _benchmark,
     ),
     "records of a data set": Importer([{"id": 1, "question": "q?"}], _file("rows.json"), _rows),
-    "paraphrases": Importer(
-        {"id": "q0", "texts": ["a?", "b?"]}, _lines("p.jsonl", []), lambda _, path: read_paraphrases(path)
-    ),
     "a protocol in JSON": Importer(
         {
             "name": "mine",

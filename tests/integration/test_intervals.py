@@ -8,7 +8,6 @@ from sqlalchemy.exc import DBAPIError
 from registry.db import read_session, write_session
 from registry.metrics import METRICS
 from registry.scores import intervals
-from registry.scores.computed import is_stored
 from registry.scores.intervals import METHOD, NONE
 from registry.statistics.bootstrap import RANK_RESAMPLES, RESAMPLES, SEED
 from registry.tables import EvaluationMetric
@@ -20,7 +19,7 @@ __all__ = ["registries", "registry"]
 QUESTIONS = [
     question | {"subject": "big" if number < 60 else "small"} for number, question in enumerate(four_options(80))
 ]
-STORED = {name for name, metric in METRICS.items() if is_stored(metric, "all")}
+STORED = set(METRICS)
 NEVER = (
     "accuracy_min",
     "accuracy_max",

@@ -74,7 +74,7 @@ def test_a_thought_is_limited_and_answered_and_repeats_share_their_prompt(smollm
     assert [one.output.forced for one in written] == [True] * len(prompts)
     assert {one.state for one in readings(limited, prompts, written)} == {"answered"}
     sampled = protocol(sampling="given", temperature=2, max_tokens=60)
-    repeated = items(sampled, slice(0, 2), "cyclic*repeat:k=4")
+    repeated = items(sampled, slice(0, 2), "cyclic:repeats=4")
     first, naive, computed = asked(model, sampled, repeated)
     again, _, _ = asked(model, sampled, repeated)
     assert [one.output.text for one in first] == [one.output.text for one in again]

@@ -253,7 +253,7 @@ def test_a_replicate_draws_anew_and_the_same_prompt_the_same(opened: Open) -> No
 def test_repeats_have_seeds_of_their_own_and_the_first_answer_is_that_without_repeats(opened: Open) -> None:
     registry = opened(lambda asked: writing(f"The answer is {'ABCD'[asked.document['seed'] % 4]}"))
     registry.ask("select-letter", limit=1)
-    registry.ask("select-letter", "cyclic*repeat:k=3", limit=1)
+    registry.ask("select-letter", "cyclic:repeats=3", limit=1)
     asked = [one.document for one in registry.server.asked if "completions" in one.path]
     seeds: dict[str, list[int]] = {}
     for document in asked[1:]:
@@ -274,8 +274,8 @@ def test_repeats_are_refused_where_the_same_prompt_gives_the_same_answer(
     opened: Open, protocol: str, reason: str
 ) -> None:
     registry = opened(lambda _: writing(""))
-    for variants in ("repeat", "cyclic*repeat:k=4"):
-        with pytest.raises(ProtocolError, match=f"variants {re.escape(variants)}.*: {reason}.*; leave out repeat"):
+    for variants in ("original:repeats=2", "cyclic:repeats=4"):
+        with pytest.raises(ProtocolError, match=f"variants {re.escape(variants)}.*: {reason}.*; leave out repeats"):
             registry.submit(protocol, variants)
 
 
@@ -292,7 +292,7 @@ def test_a_worker_that_dies_loses_only_what_was_in_flight(opened: Open, monkeypa
     registry = opened(answer)
     settings = registry.settings.model_copy(update={"endpoint_in_flight": 1, "endpoint_attempts": 1})
     monkeypatch.setattr("workers.scorer.get_settings", lambda: settings)
-    evaluation_id = registry.submit("select-letter", "cyclic*repeat:k=2", limit=1)
+    evaluation_id = registry.submit("select-letter", "cyclic:repeats=2", limit=1)
     scorer = TransformersScorer(registry.settings.home)
     with read_session(registry.engine) as session:
         shard_id = session.scalars(select(Shard.id)).one()
@@ -335,7 +335,7 @@ def test_a_worker_killed_in_the_midst_of_thoughts_has_them_asked_once_more_and_n
         return streamed(thinking(one.document["seed"]))
 
     registry = opened(answer)
-    evaluation_id = registry.submit("select-letter", "cyclic*repeat:k=3", shard_prompts=24)
+    evaluation_id = registry.submit("select-letter", "cyclic:repeats=3", shard_prompts=24)
     environment = {
         "SHUFFLEBOARD_DATABASE_URL": str(registry.engine.url),
         "SHUFFLEBOARD_HOME": str(tmp_path),
@@ -364,7 +364,7 @@ def test_a_model_on_this_machine_writes_no_thought_again_that_was_stored_before_
     opened: Open, tmp_path: Path, tiny_folder: Path
 ) -> None:
     registry = opened(lambda _: writing(""))
-    evaluation_id = registry.submit_here(tiny_folder, "cyclic*repeat:k=3", max_tokens=12)
+    evaluation_id = registry.submit_here(tiny_folder, "cyclic:repeats=3", max_tokens=12)
     environment = {
         "SHUFFLEBOARD_DATABASE_URL": str(registry.engine.url),
         "SHUFFLEBOARD_HOME": str(tmp_path),
@@ -463,7 +463,7 @@ def test_a_model_without_a_chat_template_is_not_asked_for_a_conversation(opened:
 
 def test_a_model_on_this_machine_reads_a_prompt_once_for_all_its_repeats(opened: Open, tiny_folder: Path) -> None:
     registry = opened(lambda _: writing(""))
-    evaluation_id = registry.submit_here(tiny_folder, "cyclic*repeat:k=4", max_tokens=6)
+    evaluation_id = registry.submit_here(tiny_folder, "cyclic:repeats=4", max_tokens=6)
     registry.work()
     with read_session(registry.engine) as session:
         shard = session.scalars(select(Shard).where(Shard.evaluation_id == evaluation_id)).one()

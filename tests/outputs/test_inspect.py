@@ -55,7 +55,7 @@ def test_choices_that_the_dataset_shuffled_stand_as_they_were_shown() -> None:
 
 def test_variants_that_our_extension_asked_are_those_of_the_kind() -> None:
     log = read(INSPECT / "permuted.json")
-    kind = parse_variants("cyclic*repeat:k=2")
+    kind = parse_variants("cyclic:repeats=2")
     for question in known().values():
         shape = QuestionShape(question.external_id, len(question.options), question.answer)
         found = {item.variant: item.order for item in log.recorded if item.question.external_id == question.external_id}

@@ -42,8 +42,8 @@ def test_choice_only_is_paired_whether_on_one_line_or_on_two(
     assert metrics["mcqa_plus"] is None  # the variant without the question asks nothing: one prompt, untested
 
 
-@pytest.mark.parametrize("kind", ["cyclic*repeat:k=2", "cyclic*wording:templates=1-2*repeat:k=2"])
-def test_recorded_repeats_of_a_product_are_repeats_though_their_prompts_are_not_known(
+@pytest.mark.parametrize("kind", ["cyclic:repeats=2", "wording:repeats=2,templates=1-2"])
+def test_recorded_repeats_of_a_kind_are_repeats_though_their_prompts_are_not_known(
     registry: Registry, kind: str
 ) -> None:
     registry.benchmark("b", four_options(1))
@@ -64,6 +64,23 @@ def test_recorded_repeats_of_a_product_are_repeats_though_their_prompts_are_not_
     assert metrics["right_in_every_order"] == pytest.approx(0.5)
     assert metrics["right_twice_same_order"] == pytest.approx(1 - 1 / prompts)
     assert metrics["right_twice_same_order"] == pytest.approx(right_twice_same_order(of_reference))
+
+
+@pytest.mark.parametrize(("kind", "worst", "twice"), [("imported", 0.0, 0.5), ("imported:repeats=2", 1.0, 0.5)])
+def test_recorded_orders_may_have_repeats_of_which_the_first_answer_counts(
+    registry: Registry, kind: str, worst: float, twice: float
+) -> None:
+    registry.benchmark("b", four_options(1))
+    lines = [
+        {"question_id": "q0", "variant": variant, "order": order, "option": int(variant == 3)}
+        for variant, order in enumerate([[0, 1, 2, 3], [0, 1, 2, 3], [3, 2, 1, 0], [3, 2, 1, 0]])
+    ]
+    request = ImportRequest(registry.file("o.jsonl", lines), "m", "b", kind)
+    with read_session(registry.engine) as session:
+        evaluation_id = import_outputs(registry.engine, request)
+        metrics = evaluation_metrics(session, evaluation_id)["metrics"]
+        assert find_evaluation(session, evaluation_id).variant_set.name == kind
+    assert (metrics["worst_accuracy"], metrics["right_twice_same_order"]) == (worst, twice)
 
 
 @pytest.mark.one_engine

@@ -9,12 +9,13 @@ from sqlalchemy.orm import Session
 
 from registry.db import write_session
 from registry.digests import sha256_text
+from registry.metrics import METRICS
 from registry.metrics.catalogue import QUESTION_METRICS
 from registry.predictions.bulk import insert_predictions
 from registry.predictions.rows import prediction_row
-from registry.prompting.prompts import PromptKeys, QuestionText
+from registry.prompting.prompts import PromptKeys
 from registry.prompting.protocols.store import protocol_definition, store_protocol
-from registry.prompting.variants import VariantSetDefinition, VariantShown, parse_variants
+from registry.prompting.variants import QuestionShape, VariantSetDefinition, VariantShown, parse_variants
 from registry.queue.evaluations import store_variant_set
 from registry.scores.computed import computed_metrics
 from registry.scores.pride import write_question_pride
@@ -33,7 +34,7 @@ from registry.tables import (
     Shard,
     VariantSet,
 )
-from tests.spec.tables import INSERTED, METRICS, Answers, Case, same
+from tests.spec.tables import INSERTED, Answers, Case, same
 
 _SERIAL = count()
 
@@ -142,8 +143,8 @@ def _store_questions(session: Session, version_id: int, cases: Sequence[Case]) -
 
 
 def _prediction_rows(evaluation_id: int, question_id: int, case: Case) -> Iterable[dict[str, Any]]:
-    text = QuestionText(case.question, None, None, "", tuple(case.texts), case.answer)
-    keys = PromptKeys(VariantSetDefinition("imported", {}), text, lists_options=case.listed)
+    shape = QuestionShape(case.question, len(case.texts), case.answer)
+    keys = PromptKeys(VariantSetDefinition("imported", {}), shape, lists_options=case.listed)
     for prompt in case.prompts:
         variant = VariantShown(
             prompt.variant,

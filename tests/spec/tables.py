@@ -25,14 +25,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from registry.metrics import METRICS as ALL
-from registry.metrics import Metric, VariantOutcome
+from registry.metrics import METRICS, Metric, VariantOutcome
 from registry.metrics.averaging import MeanOverQuestions
 from registry.metrics.outcome import as_asked
 from shuffleboard import metrics
-
-METRICS: Final[Mapping[str, Metric]] = {name: metric for name, metric in ALL.items() if metric.over_cells is None}
-"""What questions and runs come to. What axes do is no view's, and is held against arrays in tests/statistics."""
 
 _COLUMNS_OF_THE_QUESTION: Final = ("question", "answer", "options", "subject", "flags", "expected", "texts")
 _COLUMNS_OF_THE_PROMPT: Final = (

@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from tests.spec.tables import METRICS, NEEDS_ONLY_THE_ORIGINAL, hits, python_answers, same, without_prompts
+from registry.metrics import METRICS
+from tests.spec.tables import NEEDS_ONLY_THE_ORIGINAL, hits, python_answers, same, without_prompts
 
 
 def test_a_question_with_a_variant_missing_is_not_scored_and_not_wrong(spec):

@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from registry.metrics import VariantOutcome
+from registry.metrics import METRICS, VariantOutcome
 from registry.metrics.permutation import (
     average_accuracy,
     best_accuracy,
@@ -19,7 +19,7 @@ from registry.metrics.permutation import (
     worst_accuracy,
 )
 from tests.spec.random_tables import sample_tables
-from tests.spec.tables import METRICS, NEEDS_ONLY_THE_ORIGINAL, TOLERANCE, python_answers, same, without_prompts
+from tests.spec.tables import NEEDS_ONLY_THE_ORIGINAL, TOLERANCE, python_answers, same, without_prompts
 
 TABLES = sample_tables(150)
 OUTCOMES = [[case.outcomes() for case in table] for table in TABLES]

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.spec.tables import METRICS, hits, read_table
+from registry.metrics import METRICS
+from tests.spec.tables import hits, read_table
 
 EXAMPLE_E = """
     question | variant | order   | chosen | answer

@@ -140,8 +140,8 @@ def test_more_than_two_right_answers_are_counted_like_two():
     assert (same_order(counts, 5), across_orders(counts, 5), loss(counts, 5)) == (None, None, None)
 
 
-def test_answers_that_repeat_asks_again_are_none_of_the_papers():
-    # Two orders, each asked twice by `repeat`: the first answers are right and right, the second both wrong.
+def test_repeated_answers_are_none_of_the_papers():
+    # Two orders, each asked twice: the first answers are right and right, the second both wrong.
     once = asked("1", "1")
     again = [VariantOutcome(**{**vars(o), "variant": o.variant + 2, "option": 1, "repeat": 1}) for o in once]
     for metric in (average_accuracy, worst_accuracy, fluctuation_rate, score):
@@ -237,7 +237,7 @@ def test_a_prompt_without_an_answer_yet_leaves_the_question_out(spec):
 
 
 def asked_again(case: Case, repeats: int, random: Random) -> Case:
-    """The case with each of its prompts answered so many times, as the kind `repeat` numbers them."""
+    """The case with each of its prompts answered so many times, as `repeats` numbers them."""
     prompts = [
         replace(
             prompt,
@@ -251,7 +251,7 @@ def asked_again(case: Case, repeats: int, random: Random) -> Case:
 
 
 @pytest.mark.parametrize("repeats", [1, 2, 3])
-def test_what_repeat_asks_again_is_left_out_of_the_papers_metrics_on_every_engine(engines, repeats):
+def test_repeats_are_left_out_of_the_papers_metrics_on_every_engine(engines, repeats):
     random = Random(repeats)
     tables = [[asked_again(case, repeats, random) for case in table] for table in sample_tables(4, first_seed=repeats)]
     assert engines.disagreements(tables) == []
@@ -268,7 +268,7 @@ def unlisted(case: Case) -> Case:
     return replace(case, prompts=prompts, listed=False)
 
 
-def test_the_papers_metrics_do_not_depend_on_how_often_repeat_asks(spec):
+def test_the_papers_metrics_do_not_depend_on_repeats(spec):
     once, *_ = read_table(
         """
         question | variant | order | chosen | answer

@@ -4,14 +4,17 @@ Options are ordinals; -1 is "None of the above" or the first adversarial text, a
 """
 
 import hashlib
+from dataclasses import replace
 from itertools import permutations
 from math import factorial
 from random import Random
 
 import pytest
 
+from registry.errors import VariantError
 from registry.prompting.labels import scheme_labels
 from registry.prompting.variants import (
+    ORDERS,
     RANDOM_RANKS,
     VARIANT_KINDS,
     QuestionShape,
@@ -314,8 +317,8 @@ def test_adversarial_replaces_the_last_distractor_where_it_stands(answer: int, e
 # All kinds
 
 
-def test_the_kinds_are_those_of_the_contract():
-    assert set(VARIANT_KINDS) == {
+def test_the_kinds_of_the_contract_are_there():
+    assert set(VARIANT_KINDS) >= {
         "original",
         "original-inverse",
         "cyclic",
@@ -329,33 +332,63 @@ def test_the_kinds_are_those_of_the_contract():
         "choice-only",
         "adversarial",
         "wording",
-        "noise",
-        "paraphrase",
-        "repeat",
         "imported",
     }
 
 
-def test_repeat_asks_the_same_prompt_again_and_multiplies_every_other_kind():
-    assert [(variant.order, variant.repeat) for variant in variants("repeat:k=3")] == [
-        ((0, 1, 2, 3), 0),
-        ((0, 1, 2, 3), 1),
-        ((0, 1, 2, 3), 2),
+def test_repeats_ask_each_prompt_of_a_kind_again_one_after_the_other():
+    found = variants("cyclic:repeats=2", 3)
+    assert [(item.ordinal, "".join(map(str, item.order)), item.repeat) for item in found] == [
+        (0, "012", 0),
+        (1, "012", 1),
+        (2, "120", 0),
+        (3, "120", 1),
+        (4, "201", 0),
+        (5, "201", 1),
     ]
-    assert parse_variants("repeat").name == "repeat:k=2"
-    cells = variants("cyclic*repeat:k=2", 3)
-    assert [("".join(map(str, cell.order)), cell.repeat) for cell in cells] == [
-        ("012", 0),
-        ("012", 1),
-        ("120", 0),
-        ("120", 1),
-        ("201", 0),
-        ("201", 1),
+    assert [variant.name for variant in found[:3]] == [
+        "rotation 0, answer 1",
+        "rotation 0, answer 2",
+        "rotation 1, answer 1",
     ]
-    assert [variant.unchanged(3) for variant in cells] == [True, True, False, False, False, False]
+    assert [variant.unchanged(3) for variant in found] == [True, True, False, False, False, False]
 
 
-@pytest.mark.parametrize("kind", sorted(VARIANT_KINDS.keys() - {"imported", "paraphrase"}))
+def test_some_variants_of_a_set_keep_their_numbers_with_repeats():
+    assert [variant.ordinal for variant in variants("divergent:subset=nota,repeats=3", 3)] == [6, 7, 8, 9, 10, 11]
+
+
+def test_asking_once_is_the_kind_without_repeats():
+    assert parse_variants("cyclic:repeats=1") == parse_variants("cyclic")
+    assert parse_variants("shuffle:repeats=2").name == "shuffle:m=2,repeats=2,seed=0"
+    assert parse_variants("shuffle:repeats=2").asked(1) == parse_variants("shuffle")
+
+
+@pytest.mark.parametrize("kind", sorted(VARIANT_KINDS.keys() - {"imported"}))
+def test_every_kind_takes_repeats_and_asks_what_it_asked(kind: str):
+    once, again = variants(kind), variants(f"{kind}:repeats=3")
+    assert [(item.ordinal, item.repeat) for item in again] == [
+        (3 * item.ordinal + number, number) for item in once for number in range(3)
+    ]
+    assert [replace(item, ordinal=0, name="", repeat=0) for item in again[::3]] == [
+        replace(item, ordinal=0, name="") for item in once
+    ]
+
+
+def test_more_prompts_of_a_question_than_are_allowed_are_refused():
+    message = "720 variants of a question of 6 options, each asked 14 times, are 10,080 prompts; at most 10,000"
+    with pytest.raises(VariantError, match=message):
+        variants("full:repeats=14", 6)
+    assert len(variants("full:repeats=13", 6)) == 9_360
+
+
+def test_orders_are_the_kinds_that_only_move_the_options():
+    kinds = {"original-inverse", "cyclic", "random2", "randomL", "full", "shuffle", "answer-moving"}
+    assert kinds <= set(ORDERS)
+    assert not {"original", "divergent", "relabel", "choice-only", "wording", "imported"} & set(ORDERS)
+
+
+@pytest.mark.parametrize("kind", sorted(VARIANT_KINDS.keys() - {"imported"}))
 @pytest.mark.parametrize("n_options", [2, 3, 4, 5])
 def test_a_kind_is_pure_shows_the_answer_and_numbers_its_variants(kind: str, n_options: int):
     for answer in range(n_options):

@@ -15,23 +15,18 @@ from registry.verdicts.facts import Asked, Facts, Noise, Number, Reading
 STATES = ("unread", "unfinished", "empty", "refused", "no valid answer")
 RECORDED = "imported"
 """Drawn elsewhere: a prompt may have been asked again, some prompts more often than others."""
-# Kind, its axes that the prompts show, and whether these list the options.
+# Kind, the part of the prompts that it varies, and whether these list the options.
 KINDS = (
-    ("cyclic", ("order",), True),
-    ("full", ("order",), True),
-    (RECORDED, ("order",), True),
-    ("divergent", ("order",), True),
-    ("original", (), True),
-    ("choice-only", (), True),
-    ("wording", ("wording",), True),
-    ("paraphrase", ("paraphrase",), True),
-    ("noise", ("noise",), True),
-    ("relabel", ("labels",), True),
-    ("cyclic*wording", ("order", "wording"), True),
-    ("cyclic*relabel*noise", ("order", "labels", "noise"), True),
-    ("cyclic", (), False),
-    ("wording", ("wording",), False),
-    ("cyclic*wording", ("wording",), False),
+    ("cyclic", "order", True),
+    ("full", "order", True),
+    (RECORDED, "order", True),
+    ("divergent", "order", True),
+    ("original", None, True),
+    ("choice-only", None, True),
+    ("wording", "wording", True),
+    ("relabel", "labels", True),
+    ("cyclic", None, False),
+    ("wording", "wording", False),
 )
 
 
@@ -43,7 +38,7 @@ class Raw:
     """
 
     kind: str
-    axes: tuple[str, ...]
+    varied: str | None
     listed: bool
     samples: bool | None
     repeated: bool
@@ -93,14 +88,14 @@ class Raw:
 def made(seed: int, alike: int | None = None) -> Raw:
     """Raw answers of a model of any kind; those with one number `alike` were asked in one way."""
     draw, how = random.Random(seed), random.Random(f"asked {seed if alike is None else alike}")
-    kind, axes, listed = how.choice(KINDS)
+    kind, varied, listed = how.choice(KINDS)
     options = how.choice((2, 4, 4, 5, 10))
     repeated = how.random() < 0.35
-    levels = 1 if kind == "original" or not (axes or listed) else how.choice((1, 2, 4, 4, 6, 12, 24))
+    levels = 1 if kind == "original" or not (varied or listed) else how.choice((1, 2, 4, 4, 6, 12, 24))
     times = how.choice((2, 2, 3, 4, 11)) if repeated else 1
     questions = how.choice((1, 2, 5, 29, 30, 100, 100, 400 if levels * times <= 24 else 30, 1000 if levels < 5 else 40))
     samples = draw.choice((True, False, True if repeated and kind != RECORDED else None))
-    raw = Raw(kind, axes, listed, samples, repeated, options, model=f"model-{seed % 7}")
+    raw = Raw(kind, varied, listed, samples, repeated, options, model=f"model-{seed % 7}")
     raw.copies = how.choice((2, 4)) if "cyclic" in kind and not listed and not repeated else 1
     raw.chosen, raw.right_at = [0] * options, [0] * options
     if kind == "choice-only":
@@ -111,7 +106,7 @@ def made(seed: int, alike: int | None = None) -> Raw:
     unread = draw.choice((0.0, 0.0, 0.0, 0.01, 0.04, 0.1, 0.45, 0.55, 1.0))
     noisy = samples is not False and draw.random() < 0.8
     names = draw.sample(STATES[:4], draw.randint(1, 4)) if draw.random() < 0.7 else ["no valid answer"]
-    elsewhere = draw.choice((0, 0, 2, 11)) if axes == ("order",) and not repeated and kind != "divergent" else 0
+    elsewhere = draw.choice((0, 0, 2, 11)) if varied == "order" and not repeated and kind != "divergent" else 0
 
     def answer(steady: int, moved: bool) -> int | None:
         option = steady
@@ -176,7 +171,7 @@ def facts_of_raw(raw: Raw, *, resamples: int = 400) -> Facts:
         benchmark="benchmark",
         questions=len(raw.asked),
         asked=Asked(
-            axes=raw.axes,
+            varied=raw.varied,
             fewest=min(prompts),
             most=max(prompts),
             prompts=max(shown),
@@ -245,7 +240,7 @@ def pairs(raw: Raw, index: int) -> tuple[list[bool], list[bool]]:
         (same if prompt == second else other).append(one is None or one != two)
     if raw.again:
         same = [one is None or one != two for one, two in combinations(raw.again[index], 2)]
-    return same, other if raw.axes == ("order",) else []
+    return same, other if raw.varied == "order" else []
 
 
 def _noise(raw: Raw, resamples: int) -> Noise | None:

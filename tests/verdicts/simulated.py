@@ -130,7 +130,7 @@ def facts_of_answers(chosen: Options, *, resamples: int = RESAMPLES) -> list[Fac
             interval = next(intervals)
             ends = (None, None) if interval is None else (interval.low, interval.high)
             number[name] = Number(mean, n, *ends)
-    asked = Asked(("order",), m, m, m * k, repeated=k > 1, samples=True)
+    asked = Asked("order", m, m, m * k, repeated=k > 1, samples=True)
     return [
         Facts(f"m{place}", "benchmark", n, asked, Reading(n * m * k), found, 1 / OPTIONS, _noise(found))
         for place, found in enumerate(numbers)

@@ -65,7 +65,7 @@ def test_what_is_simulated_is_what_the_registry_knows(
             position = order.index((question["answer"] + option) % 4)
             lines.append({"question_id": question["id"], "variant": variant, "order": order, "position": position})
     file = registry.file("m0.jsonl", [json.dumps(line) for line in lines])
-    request = ImportRequest(file, "m0", "b", "cyclic*repeat:k=2", "select-letter")
+    request = ImportRequest(file, "m0", "b", "cyclic:repeats=2", "select-letter")
     evaluation = import_outputs(registry.engine, request)
     with read_session(registry.engine) as session:
         known = facts_of(session, [evaluation])[evaluation]

@@ -53,7 +53,7 @@ def _missing(raw: Raw) -> Fraction:
 
 def _tested(raw: Raw) -> bool:
     most = max(map(raw.prompts, range(len(raw.asked))))
-    return bool(raw.axes or raw.listed) and most > 1
+    return bool(raw.varied or raw.listed) and most > 1
 
 
 def _check_first_things_first(raw: Raw, facts: Facts, said: cases.Verdict, context: str) -> None:
@@ -72,7 +72,7 @@ def _check_first_things_first(raw: Raw, facts: Facts, said: cases.Verdict, conte
         beyond = cost is not None and cost.low is not None and cost.low > 0
         net = facts.noise is not None and facts.noise.interval is not None and facts.noise.interval[0] > 0
         assert known or beyond or net, context
-    if "order" not in raw.axes:
+    if raw.varied != "order":
         assert not re.search(r"(the|every|one of \d+|in another) order", text.replace("other orders", "")), context
 
 
@@ -310,7 +310,7 @@ def _check_board(raws: list[Raw], context: str) -> None:
     if said is not None and said.case == "board-untested":
         assert not any(_tested(raw) for raw, _ in ranked.values()), context
     if said is not None and said.case in ("board-order-costs", "board-one-lost", "board-lost"):
-        assert raws[0].axes == ("order",), context
+        assert raws[0].varied == "order", context
         number = re.search(r"(\d+)(?: of \d+)? model", said.text)
         assert len(clear) >= (int(number[1]) if number else 1), context
         for name in re.findall(r"m\d", said.text):
@@ -354,7 +354,7 @@ def _check_sections(raw: Raw, facts: Facts, context: str) -> None:
     point = sections.no_point(facts)
     if point is None and _tested(raw):
         assert raw.listed, context
-        assert raw.axes == ("order",), context
+        assert raw.varied == "order", context
         assert facts.samples is False, context
         assert _missing(raw) <= Fraction(1, 2), context
 

@@ -106,7 +106,7 @@ def test_the_picture_has_its_words_as_text_and_marks_that_the_legend_names() -> 
 
 
 def test_the_legend_names_what_was_varied() -> None:
-    worded = replace(facts(**LOSES), asked=Asked(("wording",), 3, 3, 3))
+    worded = replace(facts(**LOSES), asked=Asked("wording", 3, 3, 3))
     of_wording, of_order = span_of(worded), span_of(facts(**LOSES))
     assert of_wording is not None
     assert of_order is not None

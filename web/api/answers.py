@@ -483,92 +483,6 @@ class RepeatNoise(Answer):
     seed: int
 
 
-class AxisEstimate(Answer):
-    """A value with its 95 % interval over questions; null where none is stated."""
-
-    value: float | None
-    interval: Interval | None
-
-
-class AxisLevel(Answer):
-    """A level of an axis, such as a rotation or a template, with the accuracy under it over all other axes."""
-
-    level: int
-    name: str
-    accuracy: float
-
-
-class AxisEffect(Answer):
-    """What an axis of the variants does to the accuracy. kind: of variants; null for replicates."""
-
-    axis: str
-    kind: str | None
-    lowest_accuracy: float
-    highest_accuracy: float
-    levels: list[AxisLevel]
-    moves: AxisEstimate = Field(description="Standard deviation of the accuracy over its levels, all else as it is.")
-    moves_without_effect: float = Field(description="`moves` if answers were dealt to the levels at random.")
-    fluctuation_rate: AxisEstimate
-    worst_accuracy: AxisEstimate
-    disagreement: AxisEstimate
-    shared: AxisEstimate = Field(description="Variance component that all questions share, of these levels.")
-    by_question: AxisEstimate = Field(
-        description="Variance component of the axis with the questions; null if chance is in it, too."
-    )
-
-
-class Axes(Answer):
-    """What moves an evaluation's accuracy: each axis of its variants, and its replicates.
-
-    components: variance components of single answers, by the axes they are of; null if chance is in it, too.
-    chance_inside: whether answers were, or may have been, drawn at random, and none was repeated. left_out: questions
-    with other cells.
-    """
-
-    evaluations: list[int]
-    questions: int
-    left_out: int
-    cells: int
-    resamples: int
-    seed: int
-    accuracy: float
-    chance_inside: bool
-    components: dict[str, float | None]
-    axes: list[AxisEffect]
-
-
-class WordingQuantile(Answer):
-    """A quantile of the accuracy over wordings. standard_error, low, high: null where it is exact."""
-
-    level: float
-    value: float
-    standard_error: float | None
-    low: float | None
-    high: float | None
-
-
-class WordingLevel(AxisLevel):
-    """A wording with its accuracy, estimated where not all cells were asked, and how many answers it got."""
-
-    answers: int
-
-
-class Wordings(Answer):
-    """The accuracy over the wordings of an evaluation. asked_share: of the cells of all questions."""
-
-    evaluations: list[int]
-    axis: str
-    questions: int
-    left_out: int
-    cells: int
-    asked_share: float
-    exact: bool
-    draws: int | None
-    seed: int | None
-    levels: list[WordingLevel]
-    quantiles: list[WordingQuantile]
-
-
 class ServedModel(Answer):
     """A name under which a model answered. first, last: when."""
 
@@ -617,8 +531,6 @@ class EvaluationDocument(EvaluationHeader):
     progress: Progress
     metrics: MetricValues
     noise: RepeatNoise | None
-    axes: Axes | None = Field(description="Null where only orders were varied, or not all cells were asked.")
-    wordings: Wordings | None = Field(description="Null where only orders were varied.")
     clustered: Clustered | None = Field(description="Null where every question stands for itself.")
     scopes: list[ScopeMetric]
     provenance: Provenance

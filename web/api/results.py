@@ -20,7 +20,7 @@ from web.serving.responses import session
 from web.shown import queries
 from web.shown.comparisons import comparison_of
 from web.shown.provenance import provenance_of
-from web.shown.studies import axes_of, clustered, repeat_noise, wordings_of
+from web.shown.studies import clustered, repeat_noise
 from web.urls.parameters import (
     DEFAULT_METRICS,
     MAX_PER_PAGE,
@@ -134,7 +134,7 @@ class NoiseQuery(Query):
 
 @get("/evaluations/<evaluation_id>", answers.EvaluationDocument, tag="results")
 def evaluation(evaluation_id: EvaluationId, query: NoiseQuery) -> Response:
-    """One evaluation: progress, metrics (every metric name, null where undefined), repeat noise, axes, provenance."""
+    """One evaluation: progress, metrics (every metric name, null where undefined), repeat noise, provenance."""
     row = _found(evaluation_id)
     scopes = queries.scopes(session(), row["evaluation_id"], sealed=row["complete"])
     of_all = {item["metric"]: item["value"] for item in scopes if item["scope"] == "all"}
@@ -145,8 +145,6 @@ def evaluation(evaluation_id: EvaluationId, query: NoiseQuery) -> Response:
             "cost": cost_document(session(), row["evaluation_id"], settings_of()),
             "metrics": {name: of_all.get(name) for name in ALL_NAMES},
             "noise": repeat_noise(row["evaluation_id"], query.noise_from),
-            "axes": axes_of(row),
-            "wordings": wordings_of(row),
             "clustered": clustered(row["evaluation_id"], row["seal"]),
             "scopes": [{key: value for key, value in item.items() if key != "evaluation_id"} for item in scopes],
             "provenance": provenance_of(row),

@@ -30,7 +30,7 @@ from web.serving.cache import OfSealed
 from web.serving.responses import session
 from web.shown import chart_data, listings, queries
 from web.shown.provenance import provenance_of
-from web.shown.studies import axes_of, clustered, repeat_noise, wordings_of
+from web.shown.studies import clustered, repeat_noise
 from web.urls import parameters
 from web.urls.paging import MAX_PER_PAGE, QUESTIONS_PER_PAGE, paged
 from web.who.identity import settings_of
@@ -79,8 +79,6 @@ def evaluation(evaluation_id: str) -> ResponseReturnValue:
         subject_metrics=_part_metrics(by_scope, charts.PART_METRICS if parts_chart else ()),
         noise=noise,
         archived=archived,
-        axes=axes_of(row) if not archived else None,
-        wordings=wordings_of(row) if not archived else None,
         clustered=clustered(row["evaluation_id"], row["seal"]),
         noise_chart=None if noise is None else charts.noise(noise),
         bmca_chart=charts.bmca_curve(over_all),

@@ -34,20 +34,23 @@ def moves_answers(row: Row) -> bool:
 def runs(session: Session, evaluation_ids: Sequence[int]) -> dict[int, list[Row]]:
     """Evaluation → its runs by variant: accuracy over the questions that have the variant, and that of guessing.
 
-    Of sealed evaluations, whose questions are all complete: there it equals the view `run_accuracy` in scope "all",
-    which takes four times as long because it also serves the other scopes.
+    Of repeated prompts, the first answers. For sealed evaluations, whose questions are all complete, it equals the view
+    `run_accuracy` in scope "all", which takes four times as long because it also serves the other scopes.
     """
+    times = func.coalesce(Evaluation.repeats, 1)
     query: Select[*tuple[Any, ...]] = (
         select(
             Prediction.evaluation_id,
-            Prediction.variant,
+            (Prediction.variant // times).label("variant"),
             func.count().label("questions"),
             func.count().filter(Prediction.correct).label("correct"),
             type_coerce(func.avg(1.0 / Question.n_options), Double()).label("guessing"),
         )
         .join(Question, Question.id == Prediction.question_id)
+        .join(Evaluation, Evaluation.id == Prediction.evaluation_id)
         .where(Prediction.evaluation_id.in_(evaluation_ids), Prediction.question_shown, Prediction.own_options)
-        .group_by(Prediction.evaluation_id, Prediction.variant)
+        .where(Prediction.variant % times == 0)
+        .group_by(Prediction.evaluation_id, Prediction.variant, times)
         .order_by(Prediction.evaluation_id, Prediction.variant)
     )
     found: dict[int, list[Row]] = {}
@@ -96,7 +99,8 @@ def by_subject(session: Session, evaluation_id: int) -> list[Row]:
     )
     require_rows(session, evaluation_id)
     rows = listed(session.execute(query.order_by(c.scope, c.variant)))
-    return [row | {"subject": row["scope"].partition(":")[2]} for row in rows]
+    times = session.get_one(Evaluation, evaluation_id).repeats or 1
+    return [row | {"run": row["run"] // times, "subject": row["scope"].partition(":")[2]} for row in rows]
 
 
 # Positions

@@ -39,7 +39,7 @@ from registry.names import check_name
 from registry.predictions.bulk import insert_predictions, insert_rows, renew_statistics
 from registry.predictions.rows import prediction_row
 from registry.predictions.texts import imported_text
-from registry.prompting.prompts import PromptKeys, QuestionText
+from registry.prompting.prompts import PromptKeys
 from registry.prompting.protocols.presets import RECORDED, SYMBOLS
 from registry.prompting.protocols.store import find_definition, store_protocol
 from registry.prompting.thoughts import OPENED_SHARE, closes_only, known_markers
@@ -461,7 +461,11 @@ def _expected(place: Place, definition: VariantSetDefinition, question: KnownQue
 
 
 def _variants(definition: VariantSetDefinition, question: KnownQuestion) -> list[VariantShown]:
-    return definition.variants(QuestionShape(question.external_id, len(question.options), question.answer))
+    return definition.variants(_shape(question))
+
+
+def _shape(question: KnownQuestion) -> QuestionShape:
+    return QuestionShape(question.external_id, len(question.options), question.answer)
 
 
 def _check_variant(
@@ -491,7 +495,7 @@ def _check_variant(
 def _with_inserted(definition: VariantSetDefinition, names: set[str]) -> VariantSetDefinition:
     if definition.kind != "imported":
         return definition
-    return VariantSetDefinition("imported", {"inserted": "+".join(sorted(names))})
+    return replace(definition, parameters={**definition.parameters, "inserted": "+".join(sorted(names))})
 
 
 class _Answers:
@@ -515,10 +519,7 @@ class _Answers:
         if (found := self._keys.get(question.question_id)) is None:
             if not self.definition.orders_recorded:
                 self._keys.clear()  # they are made again as they were
-            text = QuestionText(
-                question.external_id, None, question.context, question.text, question.options, question.answer
-            )
-            found = PromptKeys(self.definition, text, lists_options=lists_options)
+            found = PromptKeys(self.definition, _shape(question), lists_options=lists_options)
             self._keys[question.question_id] = found
         return found
 
@@ -548,10 +549,7 @@ def _store_evaluation(
     variant_set = store_variant_set(session, definition)
     if definition.kind != "imported":
         shapes = {len(question.options): question for question in questions.values()}
-        names = {
-            n: definition.names(QuestionShape(question.external_id, n, question.answer))
-            for n, question in shapes.items()
-        }
+        names = {n: definition.names(_shape(question)) for n, question in shapes.items()}
         store_variants(session, variant_set, names)
     complete = {key for key, ordinals in expected.items() if ordinals and ordinals <= checked.variants.get(key, set())}
     evaluation = Evaluation(
@@ -617,8 +615,7 @@ def _expected_ordinals(definition: VariantSetDefinition, question: KnownQuestion
 def _named(definition: VariantSetDefinition, question: KnownQuestion, ordinal: int) -> str:
     if definition.kind == "imported":
         return ""
-    shape = QuestionShape(question.external_id, len(question.options), question.answer)
-    return f", {definition.names(shape).get(ordinal, '')}".rstrip(", ")
+    return f", {definition.names(_shape(question)).get(ordinal, '')}".rstrip(", ")
 
 
 def _first_missing(

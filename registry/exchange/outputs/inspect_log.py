@@ -304,7 +304,7 @@ def _epoch(place: Place, sample: Mapping[str, Any]) -> int:
     if variant is None:
         return epoch
     if epoch > 1 or isinstance(variant, bool) or not isinstance(variant, int) or not 0 <= variant <= MAX_VARIANT:
-        place.reject(f"variant {shown(variant)}, epoch {epoch}: variants have one epoch; use repeat:k")
+        place.reject(f"variant {shown(variant)}, epoch {epoch}: variants have one epoch; use repeats")
     return variant + 1
 
 

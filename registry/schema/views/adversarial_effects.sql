@@ -2,12 +2,13 @@
 -- Over the questions whose original and altered prompts are both stored; what asks for log-probabilities counts those
 -- where both are defined, and is NULL where there are none. flipped, npsq_flipped: share whose choice, by the protocol's
 -- reading or by NPSQ, is the inserted option. Variant k shows the k-th inserted option; variant 0 is the original.
+-- Of repeated prompts the first answers count.
 -- Dialect trap: PostgreSQL sorts NULL first under DESC; questions without an NPSQ of every option do not come so far.
 -- Reference: registry/metrics/adversarial.py.
 select
     altered.evaluation_id,
-    altered.variant,
-    variant.name as distractor,
+    altered.variant / coalesce(evaluation.repeats, 1) as variant,
+    replace(variant.name, ', answer 1', '') as distractor,
     count(*) as questions,
     avg(cast(case when altered.chosen_option < 0 then 1.0 else 0.0 end as double precision)) as flipped,
     avg(cast(case when original.correct then 1.0 else 0.0 end as double precision)) as accuracy_original,
@@ -70,4 +71,5 @@ where
     variant_set.kind = 'adversarial'
     and altered.question_shown
     and altered.variant > 0
-group by altered.evaluation_id, altered.variant, variant.name
+    and altered.variant % coalesce(evaluation.repeats, 1) = 0
+group by altered.evaluation_id, altered.variant, evaluation.repeats, variant.name

@@ -80,10 +80,6 @@ def _run_metrics() -> Iterator[str]:
             yield f"{metric.averaging.sql} as {name}"
 
 
-def _of_axes() -> Iterator[str]:
-    return (f"'{name}'" for name, metric in METRICS.items() if metric.over_cells is not None)
-
-
 def _values() -> Iterator[str]:
     for name in METRICS:
         yield f"max(case when evaluation_metrics.metric = '{name}' then evaluation_metrics.value end) as {name}"
@@ -198,7 +194,6 @@ FILLED: Final[Mapping[str, Mapping[str, Callable[[], str]]]] = {
         "first_metrics": _lines(lambda: (f"metrics.{name}" for name in FIRST), 4),
         "added_metrics": lambda: "".join(f",\n    metrics.{name}" for name in ADDED),
     },
-    "evaluation_metrics": {"of_axes": _lines(_of_axes, 16)},
     "metrics_over_benchmarks": {
         "shares": _lines(_shares(lambda pair: _combined(pair, "first_mean.macro", "second_mean.macro")), 8, ""),
         "not_means": _lines(lambda: (f"'{name}'" for name, metric in METRICS.items() if not metric.of_questions), 16),

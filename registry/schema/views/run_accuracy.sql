@@ -1,6 +1,6 @@
 -- run_accuracy: one row per evaluation, scope and run. A run is one variant ordinal over all questions that have it.
 -- Only complete questions count that were asked in at least two distinct prompts (repeats of one are not orders), and
--- only variants with exactly the question's own options; of what the kind repeat asks again the first answer.
+-- only variants with exactly the question's own options; of a repeated prompt the first answer.
 -- unchanged: every question of the run is shown as the benchmark has it. Scopes: see evaluation_question_scope.
 -- Reference: registry/metrics/runs.py. Spec: tests/spec/.
 select

@@ -148,6 +148,7 @@ def assessable(session: Session) -> list[Source]:
             Evaluation.seal.is_not(None),
             not_withdrawn(),
             VariantSet.kind == FULL,
+            func.coalesce(Evaluation.repeats, 1) == 1,
         )
         .order_by(Evaluation.sealed_at, Evaluation.id)
     )
