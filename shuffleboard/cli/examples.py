@@ -22,7 +22,6 @@ EXAMPLES: Final = {
     "benchmarks generate": "benchmarks generate nonsenseqa --name nonsense",
     "benchmarks generate nonsenseqa": "benchmarks generate nonsenseqa --name nonsense --questions 200 --seed 1",
     "benchmarks import": "benchmarks import questions.jsonl --name my-benchmark --licence MIT",
-    "benchmarks items": "benchmarks items my-benchmark --limit 20",
     "benchmarks list": "benchmarks list --columns name,questions,licence",
     "benchmarks show": "benchmarks show my-benchmark",
     "benchmarks visibility": "benchmarks visibility my-benchmark members",

@@ -1,5 +1,7 @@
 """`shuffleboard statistics`."""
 
+import shutil
+import textwrap
 from typing import Any, Final
 
 import click
@@ -58,7 +60,7 @@ def compare(first: int, second: int) -> None:
         )
     for sentence in (describe_relation(document), describe_causes(document["causes"])):
         if sentence is not None:
-            click.echo(sentence)
+            click.echo(textwrap.fill(sentence, shutil.get_terminal_size().columns, break_on_hyphens=False))
     rows = [
         {
             "metric": METRICS[name].label,

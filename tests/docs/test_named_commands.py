@@ -23,7 +23,7 @@ OPTIONS = {
     for name in (*parameter.opts, *parameter.secondary_opts)
 }
 OF_OTHERS = {
-    *("--help", "--no-deps", "--log_samples", "--first"),
+    *("--help", "--no-deps", "--find-links", "--log_samples", "--first"),
     *(
         "--max-model-len",
         "--generation-config",

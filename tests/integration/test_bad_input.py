@@ -15,6 +15,7 @@ from registry.db import get_engine, write_session
 from tests.commands import shuffleboard, shuffleboard_process
 from tests.population import add_benchmark, add_model, question, table_counts, write_lines
 from tests.preloaded import STAND_IN
+from tests.weights import whole_weights
 
 pytestmark = pytest.mark.one_engine
 
@@ -189,7 +190,7 @@ def test_a_file_that_is_no_benchmark_is_refused_and_nothing_is_stored(
 
 def model_folder(**changes: bytes | None) -> Callable[[Path], Path]:
     def make(folder: Path) -> Path:
-        files = {"config.json": b"{}", "tokenizer.json": b"{}", "model.safetensors": b"weights"} | changes
+        files = {"config.json": b"{}", "tokenizer.json": b"{}", "model.safetensors": whole_weights()} | changes
         made = folder / "model"
         made.mkdir()
         for name, content in files.items():
@@ -290,7 +291,7 @@ BAD_COMMANDS: dict[str, tuple[int, tuple[str, ...]]] = {
     ),
     "evaluations submit --model fake --benchmark there --variants cyclic:seed=1": (
         2,
-        ("variants 'cyclic:seed=1': 'seed=1' is not a parameter of cyclic", "it takes: none"),
+        ("variants 'cyclic:seed=1': 'seed=1' is not a parameter of cyclic", "it takes: repeats"),
     ),
     "evaluations submit --model fake --benchmark there --variants cyclic --protocol guess": (
         2,

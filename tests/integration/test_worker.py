@@ -25,6 +25,7 @@ from tests.commands import PATIENCE_S, eventually, fake_worker, terminate
 from tests.fake_scorer import FakeScorer
 from tests.population import add_benchmark, add_model, predictions, question, queue_evaluation
 from tests.services import PostgresServer
+from tests.weights import whole_weights
 from workers.loop import WorkerLoop
 
 pytestmark = pytest.mark.long_on("sqlite")
@@ -177,7 +178,7 @@ def test_an_evaluation_whose_worker_died_before_sealing_is_sealed_by_the_next(en
 
 def model_files(folder: Path, **changes: bytes | None) -> Path:
     """A folder with what a transformers model must have; a change to None leaves a file out."""
-    files = {"config.json": b"{}", "tokenizer.json": b"{}", "model.safetensors": b"weights"} | changes
+    files = {"config.json": b"{}", "tokenizer.json": b"{}", "model.safetensors": whole_weights()} | changes
     folder.mkdir()
     for name, content in files.items():
         if content is not None:

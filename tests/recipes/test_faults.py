@@ -17,6 +17,7 @@ from registry.tables import BenchmarkVersion, ModelRevision
 from tests.commands import shuffleboard, shuffleboard_json
 from tests.recipes.hub import COMMIT, Hub, Refusal, arrow, parquet
 from tests.recipes.upstream import ROWS, files, made_up
+from tests.weights import whole_weights
 
 pytestmark = pytest.mark.one_engine
 
@@ -61,7 +62,11 @@ def test_what_a_hub_refuses_is_one_line_and_the_next_try_succeeds(
 ) -> None:
     sciq.add(
         "me/tiny",
-        {"config.json": b"{" + 118 * b" " + b"}", "model.safetensors": b"weights" * 40, "tokenizer.json": b"{}" * 40},
+        {
+            "config.json": b"{" + 118 * b" " + b"}",
+            "model.safetensors": whole_weights("weights" * 40),
+            "tokenizer.json": b"{}" * 40,
+        },
     )
     command: tuple[str, ...] = ("benchmarks", "fetch", "sciq", "--revision", "main")
     name = "allenai/sciq@main"
@@ -232,7 +237,7 @@ def test_a_disk_that_fills_is_named(sciq: Hub, sqlite_database: str, monkeypatch
 # Models
 
 
-def model(content: bytes = b"weights") -> dict[str, bytes]:
+def model(content: bytes = whole_weights()) -> dict[str, bytes]:
     return {"config.json": b"{}", "model.safetensors": content, "tokenizer.json": b"{}", "onnx/model.onnx": b"no"}
 
 

@@ -18,6 +18,7 @@ from registry.tables import Question, Suite
 from tests.commands import shuffleboard, shuffleboard_json
 from tests.recipes.hub import COMMIT, Hub, Refusal, parquet
 from tests.recipes.upstream import ROWS, files, made_up, sample
+from tests.weights import whole_weights
 
 ONE_OF_EACH = ("belebele-eng", "global-mmlu-de")
 LIKE_OTHERS = re.compile(r"belebele-(?!eng$)|global-mmlu-(?!de$)")
@@ -287,7 +288,7 @@ def test_a_recipe_file_with_an_unknown_key_is_refused_by_its_name(tmp_path: Path
 def test_a_model_of_the_hub_is_pinned_to_its_commit_and_downloaded_before_it_is_needed(
     hub: Hub, sqlite_database: str, tmp_path: Path
 ) -> None:
-    hub.add("me/tiny", {"config.json": b"{}", "model.safetensors": b"weights", "tokenizer.json": b"{}"})
+    hub.add("me/tiny", {"config.json": b"{}", "model.safetensors": whole_weights(), "tokenizer.json": b"{}"})
     options = {"database_url": sqlite_database, "home": tmp_path}
     add = ("models", "add", "tiny", "--kind", "huggingface", "--location", "me/tiny", "--revision", "main")
     added = shuffleboard_json(*add, **options)
@@ -296,6 +297,6 @@ def test_a_model_of_the_hub_is_pinned_to_its_commit_and_downloaded_before_it_is_
     hub.commits["me/tiny"] = {"main": "f" * 40, "before": COMMIT}
     assert COMMIT in shuffleboard_json("models", "prefetch", "tiny", **options)["folder"]
     shutil.rmtree(tmp_path / "hub")
-    hub.add("me/tiny", {"model.safetensors": b"other weights"})
+    hub.add("me/tiny", {"model.safetensors": whole_weights("other")})
     done = shuffleboard("models", "prefetch", "tiny", status=1, **options)
     assert "its weights have changed since tiny revision 1 was registered" in done.stderr

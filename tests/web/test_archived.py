@@ -52,7 +52,6 @@ def test_what_needs_no_predictions_is_what_it_was(sqlite_drawn, archived):
     question = archived.outputs.questions["m4"]
     for address in (
         f"/boards/{BOARD}",
-        "/compare?left=leaning&right=steady&benchmark=mixed",
         f"/evaluations/{cyclic}/provenance",
         *(f"/api/v1/evaluations/{cyclic}{part}" for part in ("/metrics", "/questions")),
         f"/api/v1/questions/{question}",
