@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
-from sqlalchemy import ColumnElement, Integer, Select, func, select, text
+from sqlalchemy import ColumnElement, Select, func, select
 from sqlalchemy.orm import Session
 
 from registry.db import MAX_ROW_ID
@@ -21,7 +21,6 @@ from registry.tables import (
     VariantSet,
     Withdrawal,
 )
-from registry.tables.embargoed import embargoed_evaluations
 
 Row = TypeVar("Row")
 S = TypeVar("S", bound=Select[Any])
@@ -69,17 +68,6 @@ def with_names(query: S) -> S:
 def not_withdrawn(evaluation: type[Evaluation] = Evaluation) -> ColumnElement[bool]:
     """Whether an evaluation was neither withdrawn nor superseded: only then does it count."""
     return evaluation.id.not_in(select(Withdrawal.evaluation_id))
-
-
-def published(session: Session, evaluation: type[Evaluation] = Evaluation) -> ColumnElement[bool]:
-    """Whether an evaluation is under no embargo by now: only then may it enter what is made for everyone."""
-    embargoed = text(embargoed_evaluations(session.get_bind().dialect.name)).columns(evaluation_id=Integer)
-    return evaluation.id.not_in(embargoed)
-
-
-def is_published(session: Session, evaluation_id: int) -> bool:
-    """Whether the evaluation of that id is under no embargo by now."""
-    return session.scalar(select(Evaluation.id).where(Evaluation.id == evaluation_id, published(session))) is not None
 
 
 def find_version(session: Session, reference: str) -> BenchmarkVersion:

@@ -109,7 +109,7 @@ class Asked(TypedDict, total=False):
 class WishedModel(TypedDict, total=False):
     """A model to submit: `hub`, its owner/name there, or `endpoint`, the name of one, with `revision` its model.
 
-    conflict_of_interest: what ties you to its maker, or "none". embargo_until: a time with its zone, in ISO 8601.
+    conflict_of_interest: what ties you to its maker, or "none".
     """
 
     hub: str
@@ -119,7 +119,6 @@ class WishedModel(TypedDict, total=False):
     name: str
     note: str
     conflict_of_interest: str
-    embargo_until: str
     anonymous: bool
 
 
@@ -325,10 +324,19 @@ class Client:
         return self._upload("benchmarks", Path(path), {"name": name, **facts})
 
     def set_visibility(
-        self, benchmark: str, visibility: Literal["public", "members", "hidden"], version: str | None = None
+        self,
+        benchmark: str,
+        visibility: Literal["public", "members", "hidden"],
+        version: str | None = None,
+        *,
+        public_from: str | datetime | None = None,
     ) -> Document:
-        """Changes who may see a benchmark: all of its versions, or one."""
-        body = {"visibility": visibility, "version": version}
+        """Change who may see a benchmark: all of its versions, or one.
+
+        public_from: a later date or time from which on everyone may see it; UTC where no zone is given.
+        """
+        moment = public_from.isoformat() if isinstance(public_from, datetime) else public_from
+        body = {"visibility": visibility, "version": version, "public_from": moment}
         return self._send("PATCH", f"benchmarks/{quote(benchmark, safe='')}", body)
 
     def submit_evaluations(self, model: str, **asked: Unpack[Asked]) -> Document:

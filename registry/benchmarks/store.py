@@ -1,12 +1,13 @@
 """Stores checked benchmarks and finds them again by name."""
 
 from collections.abc import Iterable
+from datetime import datetime
 
 from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
 from registry.benchmarks.contract import BenchmarkFile, QuestionRecord
-from registry.db import one_at_a_time
+from registry.db import database_now, one_at_a_time
 from registry.errors import IngestError, UsageError
 from registry.lookups import find_version
 from registry.names import check_name, split_reference
@@ -27,8 +28,8 @@ def import_benchmark(
     """Stores a benchmark version and returns it, with whether it is new.
 
     The same content under the same name is the existing version. `version` defaults to the first twelve
-    digits of the content digest, `visibility` to that of the benchmark's newest version, so that correcting a hidden
-    benchmark publishes nothing, and to public where there is none.
+    digits of the content digest, `visibility` to that of the benchmark's newest version, and its date, so that
+    correcting a hidden benchmark publishes nothing; and to public where there is none.
     Raises IngestError when the version's name is taken by another content, or the content has another visibility.
     """
     digest = content.content_digest
@@ -64,6 +65,7 @@ def import_benchmark(
         licence=licence,
         source=source,
         visibility=visibility or (newest.visibility if newest else "public"),
+        public_from=newest.public_from if newest is not None and visibility is None else None,
         shuffle_seed=content.shuffle_seed,
         questions=len(content.questions),
         few_shot_examples=len(content.pool),
@@ -82,16 +84,26 @@ def check_visibility(visibility: str) -> str:
     return visibility
 
 
-def set_visibility(session: Session, reference: str, visibility: str) -> list[BenchmarkVersion]:
-    """Changes who may see a benchmark, in every version (`NAME`) or in one (`NAME@VERSION`); returns those versions.
+def set_visibility(
+    session: Session, reference: str, visibility: str, public_from: datetime | None = None
+) -> list[BenchmarkVersion]:
+    """Change who may see a benchmark, in every version (`NAME`) or in one (`NAME@VERSION`); return those versions.
 
-    Raises NotFoundError listing the existing ones.
+    public_from: from this moment on everyone may see it; None: an earlier date no longer holds.
+    Raises NotFoundError listing the existing ones, UsageError for a date of a public benchmark or in the past.
     """
     check_visibility(visibility)
+    if public_from is not None:
+        if visibility == "public":
+            raise UsageError("public from: the benchmark would be public at once; give members or hidden with a date")
+        if public_from <= session.scalars(select(database_now())).one():
+            raise UsageError(
+                f"public from {public_from:%Y-%m-%d %H:%M} UTC: that has passed; give a later date, or make it public"
+            )
     newest = find_version(session, reference)
     versions = [newest] if split_reference(reference)[1] is not None else list(newest.benchmark.versions)
     for version in versions:
-        version.visibility = visibility
+        version.visibility, version.public_from = visibility, public_from
     session.flush()
     return versions
 

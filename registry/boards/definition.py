@@ -289,8 +289,7 @@ class SubmissionRules(_Strict):
     submissions to the board's suite. per_day: submissions of an account within 24 hours, whatever came of them.
     sources, dtypes: empty: any. same_suite: only the version of the suite that the board stands on, so that ways of
     asking, orders and seeds are the board's. statement: whether a conflict of interest must be stated, if only as
-    "none". embargo_days: for how long results may be under embargo. anonymous: whether submitters may leave their names
-    out.
+    "none". anonymous: whether submitters may leave their names out.
     """
 
     text: Text = ""
@@ -302,7 +301,6 @@ class SubmissionRules(_Strict):
     dtypes: tuple[Literal["float32", "bfloat16", "float16"], ...] = ()
     same_suite: bool = False
     statement: bool = False
-    embargo_days: int | None = Field(default=None, ge=0, le=731)
     anonymous: bool = False
 
 

@@ -3,7 +3,6 @@
 A submission names a suite, and its evaluations count on every board on it, so it has to meet the rules of all of these.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -12,11 +11,9 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from registry.boards.definition import SubmissionRules
-from registry.boards.deprecation import Deprecated, deprecated
 from registry.boards.store import board_definition, current_boards
 from registry.db import database_now, one_at_a_time
 from registry.errors import ForbiddenError, QueueError, ShuffleboardError, UsageError
-from registry.lookups import find_board
 from registry.people.accounts import Viewer
 from registry.tables import Board, Suite
 from registry.tables.accounts import Submission
@@ -29,13 +26,11 @@ class Terms:
     """What a submitter says beside the model.
 
     anonymous: the submitter's name is shown to maintainers alone. conflict_of_interest: what ties the submitter to the
-    model's maker; "none" where nothing does, None where nothing is stated. embargo_until: until when only
-    the submitter and maintainers are to see what comes of it.
+    model's maker; "none" where nothing does, None where nothing is stated.
     """
 
     anonymous: bool = False
     conflict_of_interest: str | None = None
-    embargo_until: datetime | None = None
 
 
 NO_TERMS: Final = Terms()
@@ -56,28 +51,11 @@ def check_rules(
     """
     one_at_a_time(session, f"submissions to {suite.name}")
     named = {board.name for board in current_boards(seen)}
-    boards = boards_of(session, suite)
-    ended = {board.name: found for board in boards if (found := deprecated(session, board.name)) is not None}
-    if boards and len(ended) == len(boards):
-        raise UsageError(_of_deprecated(seen, named, ended, suite))
-    for board in boards:
-        if board.name in ended:
-            continue
+    for board in boards_of(session, suite):
         rules = board_definition(board).submissions
         if rules is not None:
             whose = f"board {board.name}" if board.name in named else "a board on this suite"
             _check(session, viewer, rules, f"{board.suite.name}@{board.suite.version}", suite, model, terms, whose)
-
-
-def _of_deprecated(seen: Session, named: set[str], ended: Mapping[str, Deprecated], suite: Suite) -> str:
-    told = [deprecated(seen, name) for name in ended if name in named]
-    following = next((found.successor for found in told if found is not None and found.successor is not None), None)
-    names = ", ".join(sorted(named & ended.keys()))
-    of = f"board {names} is deprecated" if names else f"the boards on suite {suite.name} are deprecated"
-    if following is None:
-        return f"{of}; choose a suite with another board"
-    successor = find_board(seen, following)
-    return f"{of}; submit to {successor.suite.name}, the suite of its successor {following}"
 
 
 def _check(
@@ -106,10 +84,6 @@ def _check(
         raise refused("anonymous", "submissions must carry their submitter's name; submit without being anonymous")
     if rules.statement and not (terms.conflict_of_interest or "").strip():
         raise refused("statement", "a conflict of interest must be stated; say what it is, or none")
-    if terms.embargo_until is not None and rules.embargo_days is not None:
-        most = session.scalars(select(database_now(rules.embargo_days * DAY_SECONDS))).one()
-        if terms.embargo_until > most:
-            raise refused("embargo_days", f"an embargo may last until {most:%Y-%m-%d %H:%M} UTC; give an earlier end")
     if rules.per_account is None and rules.per_day is None and rules.per_model is None:
         return
     _check_counts(session, viewer, rules, suite, model, refused)
@@ -180,8 +154,6 @@ def rule_sentences(rules: SubmissionRules) -> list[str]:
         found.append(f"A model on the hub must be scored in {' or '.join(rules.dtypes)}.")
     if rules.same_suite:
         found.append("Only the version of the suite that the board stands on is accepted.")
-    if rules.embargo_days is not None:
-        found.append(f"An embargo may last {rules.embargo_days} days." if rules.embargo_days else "No embargoes.")
     if rules.statement:
         found.append("Submitters must state their conflicts of interest, or that there are none.")
     found.append("Submissions may be anonymous." if rules.anonymous else "The submitter's name is shown.")

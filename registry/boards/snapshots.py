@@ -14,7 +14,6 @@ from registry.boards.store import answering, board_definition, column_entries, c
 from registry.db import database_now, one_at_a_time, read_session, write_session
 from registry.digests import specification_digest
 from registry.leaderboard.rows import doubts
-from registry.lookups import published
 from registry.metrics import METRICS
 from registry.revisions.store import model_identity
 from registry.statistics.bootstrap import CONFIDENCE, RANK_RESAMPLES, SEED
@@ -95,16 +94,12 @@ def _evaluations(session: Session, board: Board) -> int:
 def _sealed_and_withdrawn(session: Session, board: Board) -> tuple[int, int]:
     """How many sealed evaluations answer an entry of the board, and how often that was withdrawn.
 
-    Withdrawals of evaluations that results of one of them were copied from count too. What is under embargo does not;
-    it is counted when that has ended. Both only ever grow.
+    Withdrawals of evaluations that results of one of them were copied from count too. Both only
+    ever grow.
     """
     withdrawn, copy = aliased(Evaluation), aliased(Evaluation)
     answers = answering(board.entries)
-    sealed = (
-        select(func.count())
-        .select_from(Evaluation)
-        .where(Evaluation.seal.is_not(None), answers(Evaluation), published(session))
-    )
+    sealed = select(func.count()).select_from(Evaluation).where(Evaluation.seal.is_not(None), answers(Evaluation))
     copied = (
         select(EvaluationSource.evaluation_id)
         .join(copy, copy.id == EvaluationSource.evaluation_id)
@@ -115,7 +110,7 @@ def _sealed_and_withdrawn(session: Session, board: Board) -> tuple[int, int]:
         select(func.count())
         .select_from(Withdrawal)
         .join(withdrawn, withdrawn.id == Withdrawal.evaluation_id)
-        .where(or_(answers(withdrawn), copied), published(session, withdrawn))
+        .where(or_(answers(withdrawn), copied))
     )
     return session.scalar(sealed) or 0, session.scalar(withdrawals) or 0
 

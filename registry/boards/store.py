@@ -24,7 +24,7 @@ from registry.boards.definition import (
 from registry.db import one_at_a_time
 from registry.digests import specification_digest
 from registry.errors import UsageError
-from registry.lookups import find_board, find_revision, find_suite, find_version, not_withdrawn, published
+from registry.lookups import find_board, find_revision, find_suite, find_version, not_withdrawn
 from registry.prompting.protocols.store import find_definition, store_protocol
 from registry.prompting.variants import ORDERS, parse_variants, stored_variants
 from registry.queue.evaluations import (
@@ -282,13 +282,11 @@ def evaluations_of_entry(
     """Model revision id to the sealed evaluation that answers an entry: the newest that is not withdrawn.
 
     It covers the questions of the entry; an evaluation of the whole benchmark covers every part of it.
-    revision: of this one alone, under embargo or not; None: of all, without those under embargo.
+    revision: of this one alone; None: of all.
     """
     query = select(Evaluation).where(answering([entry])(), Evaluation.seal.is_not(None), not_withdrawn())
     if revision is not None:
         query = query.where(Evaluation.model_revision_id == revision.id)
-    else:
-        query = query.where(published(session))
     exact, _ = asked_digests(entry)
 
     def preference(evaluation: Evaluation) -> tuple[bool, ...]:

@@ -5,7 +5,6 @@ file. Functions take the session first and never commit.
 """
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,13 +16,12 @@ from registry.boards.store import board_definition, current_boards, submit_suite
 from registry.boards.suite_estimate import suite_estimate
 from registry.db import MAX_ROW_ID, changed_one, database_now, one_at_a_time, picked, read_session, write_session
 from registry.errors import NotFoundError, QueueError, ShuffleboardError, UsageError
-from registry.leaderboard.reports import evaluation_metrics
 from registry.logs import log
-from registry.lookups import find_suite, published
+from registry.lookups import find_suite
 from registry.names import check_name
 from registry.people.accounts import Viewer, record
 from registry.providers.budgets import set_budget
-from registry.queue.evaluations import check_embargo, check_statement
+from registry.queue.evaluations import check_statement
 from registry.queue.money import service_of
 from registry.revisions.endpoints import load_endpoints
 from registry.revisions.store import (
@@ -36,7 +34,7 @@ from registry.revisions.store import (
     request_of,
 )
 from registry.settings import Settings
-from registry.tables import BenchmarkVersion, Embargo, Evaluation, Model, ModelRevision, Suite
+from registry.tables import Evaluation, Model, ModelRevision, Suite
 from registry.tables.accounts import Account, Submission, SubmissionEvaluation
 
 MAX_NOTE: Final = 2000
@@ -179,13 +177,10 @@ def request_submission(
         note=text,
         anonymous=terms.anonymous,
         conflict_of_interest=check_statement(terms.conflict_of_interest),
-        embargo_until=None if terms.embargo_until is None else check_embargo(session, terms.embargo_until),
     )
     session.add(submission)
     session.flush()
     details = {"suite": reference, "model": model["name"]}
-    if submission.embargo_until is not None:
-        details["embargo_until"] = f"{submission.embargo_until:%FT%TZ}"
     record(session, viewer, "submission.request", str(submission.id), address=address, details=details)
     return submission, True
 
@@ -225,7 +220,7 @@ def listed_submissions(
 
 
 SUBMISSION: Final = (
-    *("state", "suite", "model", "note", "conflict_of_interest", "embargo_until", "anonymous", "created_at"),
+    *("state", "suite", "model", "note", "conflict_of_interest", "anonymous", "created_at"),
     *("decided_at", "reason", "finished_at"),
 )
 
@@ -244,34 +239,6 @@ def submission_document(session: Session, submission: Submission) -> dict[str, A
         "revision_state": None if revision is None else revision.state,
         "evaluations": list(session.scalars(ids.order_by(SubmissionEvaluation.evaluation_id))),
     }
-
-
-def embargoed_results(session: Session, submission: Submission, visibilities: Sequence[str]) -> list[dict[str, Any]]:
-    """The sealed evaluations of a submission that are under embargo, with their metrics over all questions.
-
-    visibilities: of the benchmarks that its reader may see. Only for those who may open the submission.
-    """
-    query = (
-        select(Evaluation)
-        .join(SubmissionEvaluation, SubmissionEvaluation.evaluation_id == Evaluation.id)
-        .join(BenchmarkVersion, BenchmarkVersion.id == Evaluation.benchmark_version_id)
-        .where(
-            SubmissionEvaluation.submission_id == submission.id,
-            Evaluation.seal.is_not(None),
-            BenchmarkVersion.visibility.in_(visibilities),
-            ~published(session),
-        )
-        .order_by(Evaluation.id)
-    )
-    return [
-        {
-            "evaluation": evaluation.id,
-            "benchmark": evaluation.benchmark_version.benchmark.name,
-            "variants": evaluation.variant_set.name,
-            "metrics": evaluation_metrics(session, evaluation.id)["metrics"],
-        }
-        for evaluation in session.scalars(query)
-    ]
 
 
 def _decider(session: Session, submission: Submission) -> str | None:
@@ -327,9 +294,7 @@ def approve(
     if estimate["problem"] is not None:
         raise QueueError(f"submission {submission.id} cannot be queued: {estimate['problem']}")
     request = revision_request(submission.model, settings)
-    revision, new = add_revision(session, submission.model["name"], request, files=files)
-    if new and submission.embargo_until is not None:
-        session.add(Embargo(model_revision_id=revision.id, until=submission.embargo_until))
+    revision, _ = add_revision(session, submission.model["name"], request, files=files)
     submission.model_revision_id = revision.id
     session.flush()
     if revision.state == "ready":
@@ -407,7 +372,6 @@ def _submit(session: Session, submission: Submission, revision: ModelRevision) -
         queue=asked.get("queue", "cpu"),
         priority=asked.get("priority", 0),
         conflict_of_interest=submission.conflict_of_interest,
-        embargo_until=submission.embargo_until,
         requester=ANONYMOUS if submission.anonymous else session.get_one(Account, submission.account_id).name,
     )
     for evaluation_id in dict.fromkeys(evaluation.id for evaluation, _ in found):

@@ -14,7 +14,7 @@ from registry import chain
 from registry.db import database_now, one_at_a_time
 from registry.digests import specification_digest
 from registry.errors import QueueError, UsageError
-from registry.lookups import find_evaluation, is_published
+from registry.lookups import find_evaluation
 from registry.tables import Evaluation, EvaluationSource, Withdrawal
 
 MAX_REASON: Final = 2000
@@ -47,8 +47,6 @@ def supersede(session: Session, evaluation_id: int, by: int, reason: str, *, act
             )
     if other.seal is None:
         raise QueueError(f"evaluation {by} is {other.state}; wait until it is complete")
-    if not is_published(session, by) and is_published(session, evaluation_id):
-        raise QueueError(f"evaluation {by} is under embargo, which this would reveal; wait for its end")
     if withdrawal_of(session, by) is not None:
         raise UsageError(f"evaluation {by} no longer counts itself; give another with --by")
     return _add(session, evaluation_id, "superseded", other.seal, reason, actor)

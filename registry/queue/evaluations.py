@@ -2,13 +2,12 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from typing import Any, Final
 
 from sqlalchemy import case, insert, select, update
 from sqlalchemy.orm import Session
 
-from registry.db import MAX_INTEGER, changed_one, database_now, one_at_a_time
+from registry.db import MAX_INTEGER, changed_one, one_at_a_time
 from registry.digests import sha256_text, specification_digest
 from registry.errors import NotFoundError, ProtocolError, QueueError, UsageError
 from registry.lookups import find_evaluation, find_revision, find_version, not_withdrawn
@@ -27,7 +26,6 @@ from registry.scores.asked import as_specified, asked_digest
 from registry.settings import get_settings
 from registry.tables import (
     BenchmarkVersion,
-    Embargo,
     Evaluation,
     ModelRevision,
     Question,
@@ -40,9 +38,6 @@ NO_CONFLICT: Final = "none"
 """The statement that there is no conflict of interest."""
 
 
-LONGEST_EMBARGO: Final = timedelta(days=731)
-
-
 @dataclass(frozen=True)
 class EvaluationRequest:
     """What a user asks to be evaluated; `limit` keeps the first questions in file order, after the other filters.
@@ -53,7 +48,6 @@ class EvaluationRequest:
     shard_prompts: about how many prompts a shard has as it is planned; it changes no result.
     variants: as they are spelled, or read with the files that they name.
     conflict_of_interest: what whoever asks states of their own; "none" for none, None: nothing is stated.
-    embargo_until: until when only maintainers and its submitter see it, if it is new; None: it is seen at once.
     """
 
     model: str
@@ -73,7 +67,6 @@ class EvaluationRequest:
     requester: str | None = None
     shard_prompts: int = SHARD_PROMPTS
     conflict_of_interest: str | None = None
-    embargo_until: datetime | None = None
 
     def definition(self) -> VariantSetDefinition:
         """The variants that are asked for. Raises VariantError for a spelling that names none."""
@@ -148,9 +141,6 @@ def submit(session: Session, request: EvaluationRequest) -> tuple[Evaluation, bo
     )
     session.add(evaluation)
     session.flush()
-    if request.embargo_until is not None:
-        session.add(Embargo(evaluation_id=evaluation.id, until=request.embargo_until))
-        session.flush()
     _check_prompts(session, evaluation, questions)
     store_shards(session, evaluation.id, plan_shards(planned, request.shard_prompts), request.queue)
     hint_at(session, Shard.evaluation_id == evaluation.id)
@@ -169,16 +159,6 @@ def check_statement(text: str | None) -> str | None:
     if len(stated) > MAX_STATEMENT or not stated.isprintable():
         raise UsageError(f"conflict of interest: give up to {MAX_STATEMENT} characters in one line, or none")
     return (NO_CONFLICT if stated.casefold() == NO_CONFLICT else stated) or None
-
-
-def check_embargo(session: Session, until: datetime) -> datetime:
-    """The end of an embargo. Raises UsageError for a moment that has passed, or is years away."""
-    now = session.scalars(select(database_now())).one()
-    if not now < until <= now + LONGEST_EMBARGO:
-        raise UsageError(
-            f"embargo until {until:%Y-%m-%d %H:%M} UTC: give a moment after now and within {LONGEST_EMBARGO.days} days"
-        )
-    return until
 
 
 def check_askable(revision: ModelRevision, protocol: dict[str, Any]) -> None:

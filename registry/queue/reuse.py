@@ -15,7 +15,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from registry.digests import specification_digest
-from registry.lookups import not_withdrawn, published
+from registry.lookups import not_withdrawn
 from registry.predictions.prompts import ShardPrompt
 from registry.tables import Archive, EngineFingerprint, Evaluation, EvaluationQuestion, Prediction, Shard
 
@@ -73,8 +73,6 @@ def reusable(
                 asked.question_id.in_(part),
                 # A withdrawn evaluation is not trusted, or another replaces it.
                 not_withdrawn(),
-                # A copy names its source, which would reveal it.
-                published(session),
                 # An archived one has no rows to copy.
                 Evaluation.id.not_in(select(Archive.evaluation_id).where(Archive.state == "archived")),
             )

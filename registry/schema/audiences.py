@@ -4,8 +4,8 @@ A benchmark version is `public`, for `members` (everyone with an account) or `hi
 line), since published questions leak into training data. An **audience** sees the registry through filtered
 copies: every table that leads to a benchmark becomes a view of the rows it may see, and every documented view is
 created again over those. A query is the same for every audience; only where its names lead differs, so no query can
-forget to filter. An evaluation or a model revision under embargo is filtered likewise, for every audience but `all`,
-until its moment has passed.
+forget to filter. If a version has a moment in `public_from`, everyone sees it from then on: the filters compare it with
+the database's clock whenever they are read, so nothing has to run at that moment.
 
 PostgreSQL: four schemas that `db upgrade` makes (registry/schema/repeatable.py). `shuffleboard_public_tables` and
 `shuffleboard_members_tables` hold the filtered tables with the documented views over them, and a search path puts them
@@ -23,11 +23,11 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, Final, Literal
 
-from sqlalchemy import Engine, event
+from sqlalchemy import ColumnElement, Engine, and_, event, or_
 
-from registry.db import forget_engine, make_engine
+from registry.db import database_now, forget_engine, make_engine
 from registry.schema.views import VIEWS, view_sql
-from registry.tables.embargoed import EMBARGOED_EVALUATIONS, EMBARGOED_REVISIONS, NOW
+from registry.tables import BenchmarkVersion
 
 Audience = Literal["public", "members", "all"]
 
@@ -39,13 +39,20 @@ SEES: Final[dict[Audience, tuple[str, ...]]] = {
     "members": ("public", "members"),
     "all": ("public", "members", "hidden"),
 }
-"""Audience → the visibilities of benchmark versions it sees."""
+"""Audience → the visibilities of benchmark versions it sees, whatever the date."""
+
+NOW: Final = {"sqlite": "(strftime('%Y-%m-%dT%H:%M:%f', 'now') || '000Z')", "postgresql": "now()"}
+"""The time as each engine's views may ask for it."""
+
+_SEEN: Final = (
+    "{version}.visibility IN ({visibilities}) OR ({version}.public_from IS NOT NULL AND {version}.public_from <= {now})"
+)
+"""The condition under which an audience sees a benchmark version. It is never NULL, so NOT of it is safe."""
 
 _HIDDEN_VERSIONS: Final = "SELECT version.id FROM {base}.benchmark_version AS version WHERE NOT ({seen})"
 _HIDDEN_EVALUATIONS: Final = (
     "SELECT hidden.id FROM {base}.evaluation AS hidden "
-    f"WHERE hidden.benchmark_version_id {{among}}({_HIDDEN_VERSIONS}{{end}} "
-    f"UNION ALL {EMBARGOED_EVALUATIONS}"
+    f"WHERE hidden.benchmark_version_id {{among}}({_HIDDEN_VERSIONS}{{end}}"
 )
 _HIDDEN_BOARDS: Final = (
     f"SELECT entry.board_id FROM {{base}}.board_entry AS entry "
@@ -56,8 +63,7 @@ _HIDDEN_REVISIONS: Final = (
     "SELECT asked.model_revision_id FROM {base}.evaluation AS asked "
     f"WHERE asked.id {{among}}({_HIDDEN_EVALUATIONS}{{end}} "
     "AND NOT EXISTS (SELECT 1 FROM {base}.evaluation AS seen WHERE seen.model_revision_id = asked.model_revision_id "
-    f"AND seen.id {{not_among}}({_HIDDEN_EVALUATIONS}{{end}}) "
-    f"UNION ALL {EMBARGOED_REVISIONS}"
+    f"AND seen.id {{not_among}}({_HIDDEN_EVALUATIONS}{{end}})"
 )
 _HIDDEN_MODELS: Final = (
     "SELECT revision.model_id FROM {base}.evaluation AS asked "
@@ -66,11 +72,7 @@ _HIDDEN_MODELS: Final = (
     "AND NOT EXISTS (SELECT 1 FROM {base}.evaluation AS seen "
     "JOIN {base}.model_revision AS other ON other.id = seen.model_revision_id "
     "WHERE other.model_id = revision.model_id "
-    f"AND seen.id {{not_among}}({_HIDDEN_EVALUATIONS}{{end}}) "
-    "UNION ALL SELECT revision.model_id FROM {base}.embargo AS embargo "
-    "JOIN {base}.model_revision AS revision ON revision.id = embargo.model_revision_id "
-    "WHERE embargo.until > {now} AND NOT EXISTS (SELECT 1 FROM {base}.model_revision AS other "
-    f"WHERE other.model_id = revision.model_id AND other.id {{not_among}}({EMBARGOED_REVISIONS}{{end}})"
+    f"AND seen.id {{not_among}}({_HIDDEN_EVALUATIONS}{{end}})"
 )
 _OF_EVALUATION: Final = f"evaluation_id {{not_among}}({_HIDDEN_EVALUATIONS}{{end}}"
 _OF_BOARD: Final = f"board_id {{not_among}}({_HIDDEN_BOARDS}{{end}}"
@@ -80,26 +82,23 @@ _SETS: Final = {
         "among": "IN ",
         "not_among": "NOT IN ",
         "end": ")",
-        "now": NOW["sqlite"],
     },
     # As an array the few hidden ones are looked up once, by index, before anything else, and each row is compared with
     # them where it is read. To the planner NOT IN (SELECT) costs a look-up again for each row that an index finds, so
     # that it reads whole tables instead: a page of the leaderboard took ten times as long.
-    "postgresql": {"among": "= ANY (ARRAY", "not_among": "<> ALL (ARRAY", "end": "))", "now": NOW["postgresql"]},
+    "postgresql": {"among": "= ANY (ARRAY", "not_among": "<> ALL (ARRAY", "end": "))"},
 }
-"""How each engine asks whether something is among the rows of a query, `column {among}(SELECT …{end}`, and the time."""
+"""How each engine asks whether something is among the rows of a query, `column {among}(SELECT …{end}`."""
 
 FILTERED: Final[dict[str, str]] = {
     "benchmark": "EXISTS (SELECT 1 FROM {base}.benchmark_version AS version "
-    "WHERE version.benchmark_id = benchmark.id AND {seen})",
-    "benchmark_version": "visibility IN ({visibilities})",
+    "WHERE version.benchmark_id = benchmark.id AND ({seen}))",
+    "benchmark_version": "{seen_here}",
     "question": f"benchmark_version_id {{not_among}}({_HIDDEN_VERSIONS}{{end}}",
     "question_option": "NOT EXISTS (SELECT 1 FROM {base}.question AS hidden "
     "WHERE hidden.id = question_option.question_id "
     f"AND hidden.benchmark_version_id {{among}}({_HIDDEN_VERSIONS}{{end}})",
-    "evaluation": f"benchmark_version_id {{not_among}}({_HIDDEN_VERSIONS}{{end}} "
-    f"AND id {{not_among}}({EMBARGOED_EVALUATIONS}{{end}}",
-    "embargo": "until <= {now}",
+    "evaluation": f"benchmark_version_id {{not_among}}({_HIDDEN_VERSIONS}{{end}}",
     "model": f"id {{not_among}}({_HIDDEN_MODELS}{{end}}",
     "model_revision": f"id {{not_among}}({_HIDDEN_REVISIONS}{{end}}",
     "shard": _OF_EVALUATION,
@@ -117,7 +116,6 @@ FILTERED: Final[dict[str, str]] = {
     "withdrawal": _OF_EVALUATION,
     "board": f"id {{not_among}}({_HIDDEN_BOARDS}{{end}}",
     "board_entry": _OF_BOARD,
-    "board_deprecation": _OF_BOARD,
     "board_snapshot": _OF_BOARD,
     "board_standing": "board_snapshot_id {not_among}(SELECT snapshot.id FROM {base}.board_snapshot AS snapshot "
     f"WHERE snapshot.board_id {{among}}({_HIDDEN_BOARDS}{{end}}{{end}}",
@@ -166,6 +164,13 @@ CLOSED: Final = frozenset(
 """Tables that no documented view reads: each of their readers asks for its own permission."""
 
 
+def visible_to(audience: Audience) -> ColumnElement[bool]:
+    """Return the condition under which an audience may see a benchmark version now."""
+    of = BenchmarkVersion
+    opened = and_(of.public_from.is_not(None), of.public_from <= database_now())
+    return or_(of.visibility.in_(SEES[audience]), opened)
+
+
 def schema(audience: Audience) -> str:
     """The PostgreSQL schema that holds the documented views of an audience."""
     return f"shuffleboard_{audience}"
@@ -182,10 +187,11 @@ def _filter(table: str, visibilities: str, dialect: str) -> str:
         # PostgreSQL takes an array that it does not know for ten rows' values: of a registry with two evaluations it
         # would expect that a thousandth is left. Of what it cannot look into it expects half.
         condition = f"coalesce({condition}, false)"
+    seen = _SEEN.format(version="{version}", visibilities=visibilities, now=NOW[dialect])
     return condition.format(
         base="main" if dialect == "sqlite" else "public",
-        visibilities=visibilities,
-        seen=f"version.visibility IN ({visibilities})",
+        seen=seen.format(version="version"),
+        seen_here=seen.format(version="benchmark_version"),
         **_SETS[dialect],
     )
 

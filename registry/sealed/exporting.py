@@ -11,13 +11,13 @@ from registry.db import read_session, write_session
 from registry.errors import SealError, UsageError
 from registry.files.manifests import MANIFEST
 from registry.files.new_folder import new_folder, require_free
-from registry.lookups import find_evaluation, is_published
+from registry.lookups import find_evaluation
 from registry.operations.archiving import copy, record
 from registry.proof.folder import schema_of, stored_values, write_table
 from registry.proof.manifest import compute_seal, row_document
 from registry.proof.signing import sign_if_possible, signed_chain
 from registry.proof.withdrawals import withdrawals_of
-from registry.schema.audiences import SEES, Audience
+from registry.schema.audiences import Audience, visible_to
 from registry.sealed.files import (
     CHAIN,
     QUESTION_COLUMNS,
@@ -27,7 +27,7 @@ from registry.sealed.files import (
     write_json,
 )
 from registry.settings import Settings
-from registry.tables import Analysis, Evaluation, Question, QuestionOption
+from registry.tables import Analysis, BenchmarkVersion, Evaluation, Question, QuestionOption
 
 
 def export_evaluation(
@@ -65,14 +65,13 @@ def export_evaluation(
 def _require_exportable(session: Session, evaluation: Evaluation, audience: Audience) -> None:
     if evaluation.seal is None:
         raise SealError(f"evaluation {evaluation.id} is {evaluation.state}, and only sealed ones can be exported")
-    visibility = evaluation.benchmark_version.visibility
-    if visibility not in SEES[audience]:
+    version = evaluation.benchmark_version
+    seen = select(BenchmarkVersion.id).where(BenchmarkVersion.id == version.id, visible_to(audience))
+    if session.scalar(seen) is None:
         raise UsageError(
-            f"evaluation {evaluation.id} is on a benchmark that is {visibility}: its questions would be included; give "
-            "an --audience that may see it"
+            f"evaluation {evaluation.id} is on a benchmark that is {version.visibility}: its questions would be "
+            "included; give an --audience that may see it"
         )
-    if audience != "all" and not is_published(session, evaluation.id):
-        raise UsageError(f"evaluation {evaluation.id} is under embargo; wait for its end, or give --audience all")
 
 
 def _recorded(session: Session, evaluation: Evaluation) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from registry.code_identity import code_identity
 from registry.db import is_in, one_at_a_time, read_session, write_session
 from registry.digests import specification_digest
 from registry.errors import QueueError, UsageError
-from registry.lookups import find_evaluation, find_sealed, find_version, is_published, not_withdrawn
+from registry.lookups import find_evaluation, find_sealed, find_version, not_withdrawn
 from registry.names import plural
 from registry.predictions.bulk import insert_predictions, insert_rows, renew_statistics
 from registry.predictions.rows import keyed_columns
@@ -151,8 +151,6 @@ def _find_source(session: Session, evaluation_id: int) -> Evaluation:
             f"evaluation {source.id} was {row.kind} ({row.reason}), so nothing is made from its answers; replay the "
             f"evaluation{other or ' that takes its place'}, or ask the model again: shuffleboard evaluations submit"
         )
-    if not is_published(session, source.id):
-        raise QueueError(f"evaluation {source.id} is under embargo, and a replay would reveal it; wait for its end")
     require_rows(session, source.id)
     return source
 

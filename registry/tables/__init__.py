@@ -65,7 +65,10 @@ class Benchmark(Base):
 
 
 class BenchmarkVersion(Base):
-    """One content of a benchmark, named by the digest of its questions and few-shot pool."""
+    """One content of a benchmark, named by the digest of its questions and few-shot pool.
+
+    `visibility`: who may see it; from `public_from` on everyone may. NULL: that does not change with time.
+    """
 
     __tablename__ = "benchmark_version"
     __table_args__ = (
@@ -84,6 +87,7 @@ class BenchmarkVersion(Base):
     licence: Mapped[str | None] = mapped_column(Text)
     source: Mapped[str | None] = mapped_column(Text)
     visibility: Mapped[str] = mapped_column(Text, default="public")
+    public_from: Mapped[datetime | None] = mapped_column(UtcDateTime, index=True)
     shuffle_seed: Mapped[int | None] = mapped_column(Integer)
     questions: Mapped[int] = mapped_column(Integer)
     few_shot_examples: Mapped[int] = mapped_column(Integer)
@@ -380,22 +384,6 @@ class Evaluation(Base):
     benchmark_version: Mapped[BenchmarkVersion] = relationship()
     protocol: Mapped[Protocol] = relationship()
     variant_set: Mapped[VariantSet] = relationship()
-
-
-class Embargo(Base):
-    """Until when an evaluation, or a model revision with all its evaluations, is seen by maintainers alone."""
-
-    __tablename__ = "embargo"
-    __table_args__ = (
-        CheckConstraint("(evaluation_id IS NULL) <> (model_revision_id IS NULL)", name="subject"),
-        Index("ix_embargo_until", "until"),
-    )
-
-    id: Mapped[int] = mapped_column(RowId, primary_key=True)
-    evaluation_id: Mapped[int | None] = mapped_column(ForeignKey("evaluation.id"), unique=True)
-    model_revision_id: Mapped[int | None] = mapped_column(ForeignKey("model_revision.id"), unique=True)
-    until: Mapped[datetime] = mapped_column(UtcDateTime)
-    created_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
 
 
 class Shard(Base):
@@ -918,22 +906,6 @@ class BoardEntry(Base):
     benchmark_version: Mapped[BenchmarkVersion] = relationship()
     protocol: Mapped[Protocol] = relationship()
     variant_set: Mapped[VariantSet] = relationship()
-
-
-class BoardDeprecation(Base):
-    """A board that was deprecated, in all its versions, until that was taken back."""
-
-    __tablename__ = "board_deprecation"
-
-    id: Mapped[int] = mapped_column(RowId, primary_key=True)
-    board_id: Mapped[int] = mapped_column(ForeignKey("board.id"), index=True)
-    """The version that was served then."""
-    reason: Mapped[str] = mapped_column(Text)
-    successor: Mapped[str | None] = mapped_column(Text)
-    """Name of the board to use instead."""
-    deprecated_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
-    retracted_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    """When it was taken back; NULL: it holds."""
 
 
 class BoardSnapshot(Base):

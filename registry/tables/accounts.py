@@ -149,7 +149,6 @@ class Submission(Base):
     no path on the server is ever among it. `estimate`: what the maintainer was shown when deciding.
     `finished_at`: when the last of its evaluations ended, however it ended.
     `anonymous`: its evaluations do not carry the submitter's name. `conflict_of_interest`: as of an evaluation.
-    `embargo_until`: until when its evaluations are to be hidden, and its model, if it is new; NULL: not at all.
     """
 
     __tablename__ = "submission"
@@ -165,7 +164,6 @@ class Submission(Base):
     model: Mapped[Any] = mapped_column(JsonDocument)
     note: Mapped[str | None] = mapped_column(Text)
     conflict_of_interest: Mapped[str | None] = mapped_column(Text)
-    embargo_until: Mapped[datetime | None] = mapped_column(UtcDateTime)
     anonymous: Mapped[bool] = mapped_column(Boolean, default=False, server_default=text("false"))
     state: Mapped[str] = mapped_column(Text, default="requested")
     created_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())

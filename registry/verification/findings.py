@@ -38,6 +38,7 @@ OUTSIDE: Final[dict[str, dict[str, str]]] = {
     "benchmark_version": {
         "id": "its number here",
         "visibility": "who may see it is decided anew, and changes no number",
+        "public_from": "goes with the visibility",
     },
     "model_revision": {
         "id": "its number here",

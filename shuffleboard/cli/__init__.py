@@ -41,7 +41,6 @@ GROUPS: Final = {
         "boards": "Import and list the tables you publish.",
         "publish": "Write a board as a site of files, for any web server.",
         "submissions": "Review submissions.",
-        "embargoes": "Hide evaluations and models until a moment.",
         "chain": "List, verify and sign the chain of seals.",
     },
     "Operate": {

@@ -7,7 +7,7 @@ import click
 from sqlalchemy import func, select
 
 from registry.benchmarks.contract import BenchmarkFile
-from registry.db import MAX_INTEGER, picked, read_session, write_session
+from registry.db import MAX_INTEGER, picked, read_session, utc_text, write_session
 from registry.errors import UsageError
 from registry.lookups import find_version
 from registry.operations.opening import engine_of
@@ -177,7 +177,7 @@ def _document(row: BenchmarkVersion) -> dict[str, Any]:
         "name": row.benchmark.name,
         "benchmark": row.benchmark.name,
         **picked(row, ("version", "questions", "few_shot_examples", "language", "split", "licence", "source")),
-        **picked(row, ("visibility", "content_digest", "created_at")),
+        **picked(row, ("visibility", "public_from", "content_digest", "created_at")),
     }
 
 
@@ -212,7 +212,7 @@ def list_command(word: str | None, available: bool, language: str | None, licenc
     headings = headed(
         "name: Benchmark, version, visibility: Seen by, questions, few_shot_examples: Few-shot, language, licence"
     )
-    more = {name: name for name in ("split", "source", "content_digest", "created_at")}
+    more = {name: name for name in ("split", "source", "public_from", "content_digest", "created_at")}
     empty = (
         "no benchmark yet; import one: shuffleboard benchmarks import FILE --name NAME"
         if (word, language, licence) == (None, None, None)
@@ -224,22 +224,33 @@ def list_command(word: str | None, available: bool, language: str | None, licenc
 @benchmarks.command("visibility")
 @click.argument("name")
 @click.argument("visibility", type=click.Choice(VISIBILITIES))
+@click.option(
+    "--public-from",
+    default=None,
+    metavar="DATE",
+    help="Everyone may see it from this date (its beginning) or time on; UTC if you give no zone.",
+)
 @json_option
-def visibility_command(name: str, visibility: str) -> None:
+def visibility_command(name: str, visibility: str, public_from: str | None) -> None:
     """Change who may see benchmark NAME (all versions, or NAME@VERSION) and everything measured on it.
 
-    public: everyone; members: everyone with an account; hidden: only maintainers and the command line. Anything
-    visible before may have been copied.
+    public: everyone; members: everyone with an account; hidden: only maintainers and the command line. With
+    --public-from that holds until the date; then it is public without a further command. Anything visible before may
+    have been copied.
     """
     from registry.benchmarks.store import set_visibility
     from registry.people.accounts import OPERATOR, record
+    from shuffleboard.cli.boards import parse_time
 
     with write_session(engine_of(settings_of())) as session:
-        versions = [row.version for row in set_visibility(session, name, visibility)]
-        record(session, OPERATOR, "benchmark.visibility", name, details={"visibility": visibility})
+        moment = parse_time(public_from, end=False)
+        versions = [row.version for row in set_visibility(session, name, visibility, moment)]
+        details = {"visibility": visibility, "public_from": None if moment is None else utc_text(moment)}
+        record(session, OPERATOR, "benchmark.visibility", name, details=details)
     tell(
-        {"benchmark": name.partition("@")[0], "visibility": visibility, "versions": versions},
-        f"{name}: {visibility} ({', '.join(versions)})",
+        {"benchmark": name.partition("@")[0], **details, "versions": versions},
+        f"{name}: {visibility}{'' if moment is None else f', public from {moment:%Y-%m-%d %H:%M} UTC'} "
+        f"({', '.join(versions)})",
     )
 
 

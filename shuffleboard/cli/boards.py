@@ -8,9 +8,7 @@ import click
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from registry.boards.changelog import changelog_document
 from registry.boards.definition import evaluations_asked, read_board_file, read_suite_file
-from registry.boards.deprecation import deprecate, deprecation_document, reinstate
 from registry.boards.reading import models_counted, shown_document, snapshot_as_of, snapshots_of
 from registry.boards.snapshots import refresh_boards
 from registry.boards.store import board_definition, current_boards, import_board, import_suite, suite_definition
@@ -21,7 +19,6 @@ from registry.exchange.citations import publisher_of, snapshot_entry
 from registry.lookups import find_board, find_suite
 from registry.names import plural
 from registry.operations.opening import engine_of
-from registry.people.accounts import OPERATOR
 from registry.tables import Suite
 from registry.verdicts.boards import top_of
 from registry.verdicts.comparisons import of_neighbours
@@ -227,21 +224,12 @@ def show_board(name: str, as_of: str | None) -> None:
     with read_session(engine_of(settings_of())) as session:
         find_board(session, name)
         snapshot = snapshot_as_of(session, name, parse_time(as_of))
-        document = shown_document(session, snapshot) | {
-            "deprecated": deprecation_document(session, snapshot.board.name)
-        }
+        document = shown_document(session, snapshot)
         way = None if wants_json() else drawn_way(session, document)
     if way is None:
         print_json(document)
         return
-    if document["deprecated"] is not None:
-        note(_of_deprecated(document["deprecated"]))
     print_board(document, way)
-
-
-def _of_deprecated(document: dict[str, Any]) -> str:
-    following = f"; use board {document['successor']} instead" if document["successor"] else ""
-    return f"deprecated since {document['at']:%Y-%m-%d}: {document['reason']}{following}"
 
 
 @boards.command("pairs")
@@ -316,53 +304,6 @@ def cite_board(name: str, as_of: str | None) -> None:
     click.echo(entry, nl=False)
 
 
-@boards.command("changelog")
-@click.argument("name")
-@click.option("--limit", type=click.IntRange(min=1), default=None, help="Only so many changes, the newest.")
-@json_option
-def board_changelog(name: str, limit: int | None) -> None:
-    """Print the history of a board with reasons, newest first: from its snapshots and the chain.
-
-    Models that were added or removed, evaluations that were withdrawn or scored again, keys that reviewers corrected,
-    and how ranks moved.
-    """
-    with read_session(engine_of(settings_of())) as session:
-        document = changelog_document(session, name)
-    document["changes"] = document["changes"][:limit]
-    if printed(document):
-        return
-    for change in document["changes"]:
-        link = "" if change["link"] is None else f" (link {change['link']} of the chain)"
-        click.echo(f"{change['at']:%Y-%m-%d %H:%M} UTC{link}")
-        for event in change["events"]:
-            click.echo(f"  {event['text']}")
-    if not document["changes"]:
-        note("nothing happened yet: the board has no snapshot")
-
-
-@boards.command("deprecate")
-@click.argument("name")
-@click.option("--reason", required=True, help="For those who use or cite the board.")
-@click.option("--successor", default=None, help="Name of the board to use instead.")
-@json_option
-def deprecate_board(name: str, reason: str, successor: str | None) -> None:
-    """Deprecate a board: it stays readable and citable, and takes no more submissions."""
-    with write_session(engine_of(settings_of())) as session:
-        row = deprecate(session, OPERATOR, name, reason, successor)
-        document = {"reason": row.reason, "successor": row.successor, "at": row.deprecated_at}
-    tell(document, f"board {name} is deprecated")
-
-
-@boards.command("reinstate")
-@click.argument("name")
-@json_option
-def reinstate_board(name: str) -> None:
-    """Take the deprecation of a board back."""
-    with write_session(engine_of(settings_of())) as session:
-        reinstate(session, OPERATOR, name)
-    tell({"board": name, "deprecated": None}, f"board {name} is no longer deprecated")
-
-
 @boards.command("snapshots")
 @click.argument("name")
 @table_options
@@ -388,15 +329,18 @@ def list_snapshots(name: str) -> None:
     print_table(rows, headings, "no snapshot yet")
 
 
-def parse_time(value: str | None) -> datetime | None:
-    """A date (its end) or a time, UTC where no zone is given. Raises UsageError for anything else."""
+def parse_time(value: str | None, *, end: bool = True) -> datetime | None:
+    """Parse a time or a date, UTC if there is no zone. Raises UsageError for anything else.
+
+    end: a date means its end; otherwise its beginning.
+    """
     if value is None:
         return None
     try:
         moment = datetime.fromisoformat(value)
     except ValueError:
         raise UsageError(f"time {value!r}: give a date or time such as 2026-11-21 or 2026-11-21T13:00") from None
-    if len(value) == len("2026-11-21"):
+    if end and len(value) == len("2026-11-21"):
         moment = moment.replace(hour=23, minute=59, second=59, microsecond=999_999)
     try:
         return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)

@@ -41,8 +41,6 @@ TABLE = {
     ("GET", "/benchmarks/<benchmark>/answer-moving"): "read",
     ("GET", "/boards"): "read",
     ("GET", "/boards/<name>"): "read",
-    ("GET", "/boards/<name>/changelog"): "read",
-    ("GET", "/boards/<name>/changelog.atom"): "read",
     ("GET", "/boards/<name>/own"): "read",
     ("POST", "/boards/<name>/own"): "submit",
     ("GET", "/boards/<name>/pairs"): "read",

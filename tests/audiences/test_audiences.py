@@ -10,18 +10,18 @@ from sqlalchemy import Engine, select, text, update
 from registry.benchmarks.contract import read_benchmark
 from registry.benchmarks.store import import_benchmark
 from registry.boards.definition import BoardDefinition, SuiteDefinition
-from registry.boards.embargoes import lift_embargo, set_embargo
 from registry.boards.snapshots import refresh_boards
 from registry.boards.store import import_board, import_suite
-from registry.db import database_now, get_engine, write_session
-from registry.errors import QueueError
-from registry.people.accounts import OPERATOR
+from registry.db import database_now, get_engine, read_session, write_session
+from registry.errors import NotFoundError, UsageError
+from registry.exchange.exports.selection import ExportRequest, select_rows
 from registry.queue.evaluations import EvaluationRequest, submit
 from registry.schema import views
 from registry.schema.audiences import AUDIENCES, CLOSED, FILTERED, OPEN, SEES, Audience, audience_engine
+from registry.sealed.exporting import export_evaluation
 from registry.settings import Settings
-from registry.tables import Base, BenchmarkVersion, Embargo, Evaluation, ModelRevision
-from registry.tables.accounts import AuditEvent
+from registry.tables import Base, BenchmarkVersion, Evaluation
+from tests.commands import eventually, shuffleboard
 from tests.conftest import FilledDatabases
 from tests.fake_scorer import FakeScorer
 from tests.population import add_model, write_lines
@@ -202,11 +202,6 @@ def test_views_and_columns_say_what_they_are_in_postgresql(postgresql_database: 
         assert about == "One row per evaluation specification. For comparing models."
 
 
-def set_until(engine: Engine, seconds: float) -> None:
-    with write_session(engine) as session:
-        session.execute(update(Embargo).values(until=database_now(seconds)))
-
-
 def read_by(engine: Engine, audience: Audience, relations: Iterable[str]) -> str:
     """All that an audience reads of relations, as text."""
     with audience_engine(engine, audience).connect() as connection:
@@ -214,59 +209,134 @@ def read_by(engine: Engine, audience: Audience, relations: Iterable[str]) -> str
     return json.dumps([[dict(row) for row in found] for found in rows], default=str)
 
 
-def test_what_is_under_embargo_stands_nowhere_until_its_moment_and_then_everywhere(
-    engine: Engine, tmp_path: Path
-) -> None:
+def set_public_from(engine: Engine, seconds: float | None) -> None:
+    """Let the hidden benchmark be public so many seconds from now; None: at no time."""
     with write_session(engine) as session:
-        add_model(session, "held-model")
-        until = session.scalars(select(database_now(86_400))).one()
-        asked = EvaluationRequest(model="held-model", benchmark="for-all", variants="cyclic", embargo_until=until)
-        number = submit(session, asked)[0].id
-        tasks = [{"benchmarks": ("for-all",)}]
-        import_suite(session, SuiteDefinition(name="core", variants=("cyclic",), tasks=tasks))
-        import_board(session, BoardDefinition(name="main", suite="core", columns=("accuracy@cyclic",)))
-    loop = WorkerLoop(engine, Settings(home=tmp_path, poll_seconds=0.05), FakeScorer(), ["cpu"])
-    loop.start()
-    loop.run(until_idle=True)
-    loop.maintain()
-    loop.stop()
+        change = update(BenchmarkVersion).where(BenchmarkVersion.visibility == "hidden")
+        session.execute(change.values(public_from=None if seconds is None else database_now(seconds)))
 
+
+def test_a_benchmark_is_nowhere_before_its_date_and_everywhere_after(engine: Engine, tmp_path: Path) -> None:
+    with write_session(engine) as session:
+        import_suite(
+            session,
+            SuiteDefinition(name="core", variants=("cyclic",), tasks=[{"benchmarks": ("for-nobody",)}]),
+        )
+        import_board(session, BoardDefinition(name="main", suite="core", columns=("accuracy@cyclic",)))
+    refresh_boards(engine)
     relations = [*FILTERED, *views.VIEWS]
-    seal = json.loads(read_by(engine, "all", ["evaluation"]))[0][number - 1]["seal"]
+    set_public_from(engine, 86_400)
     for audience in ("public", "members"):
         written = read_by(engine, audience, relations)
-        assert "held-model" not in written
-        assert seal not in written
-        assert f'"evaluation_id": {number},' not in written
-    assert "held-model" not in read_by(engine, "all", ["board_snapshot", "board_standing"])
+        assert "for-nobody" not in written
+        assert '"main"' not in written
+    assert names_in(engine, "members", "leaderboard") == {"for-all", "for-members"}
+    # Nothing is written from here on but the date: the views compare it with the clock.
+    set_public_from(engine, -1)
+    for relation in ("benchmark", "question", "question_option", "leaderboard", "board", "board_standings"):
+        assert "for-nobody" in (read := read_by(engine, "public", [relation])) or '"main"' in read, relation
+    assert names_in(engine, "public", "leaderboard") == {"for-all", "for-nobody"}
+    assert names_in(engine, "members", "leaderboard") == {"for-all", "for-members", "for-nobody"}
+    for relation in FILTERED:
+        everything, shown = (len(json.loads(read_by(engine, of, [relation]))[0]) for of in ("all", "members"))
+        assert everything == shown, relation
 
-    set_until(engine, 0)
-    refresh_boards(engine)
-    for relation in ("leaderboard", "evaluation_metrics", "model", "board_standings", "board_snapshot"):
-        assert f'"evaluation_id": {number},' in (read := read_by(engine, "public", [relation])) or "held-model" in read
+
+@pytest.mark.parametrize("seconds", [None, 86_400.0, -1.0])
+def test_exports_obey_the_date(engine: Engine, tmp_path: Path, seconds: float | None) -> None:
+    set_public_from(engine, seconds)
+    opened = seconds == -1.0
+    with read_session(engine) as session:
+        hidden = session.scalars(
+            select(Evaluation.id).join(BenchmarkVersion).where(BenchmarkVersion.visibility == "hidden")
+        ).one()
+        for audience in ("public", "members"):
+            selected = select_rows(session, ExportRequest("csv", audience=audience), "0")
+            assert (hidden in selected.evaluation_ids) == opened
+        asked = ExportRequest("csv", audience="public", evaluations=(hidden,))
+        if opened:
+            assert select_rows(session, asked, "0").evaluation_ids == (hidden,)
+        else:
+            with pytest.raises(NotFoundError, match="--audience all includes it"):
+                select_rows(session, asked, "0")
+    if opened:
+        export_evaluation(engine, Settings(home=tmp_path), hidden, tmp_path / "out")
+    else:
+        with pytest.raises(UsageError, match="on a benchmark that is hidden"):
+            export_evaluation(engine, Settings(home=tmp_path), hidden, tmp_path / "out")
 
 
-def test_a_model_under_embargo_takes_its_evaluations_with_it(engine: Engine) -> None:
+DOORS = (
+    "/benchmarks/for-nobody",
+    "/evaluations/{hidden}",
+    "/evaluations/{hidden}/provenance",
+    "/api/v1/benchmarks/for-nobody",
+    "/api/v1/evaluations/{hidden}",
+    "/api/v1/evaluations/{hidden}/predictions",
+)
+LISTS = ("/", "/benchmarks", "/overview", "/feed.atom", "/leaderboard.csv", "/api/v1/leaderboard", "/api/v1/benchmarks")
+
+
+def test_kept_pages_change_at_the_date_without_a_write(engine: Engine, tmp_path: Path) -> None:
+    with read_session(engine) as session:
+        hidden = session.scalars(
+            select(Evaluation.id).join(BenchmarkVersion).where(BenchmarkVersion.visibility == "hidden")
+        ).one()
+    url = engine.url.render_as_string(hide_password=False)
+    client = create_app(Settings(home=tmp_path, rate_limits=False), database_url=url).test_client()
+    doors = [door.format(hidden=hidden) for door in DOORS]
+
+    def shown() -> tuple[set[int], set[str]]:
+        statuses = {client.get(door).status_code for door in doors}
+        return statuses, {address for address in LISTS if "for-nobody" in client.get(address).text}
+
+    set_public_from(engine, 4)
+    for _ in range(2):  # the second time from the kept pages
+        assert shown() == ({404}, set())
+    eventually(lambda: client.get(doors[0]).status_code == 200, "the benchmark is public")
+    assert shown() == ({200}, set(LISTS))
+
+
+def test_a_date_is_set_by_command_and_api_and_shown_by_the_page(engine: Engine, tmp_path: Path) -> None:
+    url = engine.url.render_as_string(hide_password=False)
+    said = shuffleboard(
+        "benchmarks", "visibility", "for-all", "members", "--public-from", "2999-01-31", "--json", database_url=url
+    )
+    assert json.loads(said.stdout) == {
+        "benchmark": "for-all",
+        "visibility": "members",
+        "public_from": "2999-01-31T00:00:00.000000Z",
+        "versions": ["1"],
+    }
+    client = create_app(Settings(home=tmp_path, rate_limits=False), database_url=url).test_client()
+    add_one_of_each_role(engine)
+    maintainer = bearer(token_of(engine, "maintainer"))
+    assert client.get("/benchmarks/for-all").status_code == 404
+    page = client.get("/benchmarks/for-all", headers=maintainer).text
+    assert "members until" in page
+    assert "2999-01-31" in page
+    body = {"visibility": "hidden", "public_from": "2999-02-01T12:00:00+01:00"}
+    answer = client.patch("/api/v1/benchmarks/for-all", json=body, headers=maintainer)
+    assert answer.json["public_from"] == "2999-02-01T11:00:00.000000Z"
+    for wrong, problem in (
+        ({"visibility": "public", "public_from": "2999-02-01"}, "public at once"),
+        ({"visibility": "hidden", "public_from": "2020-02-01"}, "that has passed"),
+        ({"visibility": "hidden", "public_from": "soon"}, "2026-11-21"),
+    ):
+        refused = client.patch("/api/v1/benchmarks/for-all", json=wrong, headers=maintainer)
+        assert (refused.status_code in (400, 422), problem in refused.text) == (True, True), refused.text
+    # A change without a date takes it back.
+    answer = client.patch("/api/v1/benchmarks/for-all", json={"visibility": "members"}, headers=maintainer)
+    assert answer.json["public_from"] is None
+
+
+def test_a_corrected_version_keeps_the_date_of_a_benchmark(engine: Engine, tmp_path: Path) -> None:
+    set_public_from(engine, 86_400)
+    lines = [{"id": "q", "subject": None, "question": "Corrected?", "options": ["yes", "no"], "answer": 0}]
     with write_session(engine) as session:
-        revision = session.scalars(select(ModelRevision)).one()
-        session.add(Embargo(model_revision_id=revision.id, until=database_now(86_400)))
-    for relation in ("model", "model_revision", "evaluation", "prediction", "leaderboard", "embargo"):
-        assert read_by(engine, "members", [relation]) == "[[]]", relation
-    set_until(engine, 0)
-    assert names_in(engine, "public", "leaderboard") == {"for-all"}
-
-
-@pytest.mark.one_engine
-def test_what_was_published_can_be_put_under_no_embargo(engine: Engine) -> None:
-    with write_session(engine) as session:
-        evaluation = session.scalars(select(Evaluation).limit(1)).one()
-        until = session.scalars(select(database_now(60))).one()
-        with pytest.raises(QueueError, match="evaluation 1 is sealed and was published"):
-            set_embargo(session, OPERATOR, evaluation, until)
-        added = add_model(session, "another")
-        number = set_embargo(session, OPERATOR, added, until).id
-        lift_embargo(session, OPERATOR, number)
-        with pytest.raises(QueueError, match=f"embargo {number} ended at"):
-            lift_embargo(session, OPERATOR, number)
-        acts = [(row.action, row.target) for row in session.scalars(select(AuditEvent))]
-    assert acts[-2:] == [("embargo.set", "model another@1"), ("embargo.lift", "model another@1")]
+        content = read_benchmark(write_lines(tmp_path / "new.jsonl", lines))
+        version, _ = import_benchmark(session, content, name="for-nobody")
+        older = session.scalars(select(BenchmarkVersion.public_from).where(BenchmarkVersion.id != version.id)).all()
+        assert version.visibility == "hidden"
+        assert version.public_from in older
+        assert version.public_from is not None

@@ -60,7 +60,7 @@ def test_a_board_from_a_file_to_a_table(filled: Registry, tmp_path: Path) -> Non
     (row,) = document["rows"]
     assert (row["model"], row["complete"]) == ("m", True)
     assert row["values"]["cora@divergent"]["rank"] == 1
-    assert json.loads(run("boards", "show", "main", "--json")[1]) == document | {"deprecated": None}
+    assert json.loads(run("boards", "show", "main", "--json")[1]) == document
     (from_csv,) = csv.DictReader(io.StringIO(run("leaderboard", "--board", "main", "--csv")[1]))
     assert float(from_csv["worst_accuracy@cyclic"]) == row["values"]["worst_accuracy@cyclic"]["value"]
     assert from_csv["worst_accuracy@cyclic tier"] == "1"

@@ -19,14 +19,10 @@ from registry.queue import claims
 from registry.queue.evaluations import EvaluationRequest, submit
 from registry.schema.audiences import dispose
 from registry.tables import (
-    Board,
-    BoardDeprecation,
     ChainSignature,
-    Embargo,
     EvaluationQuestion,
     Exclusion,
     Model,
-    ModelRevision,
 )
 from registry.tables.accounts import (
     Account,
@@ -77,15 +73,8 @@ def fill(engine: Engine, folder: Path) -> None:
 
 
 def _add_rules(session, evaluation_id: int) -> None:  # type: ignore[no-untyped-def]
-    board = session.scalars(select(Board)).first()
     signed = {"head": "ab" * 32, "key": "cd" * 32, "public_key": "…", "statement": "{}", "signature": "c2ln"}
-    session.add_all(
-        [
-            Embargo(model_revision_id=session.scalars(select(ModelRevision.id)).first(), until=PAST),
-            BoardDeprecation(board_id=board.id, reason="“ä”: too easy", successor="harder"),
-            ChainSignature(position=1, at=LATER, **signed),
-        ]
-    )
+    session.add(ChainSignature(position=1, at=LATER, **signed))
 
 
 def _add_people(session, evaluation_id: int) -> None:  # type: ignore[no-untyped-def]

@@ -75,7 +75,6 @@ NOT_SEALED: Final = {
     "registry_generation",  # of which place of the database claims are, and no result
     "exclusion",  # who may claim what is left to be scored
     "worker",  # lives on; its id, host and device stand in the seal
-    "embargo", "board_deprecation",  # who sees or uses what is sealed
     "suite", "board", "board_entry",  # named by their digests, which snapshots hold
     "published_result", "subject_category",  # come with the code
     "chain_signature",  # is checked by its key

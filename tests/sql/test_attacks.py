@@ -16,7 +16,7 @@ from registry.sql import Queries, process
 from registry.sql.asking import _Process
 from registry.sql.files import Files
 from registry.sql.process import Opening
-from registry.tables import BenchmarkVersion, Embargo, Evaluation
+from registry.tables import BenchmarkVersion, Evaluation
 from tests.sql.attacks import BOMBS, CHANGE, STEAL
 from tests.sql.conftest import PATIENCE_S, Asked, run_query
 
@@ -74,7 +74,7 @@ def test_a_file_that_exists_is_refused_like_one_that_does_not(sqlite_asked: Aske
     assert said(there) == said(there.replace("prediction", "predictoin"))
 
 
-def test_what_is_hidden_or_put_under_embargo_is_gone_at_once(asked: Asked) -> None:
+def test_what_is_hidden_is_gone_at_once_and_its_date_publishes_it(asked: Asked) -> None:
     engine = get_engine(asked.url)
     # However old the answers may be.
     settings = asked.settings.model_copy(update={"sql_refresh_seconds": 86400})
@@ -93,16 +93,17 @@ def test_what_is_hidden_or_put_under_embargo_is_gone_at_once(asked: Asked) -> No
             session.get_one(BenchmarkVersion, opened.benchmark_version_id).visibility = "public"
     current = settings.model_copy(update={"sql_refresh_seconds": 0})
     assert run_query(current, "public", count).rows == ((16,),)
-    with write_session(engine) as session:
-        embargo = Embargo(evaluation_id=opened.id, until=datetime(2999, 1, 1, tzinfo=UTC))
-        session.add(embargo)
     try:
-        assert run_query(settings, "public", count).rows == ((0,),)
-        assert run_query(settings, "public", named).rows == ()
+        for moment, rows in ((datetime(2999, 1, 1, tzinfo=UTC), ()), (datetime(2020, 1, 1, tzinfo=UTC), (("open",),))):
+            with write_session(engine) as session:
+                version = session.get_one(BenchmarkVersion, opened.benchmark_version_id)
+                version.visibility, version.public_from = "hidden", moment
+            assert run_query(current, "public", named).rows == rows
+            assert run_query(current, "public", count).rows == ((16 * len(rows),),)
     finally:
         with write_session(engine) as session:
-            session.delete(session.get_one(Embargo, embargo.id))
-    assert run_query(current, "public", named).rows == (("open",),)
+            version = session.get_one(BenchmarkVersion, opened.benchmark_version_id)
+            version.visibility, version.public_from = "public", None
 
 
 @pytest.mark.parametrize(

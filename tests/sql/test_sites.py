@@ -1,7 +1,6 @@
 """A published site has the views of the SQL page, with the same rows of what it publishes, in the reader's browser."""
 
 import re
-from datetime import UTC, datetime
 
 import pyarrow.parquet as pq
 import pytest
@@ -17,7 +16,6 @@ from registry.settings import get_settings
 from registry.sql import Queries
 from registry.sql.examples import EXAMPLES
 from registry.sql.relations import Part
-from registry.tables import Embargo
 from registry.tables.accounts import Account, SavedQuery
 from registry.tables.providers import ProviderCall
 from tests.population import write_lines
@@ -32,7 +30,6 @@ from web.publishing.pages import Frame, install
 from web.publishing.places import Places
 
 PAGES = {"boards.board", "site.data", "site.query", "site.sealed", "site.static", "static"}
-EMBARGOED = "not-yet"
 SUITE = {
     "name": "every",
     "protocols": ["symbols", "hybrid"],
@@ -47,14 +44,9 @@ def fill(engine, folder):
     first, *others = outputs.lines["leaning", "cyclic", "symbols"]
     with write_session(engine) as session:
         add_revision(session, "leaning", RevisionRequest("external", revision="newer"))
-        add_revision(session, EMBARGOED, RevisionRequest("external"))
     again = write_lines(folder / "again.out", [first | {"position": None}, *others])
-    evaluation, embargoed = (
-        import_outputs(engine, ImportRequest(again, model, "mixed", "cyclic", "symbols"))
-        for model in ("leaning@2", EMBARGOED)
-    )
+    evaluation = import_outputs(engine, ImportRequest(again, "leaning@2", "mixed", "cyclic", "symbols"))
     with write_session(engine) as session:
-        session.add(Embargo(evaluation_id=embargoed, until=datetime(2999, 1, 1, tzinfo=UTC)))
         call = {"state": "answered", "outcome": "complete", "text": "B", "cost": 0.25}
         session.add(ProviderCall(evaluation_id=evaluation, question_id=outputs.questions["m4"], variant=0, **call))
         session.add(account := Account(name="rita", role="submitter"))
@@ -125,9 +117,7 @@ def test_a_site_has_nothing_that_its_board_is_not_about(published, tmp_path):
         rows = pq.read_table(path).to_pydict()
         for column in expected.keys() & rows.keys():
             assert set(rows[column]) <= expected[column], path.name
-        assert not [word for word in (HIDDEN, "Nobody may know", EMBARGOED, "parted", "whole") if word in repr(rows)], (
-            path.name
-        )
+        assert not [word for word in (HIDDEN, "Nobody may know", "parted", "whole") if word in repr(rows)], path.name
 
 
 def test_its_page_has_saved_queries_suggestions_and_values_as_the_sql_page_has_them(chromium, published):

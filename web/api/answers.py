@@ -688,6 +688,7 @@ class BenchmarkVersion(Answer):
     licence: str | None
     source: str | None
     visibility: str
+    public_from: Time | None
     shuffle_seed: int | None
     questions: int
     few_shot_examples: int
@@ -809,21 +810,6 @@ class SuiteDocument(ListedSuite):
     definition: dict[str, Any]
 
 
-class BoardDeprecation(Answer):
-    """Why a board is deprecated, since when, and which board to use instead; null: none, or none that you may see."""
-
-    reason: str
-    at: Time
-    successor: str | None
-
-
-class DeprecatedBoard(Answer):
-    """A board and whether it is deprecated."""
-
-    board: str
-    deprecated: BoardDeprecation | None
-
-
 class ListedBoard(Answer):
     """A board: a suite on certain benchmarks, with the columns to show."""
 
@@ -834,7 +820,6 @@ class ListedBoard(Answer):
     digest: Digest
     columns: list[str]
     suite: Named
-    deprecated: BoardDeprecation | None
 
 
 class BoardList(Answer):
@@ -991,7 +976,6 @@ class BoardRules(Answer):
     dtypes: list[Literal["float32", "bfloat16", "float16"]]
     same_suite: bool
     statement: bool
-    embargo_days: int | None
     anonymous: bool
     sentences: list[str]
 
@@ -1027,7 +1011,6 @@ class Board(Answer):
     chance: dict[str, float] = Field(description="Column of accuracy to what guessing gives there.")
     unranked: list[Unranked]
     submissions: BoardRules | None
-    deprecated: BoardDeprecation | None
 
 
 class SelectedBoard(Answer):
@@ -1069,44 +1052,6 @@ class SnapshotList(Answer):
     items: list[ListedSnapshot]
 
 
-class BoardEvent(Answer):
-    """Something that happened to a board, in a sentence. models: those that it is about."""
-
-    kind: Literal[
-        "published",
-        "redefined",
-        "recomputed",
-        "added",
-        "completed",
-        "removed",
-        "withdrawn",
-        "superseded",
-        "rescored",
-        "corrected",
-        "deprecated",
-        "reinstated",
-        "moved",
-    ]
-    text: str
-    models: list[str]
-
-
-class BoardChange(Answer):
-    """What a snapshot brought. link: its position in the chain; snapshot: null where none was changed."""
-
-    at: Time
-    link: int | None
-    snapshot: Digest | None
-    events: list[BoardEvent]
-
-
-class BoardChangelog(Answer):
-    """What happened to a board, newest first."""
-
-    board: str
-    changes: list[BoardChange]
-
-
 class RegisteredModel(Answer):
     """A model revision that was asked for. `added`: whether it is new; usable once its state is `ready`."""
 
@@ -1137,6 +1082,7 @@ class ChangedVisibility(Answer):
 
     benchmark: str
     visibility: str
+    public_from: Time | None
     versions: list[str]
 
 
@@ -1327,15 +1273,6 @@ class SubmittedModel(Answer):
     dtype: str | None
 
 
-class EmbargoedResult(Answer):
-    """A sealed evaluation that only its submitter and maintainers see for now. `metrics`: over all of its questions."""
-
-    evaluation: int
-    benchmark: str
-    variants: str
-    metrics: dict[str, float | None]
-
-
 class Submission(Answer):
     """A request to run a test suite on a model. `revision`: what was registered; `problem`: why it failed."""
 
@@ -1344,7 +1281,6 @@ class Submission(Answer):
     model: SubmittedModel
     note: str | None
     conflict_of_interest: str | None
-    embargo_until: Time | None
     anonymous: bool
     created_at: Time
     decided_at: Time | None
@@ -1357,9 +1293,6 @@ class Submission(Answer):
     revision_state: str | None
     problem: str | None
     evaluations: list[int]
-    embargoed: list[EmbargoedResult] = Field(
-        description="Sealed evaluations under embargo, on benchmarks that the reader may see."
-    )
 
 
 class SubmissionList(Page):

@@ -6,8 +6,6 @@ from flask import Response, url_for
 from pydantic import Field
 from sqlalchemy import func, select
 
-from registry.boards.changelog import changelog_document
-from registry.boards.deprecation import deprecation_document
 from registry.boards.reading import snapshot_as_of, snapshots_of
 from registry.boards.store import board_definition, current_boards, suite_definition
 from registry.db import picked
@@ -20,7 +18,7 @@ from web.api import answers
 from web.api.operations import answer, get
 from web.api.paths import BoardName, SnapshotDigest, SuiteName
 from web.api.proof import signature_document
-from web.pages.boards import announced, shown_board, shown_snapshot, snapshot_document
+from web.pages.boards import shown_board, shown_snapshot, snapshot_document
 from web.pages.own import Chosen, selected
 from web.serving.responses import session
 from web.urls.parameters import Query, TimeTo
@@ -61,7 +59,6 @@ def _listed(board: Board) -> Row:
         "suite": {"name": board.suite.name, "version": board.suite.version},
         "columns": list(definition.columns),
         "url": url_for("boards.board", name=board.name),
-        "deprecated": deprecation_document(session(), board.name),
     }
 
 
@@ -77,7 +74,7 @@ class BoardQuery(Query):
 def board(board: BoardName, query: BoardQuery) -> Response:
     """A board as it stands, or as of a date, with its definition, rows and digest."""
     found = shown_board(board)
-    return announced(answer(snapshot_document(snapshot_as_of(session(), found.name, query.as_of))), found.name)
+    return answer(snapshot_document(snapshot_as_of(session(), found.name, query.as_of)))
 
 
 @get("/boards/<board>/selection", answers.SelectedBoard, tag="boards")
@@ -102,12 +99,6 @@ def snapshots(board: BoardName) -> Response:
     return answer({"items": items})
 
 
-@get("/boards/<board>/changelog", answers.BoardChangelog, tag="boards")
-def board_changelog(board: BoardName) -> Response:
-    """The history of a board, newest first: from its snapshots, withdrawals and the chain."""
-    return answer(changelog_document(session(), shown_board(board).name))
-
-
 def signature_of(digest: str) -> dict[str, Any] | None:
     """The first signature that covers a snapshot, as JSON; None while none does."""
     link = link_document(session(), digest, kind="snapshot")
@@ -118,5 +109,4 @@ def signature_of(digest: str) -> dict[str, Any] | None:
 @get("/snapshots/<digest>", answers.Board, tag="boards")
 def snapshot(digest: SnapshotDigest) -> Response:
     """A snapshot of a board."""
-    found = shown_snapshot(digest)
-    return announced(answer(snapshot_document(found), unchanging=True), found.board.name)
+    return answer(snapshot_document(shown_snapshot(digest)), unchanging=True)

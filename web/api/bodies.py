@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Final, Self
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from registry.boards.wanted import Budget, Priority, Queue, Reference, Statement, Word
 from registry.db import MAX_ROW_ID
@@ -67,22 +67,9 @@ class SubmissionBody(_Body):
     conflict_of_interest: Annotated[
         Statement | None, Field(description="What ties you to the model's maker; none where nothing does.")
     ] = None
-    embargo_until: Annotated[
-        AwareDatetime | None,
-        Field(description="Until when only you and maintainers see what comes of it; with a time zone."),
-    ] = None
     anonymous: Annotated[
         bool, Field(description="Leave the submitter's name out of the evaluations; maintainers see it.")
     ] = False
-
-
-class DeprecationBody(_Body):
-    """Why a board is deprecated, and which board to use instead."""
-
-    model_config = _such_as(reason="Its benchmarks leaked into training data.", successor="main-2027")
-
-    reason: Text
-    successor: Name | None = None
 
 
 class ApprovalBody(_Body):
@@ -139,6 +126,10 @@ class VisibilityBody(_Body):
 
     visibility: Visibility
     version: Name | None = None
+    public_from: Annotated[
+        parameters.TimeFrom | None,
+        Field(description="A later date or time from which on everyone may see it; UTC where no zone is given."),
+    ] = None
 
 
 class _Query(_Body):

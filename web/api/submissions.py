@@ -9,7 +9,6 @@ from registry.boards.rules import Terms
 from registry.boards.submissions import (
     ModelRequest,
     approve,
-    embargoed_results,
     find_submission,
     listed_submissions,
     problem_of,
@@ -21,7 +20,6 @@ from registry.boards.submissions import (
 )
 from registry.db import read_session, write_session
 from registry.fields import OneOf
-from registry.schema.audiences import SEES
 from registry.tables.accounts import SUBMISSION_STATES
 from web.api import answers, bodies
 from web.api.operations import answer, change, get, page
@@ -35,7 +33,6 @@ def document_of(database: Any, submission: Any) -> dict[str, Any]:
     """A submission as its viewer may read it."""
     return submission_document(database, submission) | {
         "problem": problem_of(database, submission, whole=viewer().may("maintain")),
-        "embargoed": embargoed_results(database, submission, SEES[viewer().audience]),
     }
 
 
@@ -83,7 +80,7 @@ def request_evaluation(body: bodies.SubmissionBody) -> Response:
             body.suite,
             body.note,
             settings_of(),
-            terms=Terms(body.anonymous, body.conflict_of_interest, body.embargo_until),
+            terms=Terms(body.anonymous, body.conflict_of_interest),
             address=request.remote_addr,
         )
         document = document_of(database, submission)

@@ -9,11 +9,10 @@ from sqlalchemy.orm import Session
 
 from registry.benchmarks.store import set_visibility
 from registry.boards.definition import BoardDefinition, SuiteDefinition
-from registry.boards.deprecation import deprecate, deprecation_document, reinstate
 from registry.boards.store import import_board, import_suite
 from registry.boards.submissions import check_hub_name
 from registry.boards.wanted import ToEstimate, Wanted
-from registry.db import MAX_INTEGER, picked, read_session, write_session
+from registry.db import MAX_INTEGER, picked, read_session, utc_text, write_session
 from registry.errors import ModelError, UsageError
 from registry.fields import Between, OneOf
 from registry.leaderboard.reports import evaluation_metrics
@@ -26,7 +25,7 @@ from registry.revisions.store import RevisionRequest, add_revision
 from registry.tables import VISIBILITIES, ModelRevision
 from web.api import answers, bodies
 from web.api.operations import View, answer, change, get
-from web.api.paths import BenchmarkName, BoardName, EvaluationId
+from web.api.paths import BenchmarkName, EvaluationId
 from web.api.uploads import Upload
 from web.orders import stored
 from web.serving.responses import session
@@ -145,12 +144,17 @@ def import_benchmark_file(query: BenchmarkQuery, files: dict[str, Path]) -> Resp
     statuses={200: "Changed."},
 )
 def change_visibility(benchmark: BenchmarkName, body: bodies.VisibilityBody) -> Response:
-    """Changes who may see a benchmark and all that was measured on it: everyone, members, or only maintainers."""
+    """Changes who may see a benchmark and all that was measured on it: everyone, members, or only maintainers.
+
+    With `public_from` that holds until the given moment; from then on everyone may see it.
+    """
     reference = benchmark if body.version is None else f"{benchmark}@{body.version}"
     with write_session(engine()) as database:
-        versions = [row.version for row in set_visibility(database, reference, body.visibility)]
-        audited(database, "benchmark.visibility", reference, visibility=body.visibility)
-    return answer({"benchmark": benchmark, "visibility": body.visibility, "versions": versions})
+        versions = [row.version for row in set_visibility(database, reference, body.visibility, body.public_from)]
+        public_from = None if body.public_from is None else utc_text(body.public_from)
+        said = {"visibility": body.visibility, "public_from": public_from}
+        audited(database, "benchmark.visibility", reference, **said)
+    return answer({"benchmark": benchmark, **said, "versions": versions})
 
 
 # Evaluations
@@ -366,35 +370,3 @@ def load_board(body: BoardDefinition) -> Response:
 
     refresh_boards(engine())
     return answer(document, status=201 if new else 200)
-
-
-@change(
-    "POST",
-    "/boards/<board>/deprecate",
-    answers.DeprecatedBoard,
-    tag="boards",
-    scope="maintain",
-    statuses={200: "Deprecated."},
-    conflicts=True,
-)
-def deprecate_board(board: BoardName, body: bodies.DeprecationBody) -> Response:
-    """Deprecates a board: it stays readable and citable, and takes no more submissions."""
-    with write_session(engine()) as database:
-        deprecate(database, viewer(), board, body.reason, body.successor, address=request.remote_addr)
-        return answer({"board": board, "deprecated": deprecation_document(database, board)})
-
-
-@change(
-    "POST",
-    "/boards/<board>/reinstate",
-    answers.DeprecatedBoard,
-    tag="boards",
-    scope="maintain",
-    statuses={200: "No longer deprecated."},
-    conflicts=True,
-)
-def reinstate_board(board: BoardName) -> Response:
-    """Takes the deprecation of a board back."""
-    with write_session(engine()) as database:
-        reinstate(database, viewer(), board, address=request.remote_addr)
-    return answer({"board": board, "deprecated": None})

@@ -4,13 +4,11 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Final
 
-from flask import Blueprint, Response, current_app, make_response, render_template, request, url_for
+from flask import Blueprint, current_app, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from registry.boards.changelog import changelog
-from registry.boards.deprecation import deprecated, deprecation_document
 from registry.boards.history import Moment, courses, moments
 from registry.boards.reading import board_rows, find_snapshot, models_counted, shown_document, snapshot_as_of
 from registry.boards.store import answering, board_definition, current_boards
@@ -57,7 +55,6 @@ def snapshot_document(snapshot: BoardSnapshot) -> Row:
     key = f"{viewer().audience}:{snapshot.digest}:{snapshot.id}:{snapshot.as_of}"
     return {
         **_shown.get(key, lambda: shown_document(session(), snapshot)),
-        "deprecated": deprecation_document(session(), snapshot.board.name),
         "permalink": url_for("boards.snapshot", digest=snapshot.digest),
         "sql": snapshot_sql(snapshot),
     }
@@ -104,17 +101,6 @@ def in_progress(database: Session, board: Board) -> list[Row]:
     return queries.evaluations(database, states=UNFINISHED, conditions=[answers(Evaluation)], limit=WAITING)[0]
 
 
-def announced(response: Response, name: str) -> Response:
-    """The response with the headers that tell programs of a deprecated board (RFC 9745, RFC 5829)."""
-    found = deprecated(session(), name)
-    if found is not None:
-        response.headers["Deprecation"] = f"@{int(found.at.timestamp())}"
-        if found.successor is not None:
-            address = url_for("boards.board", name=found.successor)
-            response.headers.add("Link", f'<{address}>; rel="successor-version"')
-    return response
-
-
 def _page(snapshot: BoardSnapshot, *, current: bool) -> ResponseReturnValue:
     document = snapshot_document(snapshot)
     rows, sorting = _sorted(document["rows"], document)
@@ -127,7 +113,7 @@ def _page(snapshot: BoardSnapshot, *, current: bool) -> ResponseReturnValue:
     shown = rows[paging.offset : paging.offset + paging.per_page]
     listed = {who(row) for row in shown}
     known = moments(session(), snapshot.board.name)
-    body = render_template(
+    return render_template(
         "board.html",
         document=document,
         columns=[column for column in document["columns"] if column["name"] in names],
@@ -159,7 +145,6 @@ def _page(snapshot: BoardSnapshot, *, current: bool) -> ResponseReturnValue:
         ),
         reasons={(item["model"], item["revision"], item["column"]): item["reason"] for item in document["unranked"]},
     )
-    return announced(make_response(body), snapshot.board.name)
 
 
 def _extras(names: list[str]) -> list[tuple[str, dict[str, str]]]:
@@ -335,8 +320,7 @@ def boards() -> ResponseReturnValue:
     items = [(board, board_definition(board)) for board in current_boards(session())]
     newest = select(BoardSnapshot.board_id, func.max(BoardSnapshot.as_of)).group_by(BoardSnapshot.board_id)
     as_of = {row[0]: row[1] for row in session().execute(newest)}
-    ended = {board.name: deprecation_document(session(), board.name) for board, _ in items}
-    return render_template("boards.html", boards=items, as_of=as_of, deprecated=ended)
+    return render_template("boards.html", boards=items, as_of=as_of)
 
 
 @blueprint.get("/boards/<name>")
@@ -345,14 +329,6 @@ def board(name: str) -> ResponseReturnValue:
     found = shown_board(name)
     moment = parameters.time(request.args, "as_of", end=True)
     return _page(snapshot_as_of(session(), found.name, moment), current=moment is None)
-
-
-@blueprint.get("/boards/<name>/changelog")
-def board_changelog(name: str) -> ResponseReturnValue:
-    """What happened to a board, newest first, for readers who were not there."""
-    found = shown_board(name)
-    changes = changelog(session(), found.name)
-    return render_template("changelog.html", board=found, title=board_definition(found).title, changes=changes)
 
 
 def shown_snapshot(digest: str) -> BoardSnapshot:

@@ -1,4 +1,4 @@
-"""Atom feeds (RFC 4287): the events that the reader may see, and what happened to a board."""
+"""The Atom feed (RFC 4287) of the events that the reader may see."""
 
 from datetime import UTC, datetime
 from typing import Final
@@ -9,14 +9,11 @@ from flask import Blueprint, make_response, request, url_for
 from flask.typing import ResponseReturnValue
 from sqlalchemy import select
 
-from registry.boards.changelog import changelog
-from registry.boards.store import board_definition
 from registry.db import read_session
 from registry.proof.signing import signatures
 from registry.schema.selectables import Row
 from registry.tables import Board, BoardSnapshot, Evaluation, Withdrawal
 from registry.tables.accounts import Submission
-from web.pages.boards import shown_board
 from web.serving.responses import session
 from web.shown import queries
 from web.urls.parameters import Query, read
@@ -40,32 +37,11 @@ def feed() -> ResponseReturnValue:
     read(Query, request.args)
     entries = [*_evaluations(), *_snapshots(), *_submissions(), *_signatures()]
     entries.sort(key=lambda entry: (entry["at"], entry["number"]), reverse=True)
-    return _answer(entries[:ENTRIES], "Shuffleboard", "feed", url_for("feed.feed"), url_for("pages.leaderboard"))
+    return _answer(entries[:ENTRIES])
 
 
-@blueprint.get("/boards/<name>/changelog.atom")
-def board_feed(name: str) -> ResponseReturnValue:
-    """What happened to a board."""
-    read(Query, request.args)
-    board = shown_board(name)
-    page = url_for("boards.board_changelog", name=board.name)
-    entries = [
-        {
-            "id": f"board/{board.name}/{change.snapshot or f'link/{change.link}'}",
-            "at": change.at,
-            "kind": change.events[0].kind,
-            "title": change.events[0].text,
-            "summary": " ".join(event.text for event in change.events),
-            "address": page if change.snapshot is None else url_for("boards.snapshot", digest=change.snapshot),
-        }
-        for change in changelog(session(), board.name)[:ENTRIES]
-    ]
-    title = f"Changes of {board_definition(board).title}"
-    return _answer(entries, title, f"board/{board.name}", url_for("feed.board_feed", name=board.name), page)
-
-
-def _answer(entries: list[Row], title: str, name: str, own: str, page: str) -> ResponseReturnValue:
-    response = make_response(_document(entries, title, name, own, page))
+def _answer(entries: list[Row]) -> ResponseReturnValue:
+    response = make_response(_document(entries))
     response.content_type = "application/atom+xml; charset=utf-8"
     response.add_etag()
     return response.make_conditional(request)
@@ -172,17 +148,16 @@ def _signatures() -> list[Row]:
     ]
 
 
-def _document(entries: list[Row], title: str, name: str, own: str, page: str) -> bytes:
-    """The feed of that name. own: its address; page: that of what it is about."""
+def _document(entries: list[Row]) -> bytes:
     base = addresses.base()
     host = urlsplit(base).hostname or "localhost"
     ET.register_namespace("", ATOM)
     root = ET.Element(f"{{{ATOM}}}feed")
-    _add(root, "id", f"tag:{host},{_BEGINNING:%Y-%m-%d}:{name}")
-    _add(root, "title", title)
+    _add(root, "id", f"tag:{host},{_BEGINNING:%Y-%m-%d}:feed")
+    _add(root, "title", "Shuffleboard")
     _add(root, "updated", _time(entries[0]["at"] if entries else _BEGINNING))
-    _link(root, "self", base + own, "application/atom+xml")
-    _link(root, "alternate", base + page, "text/html")
+    _link(root, "self", base + url_for("feed.feed"), "application/atom+xml")
+    _link(root, "alternate", base + url_for("pages.leaderboard"), "text/html")
     _add(_add(root, "author"), "name", f"Shuffleboard at {host}")
     for entry in entries:
         item = _add(root, "entry")

@@ -6,14 +6,12 @@ from flask import Blueprint, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 from sqlalchemy import func, select
 
-from registry.boards.deprecation import deprecated
 from registry.boards.rules import Terms, boards_of, rules_document
 from registry.boards.store import board_definition, current_boards, suite_definition
 from registry.boards.submissions import (
     MAX_NOTE,
     ModelRequest,
     approve,
-    embargoed_results,
     find_submission,
     listed_submissions,
     problem_of,
@@ -27,11 +25,9 @@ from registry.boards.submissions import (
 from registry.db import MAX_INTEGER, read_session, write_session
 from registry.errors import ForbiddenError, NotFoundError, QueueError, UsageError
 from registry.fields import Between, OneOf
-from registry.metrics import METRICS
 from registry.names import split_reference
 from registry.revisions.endpoints import load_endpoints
 from registry.revisions.store import DTYPES
-from registry.schema.audiences import SEES
 from registry.schema.selectables import Row
 from registry.tables import QUEUES, Evaluation, Suite
 from registry.tables.accounts import SUBMISSION_STATES
@@ -54,7 +50,6 @@ FIELDS: Final = (
     "note",
     "anonymous",
     "conflict_of_interest",
-    "embargo_until",
 )
 
 
@@ -112,11 +107,7 @@ def _suites() -> list[Row]:
             }
             for task in definition.tasks
         ]
-        rules = {
-            board.name: rules_document(board_definition(board).submissions)
-            for board in boards_of(session(), row)
-            if deprecated(session(), board.name) is None
-        }
+        rules = {board.name: rules_document(board_definition(board).submissions) for board in boards_of(session(), row)}
         found.append(
             {
                 "name": row.name,
@@ -150,7 +141,6 @@ def ask() -> ResponseReturnValue:
                 terms=Terms(
                     given["anonymous"] == "yes",
                     given["conflict_of_interest"] or None,
-                    parameters.time(request.form, "embargo_until", end=True),
                 ),
                 address=request.remote_addr,
             )
@@ -206,7 +196,6 @@ def submission(submission_id: str) -> ResponseReturnValue:
         row = find_submission(database, viewer(), number)
         document = submission_document(database, row)
         problem = problem_of(database, row, whole=maintains)
-        embargoed = embargoed_results(database, row, SEES[viewer().audience])
         own = row.account_id == viewer().account_id
         if row.state == "requested":
             # A submitter is told of the benchmarks that they may see.
@@ -222,8 +211,6 @@ def submission(submission_id: str) -> ResponseReturnValue:
         "submission.html",
         row=document,
         problem=problem,
-        embargoed=embargoed,
-        METRICS=METRICS,
         own=own,
         maintains=maintains,
         estimate=estimate,

@@ -97,9 +97,7 @@ class Places:
         scope = self._scope
         if endpoint in {
             "api.board",
-            "api.board_changelog",
             "boards.board",
-            "boards.board_changelog",
             "pairs.pairs",
             "tradeoffs.tradeoffs",
             "sharing.board_as_table",

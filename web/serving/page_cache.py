@@ -16,7 +16,7 @@ from sqlalchemy import Connection, Engine, event, func, literal_column, select, 
 from sqlalchemy.exc import OperationalError, ProgrammingError
 
 from registry.db import database_now
-from registry.tables import Embargo
+from registry.tables import BenchmarkVersion
 from web import frame
 from web.who import addresses
 from web.who.identity import viewer
@@ -39,19 +39,19 @@ LIVE: Final = frozenset(
 
 
 def _moment(connection: Connection, state: str) -> str:
-    """Return the value of the expression `state` and the number of ended embargoes, which end without a write."""
-    ended = select(func.count()).where(Embargo.until <= database_now()).scalar_subquery()
+    """Return the value of the expression `state` and how many benchmarks a date has made public, without a write."""
+    opened = select(func.count()).where(BenchmarkVersion.public_from <= database_now()).scalar_subquery()
     try:
-        return " ".join(map(str, connection.execute(select(literal_column(state), ended)).one()))
+        return " ".join(map(str, connection.execute(select(literal_column(state), opened)).one()))
     except (OperationalError, ProgrammingError) as error:
-        if "embargo" not in str(error.orig):
+        if "benchmark_version" not in str(error.orig):
             raise
         connection.rollback()  # a database without a schema, which some pages do without
         return str(connection.scalar(select(literal_column(state))))
 
 
 class State:
-    """The state of a database: equal texts mean that nothing was written and no embargo ended in between."""
+    """The state of a database: equal texts mean that nothing was written and no benchmark became public by its date."""
 
     def __init__(self, over: Engine) -> None:
         self._engine = over

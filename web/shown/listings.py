@@ -44,6 +44,7 @@ BENCHMARKS: Final[Select[*tuple[Any, ...]]] = (
         BenchmarkVersion.licence,
         BenchmarkVersion.source,
         BenchmarkVersion.visibility,
+        BenchmarkVersion.public_from,
         BenchmarkVersion.shuffle_seed,
         BenchmarkVersion.questions,
         BenchmarkVersion.few_shot_examples,

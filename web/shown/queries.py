@@ -16,14 +16,12 @@ from sqlalchemy import (
     case,
     func,
     not_,
-    or_,
     select,
     tuple_,
     type_coerce,
 )
 from sqlalchemy.orm import Session
 
-from registry.db import database_now
 from registry.errors import NotFoundError
 from registry.lookups import NAMES, with_names
 from registry.metrics import METRICS
@@ -47,7 +45,6 @@ from registry.scores.computed import computed_metrics
 from registry.tables import (
     Benchmark,
     BenchmarkVersion,
-    Embargo,
     Evaluation,
     EvaluationQuestion,
     Generation,
@@ -146,13 +143,6 @@ def evaluation(session: Session, evaluation_id: int) -> Row:
         Evaluation.specification_digest,
         Evaluation.requester,
         Evaluation.conflict_of_interest,
-        select(func.max(Embargo.until))
-        .where(
-            or_(Embargo.evaluation_id == Evaluation.id, Embargo.model_revision_id == Evaluation.model_revision_id),
-            Embargo.until > database_now(),
-        )
-        .scalar_subquery()
-        .label("embargo_until"),
         Evaluation.seal,
         ModelRevision.kind,
         ModelRevision.location,

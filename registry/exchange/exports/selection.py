@@ -10,10 +10,10 @@ from sqlalchemy.orm import Session
 
 from registry.db import database_now
 from registry.errors import NotFoundError
-from registry.lookups import find_evaluation, find_revision, find_version, published
+from registry.lookups import find_evaluation, find_revision, find_version
 from registry.names import split_reference
 from registry.predictions.stored import archived_among
-from registry.schema.audiences import AUDIENCES, SEES, Audience
+from registry.schema.audiences import AUDIENCES, Audience, visible_to
 from registry.tables import BenchmarkVersion, Evaluation, ModelRevision
 
 
@@ -77,14 +77,11 @@ def select_rows(session: Session, request: ExportRequest, schema_revision: str) 
     Raises NotFoundError for a filter that names something unknown, or something that this audience may not see: then it
     says which one may.
     """
-    seen = SEES[request.audience]
     for evaluation_id in request.evaluations:
         version = find_evaluation(session, evaluation_id).benchmark_version
-        _require_visible(f"evaluation {evaluation_id}", [version], request.audience)
-    versions = select(BenchmarkVersion.id).where(BenchmarkVersion.visibility.in_(seen))
+        _require_visible(session, f"evaluation {evaluation_id}", [version], request.audience)
+    versions = select(BenchmarkVersion.id).where(visible_to(request.audience))
     query = select(Evaluation.id, Evaluation.benchmark_version_id)
-    if request.audience != "all":
-        query = query.where(published(session))
     if request.benchmarks:
         named = [version for name in request.benchmarks for version in _versions(session, name, request.audience)]
         versions = versions.where(BenchmarkVersion.id.in_(named))
@@ -114,10 +111,9 @@ def select_rows(session: Session, request: ExportRequest, schema_revision: str) 
 
 def _reject_nothing(session: Session, request: ExportRequest, query: Select[int, int]) -> NoReturn:
     """Says why no evaluation is left: those that the filters name may be for another audience."""
-    matching = query.join(BenchmarkVersion).with_only_columns(BenchmarkVersion.visibility).distinct()
-    visibilities = set(session.scalars(matching))
+    matching = query.join(BenchmarkVersion).with_only_columns(Evaluation.id).limit(1)
     for audience in AUDIENCES[AUDIENCES.index(request.audience) + 1 :]:
-        if visibilities.intersection(SEES[audience]):
+        if session.scalar(matching.where(visible_to(audience))) is not None:
             raise NotFoundError(
                 f"the evaluations of {', '.join(request.models)} are not for the audience {request.audience!r}; "
                 f"--audience {audience} includes some"
@@ -129,9 +125,9 @@ def _versions(session: Session, reference: str, audience: Audience) -> Sequence[
     """The versions that a name means, of which the audience may see at least one; NAME alone means them all."""
     version = find_version(session, reference)
     if split_reference(reference)[1] is not None:
-        _require_visible(f"benchmark {reference}", [version], audience)
+        _require_visible(session, f"benchmark {reference}", [version], audience)
         return [version.id]
-    _require_visible(f"benchmark {reference}", version.benchmark.versions, audience)
+    _require_visible(session, f"benchmark {reference}", version.benchmark.versions, audience)
     return [row.id for row in version.benchmark.versions]
 
 
@@ -143,8 +139,8 @@ def _revisions(session: Session, reference: str) -> Sequence[int]:
     return session.scalars(query).all()
 
 
-def _require_visible(what: str, versions: Sequence[BenchmarkVersion], audience: Audience) -> None:
-    if any(version.visibility in SEES[audience] for version in versions):
-        return
-    holding = next(name for name in AUDIENCES if any(version.visibility in SEES[name] for version in versions))
-    raise NotFoundError(f"{what} is not for the audience {audience!r}; --audience {holding} includes it")
+def _require_visible(session: Session, what: str, versions: Sequence[BenchmarkVersion], audience: Audience) -> None:
+    named = select(BenchmarkVersion.id).where(BenchmarkVersion.id.in_([version.id for version in versions])).limit(1)
+    seeing = [name for name in AUDIENCES if session.scalar(named.where(visible_to(name))) is not None]
+    if audience not in seeing:
+        raise NotFoundError(f"{what} is not for the audience {audience!r}; --audience {seeing[0]} includes it")

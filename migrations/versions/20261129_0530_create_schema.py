@@ -1,6 +1,6 @@
 """Create schema.
 
-Revision: 202611282115. Follows: nothing.
+Revision: 202611290530. Follows: nothing.
 
 Until something is released this is the only revision. To add a column: add it in `registry/tables`, then here, by hand
 or with `python -m migrations.draft --first`, give it the time of today, so that databases made before say what to do,
@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects import postgresql
 
-revision = "202611282115"
+revision = "202611290530"
 down_revision = None
 branch_labels = None
 depends_on = None
@@ -207,6 +207,7 @@ def upgrade() -> None:
         sa.Column("licence", sa.Text(), nullable=True),
         sa.Column("source", sa.Text(), nullable=True),
         sa.Column("visibility", sa.Text(), nullable=False),
+        sa.Column("public_from", sa.DateTime(timezone=True).with_variant(sa.Text(), "sqlite"), nullable=True),
         sa.Column("shuffle_seed", sa.Integer(), nullable=True),
         sa.Column("questions", sa.Integer(), nullable=False),
         sa.Column("few_shot_examples", sa.Integer(), nullable=False),
@@ -221,6 +222,7 @@ def upgrade() -> None:
         ),
         sa.UniqueConstraint("benchmark_id", "version", name=op.f("uq_benchmark_version_benchmark_id_version")),
     )
+    op.create_index(op.f("ix_benchmark_version_public_from"), "benchmark_version", ["public_from"], unique=False)
     op.create_table(
         "board",
         sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
@@ -307,18 +309,6 @@ def upgrade() -> None:
         sa.UniqueConstraint("digest", name=op.f("uq_api_token_digest")),
     )
     op.create_index(op.f("ix_api_token_account_id"), "api_token", ["account_id"], unique=False)
-    op.create_table(
-        "board_deprecation",
-        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
-        sa.Column("board_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
-        sa.Column("reason", sa.Text(), nullable=False),
-        sa.Column("successor", sa.Text(), nullable=True),
-        sa.Column("deprecated_at", sa.DateTime(timezone=True).with_variant(sa.Text(), "sqlite"), nullable=False),
-        sa.Column("retracted_at", sa.DateTime(timezone=True).with_variant(sa.Text(), "sqlite"), nullable=True),
-        sa.ForeignKeyConstraint(["board_id"], ["board.id"], name=op.f("fk_board_deprecation_board_id")),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_board_deprecation")),
-    )
-    op.create_index(op.f("ix_board_deprecation_board_id"), "board_deprecation", ["board_id"], unique=False)
     op.create_table(
         "board_entry",
         sa.Column("board_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
@@ -497,7 +487,6 @@ def upgrade() -> None:
         sa.Column("model", postgresql.JSONB(none_as_null=True).with_variant(sa.Text(), "sqlite"), nullable=False),
         sa.Column("note", sa.Text(), nullable=True),
         sa.Column("conflict_of_interest", sa.Text(), nullable=True),
-        sa.Column("embargo_until", sa.DateTime(timezone=True).with_variant(sa.Text(), "sqlite"), nullable=True),
         sa.Column("anonymous", sa.Boolean(), server_default=sa.text("(false)"), nullable=False),
         sa.Column("state", sa.Text(), nullable=False),
         sa.Column("created_at", sa.DateTime(timezone=True).with_variant(sa.Text(), "sqlite"), nullable=False),
@@ -623,23 +612,6 @@ def upgrade() -> None:
             "board_snapshot_id", "model_revision_id", "column_name", name=op.f("pk_board_standing")
         ),
     )
-    op.create_table(
-        "embargo",
-        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
-        sa.Column("evaluation_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True),
-        sa.Column("model_revision_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True),
-        sa.Column("until", sa.DateTime(timezone=True).with_variant(sa.Text(), "sqlite"), nullable=False),
-        sa.Column("created_at", sa.DateTime(timezone=True).with_variant(sa.Text(), "sqlite"), nullable=False),
-        sa.CheckConstraint("(evaluation_id IS NULL) <> (model_revision_id IS NULL)", name=op.f("ck_embargo_subject")),
-        sa.ForeignKeyConstraint(["evaluation_id"], ["evaluation.id"], name=op.f("fk_embargo_evaluation_id")),
-        sa.ForeignKeyConstraint(
-            ["model_revision_id"], ["model_revision.id"], name=op.f("fk_embargo_model_revision_id")
-        ),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_embargo")),
-        sa.UniqueConstraint("evaluation_id", name=op.f("uq_embargo_evaluation_id")),
-        sa.UniqueConstraint("model_revision_id", name=op.f("uq_embargo_model_revision_id")),
-    )
-    op.create_index("ix_embargo_until", "embargo", ["until"], unique=False)
     op.create_table(
         "evaluation_metric",
         sa.Column("evaluation_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
