@@ -204,8 +204,8 @@ VIEWS: Final = """\
 <!-- Written by docs/generate.py: edit the code it reads, then run it again. -->
 
 This page is for you if you write SQL. The views have the same names and columns on PostgreSQL and on SQLite. Columns
-are added at the end; none is renamed or moved within a release series. How to query them: [sql.md](sql.md). Their
-meaning: [metrics.md](metrics.md).
+may be added anywhere, so name those that you need; none is renamed within a release series. How to query them:
+[sql.md](sql.md). Their meaning: [metrics.md](metrics.md).
 
 NULL always means *not known* or *undefined*, never zero; the last column below says when. An **id** is a number that
 only has a meaning in this database. A **count** is a whole number, a **flag** a boolean (0 and 1 on SQLite). A **time**

@@ -156,7 +156,6 @@ SLOWEST = (
     "integration/test_demo.py",
     "chaos/test_fence.py",
     "chaos/test_resuming.py",
-    "migration/test_reference.py",
     "assessment/test_assess.py",
     "engine/test_trie_engine.py",
     "operations/test_many_hosts.py",

@@ -1,6 +1,10 @@
 """Create schema.
 
+<<<<<<<< HEAD:migrations/versions/20261129_0530_create_schema.py
 Revision: 202611290530. Follows: nothing.
+========
+Revision: 202611290410. Follows: nothing.
+>>>>>>>> b13693d4 (formats: Every format, definition and schema begins with 1, each number is stated once and checked by its reader):migrations/versions/20261129_0410_create_schema.py
 
 Until something is released this is the only revision. To add a column: add it in `registry/tables`, then here, by hand
 or with `python -m migrations.draft --first`, give it the time of today, so that databases made before say what to do,
@@ -11,7 +15,11 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects import postgresql
 
+<<<<<<<< HEAD:migrations/versions/20261129_0530_create_schema.py
 revision = "202611290530"
+========
+revision = "202611290410"
+>>>>>>>> b13693d4 (formats: Every format, definition and schema begins with 1, each number is stated once and checked by its reader):migrations/versions/20261129_0410_create_schema.py
 down_revision = None
 branch_labels = None
 depends_on = None
@@ -375,7 +383,7 @@ def upgrade() -> None:
         sa.Column("failed_at", sa.DateTime(timezone=True).with_variant(sa.Text(), "sqlite"), nullable=True),
         sa.Column("sealed_at", sa.DateTime(timezone=True).with_variant(sa.Text(), "sqlite"), nullable=True),
         sa.Column("seal", sa.LargeBinary(32), nullable=True),
-        sa.Column("seal_version", sa.SmallInteger(), server_default="3", nullable=False),
+        sa.Column("seal_version", sa.SmallInteger(), nullable=True),
         sa.Column("distinct_prompts_min", sa.SmallInteger(), nullable=True),
         sa.Column("distinct_prompts_max", sa.SmallInteger(), nullable=True),
         sa.Column("variants_max", sa.SmallInteger(), nullable=True),

@@ -440,15 +440,9 @@ def _keys(kind: type[BaseModel], location: tuple[int | str, ...]) -> list[str]:
     return list(parts.get(location[0], kind).model_fields)
 
 
-ADDED: Final[tuple[str, ...]] = ("weights", "models", "submissions")
-"""Keys that came after boards were stored: left out at their defaults, so that a board's digest stays what it was."""
-
-
 def as_document(definition: SuiteDefinition | BoardDefinition) -> dict[str, Any]:
     """A definition as plain JSON, for storing and for its digest."""
-    fields = type(definition).model_fields
-    usual = {name for name in ADDED if name in fields and getattr(definition, name) == fields[name].default}
-    document = definition.model_dump(mode="json", exclude=usual)
+    document = definition.model_dump(mode="json")
     if isinstance(definition, BoardDefinition) and definition.models is not None:
         document["models"] = definition.models.model_dump(mode="json", exclude_defaults=True)
     return document

@@ -68,56 +68,8 @@ FAMILIES: Final = (
 )
 """The chapters that hold the metrics of the catalogue, in the guide's order."""
 
-FIRST: Final = (
-    "accuracy",
-    "accuracy_normalized",
-    "average_accuracy",
-    "worst_accuracy",
-    "best_accuracy",
-    "strong_accuracy",
-    "retest_accuracy",
-    "pct_drop",
-    "sensitivity_gap",
-    "fluctuation_rate",
-    "prob_mass",
-    "brier_score",
-    "entropy",
-    "mcqa_plus",
-    "majority_vote",
-    "bmca_50",
-    "bmca_60",
-    "bmca_70",
-    "bmca_80",
-    "bmca_90",
-    "bmca_100",
-    "consistency_index",
-    "cora",
-    "score",
-    "accuracy_mean_all",
-    "accuracy_mean_moved",
-    "accuracy_median_moved",
-    "accuracy_abs_diff",
-    "accuracy_variance",
-    "accuracy_min",
-    "accuracy_max",
-    "accuracy_range",
-    "npsq_correct",
-    "npsq_accuracy",
-    "choice_only_accuracy",
-    "choice_sensitivity",
-    "choice_sensitivity_normalized",
-    "pride_accuracy",
-)
-"""The metrics of the first schema, in the order of its columns."""
-
-ADDED: Final[tuple[str, ...]] = tuple(metric.name for metric in repeats.METRICS)
-"""Metrics that came later, the oldest first: views gain columns at their end."""
-
-_ENTRIES: Final = {metric.name: metric for family in FAMILIES for metric in family.metrics}
-if _unplaced := _ENTRIES.keys() - {*FIRST, *ADDED}:
-    raise LookupError(f"metrics without a column: {', '.join(sorted(_unplaced))}; add them to the end of ADDED")
-
-METRICS: Final[Mapping[str, Metric]] = {name: _ENTRIES[name] for name in (*FIRST, *ADDED)}
+METRICS: Final[Mapping[str, Metric]] = {metric.name: metric for family in FAMILIES for metric in family.metrics}
+"""The metrics in the guide's order, which columns of views and tables have, too."""
 
 ALL_NAMES: Final = tuple(METRICS)
 """Every metric name of the contract."""

@@ -81,7 +81,6 @@ def _bmca(percent: int, value: str, reached: str) -> Metric:
         needs=_ALTERED,
         example=Example(examples.FOUR_VARIANTS, f"RC is 1 and .5. At least {c} {reached}.", value),
         differs="The text says “greater than” c, the equation “at least”.",
-        definition_version=2,
         averaging=MeanOverQuestions(
             bmca(percent),
             f"case when 100 * question_score.shown_correct >= {percent} * question_score.shown then 1.0 else 0.0 end",
@@ -101,7 +100,6 @@ METRICS: Final = (
         sources=_cavalin("RC and MCQA+"),
         needs=f"{_ALTERED} The mean of RC over the questions, also where their M differ.",
         example=Example(examples.FOUR_VARIANTS, "RC is 4/4 and 2/4: (1 + .5)/2.", "0.75"),
-        definition_version=2,
         averaging=MeanOverQuestions(mcqa_plus, "question_score.shown_correct * 1.0 / question_score.shown", TESTED),
         undefined=_UNTESTED,
     ),
@@ -117,7 +115,6 @@ METRICS: Final = (
         example=Example(examples.FOUR_VARIANTS, "1 is more than ½, ½ is not: (1 + 0)/2.", "0.5"),
         differs="The released script takes a plurality vote among the answers and skips missing ones. The printed "
         "tables fit the equation; a missing answer is a miss.",
-        definition_version=2,
         averaging=MeanOverQuestions(
             majority_vote,
             "case when 2 * question_score.shown_correct > question_score.shown then 1.0 else 0.0 end",
@@ -138,7 +135,6 @@ METRICS: Final = (
         example=Example(
             examples.FOUR_VARIANTS, "Both originals are right, one question everywhere: 1 − (1 − .5).", "0.5"
         ),
-        definition_version=2,
         averaging=FunctionOfTwoMeans(_BOTH_MEANS, consistency_index),
         undefined=_NO_QUESTION,
     ),
@@ -153,7 +149,6 @@ METRICS: Final = (
         example=Example(examples.FOUR_VARIANTS, "MCQA is 1, CI is .5: 1 · .5.", "0.5"),
         differs="The released script multiplies CI by MCQA+ instead of MCQA. All 16 printed values fit MCQA, one fits "
         "MCQA+.",
-        definition_version=2,
         averaging=FunctionOfTwoMeans(_BOTH_MEANS, cora),
         undefined=_NO_QUESTION,
     ),

@@ -147,7 +147,6 @@ METRICS: Final = (
         sources=(goliakova("Eq. 1–9, AAcc"),),
         needs=TWO_PROMPTS,
         example=Example(examples.FOUR_ORDERS, "Three of four orders are right: 3/4.", "0.75"),
-        definition_version=2,
         averaging=MeanOverQuestions(
             average_accuracy, "question_score.correct * 1.0 / question_score.variants", _ORDERS_TESTED
         ),
@@ -163,7 +162,6 @@ METRICS: Final = (
         sources=(goliakova("Eq. 1–9, WAcc"),),
         needs=TWO_PROMPTS,
         example=Example(examples.FOUR_ORDERS, "The fourth order is wrong: 1 · 1 · 1 · 0.", "0"),
-        definition_version=2,
         averaging=MeanOverQuestions(
             worst_accuracy,
             "case when question_score.correct = question_score.variants then 1.0 else 0.0 end",
@@ -181,7 +179,6 @@ METRICS: Final = (
         sources=(goliakova("Eq. 1–9, BAcc"),),
         needs=TWO_PROMPTS,
         example=Example(examples.FOUR_ORDERS, "Not all orders are wrong: 1 − 0 · 0 · 0 · 1.", "1"),
-        definition_version=2,
         averaging=MeanOverQuestions(
             best_accuracy, "case when question_score.correct > 0 then 1.0 else 0.0 end", _ORDERS_TESTED
         ),
@@ -203,7 +200,6 @@ METRICS: Final = (
         differs="The paper says that SAcc equals WAcc on two orders, and its Table 1 has the two columns equal. That "
         "is true of `retest_accuracy`, not of Eq. 3, which counts the first order itself: right, then wrong gives ½ "
         "and 0.",
-        definition_version=2,
         averaging=MeanOverQuestions(
             strong_accuracy,
             "case when question_score.first_option = question.answer "
@@ -223,7 +219,6 @@ METRICS: Final = (
         example=Example(
             examples.FOUR_ORDERS, "The original is right, and so are two of the three others: 1 · 2/3.", "0.667"
         ),
-        definition_version=2,
         averaging=MeanOverQuestions(
             retest_accuracy,
             "case when question_score.original_correct "
@@ -244,7 +239,6 @@ METRICS: Final = (
         example=Example(examples.RETEST, "Accuracy 5/10, retest accuracy 4/10: 100 · (.5 − .4)/.5.", "20"),
         high=100.0,
         unit="percent",
-        definition_version=2,
         averaging=FunctionOfTwoMeans(
             {"accuracy": accuracy, "retest_accuracy": retest_accuracy}, pct_drop, share_of_first=True
         ),
@@ -260,7 +254,6 @@ METRICS: Final = (
         sources=(goliakova("Eq. 1–9, SensG"),),
         needs=TWO_PROMPTS,
         example=Example(examples.FOUR_ORDERS, "Right somewhere, not everywhere: 1 − 0.", "1"),
-        definition_version=2,
         averaging=MeanOverQuestions(
             sensitivity_gap,
             "case when question_score.correct > 0 and question_score.correct < question_score.variants "
@@ -281,7 +274,6 @@ METRICS: Final = (
         example=Example(examples.FOUR_ORDERS, "The fourth answer is not the first one: 1 − 1 · 1 · 1 · 0.", "1"),
         differs="By the formula as printed a single order has the rate 0. Here it is undefined: untested is not "
         "stable.",
-        definition_version=2,
         averaging=MeanOverQuestions(
             fluctuation_rate,
             "case when question_score.agreeing = question_score.variants then 0.0 else 1.0 end",
@@ -303,7 +295,6 @@ METRICS: Final = (
         differs="The evaluation harness of SCORE sums over ordered pairs by its description, which would reach 2, maps "
         "answers back to options wrongly, and compares strings, so that two missing answers agree. Here pairs are "
         "unordered, and a missing answer agrees with nothing but counts among the orders.",
-        definition_version=2,
         averaging=MeanOverQuestions(
             score,
             "question_score.equal_pairs * 1.0 / (question_score.variants * (question_score.variants - 1) / 2)",

@@ -4,6 +4,7 @@ SQLite's file is a database that can be opened as it is; PostgreSQL's is what it
 format). Either holds password hashes and hidden benchmarks, so only its owner may read it.
 """
 
+import json
 import os
 import re
 import shutil
@@ -20,8 +21,10 @@ from typing import Any, Final
 from psycopg.conninfo import make_conninfo
 from sqlalchemy import URL, Engine, text
 
+from registry import formats
 from registry.db import get_engine, is_pooled, read_session, write_session
 from registry.errors import DatabaseError, UsageError
+from registry.files.documents import read_document
 from registry.files.storage import writing
 from registry.files.stores import store_at
 from registry.operations import migrate
@@ -43,6 +46,8 @@ _OBJECTS: Final = text(
 
 FOLDERS: Final = ".folders"
 """Ends the name of the folder beside a backup that has the folders of sealed evaluations."""
+DESCRIPTION: Final = "backup.json"
+"""File in that folder with the number of the backup's format. The database's file is the engine's own."""
 _SCRATCH: Final = ".backup-"
 """Begins the name of a folder in which a file is written that is not whole yet."""
 
@@ -101,6 +106,7 @@ def backup(url: str, path: Path) -> Backup:
         with read_session(engine) as session:
             count, problems = take_along(session, store_at(str(folders)))
         if count:
+            (folders / DESCRIPTION).write_text(json.dumps({formats.NUMBER: formats.BACKUP}) + "\n", encoding="utf-8")
             folders.rename(beside)
         scratch.rename(path)
     return Backup(path, size, engine.dialect.name, revision, count, problems)
@@ -111,13 +117,14 @@ def restore(url: str, path: Path) -> Restored:
 
     Folders of sealed evaluations that are missing or changed here come from beside the file.
 
-    Raises UsageError for a file that is no backup or one of the other engine, DatabaseError for a database that is not
-    empty and for a restore that fails, which leaves it empty.
+    Raises UsageError for a file that is no backup or one of the other engine, IngestError for an unknown format,
+    DatabaseError for a database that is not empty and for a restore that fails, which leaves it empty.
     """
     from registry.verification import verify_all
 
     engine = get_engine(url)
     _require_backup_of(engine.dialect.name, path)
+    _require_known_folders(path.with_name(path.name + FOLDERS))
     engine.dispose()  # of a file that is about to be replaced
     if engine.dialect.name == "sqlite":
         _fill_sqlite(engine.url, path)
@@ -179,6 +186,14 @@ def _require_backup_of(engine_name: str, path: Path) -> None:
             f"{path}: is a backup of {names[found]}, but the database is on {names[engine_name]}; restore it on "
             f"{names[found]}, then: shuffleboard db move"
         )
+
+
+def _require_known_folders(beside: Path) -> None:
+    """Raise IngestError if the folders beside a backup, which may be missing, have a number that is not known."""
+    if beside.exists():
+        description = read_document(beside / DESCRIPTION)
+        number = description.get(formats.NUMBER) if isinstance(description, dict) else None
+        formats.require_known(str(beside / DESCRIPTION), "backup", number, formats.BACKUP)
 
 
 # SQLite

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from sqlalchemy import select, type_coerce
 from sqlalchemy.orm import Session
 
+from registry import formats
 from registry.db import is_in, utc_text
 from registry.errors import ArchiveError
 from registry.files.stores import AT_ONCE, Store
@@ -36,7 +37,6 @@ from registry.tables import (
 )
 from registry.untrusted import decode
 
-FORMAT: Final = 1
 PREDICTIONS: Final = "predictions.parquet"
 EVALUATION: Final = "evaluation.json"
 """Files of an evaluation's folder. The second lists all others with their digests, and is written last: a folder
@@ -141,8 +141,11 @@ def opened(store: Store, name: str, *, checked: bool = True) -> Iterator[pq.Parq
                 stream = pa.BufferReader(stream.read_buffer())
             reader = pq.ParquetFile(stream, page_checksum_verification=checked, pre_buffer=far)
             file = stack.enter_context(reader)
+            description = _description_in(file)
+            number = description.get(formats.NUMBER)
+            formats.require_known(store.url_of(name), "folder", number, formats.FOLDER, ArchiveError)
             _require_columns(file.schema_arrow.names, store.url_of(name))
-            if checked and (seal := _seal_in(file)) != name[:64]:
+            if checked and (seal := description.get("seal", "")) != name[:64]:
                 raise ArchiveError(
                     f"{store.url_of(name)}: holds an evaluation with another seal ({seal}) than its name says; bring "
                     "back the right one"
@@ -152,13 +155,12 @@ def opened(store: Store, name: str, *, checked: bool = True) -> Iterator[pq.Parq
         raise damaged(store, name, error) from None
 
 
-def _seal_in(file: pq.ParquetFile) -> str:
-    """The seal that a file says is its evaluation's; empty where it says none."""
-    said = (file.metadata.metadata or {}).get(METADATA.encode(), b"{}")
+def _description_in(file: pq.ParquetFile) -> dict[str, Any]:
+    """Return the description in a file's metadata; empty if it has none."""
     with suppress(ValueError):
-        found = decode(said)
-        return str(found.get("seal", "")) if isinstance(found, dict) else ""
-    return ""
+        found = decode((file.metadata.metadata or {}).get(METADATA.encode(), b"{}"))
+        return found if isinstance(found, dict) else {}
+    return {}
 
 
 def damaged(store: Store, name: str, error: Exception) -> ArchiveError:
@@ -249,7 +251,7 @@ def described(evaluation: Evaluation) -> dict[str, Any]:
             meanings[name] = documented[view].meaning
     assert evaluation.sealed_at is not None
     return {
-        "format": FORMAT,
+        formats.NUMBER: formats.FOLDER,
         "seal": evaluation.seal,
         "seal_version": evaluation.seal_version,
         "sealed_at": utc_text(evaluation.sealed_at),

@@ -11,7 +11,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from registry import formats
 from registry.digests import specification_digest
+from registry.errors import ArchiveError
 from registry.files.stores import Store
 from registry.predictions.archive_files import EVALUATION, PREDICTIONS, damaged, salvaged
 from registry.proof.folder import ASKED, changed
@@ -44,13 +46,16 @@ class FolderReport:
 def check_folder(store: Store, name: str, digest: str, hashes: Hashes) -> FolderReport:
     """Compare a folder's files with their digests, and questions and rows with the leaves of the seal.
 
-    Rows are read past damaged parts, so that their questions are named. Raises ArchiveError if a file cannot be opened.
+    Rows are read past damaged parts, so that their questions are named. Raises ArchiveError if a file cannot
+    be opened, or has a format that this version does not know.
     """
     files = changed(store, name, digest)
     if {EVALUATION, ASKED}.intersection(files):
         return FolderReport(files, [], None)
     with store.reading(f"{name}/{EVALUATION}") as stream:
         document = decode(bytes(stream.read()))
+    formats.require_known(EVALUATION, "folder", document.get(formats.NUMBER), formats.FOLDER, ArchiveError)
+    formats.require_known(EVALUATION, "seal", document["evaluation"]["seal_version"], formats.SEAL, ArchiveError)
     asked = _read_asked(store, name)
     readable = store.has(f"{name}/{PREDICTIONS}")
     questions = _changed(store, name, asked, hashes) if readable else []

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import ColumnElement, and_, select
 from sqlalchemy.orm import Session
 
+from registry import formats
 from registry.digests import specification_digest
 from registry.tables import (
     BenchmarkVersion,
@@ -38,11 +39,6 @@ from registry.tables import (
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-FOLDER_VERSION: Final = 1
-"""What `evaluation_document` holds, as it says itself."""
-SEAL_VERSION: Final = 3
-"""What a seal covers, as its manifest says it. There is one; it is kept so that archives keep their seals."""
 
 POINTERS: Final = frozenset({"evaluation_id", "question_id", "reused_from_evaluation_id"})
 """Database ids: another registry has others. A copied result names its source by the source's seal."""
@@ -152,7 +148,7 @@ def question_hash(row: Any, options: Sequence[tuple[int, str]]) -> Any:
 
 
 def asked_header(question: Any, n_variants: int, shard: int | None) -> bytes:
-    """What a leaf begins with from version 3 of the seal on. question: of `question_hash`."""
+    """Return the bytes with which a leaf begins. question: of `question_hash`."""
     header = question.copy()
     header.update(_record(b"A", _ASKED_NAMES, (n_variants, shard)))
     # Its digest, since texts of ten thousand questions together are large.
@@ -326,7 +322,7 @@ def evaluation_document(session: Session, evaluation: Evaluation) -> dict[str, A
     revision, version, variants = evaluation.model_revision, evaluation.benchmark_version, evaluation.variant_set
     names = select(Variant.n_options, Variant.ordinal, Variant.name).filter_by(variant_set_id=variants.id)
     return {
-        "version": FOLDER_VERSION,
+        formats.NUMBER: formats.FOLDER,
         "seal": evaluation.seal,
         "specification": evaluation.specification,
         "evaluation": row_document(evaluation, "id", "specification", "seal", "state"),

@@ -89,7 +89,7 @@ def more_provenance(session: Session, evaluation: Evaluation, shards: Iterable[M
             }
             for row in withdrawals_of(session, evaluation.id)
         ],
-        "seal_version": None if evaluation.seal is None else evaluation.seal_version,
+        "seal_version": evaluation.seal_version,
         "chain": link_document(session, evaluation.seal),
     }
 

@@ -7,14 +7,14 @@ from typing import Any
 from sqlalchemy import func, insert, or_, select
 from sqlalchemy.orm import Session
 
-from registry import chain
+from registry import chain, formats
 from registry.code_identity import code_version
 from registry.db import Digest, database_now
 from registry.digests import specification_digest
 from registry.errors import SealError
 from registry.metrics import METRICS
 from registry.predictions.bulk import insert_rows, renew_statistics
-from registry.proof.manifest import SEAL_VERSION, Leaf, QuestionRecords, local_labels, manifest, question_leaves
+from registry.proof.manifest import Leaf, QuestionRecords, local_labels, manifest, question_leaves
 from registry.scores.asked import asked
 from registry.scores.computed import computed_metrics
 from registry.scores.intervals import (
@@ -63,7 +63,7 @@ def seal_together(session: Session, ids: Sequence[int], report: Callable[[int], 
     intervals = intervals_together(session, [evaluation.id for evaluation in unsealed])
     records: QuestionRecords = {}
     for done, evaluation in enumerate(unsealed, start=1):
-        evaluation.seal_version = SEAL_VERSION
+        evaluation.seal_version = formats.SEAL
         leaves_of = list(question_leaves(session, evaluation.id, records=records))
         digest = specification_digest(manifest(session, evaluation, leaves_of))
         now = session.scalar(select(database_now()))

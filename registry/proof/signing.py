@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.serialization import (
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from registry import chain
+from registry import chain, formats
 from registry.db import database_now, one_at_a_time, picked
 from registry.errors import NotFoundError, UsageError
 from registry.files.storage import writing
@@ -200,7 +200,11 @@ def signed_chain(session: Session) -> dict[str, Any]:
     newest: dict[str, dict[str, Any]] = {}
     for row in signatures(session):
         newest.setdefault(row.key, as_signed(row).document())
-    return {"signatures": list(newest.values()), "links": [_link(link) for link in chain.links(session)]}
+    return {
+        formats.NUMBER: formats.CHAIN,
+        "signatures": list(newest.values()),
+        "links": [_link(link) for link in chain.links(session)],
+    }
 
 
 def _link(link: ChainLink) -> dict[str, Any]:

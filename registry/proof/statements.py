@@ -17,12 +17,14 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_public_key
 
+from registry import formats
 from registry.digests import DIGEST_LENGTH, canonical_json
 from registry.errors import UsageError
 from registry.untrusted import decode
 
-DOMAIN: Final = b"shuffleboard chain head 1\n"
-"""Beginning of the signed bytes, before the statement; the number is the statement's version."""
+DOMAIN: Final = f"shuffleboard chain head {formats.CHAIN}\n".encode()
+"""Beginning of the signed bytes, before the statement, with the number of the chain's format. If that is raised, stored
+signatures are still checked with the number that they were made with."""
 KEYS: Final = frozenset({"at", "head", "key", "length", "registry"})
 """Keys of a statement."""
 

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final
 
 from sqlalchemy import Connection, Engine, inspect, make_url, text
 from sqlalchemy.exc import DBAPIError, OperationalError
@@ -18,12 +17,6 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 import migrations
 from registry.errors import DatabaseError, UnreachableError
 from registry.schema import repeatable
-
-FROM_BEFORE: Final = (
-    "with the code that made it export every evaluation (shuffleboard evaluations export ID --out DIR), and import the "
-    "archives into a new database (shuffleboard evaluations import DIR)"
-)
-"""What to do with a database of a schema that was never released."""
 
 _LINE = re.compile(r"^(revision|down_revision) = (?:[\"'](\w+)[\"']|None)$", re.MULTILINE)
 
@@ -117,7 +110,9 @@ def require_known(database: str, at: str | None) -> None:
     if at is None or at in revisions():
         return
     if is_too_old(at):
-        raise DatabaseError(f"database {database} is at revision {at}, older than the first release; {FROM_BEFORE}")
+        raise DatabaseError(
+            f"database {database} is at revision {at}, older than the first release; create a new database"
+        )
     raise DatabaseError(f"database {database} is at revision {at}, newer than this code; upgrade the code")
 
 

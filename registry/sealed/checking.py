@@ -14,6 +14,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
 
+from registry import formats
 from registry.boards.snapshots import snapshot_digest, snapshot_labels
 from registry.chain import check_links
 from registry.digests import sha256_file
@@ -135,6 +136,7 @@ class _Covered:
 
 
 def _check_chain(document: Any, trust: Trust, found: Checked, now: datetime) -> _Covered:
+    formats.require_known("the chain", "chain", document.get(formats.NUMBER), formats.CHAIN)
     links = [SimpleNamespace(**{**link, "at": datetime.fromisoformat(link["at"])}) for link in document["links"]]
     if not all(is_digest(value) for link in links for value in (link.subject, link.previous, link.digest)):
         raise IngestError("chain: a link has a digest that is none")
@@ -257,6 +259,7 @@ def _check_evaluation(root: Path, trust: Trust, found: Checked, now: datetime) -
 
 def _check_tables(root: Path, trust: Trust, found: Checked, now: datetime) -> None:
     manifest = read_json(root, MANIFEST)
+    formats.require_known(MANIFEST, "export", manifest.get(formats.NUMBER), formats.EXPORT)
     listed = [*manifest["files"], *manifest["documents"]]
     names = {entry["file"] for entry in listed}
     found.add([f"{name}: {problem}" for name, problem in files.changed_listed(root, listed).items()])
@@ -293,6 +296,7 @@ def _check_site(root: Path, trust: Trust, found: Checked, now: datetime) -> None
     _check_sums(root, found)
     covered = _check_chain(read_json(root, sites.CHAIN), trust, found, now)
     board = read_json(root, sites.BOARD)
+    formats.require_known(sites.BOARD, "site", board.get(formats.NUMBER), formats.SITE)
     expected = _check_snapshot(board, covered, trust, found)
     store = store_at((root.resolve() / sites.DATA).as_uri())
     questions: dict[tuple[str, str], list[dict[str, Any]]] = {}

@@ -16,6 +16,7 @@ from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, NoReturn
 
+from registry import formats
 from registry.db import JsonDocument, UtcDateTime
 from registry.digests import sha256_file
 from registry.errors import IngestError
@@ -28,13 +29,13 @@ from registry.tables import Question
 from registry.untrusted import decode
 
 FORMAT: Final = "evaluation"
-VERSION: Final = 1
-"""Format number of the manifest, and of the files that it lists."""
 QUESTIONS: Final = "questions.parquet"
 RECORDED: Final = "registry.json"
 CHAIN: Final = "chain.json"
 FILES: Final = (*folder.FILES, QUESTIONS, RECORDED, CHAIN)
 """Files that the manifest lists."""
+_ENTRY: Final = frozenset({"file", "bytes", "sha256"})
+"""Keys of a file in the manifest."""
 
 LONGEST_NAME: Final = 255
 """Bytes of a file's name in a folder."""
@@ -58,21 +59,26 @@ def manifest_of(root: Path, seal: str) -> dict[str, Any]:
         {"file": name, "bytes": (root / name).stat().st_size, "sha256": sha256_file(root / name)}
         for name in sorted(FILES)
     ]
-    return {"format": FORMAT, "version": VERSION, "seal": seal, "files": files}
+    return {"format": FORMAT, formats.NUMBER: formats.EXPORT, "seal": seal, "files": files}
 
 
 def changed_files(root: Path) -> dict[str, str]:
     """Return the files of an exported evaluation that are not as they were written, each with the difference.
 
-    Raises IngestError if the manifest cannot be read, or is of another version.
+    Raises IngestError if the manifest cannot be read, or has another format or number.
     """
     document = read_json(root, MANIFEST)
-    version = document.get("version") if isinstance(document, dict) else None
-    if version != VERSION or document.get("format") != FORMAT:
-        reject(MANIFEST, f"has version {version}; this program reads version {VERSION}")
-    found = changed_listed(root, document["files"])
-    found |= {name: f"is missing in {MANIFEST}" for name in FILES if name not in {*found, *_names(document["files"])}}
-    listed = {*_names(document["files"]), MANIFEST}
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        reject(MANIFEST, "is not the manifest of an exported evaluation; give the folder of `evaluations export`")
+    formats.require_known(MANIFEST, "export", document.get(formats.NUMBER), formats.EXPORT)
+    entries = document.get("files")
+    if not isinstance(entries, list) or not all(
+        isinstance(entry, dict) and entry.keys() >= _ENTRY for entry in entries
+    ):
+        reject(MANIFEST, "does not list its files as this program does; fetch the folder again")
+    found = changed_listed(root, entries)
+    found |= {name: f"is missing in {MANIFEST}" for name in FILES if name not in {*found, *_names(entries)}}
+    listed = {*_names(entries), MANIFEST}
     for path in sorted(root.iterdir()):
         if path.name not in listed or not path.is_file() or path.is_symlink():
             found.setdefault(path.name, f"is not a file that {MANIFEST} lists")

@@ -14,7 +14,7 @@ from sqlalchemy import Engine, func, insert, select
 from sqlalchemy.exc import StatementError
 from sqlalchemy.orm import Session, selectinload
 
-from registry import chain
+from registry import chain, formats
 from registry.benchmarks.contract import content_digest
 from registry.boards.snapshots import refresh_boards
 from registry.db import one_at_a_time, write_session
@@ -28,7 +28,7 @@ from registry.prompting.prompts import PromptKeys, question_shape
 from registry.prompting.protocols.store import store_protocol
 from registry.prompting.variants import VariantSetDefinition, stored_variants
 from registry.proof.folder import ASKED, METRIC_COLUMNS, METRICS
-from registry.proof.manifest import FOLDER_VERSION, LEAF_COLUMNS, SEAL_VERSION, Leaf, manifest, question_leaves
+from registry.proof.manifest import LEAF_COLUMNS, Leaf, manifest, question_leaves
 from registry.proof.seal import complete
 from registry.proof.withdrawals import withdrawal_digest
 from registry.queue.claims import fingerprint_id
@@ -89,9 +89,10 @@ def import_evaluation(engine: Engine, folder: Path) -> tuple[int, bool]:
 def _read_document(folder: Path) -> dict[str, Any]:
     document: dict[str, Any] = files.read_json(folder, EVALUATION)
     recorded = files.read_json(folder, files.RECORDED)
-    if not isinstance(document, dict) or not isinstance(recorded, dict) or document.get("version") != FOLDER_VERSION:
-        version = document.get("version") if isinstance(document, dict) else None
-        files.reject(EVALUATION, f"has version {version}; this program reads version {FOLDER_VERSION}")
+    for name, found in ((EVALUATION, document), (files.RECORDED, recorded)):
+        if not isinstance(found, dict):
+            files.reject(name, "is not a JSON object; the folder is incomplete, fetch it again")
+    formats.require_known(EVALUATION, "folder", document.get(formats.NUMBER), formats.FOLDER)
     document |= {key: recorded.get(key) for key in ("analyses", "withdrawals")}
     for key, kind in {
         "seal": str,
@@ -110,11 +111,7 @@ def _read_document(folder: Path) -> dict[str, Any]:
     facts = document["evaluation"]
     if specification_digest(document["specification"]) != facts.get("specification_digest"):
         files.reject(EVALUATION, "its specification does not match its digest")
-    if facts.get("seal_version") != SEAL_VERSION:
-        files.reject(
-            EVALUATION,
-            f"its seal has version {facts.get('seal_version')}, and this program reads version {SEAL_VERSION}",
-        )
+    formats.require_known(EVALUATION, "seal", facts.get("seal_version"), formats.SEAL)
     return document
 
 

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from sqlalchemy.orm import Session
 
+from registry import formats
 from registry.proof.signing import signed_chain
 from registry.tables import BoardSnapshot
 
@@ -23,6 +24,7 @@ OF_EVALUATION: Final = "evaluation_id="
 def proof_files(session: Session, snapshot: BoardSnapshot) -> dict[str, bytes]:
     """Return the content of the files that prove a board."""
     board = {
+        formats.NUMBER: formats.SITE,
         "as_of": snapshot.as_of.isoformat(),
         "digest": snapshot.digest,
         "board_digest": snapshot.board.digest,

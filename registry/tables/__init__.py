@@ -345,8 +345,8 @@ class Evaluation(Base):
     sealed_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
     seal: Mapped[str | None] = mapped_column(Digest)
     """Digest of everything that was scored; NULL: not complete."""
-    seal_version: Mapped[int] = mapped_column(SmallInteger, default=3, server_default="3")
-    """What the seal covers: see `SEAL_VERSION`."""
+    seal_version: Mapped[int | None] = mapped_column(SmallInteger)
+    """Number of the seal's format (`registry.formats.SEAL`); NULL: not sealed."""
     # How its questions were asked: see `registry.scores.asked`. Written when it is sealed.
     distinct_prompts_min: Mapped[int | None] = mapped_column(SmallInteger)
     """Fewest different prompts that show one of its questions."""

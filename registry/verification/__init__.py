@@ -77,7 +77,7 @@ def verify_evaluation(session: Session, evaluation_id: int, *, head: str | None 
     return {
         "evaluation": evaluation_id,
         "seal": seal,
-        "seal_version": evaluation.seal_version if evaluation is not None and seal else None,
+        "seal_version": None if evaluation is None else evaluation.seal_version,
         "ok": not found.problems,
         "problems": found.problems,
         "questions": sorted(found.questions),

@@ -5,7 +5,7 @@ from typing import Any
 from sqlalchemy import null, or_, select
 from sqlalchemy.orm import Session
 
-from registry import chain
+from registry import chain, formats
 from registry.db import is_in
 from registry.digests import specification_digest
 from registry.errors import ArchiveError
@@ -90,6 +90,7 @@ def check_thoughts(session: Session, evaluation: Evaluation, found: Findings) ->
 
 def check_leaves(session: Session, evaluation: Evaluation, found: Findings) -> None:
     """Names the questions whose rows have changed, and checks the seal over all of it."""
+    formats.require_known(f"evaluation {evaluation.id}", "seal", evaluation.seal_version, formats.SEAL)
     listed = list(question_leaves(session, evaluation.id))
     computed: dict[int, Leaf] = {leaf.question_id: leaf for leaf in listed}
     seal = specification_digest(manifest(session, evaluation, listed))

@@ -229,7 +229,7 @@ STAND_IN: Final = (
     ),
     (
         "UPDATE evaluation SET state = 'complete', seal = sha256(specification_digest), "
-        f"sealed_at = clock_timestamp(), seal_version = 3, ({_ASKED}) = "
+        f"sealed_at = clock_timestamp(), seal_version = 1, ({_ASKED}) = "
         f"(SELECT {_ASKED} FROM evaluation AS known WHERE known.id = :like) WHERE id = :new"
     ),
 )

@@ -72,7 +72,7 @@ LINK = (
 ).format("a" * 64)
 CHAINS = {
     **{f"a list of {name}": lambda piece=piece: bulk.listed(piece, 60 << 20) for name, piece in bulk.PIECES.items()},
-    "links": lambda: '{"signatures":[],"links":' + bulk.listed(LINK, 30 << 20) + "}",
+    "links": lambda: '{"format_version":1,"signatures":[],"links":' + bulk.listed(LINK, 30 << 20) + "}",
     "100,000 levels": lambda: "[" * 100_000,
     "5,000 digits": lambda: "9" * 5000,
     "half a surrogate pair": lambda: '{"\\ud800":1}',

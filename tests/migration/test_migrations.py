@@ -269,7 +269,7 @@ def test_a_database_from_before_the_first_release_is_refused_with_the_way_out(da
     for refused in (lambda: migrate.upgrade(database), lambda: history.require_current(engine)):
         with pytest.raises(
             DatabaseError,
-            match="202611230422, older than the first release; with the code that made it export every evaluation",
+            match="202611230422, older than the first release; create a new database",
         ):
             refused()
     assert migrate.pending("202611230422") == []

@@ -1,5 +1,6 @@
 """Backup, restore and move: nothing is lost, everything verifies, and a failure changes nothing."""
 
+import json
 import os
 import shutil
 import sqlite3
@@ -14,7 +15,7 @@ from click.testing import CliRunner
 from sqlalchemy import Connection, Engine, inspect, select, text, update
 
 from registry.db import Base, get_engine, read_session, write_session
-from registry.errors import DatabaseError, UsageError
+from registry.errors import DatabaseError, IngestError, UsageError
 from registry.files.stores import store_at
 from registry.operations import backup as backups
 from registry.operations import migrate, moving
@@ -133,6 +134,13 @@ def test_a_backup_has_the_folders_and_says_if_they_do_not_fit(filled: Engine, tm
     made = shuffleboard_json("db", "backup", file, database_url=url_of(filled))
     assert (made["folders"], made["ok"]) == (1, True)
     (name,) = (path.name for path in place.iterdir())
+    description = tmp_path / "file.folders" / "backup.json"
+    assert json.loads(description.read_text()) == {"format_version": 1}
+    description.write_text('{"format_version": 2}')
+    with pytest.raises(IngestError, match=r"backup\.json: has backup format 2, and this version reads backup format 1"):
+        restore(f"sqlite:///{tmp_path}/newer.db", file)
+    assert not (tmp_path / "newer.db").exists()
+    description.write_text('{"format_version": 1}')
     shutil.rmtree(place)
     said = shuffleboard("db", "backup", tmp_path / "without", database_url=url_of(filled), status=1).stderr
     assert f"not in the backup: evaluation 1 is archived, but {place.as_uri()}/{name} is missing" in said

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
+from registry import formats
 from registry.chain import link_digest
 from registry.db import get_engine
 from registry.digests import sha256_file
@@ -311,7 +312,7 @@ def a_file_that_is_no_parquet(_: Published, site: Path) -> None:
         (a_folder_that_is_a_link, "is a link", []),
         (a_link_that_nothing_lists, "data/more: is a link", []),
         (json_that_is_none, "proof/chain.json: cannot be read as JSON", []),
-        (json_of_another_form, "a file is not as it is written by this program", []),
+        (json_of_another_form, "the chain: states no number of its chain format", []),
         (a_file_that_is_no_parquet, "questions.parquet: cannot be read as Parquet", []),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
@@ -441,6 +442,31 @@ def test_an_export_of_tables_is_checked_by_the_key(published: Published, tmp_pat
     (tables / "more.parquet").unlink()
     (tables / "chain.json").unlink()
     assert checked(published, tables).problems == ["chain.json: is missing"]
+
+
+@pytest.mark.parametrize(
+    ("file", "said"),
+    [
+        (CHAIN, "the chain: has chain format 2, and this version reads chain format 1; upgrade Shuffleboard"),
+        (BOARD, "proof/board.json: has site format 2, and this version reads site format 1; upgrade Shuffleboard"),
+    ],
+)
+def test_a_site_of_a_newer_format_is_refused(published: Published, site: Path, file: str, said: str) -> None:
+    assert json.loads((site / file).read_bytes())[formats.NUMBER] == 1
+    rewrite_json(site, file, lambda document: document.update({formats.NUMBER: 2}))
+    assert any(problem.startswith(said) for problem in checked(published, site).problems)
+
+
+@pytest.mark.parametrize(
+    ("number", "said"), [(2, "has export format 2, and"), (None, "states no number of its export")]
+)
+def test_tables_of_another_format_are_refused(published: Published, tmp_path: Path, number: Any, said: str) -> None:
+    tables = Path(shutil.copytree(published.folder / "tables", tmp_path / "tables"))
+    document = json.loads((tables / MANIFEST).read_bytes())
+    assert document[formats.NUMBER] == 1
+    (tables / MANIFEST).write_text(json.dumps(document | {formats.NUMBER: number}))
+    (problem,) = checked(published, tables).problems
+    assert problem.startswith(f"manifest.json: {said}")
 
 
 def test_another_seal_in_an_export_of_tables_is_named(published: Published, tmp_path: Path) -> None:

@@ -161,7 +161,7 @@ def test_the_manifest_lists_every_file_with_its_digest(sqlite_proof: Registry, t
     folder = exported(engine, population.evaluation, tmp_path)
     manifest = json.loads((folder / MANIFEST).read_text())
     assert manifest["seal"] == seal_of(engine, population.evaluation)
-    assert (manifest["format"], manifest["version"]) == ("evaluation", 1)
+    assert (manifest["format"], manifest["format_version"]) == ("evaluation", 1)
     assert {entry["file"]: (entry["bytes"], entry["sha256"]) for entry in manifest["files"]} == {
         name: ((folder / name).stat().st_size, sha256_file(folder / name)) for name in FILES
     }
@@ -309,7 +309,7 @@ def from_another_file(folder: Path) -> None:
 
 
 def newer(folder: Path) -> None:
-    document(folder, lambda content: content.update(version=99))
+    document(folder, lambda content: content.update(format_version=99))
 
 
 def half(folder: Path) -> None:
@@ -368,7 +368,7 @@ def a_remark(folder: Path) -> None:
 
 
 def another_version(folder: Path) -> None:
-    manifest(folder, lambda content: content.update(version=2))
+    manifest(folder, lambda content: content.update(format_version=2))
 
 
 def no_parquet(folder: Path) -> None:
@@ -400,13 +400,13 @@ REFUSED: list[tuple[Change, type[ShuffleboardError], str]] = [
     (other_specification, IngestError, "its specification does not match its digest"),
     (a_float, IngestError, "a value is missing or has the wrong type .a specification holds a float"),
     (from_another_file, IngestError, "what the variants read from a file does not match its digest"),
-    (newer, IngestError, "has version 99; this program reads version 1"),
+    (newer, IngestError, "evaluation.json: has folder format 99, and this version reads folder format 1; upgrade"),
     (half, IngestError, "has no 'shards' of the right kind"),
     (a_byte, IngestError, "predictions.parquet: is not the file that manifest.json lists"),
     (added, IngestError, "more.parquet: is not a file that manifest.json lists"),
     (a_folder_more, IngestError, "more: is not a file that manifest.json lists"),
     (a_remark, IngestError, "manifest.json: is not the manifest of these files"),
-    (another_version, IngestError, "manifest.json: has version 2; this program reads version 1"),
+    (another_version, IngestError, "manifest.json: has export format 2, and this version reads export format 1"),
     (gone, IngestError, "evaluation_questions.parquet: is missing"),
     (stray("../secret"), IngestError, r"'../secret' is outside the folder"),
     (stray("a/../../secret"), IngestError, "is outside the folder"),

@@ -10,6 +10,7 @@ from typing import Any, Final
 from sqlalchemy import Engine, select
 from sqlalchemy.orm import Session
 
+from registry import formats
 from registry.benchmarks.canary import canary, canary_id
 from registry.db import read_session, utc_text
 from registry.digests import sha256_file
@@ -140,6 +141,7 @@ def _manifest(session: Session, selection: Selection, entries: list[Entry]) -> d
     )
     return {
         "format": request.format,
+        formats.NUMBER: formats.EXPORT,
         "audience": request.audience,
         "filters": request.filters(),
         "as_of": utc_text(selection.as_of),

@@ -45,7 +45,7 @@ select
     evaluation.questions,
     coalesce(scored.questions, 0) as scored,
     evaluation.sealed_at,
-    {{ first_metrics }},
+    {{ metrics }},
     (
         select count(distinct shard.engine_fingerprint_id) from shard where shard.evaluation_id = evaluation.id
     ) > 1 as mixed_engines,
@@ -58,7 +58,7 @@ select
     evaluation.distinct_prompts_max,
     evaluation.variants_max,
     evaluation.orders_only,
-    evaluation.chance{{ added_metrics }},
+    evaluation.chance,
     evaluation.sampled_from,
     evaluation.sample_seed,
     evaluation.conflict_of_interest,

@@ -10,7 +10,7 @@ from sqlalchemy.engine.default import DefaultDialect
 
 from registry.metrics import METRICS
 from registry.metrics.averaging import FunctionOfTwoMeans, MeanOverQuestions, OverEvaluation, OverRuns
-from registry.metrics.catalogue import ADDED, FIRST, QUESTION_METRICS
+from registry.metrics.catalogue import QUESTION_METRICS
 
 
 def _question_metrics() -> Iterator[str]:
@@ -48,13 +48,7 @@ def _means() -> Iterator[str]:
 
 
 def _scope_metrics() -> Iterator[str]:
-    # In the first schema the functions of two means stand after the means, and what sealing computes at the end.
-    kinds = (MeanOverQuestions, FunctionOfTwoMeans, OverEvaluation)
-    first = sorted(
-        (name for name in FIRST if METRICS[name].view == "scope_metrics"),
-        key=lambda name: kinds.index(type(METRICS[name].averaging)),
-    )
-    for name in (*first, *(name for name in ADDED if METRICS[name].view == "scope_metrics")):
+    for name in (name for name in METRICS if METRICS[name].view == "scope_metrics"):
         pair = METRICS[name].of_two_means
         if pair is None:
             yield f"averaged.{name}"
@@ -191,8 +185,7 @@ FILLED: Final[Mapping[str, Mapping[str, Callable[[], str]]]] = {
     "run_metrics": {"metrics": _lines(_run_metrics, 4)},
     "leaderboard": {
         "values": _lines(_values, 8),
-        "first_metrics": _lines(lambda: (f"metrics.{name}" for name in FIRST), 4),
-        "added_metrics": lambda: "".join(f",\n    metrics.{name}" for name in ADDED),
+        "metrics": _lines(lambda: (f"metrics.{name}" for name in METRICS), 4),
     },
     "metrics_over_benchmarks": {
         "shares": _lines(_shares(lambda pair: _combined(pair, "first_mean.macro", "second_mean.macro")), 8, ""),
