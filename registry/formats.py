@@ -2,7 +2,7 @@
 
 Everything that is written carries its format's number, under `NUMBER`. Raise a number if a reader of the one before
 would misread what is written, and go on reading every earlier number: released files are kept for years. A new column
-of predictions raises SEAL alone.
+of predictions raises SEAL alone, and states that number itself (`SEALED_SINCE`).
 """
 
 from typing import Any, Final
@@ -14,6 +14,8 @@ NUMBER: Final = "format_version"
 
 SEAL: Final = 1
 """The facts and columns that a seal covers."""
+SEALED_SINCE: Final = "sealed_since"
+"""The key of a column's `info` with the number of the first seal that covers it; without it 1."""
 FOLDER: Final = 1
 """The folder of a sealed evaluation: its JSON and its Parquet files."""
 EXPORT: Final = 1

@@ -7,6 +7,7 @@ in their tables, or none. What it may leave besides is a folder that nothing ref
 """
 
 import shutil
+import time
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -368,6 +369,27 @@ def strays(session: Session, store: Store, older_than_s: float = YOUNG_SECONDS) 
         if _is_seal(name) and age >= older_than_s and f"{url}/{name}" not in known
     )
     return found
+
+
+def open_predictions(session: Session, seconds: float) -> tuple[int, list[str]]:
+    """Open the predictions in folders, archived ones first; return how many were opened, and the problems of others.
+
+    seconds: after these no other is opened. Missing folders are left out: `strays` names them.
+    """
+    end, count, problems = time.monotonic() + seconds, 0, []
+    for row, seal in sorted(session.execute(_RECORDED).all(), key=lambda found: found[0].state != "archived"):
+        if time.monotonic() > end:
+            break
+        with suppress(ArchiveError):
+            store, name = place_of(row, seal)
+            if not store.has(file := f"{name}/{PREDICTIONS}"):
+                continue
+            try:
+                with archive_files.opened(store, file):
+                    count += 1
+            except ArchiveError as error:
+                problems.append(str(error))
+    return count, problems
 
 
 def remove_parts(store: Store) -> list[str]:

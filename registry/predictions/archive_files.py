@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from sqlalchemy import select, type_coerce
+from sqlalchemy import Column, select, type_coerce
 from sqlalchemy.orm import Session
 
 from registry import formats
@@ -76,12 +76,23 @@ SCHEMA: Final = pa.schema(
     ]
 )
 
-NULLABLE: Final = frozenset(
-    name
-    for name in SCHEMA.names
-    if name.startswith(TEXT) or name in NAMED or Prediction.__table__.columns[name].nullable
-) - {"question_id", QUESTION, f"{TEXT}text"}
-"""The columns that a file may lack because they are newer than it; they are NULL then."""
+
+def _value_before(column: Column[Any]) -> Any:
+    """Return the value of a column in files from before it: NULL, or its default. Raises LookupError without any."""
+    if column.nullable:
+        return None
+    if column.default is None or not column.default.is_scalar:
+        raise LookupError(f"column {column}: files from before it lack it; let it be nullable, or give it a default")
+    return column.default.arg  # type: ignore[attr-defined]
+
+
+ABSENT: Final[Mapping[str, Any]] = {
+    f"{prefix}{column.name}": _value_before(column)
+    for table, prefix in ((Prediction, ""), (Generation, TEXT))
+    for column in table.__table__.columns
+    if column.info.get(formats.SEALED_SINCE, 1) > 1
+}
+"""The columns that a file may lack because they are newer than it, with their value then."""
 
 _MEASURED: Final = tuple(
     f"{field.name}.list.element" if pa.types.is_list(field.type) else field.name
@@ -176,15 +187,18 @@ def _require_columns(names: Sequence[str], url: str) -> None:
             f"{url}: has columns that this version does not know ({', '.join(unknown)}); read it with the version that "
             "wrote it, or a newer one"
         )
-    if missing := sorted(set(SCHEMA.names) - NULLABLE - set(names)):
+    if missing := sorted(set(SCHEMA.names) - ABSENT.keys() - set(names)):
         raise ArchiveError(f"{url}: lacks columns ({', '.join(missing)}); bring back the right one")
 
 
 def completed(table: pa.Table) -> pa.Table:
-    """Return a table of a file with the columns of SCHEMA, in its order; those that the file lacks are NULL."""
+    """Return a table of a file with the columns of SCHEMA, in its order; those that the file lacks are as in ABSENT."""
     present = set(table.column_names)
     arrays = [
-        table.column(field.name) if field.name in present else pa.nulls(len(table), field.type) for field in SCHEMA
+        table.column(field.name)
+        if field.name in present
+        else pa.repeat(pa.scalar(ABSENT[field.name], field.type), len(table))
+        for field in SCHEMA
     ]
     return pa.Table.from_arrays(arrays, schema=SCHEMA)
 
@@ -230,8 +244,8 @@ def values(table: pa.Table, column: str) -> list[Any]:
 
 
 def plain(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row of any such file with digests as the registry gives them, and NULL for columns that it lacks."""
-    row = {**dict.fromkeys(SCHEMA.names), **row}
+    """Return a row of any such file with digests as the registry gives them, and with the columns that it lacks."""
+    row = {**ABSENT, **row}
     return {name: value.hex() if name in _DIGESTS and value is not None else value for name, value in row.items()}
 
 
@@ -381,11 +395,17 @@ def _in_file(column: str) -> str:
 
 def _typed(column: str, name: str) -> str:
     kind = None if column == "evaluation_id" else SCHEMA.field(column).type
-    value = column
+    default = ABSENT.get(column)
+    value = column if default is None else f"coalesce({column}, {_literal(default)})"
     if kind == pa.binary(32):
         value = f"lower(hex({column}))"
     elif kind in (pa.int16(), pa.int32()):
-        value = f"CAST({column} AS BIGINT)"
+        value = f"CAST({value} AS BIGINT)"
     elif kind == pa.list_(pa.int16()):
         value = f"CAST({column} AS BIGINT[])"
     return value if value == name else f"{value} AS {name}"
+
+
+def _literal(value: Any) -> str:
+    """Return a column's default as DuckDB reads it."""
+    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else str(value)

@@ -29,13 +29,15 @@ class FolderReport:
     """The outcome of a check.
 
     files: names of those that are missing or changed. questions: external ids of those that do not give the leaf that
-    was sealed. seal: of the evaluation; None if it does not follow from the folder. count: number of questions.
+    was sealed. seal: of the evaluation; None if it does not follow from the folder. count: number of questions. number:
+    of the seal's format.
     """
 
     files: list[str]
     questions: list[str]
     seal: str | None
     count: int = 0
+    number: int = formats.SEAL
 
     @property
     def ok(self) -> bool:
@@ -58,12 +60,13 @@ def check_folder(store: Store, name: str, digest: str, hashes: Hashes) -> Folder
     formats.require_known(EVALUATION, "seal", document["evaluation"]["seal_version"], formats.SEAL, ArchiveError)
     asked = _read_asked(store, name)
     readable = store.has(f"{name}/{PREDICTIONS}")
-    questions = _changed(store, name, asked, hashes) if readable else []
+    number = document["evaluation"]["seal_version"]
+    questions = _changed(store, name, asked, hashes, number) if readable else []
     leaves: dict[bool, dict[str, str]] = {False: {}, True: {}}
     for row in asked:
         leaves[row["few_shot"]][row["question"]] = row["leaf"]
     held = specification_digest(manifest_of(document, leaves[False], leaves[True])) == document["seal"]
-    return FolderReport(files, questions, document["seal"] if held else None, len(leaves[False]))
+    return FolderReport(files, questions, document["seal"] if held else None, len(leaves[False]), number)
 
 
 def _read_asked(store: Store, name: str) -> list[dict[str, Any]]:
@@ -75,14 +78,17 @@ def _read_asked(store: Store, name: str) -> list[dict[str, Any]]:
     return rows
 
 
-def _changed(store: Store, name: str, asked: list[dict[str, Any]], hashes: Hashes) -> list[str]:
-    """Return the questions and examples that do not give the leaves of a folder. asked: rows of its questions."""
+def _changed(store: Store, name: str, asked: list[dict[str, Any]], hashes: Hashes, number: int) -> list[str]:
+    """Return the questions and examples that do not give the leaves of a folder.
+
+    asked: rows of its questions. number: of its seal's format.
+    """
     headers = {
         row["question"]: (0, asked_header(hashes[False, row["question"]], row["n_variants"], row["shard"]))
         for row in asked
         if (False, row["question"]) in hashes and not row["few_shot"]
     }
-    found = leaves_of_tables(headers, salvaged(store, f"{name}/{PREDICTIONS}"))
+    found = leaves_of_tables(headers, salvaged(store, f"{name}/{PREDICTIONS}"), number)
     leaves = {(False, leaf.external_id): leaf.leaf for leaf in found}
     leaves |= {(True, question): known.hexdigest() for (few_shot, question), known in hashes.items() if few_shot}
     return [row["question"] for row in asked if leaves.get((row["few_shot"], row["question"])) != row["leaf"]]

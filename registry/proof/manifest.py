@@ -9,9 +9,11 @@ requested it, the number of the model's revision, the version name of the benchm
 import hashlib
 import json
 import struct
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import ColumnElement, and_, select
@@ -47,7 +49,7 @@ UNSEALED: Final = POINTERS | {"prompt_key"}
 """The columns of a prediction that no seal covers: pointers, and what follows from what is sealed."""
 
 LEAF_COLUMNS: Final = tuple(sorted(set(Prediction.__table__.columns.keys()) - UNSEALED))
-"""The columns of a prediction that its question's leaf digest covers, by name."""
+"""The columns of a prediction that its question's leaf digest covers in the newest format, by name."""
 
 GENERATION_COLUMNS: Final = tuple(
     sorted(set(Generation.__table__.columns.keys()) - {"evaluation_id", "question_id", "variant", "thought"})
@@ -190,20 +192,25 @@ def question_leaves(
 
         archive, rows = archive_of(session, evaluation_id), archive_files.tables(session, evaluation_id)
         tables = rows if archive is None else archive_files.salvaged(*archive)
-    yield from leaves_of_tables(asked, tables)
+    number = session.get_one(Evaluation, evaluation_id).seal_version
+    yield from leaves_of_tables(asked, tables, formats.SEAL if number is None else number)
 
 
 Asked = Mapping[str, tuple[int, bytes]]
 """External id to the question's number and the digest with which its leaf begins."""
 
 
-def leaves_of_tables(asked: Asked, tables: "Iterable[pa.Table]") -> Iterator[Leaf]:
-    """Yield the leaf of every question, from predictions in whole questions; those without a row come last."""
+def leaves_of_tables(asked: Asked, tables: "Iterable[pa.Table]", number: int) -> Iterator[Leaf]:
+    """Yield the leaf of every question, from predictions in whole questions; those without a row come last.
+
+    number: of the seal's format, which determines the columns that a leaf covers.
+    """
     from registry.proof import leaf_tables  # and Arrow
 
     unanswered = dict(asked)
     for table in tables:
-        for external_id, leaf, prompts in leaf_tables.leaves(table, _COLUMNS, lambda name: asked.get(name, _NONE)[1]):
+        rows = leaf_tables.leaves(table, _columns_of(number), lambda name: asked.get(name, _NONE)[1])
+        for external_id, leaf, prompts in rows:
             if external_id in asked:
                 unanswered.pop(external_id, None)
                 yield Leaf(asked[external_id][0], external_id, leaf, prompts)
@@ -212,10 +219,26 @@ def leaves_of_tables(asked: Asked, tables: "Iterable[pa.Table]") -> Iterator[Lea
 
 
 _NONE: Final = (0, b"")
-_COLUMNS: Final = list(
-    zip(_NAMES, (*LEAF_COLUMNS, *(f"generation_{name}" for name in GENERATION_COLUMNS)), strict=True)
-)
-"""What a leaf covers of a prediction: its name in a record, encoded, and the column of an archive."""
+
+
+@cache
+def sealed_columns(number: int) -> tuple[str, ...]:
+    """Return the columns of a prediction and of its text that a seal of this format covers, as files name them."""
+    found = []
+    for table, names, prefix in ((Prediction, LEAF_COLUMNS, ""), (Generation, GENERATION_COLUMNS, "generation_")):
+        columns = table.__table__.columns
+        found += [f"{prefix}{name}" for name in names if columns[name].info.get(formats.SEALED_SINCE, 1) <= number]
+    return tuple(found)
+
+
+@cache
+def _columns_of(number: int) -> list[tuple[bytes, str]]:
+    """Return the encoded name in a record, and the name in a file, of the columns of a leaf in this format."""
+    return [(encode(name.replace("generation_", "generation.", 1)), name) for name in sealed_columns(number)]
+
+
+if sealed_columns(formats.SEAL) != sealed_columns(sys.maxsize):
+    raise LookupError("a column of predictions is sealed since a number above formats.SEAL; raise that")
 
 
 def leaves(session: Session, evaluation_id: int) -> Iterator[tuple[str, str]]:

@@ -23,10 +23,10 @@ from registry.files.manifests import MANIFEST, format_of
 from registry.files.parquet import parquet_rows
 from registry.files.stores import Store, store_at
 from registry.names import plural
-from registry.predictions.archive_files import EVALUATION
+from registry.predictions.archive_files import EVALUATION, PREDICTIONS
 from registry.proof import folder
 from registry.proof.folder_check import check_folder
-from registry.proof.manifest import QUESTION_COLUMNS, question_hash
+from registry.proof.manifest import QUESTION_COLUMNS, question_hash, sealed_columns
 from registry.proof.statements import Signed, is_digest, read_signed
 from registry.sealed import files, sites
 from registry.sealed.files import CHAIN, QUESTIONS, RECORDED, read_json, require_file
@@ -223,6 +223,9 @@ def _check_sealed(
     elif covered.find("seal", report.seal) is None:
         found.problems.append(f"{at}{EVALUATION}: its seal {report.seal} is not in the signed chain")
     else:
+        newer = sorted({*sealed_columns(formats.SEAL)} - {*sealed_columns(report.number)})
+        if newer:
+            found.unchecked.append(f"{at}{PREDICTIONS}: a seal of format {report.number} lacks {', '.join(newer)}")
         return report.count
     return None
 

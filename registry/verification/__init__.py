@@ -10,6 +10,7 @@ from registry import chain
 from registry.db import MAX_ROW_ID
 from registry.lookups import find_evaluation
 from registry.predictions.stored import archived_among
+from registry.proof.manifest import sealed_columns
 from registry.tables import BoardSnapshot, Evaluation
 from registry.verification.derived import (
     check_analyses,
@@ -74,10 +75,12 @@ def verify_evaluation(session: Session, evaluation_id: int, *, head: str | None 
             _check_sealed(session, evaluation, found)
             attempt(session, found, "chain", _check_chain, session, head, found)
     seal = None if evaluation is None else evaluation.seal
+    number = None if evaluation is None else evaluation.seal_version
     return {
         "evaluation": evaluation_id,
         "seal": seal,
-        "seal_version": None if evaluation is None else evaluation.seal_version,
+        "seal_version": number,
+        "sealed_columns": [] if number is None else list(sealed_columns(number)),
         "ok": not found.problems,
         "problems": found.problems,
         "questions": sorted(found.questions),

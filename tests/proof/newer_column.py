@@ -1,50 +1,68 @@
-"""Reads a folder of a release whose predictions lack a column: `python -m tests.proof.newer_column FOLDER EVALUATION`.
+"""Reads a registry of a release whose predictions lack a column: `python -m tests.proof.newer_column KIND URL EVALUATION FOLDER`.
 
-FOLDER has `proof/test.db`, in which EVALUATION is archived. A program of its own, since the column must be there before the modules that list
-the columns of predictions are loaded.
+KIND: of the column, see COLUMNS. EVALUATION is archived. A program of its own, since the column must be there before the
+modules that list the columns of predictions are loaded. FOLDER is for what it writes.
 """
 
+import shutil
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import duckdb
-from sqlalchemy import Engine, String, select, text
+from sqlalchemy import Engine, SmallInteger, String, select
 from sqlalchemy.orm import mapped_column
 
-from registry.db import get_engine, read_session, write_session
-from registry.operations.migrate import upgrade
+from migrations import draft
+from registry import formats
+from registry.db import get_engine, read_session
+from registry.schema import history
 from registry.settings import get_settings
 from registry.tables import Archive, Evaluation, Prediction
 
 COLUMN = "added_since"
-Prediction.added_since = mapped_column(String, nullable=True)  # type: ignore[attr-defined]
+SINCE = {formats.SEALED_SINCE: 2}
+COLUMNS = {
+    "nullable": mapped_column(String, nullable=True, info=SINCE),
+    "with a default": mapped_column(SmallInteger, nullable=False, default=7, server_default="7", info=SINCE),
+}
+BEFORE = {"nullable": None, "with a default": 7}
+"""The value of predictions from before the column."""
 
 
-def widened(url: str) -> Engine:
-    """Return the database with the column, as a release that adds it would leave it."""
-    engine = get_engine(url)
-    with write_session(engine) as session:
-        session.execute(text(f"ALTER TABLE prediction ADD COLUMN {COLUMN} VARCHAR"))
-    return engine
+def release(kind: str, folder: Path) -> None:
+    """Make this process a release that has the column, with the revision that adds it."""
+    formats.SEAL = 2
+    setattr(Prediction, COLUMN, COLUMNS[kind])
+    shutil.copytree(draft.FOLDER, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    draft.draft("Add a column", datetime(2999, 1, 1, tzinfo=UTC), folder)
+    history.migrations_folder = lambda: folder
 
 
-def read_folder(folder: Path, evaluation_id: int) -> None:
+def read_folder(kind: str, url: str, evaluation_id: int, folder: Path) -> None:
     """Read the folder by everything that reads folders."""
     from registry.operations.archiving import archive, restore
+    from registry.operations.migrate import upgrade
     from registry.predictions import archive_files
     from registry.predictions.archived import archive_of
+    from registry.proof.manifest import sealed_columns
     from registry.sealed.exporting import export_evaluation
     from registry.sealed.importing import import_evaluation
     from registry.verification import verify_evaluation
     from web.publishing.queries import answers_of, made
 
+    before = BEFORE[kind]
     assert COLUMN in archive_files.SCHEMA.names
-    engine = widened(f"sqlite:///{folder / 'proof' / 'test.db'}")
+    assert {*sealed_columns(2)} - {*sealed_columns(1)} == {COLUMN}
+    engine = get_engine(url)
+    upgrade(url)
 
     def require_sealed(of: Engine, number: int) -> None:
         with read_session(of) as session:
-            assert verify_evaluation(session, number)["problems"] == []
+            report = verify_evaluation(session, number)
+        assert report["problems"] == []
+        assert (report["seal_version"], COLUMN in report["sealed_columns"]) == (1, False)
 
     require_sealed(engine, evaluation_id)
     with read_session(engine) as session:
@@ -55,16 +73,18 @@ def read_folder(folder: Path, evaluation_id: int) -> None:
     file = (place[0].folder or folder) / place[1]
     assert COLUMN not in duckdb.read_parquet(str(file)).columns
 
-    assert on_the_sql_page(engine, evaluation_id) == (predictions, 0)
+    known = 0 if before is None else predictions
+    assert on_the_sql_page(engine, evaluation_id) == (predictions, known, before)
     with duckdb.connect() as site:
         site.execute(f"CREATE VIEW {answers_of(evaluation_id)} AS SELECT * FROM read_parquet('{file}')")
         for name in ("prediction_file", "prediction"):
             site.execute(f"CREATE VIEW {name} AS {made([evaluation_id])[name]['sql']}")
-        assert site.execute(f"SELECT count(*), count({COLUMN}) FROM prediction").fetchone() == (predictions, 0)
+        counted = site.execute(f"SELECT count(*), count({COLUMN}), max({COLUMN}) FROM prediction").fetchone()
+        assert counted == (predictions, known, before)
 
     export_evaluation(engine, get_settings(), evaluation_id, folder / "exported")
     upgrade(f"sqlite:///{folder / 'other.db'}")
-    other = widened(f"sqlite:///{folder / 'other.db'}")
+    other = get_engine(f"sqlite:///{folder / 'other.db'}")
     imported, _ = import_evaluation(other, folder / "exported")
     require_sealed(other, imported)
     with read_session(other) as session:
@@ -74,21 +94,24 @@ def read_folder(folder: Path, evaluation_id: int) -> None:
     require_sealed(engine, evaluation_id)
     with read_session(engine) as session:
         values = session.scalars(select(getattr(Prediction, COLUMN)).filter_by(evaluation_id=evaluation_id)).all()
-    assert values == [None] * predictions
+    assert values == [before] * predictions
     assert archive(engine, evaluation_id) is not None
     require_sealed(engine, evaluation_id)
 
 
 def on_the_sql_page(engine: Engine, evaluation_id: int) -> tuple[Any, ...]:
-    """Return how many predictions of an evaluation the page finds, and how many have a value of the column."""
+    """Return how many predictions of an evaluation the page finds, how many have a value of the column, and the last."""
     from registry.sql.files import Files
     from tests.sql.conftest import run_query
 
-    settings = get_settings().model_copy(update={"database_url": engine.url.render_as_string(), "sql_seconds": 60.0})
+    url = engine.url.render_as_string(hide_password=False)
+    settings = get_settings().model_copy(update={"database_url": url, "sql_seconds": 60.0})
     Files(engine, settings).write("all")
-    query = f"SELECT count(*), count({COLUMN}) FROM prediction WHERE evaluation_id = {evaluation_id}"
+    query = f"SELECT count(*), count({COLUMN}), max({COLUMN}) FROM prediction WHERE evaluation_id = {evaluation_id}"
     return run_query(settings, "all", query).rows[0]
 
 
 if __name__ == "__main__":
-    read_folder(Path(sys.argv[1]), int(sys.argv[2]))
+    kind, url, number, place = sys.argv[1:]
+    release(kind, Path(place) / "migrations")
+    read_folder(kind, url, int(number), Path(place))

@@ -4,6 +4,7 @@ import dataclasses
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -26,14 +27,14 @@ from registry.files.stores import store_at
 from registry.leaderboard.reports import evaluation_metrics
 from registry.metrics import METRICS
 from registry.operations import archiving
-from registry.operations.archiving import Shared, archive, restore, strays, write
+from registry.operations.archiving import Shared, archive, open_predictions, restore, strays, write
 from registry.operations.backfills import add_missing_metrics
 from registry.operations.doctor import Context, services
 from registry.operations.maintenance import Maintenance
 from registry.operations.moving import move
 from registry.operations.sizes import sizes
 from registry.predictions import archive_files
-from registry.predictions.archive_files import EVALUATION, PREDICTIONS
+from registry.predictions.archive_files import EVALUATION, METADATA, PREDICTIONS
 from registry.predictions.archived import folder_name
 from registry.predictions.stored import unwritten
 from registry.schema.audiences import audience_engine
@@ -514,12 +515,13 @@ def test_a_round_of_maintenance_writes_the_files_that_are_missing(
         assert verify_all(session)["ok"]
 
 
-@pytest.mark.one_engine
-def test_a_folder_without_a_column_that_is_newer_is_read_by_everything(sqlite_proof: Proof, tmp_path: Path) -> None:
-    engine, found = sqlite_proof
+@pytest.mark.parametrize("kind", ["nullable", "with a default"])
+def test_a_folder_without_a_newer_column_is_read_by_everything(proof: Proof, tmp_path: Path, kind: str) -> None:
+    engine, found = proof
     assert archive(engine, found.evaluation) is not None
     engine.dispose()
-    program = [sys.executable, "-m", "tests.proof.newer_column", tmp_path, found.evaluation]
+    url = engine.url.render_as_string(hide_password=False)
+    program = [sys.executable, "-m", "tests.proof.newer_column", kind, url, found.evaluation, tmp_path]
     done = subprocess.run(list(map(str, program)), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
@@ -536,7 +538,15 @@ def test_a_file_with_columns_that_are_unknown_or_without_those_of_every_file_is_
     for changed, said in (
         (table.append_column("added_since", table.column("state")), r"does not know \(added_since\)"),
         (table.drop_columns(["correct"]), r"lacks columns \(correct\)"),
+        (
+            table.replace_schema_metadata({METADATA: '{"format_version": 2}'}),
+            "has folder format 2, and this version reads",
+        ),
+        (table.replace_schema_metadata({}), "states no number of its folder format"),
     ):
         pq.write_table(changed, file)
         with pytest.raises(ArchiveError, match=said):
             list(archive_files.groups(*place))
+        with read_session(engine) as session:
+            opened, (problem,) = open_predictions(session, 10)
+        assert (opened, re.search(said, problem) is not None) == (0, True)

@@ -1159,6 +1159,7 @@ class Verification(Answer):
     evaluation: int
     seal: Digest | None
     seal_version: int | None
+    sealed_columns: list[str] = Field(description="Columns of predictions that a seal of its format covers.")
     ok: bool
     problems: list[str]
     questions: list[str]

@@ -118,7 +118,7 @@ def _one_line(error: Exception) -> str:
 
 def archives(context: Context) -> Outcome:
     """Whether archives can be written and read, and the folder of every sealed evaluation is there, and no other."""
-    from registry.operations.archiving import strays
+    from registry.operations.archiving import open_predictions, strays
 
     store = store_at("", context.settings, seconds=STORE_SECONDS)
     try:
@@ -132,6 +132,7 @@ def archives(context: Context) -> Outcome:
     with read_session(context.engine) as session:
         found = strays(session, store)
         number = session.scalar(select(func.count()).select_from(Archive)) or 0
+        opened, unreadable = open_predictions(session, STORE_SECONDS)
     if found.lost:
         return problem(
             f"missing or not whole, and archived: {', '.join(found.lost)}",
@@ -143,6 +144,8 @@ def archives(context: Context) -> Outcome:
             "their predictions are in the database too, so `evaluations archive` and the SQL page write them again; if "
             "several hosts serve this registry, set SHUFFLEBOARD_ARCHIVES to a place that all of them reach",
         )
+    if unreadable:
+        return problem(f"cannot be read: {'; '.join(unreadable[:3])}", "bring them back from a backup, or upgrade")
     if found.unknown:
         return warning(
             f"folders of no evaluation: {_some(found.unknown)}",
@@ -150,7 +153,9 @@ def archives(context: Context) -> Outcome:
             "needs them",
         )
     return ok(
-        f"{number} folders of sealed evaluations, in {store.url} unless archived elsewhere" if number else "none yet"
+        f"{number} folders of sealed evaluations, in {store.url} unless archived elsewhere; {opened} were opened"
+        if number
+        else "none yet"
     )
 
 

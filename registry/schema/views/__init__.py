@@ -2,7 +2,7 @@
 
 `name.sql` serves both engines; `name.sqlite.sql` and `name.postgresql.sql` stand only where they must differ. A view
 file holds the SELECT alone, with a comment on top that states its grain and what NULL means. Where `{{ place }}` stands
-in it, the columns of the metrics are filled in from their entries (metric_columns.py).
+in it, columns are filled in (metric_columns.py).
 """
 
 import re

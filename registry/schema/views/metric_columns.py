@@ -1,4 +1,4 @@
-"""What the views have of metrics: columns made from the entries, for the places that their files leave open."""
+"""Columns for the places that views leave open: of metrics from their entries, of predictions from the tables."""
 
 # ruff: noqa: S608 - views are made of our own text alone
 
@@ -11,6 +11,7 @@ from sqlalchemy.engine.default import DefaultDialect
 from registry.metrics import METRICS
 from registry.metrics.averaging import FunctionOfTwoMeans, MeanOverQuestions, OverEvaluation, OverRuns
 from registry.metrics.catalogue import QUESTION_METRICS
+from registry.tables import Generation, Prediction
 
 
 def _question_metrics() -> Iterator[str]:
@@ -172,6 +173,22 @@ def _lines(columns: Callable[[], Iterable[str]], indent: int, separator: str = "
     return lambda: (separator + "\n" + " " * indent).join(columns())
 
 
+def _prediction() -> Iterator[str]:
+    """Yield the columns of predictions but the state, which the view completes, and their sources."""
+    for column in Prediction.__table__.columns:
+        if column.name != "state" and not column.name.startswith("reused_from_"):
+            yield f"prediction.{column.name}"
+
+
+def _generation() -> Iterator[str]:
+    """Yield the columns of generated texts but the text itself, which the view names, and the thought."""
+    for column in Generation.__table__.columns:
+        if column.name.startswith(("thought_", "extracted")):
+            yield f"generation.{column.name}"
+        elif column.name not in {"text", "thought", *Prediction.__table__.primary_key.columns.keys()}:
+            yield f"generation.{column.name} as generation_{column.name}"
+
+
 _SHOWN: Final = "prediction.question_shown and prediction.variant % coalesce(evaluation.repeats, 1) = 0"
 
 FILLED: Final[Mapping[str, Mapping[str, Callable[[], str]]]] = {
@@ -187,6 +204,7 @@ FILLED: Final[Mapping[str, Mapping[str, Callable[[], str]]]] = {
         "values": _lines(_values, 8),
         "metrics": _lines(lambda: (f"metrics.{name}" for name in METRICS), 4),
     },
+    "prediction_detail": {"prediction": _lines(_prediction, 4), "generation": _lines(_generation, 4)},
     "metrics_over_benchmarks": {
         "shares": _lines(_shares(lambda pair: _combined(pair, "first_mean.macro", "second_mean.macro")), 8, ""),
         "not_means": _lines(lambda: (f"'{name}'" for name, metric in METRICS.items() if not metric.of_questions), 16),
