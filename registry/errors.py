@@ -22,7 +22,8 @@ ShuffleboardError
 ├── StorageError        a disk that is full or fails, or a damaged database
 └── DatabaseError       a database that is missing, out of date or not writable
     ├── UnreachableError    a database that does not answer
-    └── GenerationError     a database that was restored, moved or promoted since this process started
+    ├── GenerationError     a database that was restored, moved or promoted since this process started
+    └── UpgradedError       a database of a newer version of this package (exit status 75)
 
 Messages name the thing, the value and the remedy. The command line prints them without a traceback; the web maps
 them to a response in one handler.
@@ -160,3 +161,9 @@ class UnreachableError(DatabaseError):
 
 class GenerationError(DatabaseError):
     """The database was restored, moved or promoted: what this process holds is of an earlier generation."""
+
+
+class UpgradedError(DatabaseError):
+    """The database has the schema of a newer version; the same command works once that is installed."""
+
+    exit_status = 75  # EX_TEMPFAIL of sysexits.h: supervisors start the process again

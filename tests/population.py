@@ -98,7 +98,7 @@ def predictions(engine: Engine, evaluation_id: int) -> dict[tuple[str, int], dic
     return {(row["external_id"], row["variant"]): dict(row) for row in rows}
 
 
-KEPT_BY_UPGRADES = frozenset({"alembic_version", "schema_catalogue", "schema_definition"})
+KEPT_BY_UPGRADES = frozenset({"alembic_version", "schema_catalogue", "schema_definition", "schema_stamp"})
 """Tables that say which schema a database has."""
 
 

@@ -70,8 +70,8 @@ def main(words: Sequence[str] | None = None) -> None:
             loop.run(until_idle=arguments.until_idle)
     finally:
         loop.stop()
-    if loop.broken:
-        sys.exit(1)
+    if loop.exit_status:
+        sys.exit(loop.exit_status)
 
 
 def stand_before(gate: Path) -> None:

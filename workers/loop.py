@@ -1,6 +1,7 @@
 """The claim loop: claim, score, store. The same for Celery workers and for those that poll the database."""
 
 import os
+import re
 import socket
 import threading
 import time
@@ -11,13 +12,21 @@ from typing import Any, Final, TypeVar
 
 import structlog
 from sqlalchemy import Engine, insert, select, update
-from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, InterfaceError, InternalError, OperationalError
+from sqlalchemy.exc import (
+    DataError,
+    DBAPIError,
+    IntegrityError,
+    InterfaceError,
+    InternalError,
+    OperationalError,
+    ProgrammingError,
+)
 from sqlalchemy.orm import Session
 
 from registry.boards.submissions import advance
 from registry.code_identity import code_version
 from registry.db import database_now, read_session
-from registry.errors import DatabaseError, GenerationError, ModelError, ShuffleboardError, StorageError
+from registry.errors import DatabaseError, GenerationError, ModelError, ShuffleboardError, StorageError, UpgradedError
 from registry.logs import log
 from registry.operations.maintenance import Maintenance, log_trouble
 from registry.packages import missing_package
@@ -75,6 +84,7 @@ class WorkerLoop:
         self.id = str(uuid.uuid4())
         self.stopping = threading.Event()
         self.broken = False
+        self.upgraded = False
         self._budgets = TokenBudgets()
         self._turn = threading.Lock()
         self._maintaining = threading.Lock()
@@ -92,6 +102,11 @@ class WorkerLoop:
         self._fingerprints: list[dict[str, object]] = []
         self._threads: list[threading.Thread] = []
 
+    @property
+    def exit_status(self) -> int:
+        """The status with which its process ends; a supervisor starts it again after any but 0."""
+        return UpgradedError.exit_status if self.upgraded else int(self.broken)
+
     # Beginning and end
 
     def start(self) -> None:
@@ -104,6 +119,7 @@ class WorkerLoop:
         row |= {"scopes": self._scopes}
         self._patience = self.settings.database_wait_seconds
         try:
+            self._insist(lambda _: self._maintenance.require_schema())
             of = self._insist(lambda session: self._sign_on(session, row))
         except TROUBLE as error:
             raise _unusable(error) from error
@@ -141,7 +157,7 @@ class WorkerLoop:
             structlog.contextvars.bind_contextvars(worker=self.id)
             try:
                 target()
-            except GenerationError as error:
+            except (GenerationError, UpgradedError) as error:
                 self._give_up(error)
             except Exception as error:  # noqa: BLE001 - a worker without its heartbeat must not go on
                 self.broken = True
@@ -152,11 +168,16 @@ class WorkerLoop:
         self._threads.append(thread)
         thread.start()
 
-    def _give_up(self, error: GenerationError) -> None:
-        """Makes the worker stop, and fail, since its claims are of an earlier generation of the registry."""
-        if not self.broken:
-            log.error("registry_generation_changed", error=str(error))
-        self.broken = True
+    def _give_up(self, error: GenerationError | UpgradedError) -> None:
+        """Make the worker stop: its claims are of an earlier generation of the registry, or its code is too old."""
+        if isinstance(error, UpgradedError):
+            if not self.upgraded:
+                log.warning("database_upgraded", error=str(error))
+            self.upgraded = True
+        else:
+            if not self.broken:
+                log.error("registry_generation_changed", error=str(error))
+            self.broken = True
         self.stopping.set()
 
     def leave(self) -> None:
@@ -198,7 +219,7 @@ class WorkerLoop:
         with self._speaking_of():
             try:
                 self._poll(until_idle=until_idle)
-            except GenerationError as error:
+            except (GenerationError, UpgradedError) as error:
                 self._give_up(error)
 
     def _poll(self, *, until_idle: bool) -> None:
@@ -230,7 +251,7 @@ class WorkerLoop:
             # emptying the broker.
             log_trouble(error)
             self.stopping.wait(self.settings.poll_seconds)
-        except GenerationError as error:
+        except (GenerationError, UpgradedError) as error:
             self._give_up(error)
 
     def _poll_without_messages(self) -> None:
@@ -276,6 +297,7 @@ class WorkerLoop:
 
     def _next_claim(self) -> claims.Claim | None:
         try:
+            self._maintenance.require_schema()
             with self._maintenance.transaction() as session:
                 if self._unsure:
                     claims.hand_back_all(session, self.id)
@@ -319,6 +341,9 @@ class WorkerLoop:
             return
         try:
             stored = self._store(shard_claim, result)
+        except ProgrammingError:  # an upgrade may have removed a column
+            self._maintenance.require_schema()
+            raise
         except (IntegrityError, DataError, AssertionError) as error:
             # A bug to see: nothing was stored, and the shard carries the error instead of killing worker after worker.
             self._record_failure(shard_claim, f"results refused: {type(error).__name__}: {error}"[:2000])
@@ -398,6 +423,8 @@ class WorkerLoop:
                 with self._maintenance.transaction() as session:
                     return attempt(session)
             except TROUBLE as error:
+                if re.search("no such|has no column", str(error.orig)):  # SQLite's, after an upgrade
+                    self._maintenance.require_schema()
                 self._unsure = True
                 patience = STOPPING_PATIENCE_SECONDS if self.stopping.is_set() else self._patience
                 if time.monotonic() - begun > patience:
@@ -424,6 +451,7 @@ class WorkerLoop:
         if not self._maintaining.acquire(blocking=False):
             return  # another thread of this worker is at it
         try:
+            self._maintenance.require_schema()
             self._prepare_revisions()
             self._maintenance.reconcile(self._keep)  # its own lease first: it lives
         finally:
@@ -463,6 +491,8 @@ class WorkerLoop:
             self._unload_if_idle()
             try:
                 self.maintain()
+            except UpgradedError:
+                return  # the worker ends when the shard in work is stored
             except DBAPIError as error:
                 log_trouble(error)
 

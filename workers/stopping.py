@@ -33,6 +33,6 @@ def leave_in_time(loop: WorkerLoop) -> None:
         last_words = threading.Thread(target=loop.sign_off, daemon=True)
         last_words.start()
         last_words.join(LEAVE_SECONDS)
-        os._exit(1 if loop.broken else 0)
+        os._exit(loop.exit_status)
 
     threading.Thread(target=watch, name="leaving", daemon=True).start()

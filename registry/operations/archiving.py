@@ -380,6 +380,7 @@ def open_predictions(session: Session, seconds: float) -> tuple[int, list[str]]:
     for row, seal in sorted(session.execute(_RECORDED).all(), key=lambda found: found[0].state != "archived"):
         if time.monotonic() > end:
             break
+        assert seal is not None
         with suppress(ArchiveError):
             store, name = place_of(row, seal)
             if not store.has(file := f"{name}/{PREDICTIONS}"):

@@ -246,9 +246,10 @@ def _known_revision(path: Path) -> None:
     try:
         with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
             (revision,) = connection.execute("SELECT version_num FROM alembic_version").fetchone()
+            (version,) = connection.execute(f"SELECT version FROM {history.STAMP}").fetchone()  # noqa: S608 - our own
     except (sqlite3.Error, TypeError):
         raise UsageError(f"{path}: is an SQLite file, but not a registry; give a file that `db backup` wrote") from None
-    history.require_known(str(path), revision)
+    history.require_known(str(path), history.Made(revision, version))
 
 
 # PostgreSQL
@@ -340,12 +341,13 @@ def _fill_postgresql(url: str, path: Path) -> None:
         raise DatabaseError(f"database {history.shown(engine)} is not empty; create an empty one and use that")
     _require_no_pooler(engine)
     program = client_program("pg_restore", _server_version(url))
-    listing = ["--file=-", "--data-only", "--table=alembic_version", str(path)]
+    listing = ["--file=-", "--data-only", "--table=alembic_version", f"--table={history.STAMP}", str(path)]
     said = _run(program, listing, None, "reading the backup")
     revision = re.search(r"^COPY \S*alembic_version .*\n(\w+)$", said, re.MULTILINE)
-    if revision is None:
+    version = re.search(rf"^COPY \S*{history.STAMP} .*\n(\S+)$", said, re.MULTILINE)
+    if revision is None or version is None:
         raise UsageError(f"{path}: does not contain a registry; give a file that `db backup` wrote")
-    history.require_known(str(path), revision[1])
+    history.require_known(str(path), history.Made(revision[1], version[1]))
     # In one transaction. Tables are filled before their triggers are made. Owners and rights are those of another
     # server's roles: `db roles` makes this one's.
     options = ["--single-transaction", "--no-owner", "--no-privileges", str(path)]

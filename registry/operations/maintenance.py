@@ -23,6 +23,7 @@ from registry.proof.seal import seal
 from registry.proof.signing import keep_signed
 from registry.queue import claims, generation
 from registry.queue.hints import missing_hints, send_hints
+from registry.schema import history
 from registry.settings import Settings
 
 MINIMUM_IDLE_SECONDS: Final = 5.0
@@ -36,13 +37,23 @@ class Maintenance:
     def __init__(self, engine: Engine, settings: Settings) -> None:
         self.engine = self._any = engine
         self.settings = settings
+        self._made: history.Made | None = None
+
+    def require_schema(self) -> None:
+        """Raise UpgradedError if the database was upgraded since the first call: this code would write wrong rows."""
+        with read_session(self._any) as session:
+            if self._made is None:
+                self._made = history.made(session.connection())
+            history.require_unchanged(session.connection(), self._made)
 
     def maintain(self) -> None:
         """Keeps the queue, the seals, the boards and the submissions, once.
 
         Raises DBAPIError while the database is in trouble; what was done until then stays. Also GenerationError, when
-        the database was restored, moved or promoted meanwhile: the next round is for the new generation.
+        the database was restored, moved or promoted meanwhile: the next round is for the new generation; and
+        UpgradedError, after which nothing may be maintained by this process.
         """
+        self.require_schema()
         self._begin()
         self.reconcile()
         self.seal_complete()
@@ -66,8 +77,10 @@ class Maintenance:
     def seal_complete(self, evaluation_id: int | None = None) -> None:
         """Seals every evaluation whose shards are all done, and brings the boards up to date.
 
-        evaluation_id: after a shard of it was stored; nothing else is looked at, unless that was the last.
+        evaluation_id: after a shard of it was stored; nothing else is looked at, unless that was the last. Raises
+        UpgradedError if the database was upgraded.
         """
+        self.require_schema()
         with read_session(self.engine) as session:
             ready = claims.ready_to_seal(session, evaluation_id)
         if evaluation_id is not None and not ready:

@@ -55,13 +55,13 @@ def upgrade(url: str) -> str:
     """
     engine = get_engine(url)
     before = history.current(engine)
-    history.require_known(history.shown(engine), before)
     try:
         # One transaction for all of it: a database at the newest schema lacks nothing that comes with it.
         with engine.begin() as connection, Session(connection) as session:
             one_at_a_time(session, "upgrade")
-            before = history.revision_of(connection)  # whoever had the turn before may have done everything
-            history.require_known(history.shown(engine), before)
+            found = history.made(connection)  # another upgrade may have done everything before this one's turn
+            before = found.revision
+            history.require_known(history.shown(engine), found)
             _require_intact(connection)
             if make_schema(connection):
                 _complete(session)
@@ -110,6 +110,7 @@ def make_schema(connection: Connection) -> bool:
 
         comment_on_views(connection)
     catalogue.record(connection)
+    history.stamp(connection)
     return True
 
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from sqlalchemy import Column, select, type_coerce
+from sqlalchemy import select, type_coerce
 from sqlalchemy.orm import Session
 
 from registry import formats
@@ -77,13 +77,13 @@ SCHEMA: Final = pa.schema(
 )
 
 
-def _value_before(column: Column[Any]) -> Any:
+def _value_before(column: Any) -> Any:
     """Return the value of a column in files from before it: NULL, or its default. Raises LookupError without any."""
     if column.nullable:
         return None
     if column.default is None or not column.default.is_scalar:
         raise LookupError(f"column {column}: files from before it lack it; let it be nullable, or give it a default")
-    return column.default.arg  # type: ignore[attr-defined]
+    return column.default.arg
 
 
 ABSENT: Final[Mapping[str, Any]] = {

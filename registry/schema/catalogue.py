@@ -23,7 +23,7 @@ from registry.schema import audiences, history, repeatable
 from registry.schema.history import shown
 
 TABLE: Final = "schema_catalogue"
-OWN_TABLES: Final = frozenset({TABLE, repeatable.TABLE, "alembic_version"})
+OWN_TABLES: Final = frozenset({TABLE, repeatable.TABLE, history.STAMP, "alembic_version"})
 """Tables that no model describes."""
 EXPRESSIONS: Final = "expressions"
 """Key of the engine's version: another one may spell the same expression otherwise."""

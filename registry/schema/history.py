@@ -5,18 +5,25 @@ A database has this code's schema if its tables are at the newest revision and i
 Nothing here loads Alembic, which takes longer than the question; `registry.operations.migrate` runs the migrations.
 """
 
+import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
+from typing import Final
 
 from sqlalchemy import Connection, Engine, inspect, make_url, text
 from sqlalchemy.exc import DBAPIError, OperationalError
 
 import migrations
-from registry.errors import DatabaseError, UnreachableError
+from registry import __version__
+from registry.errors import DatabaseError, UnreachableError, UpgradedError
 from registry.schema import repeatable
+
+STAMP: Final = "schema_stamp"
+"""The table with the version of this package that made the schema: what a newer version writes, an older one reads."""
 
 _LINE = re.compile(r"^(revision|down_revision) = (?:[\"'](\w+)[\"']|None)$", re.MULTILINE)
 
@@ -82,14 +89,62 @@ def revision_of(connection: Connection) -> str | None:
     return at
 
 
+@dataclass(frozen=True)
+class Made:
+    """How a schema was made: the revision of its tables, and the version of this package that upgraded it last.
+
+    revision: None for an empty database. version: empty if it is not known.
+    """
+
+    revision: str | None
+    version: str
+
+
+def made(connection: Connection) -> Made:
+    """Return how the schema was made that a transaction sees."""
+    at = revision_of(connection)
+    if at is None or not inspect(connection).has_table(STAMP):
+        return Made(at, "")
+    return Made(at, connection.scalar(text(f"SELECT version FROM {STAMP}")) or "")  # noqa: S608 - our own name
+
+
+def stamp(connection: Connection) -> None:
+    """Store the version of this package, in the caller's transaction: after an upgrade that changed the schema."""
+    connection.exec_driver_sql(f"CREATE TABLE IF NOT EXISTS {STAMP} (version TEXT PRIMARY KEY)")
+    connection.exec_driver_sql(f"DELETE FROM {STAMP}")  # noqa: S608 - our own name
+    statement = text(f"INSERT INTO {STAMP} (version) VALUES (:version)")  # noqa: S608 - our own name
+    connection.execute(statement, {"version": __version__})
+
+
+def require_unchanged(connection: Connection, before: Made) -> None:
+    """Raise UpgradedError if the schema was made again since a process looked at it.
+
+    A database that is empty meanwhile is being restored, which its generation shows.
+    """
+    now = made(connection)
+    if now.revision is not None and now != before:
+        by = f" by Shuffleboard {now.version}" if now.version else ""
+        raise UpgradedError(
+            f"the database was upgraded{by} while this process of Shuffleboard {__version__} ran; start it again with "
+            f"{now.version or 'that version'} or a newer one"
+        )
+
+
 def require_current(engine: Engine) -> None:
-    """Raises DatabaseError unless the database is at this code's revision and has its views and triggers."""
+    """Raises DatabaseError unless the database is at this code's revision and has its views and triggers.
+
+    UpgradedError if a newer version of this package made its schema.
+    """
     at = current(engine)
     if at is None:
         raise DatabaseError(f"database {shown(engine)} is empty; run: shuffleboard db upgrade")
-    require_known(shown(engine), at)
+    with engine.execution_options(read_only=True).connect() as connection:
+        require_known(shown(engine), made(connection))
     if at != head():
-        raise DatabaseError(f"database {shown(engine)} is at revision {at}, not {head()}; run: shuffleboard db upgrade")
+        raise DatabaseError(
+            f"database {shown(engine)} is at revision {at}, not {head()}; run: shuffleboard db upgrade "
+            f"({upgrade_time(engine)})"
+        )
     if other := not_todays(engine):
         raise DatabaseError(
             f"database {shown(engine)} has other views or triggers than this code ({listed(other)}); "
@@ -97,23 +152,54 @@ def require_current(engine: Engine) -> None:
         )
 
 
+UPGRADE_BYTES_PER_S: Final = 20_000_000
+"""Bytes of a database that an upgrade rewrites in a second, if it rewrites all of them."""
+
+
+def upgrade_time(engine: Engine) -> str:
+    """Return for how long an upgrade takes at most, in words: an estimate by the size of the database."""
+    with engine.execution_options(read_only=True).connect() as connection:
+        query = "SELECT pg_database_size(current_database())"
+        if connection.dialect.name == "sqlite":
+            query = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"
+        total = connection.exec_driver_sql(query).scalar() or 0
+    minutes = math.ceil(total / UPGRADE_BYTES_PER_S / 60)
+    return f"takes up to {minutes} min for {total / 1e9:.1f} GB" if minutes > 1 else "takes less than a minute"
+
+
 def listed(names: Sequence[str]) -> str:
     """Names as a message has room for them."""
     return f"{', '.join(names[:3])}{f' and {len(names) - 3} more' if len(names) > 3 else ''}"
 
 
-def require_known(database: str, at: str | None) -> None:
-    """Raises DatabaseError for a revision that is newer than this code, or too old.
+def require_known(database: str, found: Made) -> None:
+    """Raise UpgradedError for a schema that is newer than this code, DatabaseError for one that is too old.
 
     database: as the message names it.
     """
+    if is_newer(found.version):
+        raise UpgradedError(
+            f"database {database} was upgraded by Shuffleboard {found.version}, and this is {__version__}; install "
+            f"Shuffleboard {found.version} or newer"
+        )
+    at = found.revision
     if at is None or at in revisions():
         return
     if is_too_old(at):
         raise DatabaseError(
             f"database {database} is at revision {at}, older than the first release; create a new database"
         )
-    raise DatabaseError(f"database {database} is at revision {at}, newer than this code; upgrade the code")
+    raise UpgradedError(f"database {database} is at revision {at}, newer than this code; upgrade the code")
+
+
+def is_newer(version: str) -> bool:
+    """Check that a version of this package is newer than this one; an unknown one is not."""
+    return _numbers(version) > _numbers(__version__)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """Return the numbers of a version, in the order in which they count; none for an unknown one."""
+    return tuple(map(int, re.findall(r"\d+", version)))
 
 
 def is_too_old(at: str) -> bool:

@@ -25,7 +25,6 @@ from registry.errors import DatabaseError, UsageError
 from registry.schema import catalogue
 from registry.schema.audiences import schema
 from registry.schema.planner import BY_EVALUATION, analyze
-from registry.schema.repeatable import TABLE
 
 CONNECTIONS: Final = 8
 """How often a reader may be connected at the same time."""
@@ -225,7 +224,7 @@ def _grant_app(names: RoleNames) -> Iterator[str]:
     of_owner = f"ALTER DEFAULT PRIVILEGES FOR ROLE {names.owner} IN SCHEMA"
     yield f"GRANT USAGE ON SCHEMA {', '.join(_schemas())} TO {names.app}"
     yield f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {names.app}"
-    for table in ("alembic_version", TABLE, catalogue.TABLE):
+    for table in sorted(catalogue.OWN_TABLES):
         yield f"REVOKE INSERT, UPDATE, DELETE ON public.{table} FROM {names.app}"
     yield f"GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA public TO {names.app}"
     yield f"{of_owner} public GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO {names.app}"

@@ -11,7 +11,7 @@ from registry.errors import DatabaseError, UsageError
 from registry.names import plural
 from registry.operations.opening import engine_of
 from registry.schema import catalogue
-from registry.schema.history import current, head, not_todays, require_current
+from registry.schema.history import current, head, not_todays, require_current, upgrade_time
 from shuffleboard.cli.backups import backup_command, move_command, restore_command
 from shuffleboard.cli.common import json_option, note, print_json, printed, settings_of, tell, wants_json
 from shuffleboard.cli.groups import Group
@@ -71,12 +71,15 @@ def _state(engine: Engine) -> dict[str, Any]:
         from registry.operations.migrate import pending  # and Alembic
 
         waiting = [{"revision": revision, "title": title} for revision, title in pending(at)]
-    return {"revision": at, "head": head(), "pending": waiting, "views": not_todays(engine)}
+    time = upgrade_time(engine) if waiting and at is not None else None
+    return {"revision": at, "head": head(), "pending": waiting, "views": not_todays(engine), "time": time}
 
 
 def _say_what_waits(state: dict[str, Any]) -> None:
     for migration in state["pending"]:
         click.echo(f"  to run: {migration['revision']}  {migration['title']}")
+    if state["time"]:
+        click.echo(f"  db upgrade {state['time']}")
     for name in state["views"]:
         click.echo(f"  to make again: {name}")
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import click
 
+from registry.errors import UpgradedError
 from registry.files.attended import tell_to
 from registry.logs import log
 from registry.operations.opening import engine_when_reachable
@@ -54,7 +55,8 @@ def worker(
 
     Pulls tasks from Redis when SHUFFLEBOARD_BROKER_URL is set, and polls the database otherwise or while no task
     comes. One process scores on one device. SIGTERM and Ctrl-C hand the current shard back and exit with status 0
-    within ten seconds; a killed worker's shard goes to another once its lease has expired.
+    within ten seconds; a killed worker's shard goes to another once its lease has expired. If the database is upgraded
+    meanwhile, the worker stores its shard and exits with status 75: start it again with the version that it names.
     """
     if context.invoked_subcommand is not None:
         return
@@ -84,8 +86,7 @@ def worker(
             loop.run(until_idle=until_idle)
     finally:
         loop.leave()
-    if loop.broken:
-        sys.exit(1)
+    sys.exit(loop.exit_status)
 
 
 worker.params += OPTIONS
@@ -94,15 +95,15 @@ worker.params += OPTIONS
 def _one_process_each(devices: Sequence[str], options: Sequence[str]) -> int:
     """Runs a worker for each device, and starts one again that failed; stops them all when it is stopped.
 
-    Returns 0 once all have ended as they should. A worker that keeps failing is started more and more rarely, and the
-    others go on; with `--until-idle` it is given up after MOST_STARTS, and the result is 1. A device that there is not
-    is given up at once.
+    Returns 0 once all have ended as they should, 75 if the database was upgraded. A worker that keeps failing is
+    started more and more rarely, and the others go on; with `--until-idle` it is given up after MOST_STARTS, and the
+    result is 1. A device that there is not is given up at once.
     Separate processes rather than forks: a process forked after importing torch hangs. This one does not import it.
     """
     command = [sys.executable, "-m", "shuffleboard.cli", "worker", *options]
     stopping = threading.Event()
     running: list[subprocess.Popen[bytes]] = []
-    failed: list[str] = []
+    failed: list[int] = []
 
     def keep(device: str) -> None:
         pause = FIRST_PAUSE_SECONDS
@@ -123,7 +124,7 @@ def _one_process_each(devices: Sequence[str], options: Sequence[str]) -> int:
             stopping.wait(pause)
             pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
         if status != 0 and not stopping.is_set():
-            failed.append(device)
+            failed.append(status)
 
     def stop(*_: object) -> None:
         stopping.set()
@@ -138,4 +139,4 @@ def _one_process_each(devices: Sequence[str], options: Sequence[str]) -> int:
     for keeper in keepers:
         while keeper.is_alive():
             keeper.join(0.2)  # signals are handled in between
-    return 1 if failed else 0
+    return UpgradedError.exit_status if UpgradedError.exit_status in failed else int(bool(failed))

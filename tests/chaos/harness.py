@@ -26,6 +26,7 @@ from sqlalchemy.exc import DBAPIError
 from registry.benchmarks.contract import read_benchmark
 from registry.benchmarks.store import import_benchmark
 from registry.db import read_session, write_session
+from registry.errors import UpgradedError
 from registry.queue import claims
 from registry.queue.evaluations import EvaluationRequest, submit
 from registry.queue.hints import hints_of, send_hints
@@ -84,6 +85,7 @@ class Deployment:
         self.outcome = Outcome(schedule)
         self.page_limit = folder / "page_limit"
         self._history: Path | None = None
+        self._is_upgraded = False
         self._trips = list(schedule.trips)
         self._workers: list[Worker] = []
         self._begun = 0
@@ -149,6 +151,8 @@ class Deployment:
         elif status == -signal.SIGKILL:
             if worker.trip is not None and worker.trip.endswith("KILL"):
                 self._count(kind_of(worker.trip))
+        elif status == UpgradedError.exit_status and self._is_upgraded:
+            self._count("worker ended since the database was upgraded")
         elif worker.told_at is not None:
             took = time.monotonic() - worker.told_at
             in_time = took <= STOP_SECONDS
@@ -360,7 +364,8 @@ class Deployment:
         self._count(kind)
 
     def _upgrade_under_workers(self, kind: str) -> None:
-        """Two at once, to a schema that is newer than the workers' code; those begun later have that code."""
+        """Two at once, to a schema that is newer than the workers' code, which they notice; later ones have that code."""
+        self._is_upgraded = True
         self._upgrade(2, self.servers.next_history, UPGRADE_ATTEMPTS)
         self._history = self.servers.next_history
         self._count(kind)

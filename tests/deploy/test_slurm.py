@@ -92,6 +92,16 @@ def test_a_shard_goes_back_when_the_time_is_up_and_the_task_is_queued_again_and_
         assert session.get_one(Evaluation, evaluation_id).seal is not None
 
 
+@pytest.mark.parametrize(("restarts", "status", "requeued"), [("0", 0, ["requeue 4711_0"]), ("20", 75, [])])
+def test_a_task_whose_database_was_upgraded_is_queued_again_but_not_for_ever(
+    tmp_path: Path, put_shuffleboard: Put, restarts: str, status: int, requeued: list[str]
+) -> None:
+    put_shuffleboard("exit 75")
+    with running(Task(SCRIPT, tmp_path, 0, SLURM_RESTART_COUNT=restarts, **FILE)) as task:
+        assert ended(task) == status
+    assert task.requeued() == requeued
+
+
 WAITS = 'trap "echo handed back; exit 0" TERM; echo at work; while :; do sleep 0.05; done'
 
 

@@ -417,7 +417,7 @@ def test_a_database_newer_than_the_code_is_left_alone(engine: Engine) -> None:
     with engine.begin() as connection:
         connection.exec_driver_sql("UPDATE alembic_version SET version_num = '299901010000'")
     for command in (("models", "list"), ("db", "check"), ("db", "upgrade")):
-        refused(command, 1, "at revision 299901010000, newer than this code", "upgrade the code")
+        refused(command, 75, "at revision 299901010000, newer than this code", "upgrade the code")
 
 
 def test_a_real_process_ends_with_the_same_status_and_no_traceback(tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ from registry.people import accounts
 from registry.people.accounts import Viewer
 from registry.private import make_folder
 from registry.queue.broker import BROKER_OPTIONS, broker_address
+from registry.schema.history import require_current
 from registry.settings import Settings
 from registry.tables.accounts import Account
 from registry.untrusted import check
@@ -178,7 +179,10 @@ def _write_down(response: AnyResponse) -> AnyResponse:
 
 
 def _check_request() -> ResponseReturnValue | None:
-    """Before every request: checks who makes it, whether they may read at all, and the CSRF token."""
+    """Before every request: checks who makes it, whether they may read at all, and the CSRF token.
+
+    Nothing is written into a database that a newer version has upgraded meanwhile.
+    """
     structlog.contextvars.clear_contextvars()
     structlog.contextvars.bind_contextvars(request=_request_id(), method=request.method, path=request.path)
     if request.endpoint == "static":
@@ -200,6 +204,7 @@ def _check_request() -> ResponseReturnValue | None:
             csrf.protect()
         with limited(WRITES, "writes"):
             pass
+        require_current(engine())
     return None
 
 

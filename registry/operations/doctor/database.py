@@ -12,6 +12,7 @@ from typing import Any, Final
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
+from registry import __version__
 from registry.db import is_pooled, read_session
 from registry.errors import DatabaseError
 from registry.operations import migrate
@@ -169,6 +170,13 @@ def _remedy_of_writing(context: Context, reason: str) -> str:
 def revision(context: Context) -> Outcome:
     """Whether the schema is this code's."""
     at = history.current(context.engine)
+    with context.engine.execution_options(read_only=True).connect() as connection:
+        found = history.made(connection)
+    if history.is_newer(found.version):
+        return problem(
+            f"upgraded by Shuffleboard {found.version}, and this is {__version__}",
+            f"install Shuffleboard {found.version} or newer",
+        )
     if at == history.head():
         if other := history.not_todays(context.engine):
             return problem(f"other views or triggers than this code's: {history.listed(other)}", _UPGRADE)

@@ -185,7 +185,7 @@ def _generation() -> Iterator[str]:
     for column in Generation.__table__.columns:
         if column.name.startswith(("thought_", "extracted")):
             yield f"generation.{column.name}"
-        elif column.name not in {"text", "thought", *Prediction.__table__.primary_key.columns.keys()}:
+        elif column.name not in ("text", "thought", "evaluation_id", "question_id", "variant"):
             yield f"generation.{column.name} as generation_{column.name}"
 
 
