@@ -1,10 +1,6 @@
 """Create schema.
 
-<<<<<<<< HEAD:migrations/versions/20261129_0530_create_schema.py
-Revision: 202611290530. Follows: nothing.
-========
-Revision: 202611290410. Follows: nothing.
->>>>>>>> b13693d4 (formats: Every format, definition and schema begins with 1, each number is stated once and checked by its reader):migrations/versions/20261129_0410_create_schema.py
+Revision: 202611290600. Follows: nothing.
 
 Until something is released this is the only revision. To add a column: add it in `registry/tables`, then here, by hand
 or with `python -m migrations.draft --first`, give it the time of today, so that databases made before say what to do,
@@ -15,11 +11,7 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects import postgresql
 
-<<<<<<<< HEAD:migrations/versions/20261129_0530_create_schema.py
-revision = "202611290530"
-========
-revision = "202611290410"
->>>>>>>> b13693d4 (formats: Every format, definition and schema begins with 1, each number is stated once and checked by its reader):migrations/versions/20261129_0410_create_schema.py
+revision = "202611290600"
 down_revision = None
 branch_labels = None
 depends_on = None
