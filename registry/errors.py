@@ -164,6 +164,6 @@ class GenerationError(DatabaseError):
 
 
 class UpgradedError(DatabaseError):
-    """The database has the schema of a newer version; the same command works once that is installed."""
+    """A newer version upgraded the database; install that version and repeat the command."""
 
     exit_status = 75  # EX_TEMPFAIL of sysexits.h: supervisors start the process again

@@ -1,4 +1,4 @@
-"""What a website reads, computes and stores in a process of its own (`registry.isolated`), so that pages go on.
+"""Work on uploads that runs in a process of its own (`registry.isolated`), so that the website keeps answering.
 
 Each function takes a JSON document and returns one. Paths are those of files that whoever orders has received.
 """

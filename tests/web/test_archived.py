@@ -1,5 +1,7 @@
 """Pages and addresses that need predictions name the command that restores archived ones."""
 
+import re
+
 import pytest
 
 from tests.web.conftest import empty_caches
@@ -59,3 +61,14 @@ def test_what_needs_no_predictions_is_what_it_was(sqlite_drawn, archived):
     ):
         before, after = (drawn.client.get(address) for drawn in (sqlite_drawn, archived))
         assert (before.status_code, before.text) == (200, after.text), address
+
+
+def test_a_comparison_keeps_its_metrics_and_says_why_causes_are_missing(sqlite_drawn, archived):
+    pages = [
+        drawn.client.get("/compare?left=leaning&right=steady&benchmark=mixed") for drawn in (sqlite_drawn, archived)
+    ]
+    assert [page.status_code for page in pages] == [200, 200]
+    before, after = (re.sub(r'<p class="notice" id="causes">.*?</p>', "", page.text, flags=re.DOTALL) for page in pages)
+    assert before == after
+    assert "Why answers differ cannot be counted" in pages[1].text
+    assert "shuffleboard evaluations restore" in pages[1].text

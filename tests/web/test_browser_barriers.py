@@ -12,11 +12,13 @@ from tests.web.test_browser import draw_charts, page, served
 
 VENDOR = Path(__file__).parent / "vendor"
 AXE = (VENDOR / "axe.min.js").read_text(encoding="utf-8")
-# Swagger UI draws the operations of the API, with a second <main> within ours.
+# Swagger UI draws the operations of the API, with a <main> of its own within ours: of that alone nothing is said.
 RUN = """
 async () => {
-  const { violations } = await axe.run({ exclude: ["#operations"] }, { resultTypes: ["violations"] });
-  return violations.flatMap(({ id, nodes }) => nodes.slice(0, 5).map((node) => `${id}: ${node.html.slice(0, 120)}`));
+  const { violations } = await axe.run(document, { resultTypes: ["violations"] });
+  const twice = document.querySelector("main#operations") !== null;
+  const ours = violations.filter(({ id }) => !(twice && /^landmark-(main-is-top|no-duplicate-main|unique)/.test(id)));
+  return ours.flatMap(({ id, nodes }) => nodes.slice(0, 5).map((node) => `${id}: ${node.html.slice(0, 120)}`));
 }
 """
 PLANTED = """

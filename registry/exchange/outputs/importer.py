@@ -100,7 +100,8 @@ class Checked:
     without_question: log-probabilities of variants that leave the question out, by question id and what else they
     change.
     scored: whether any line has probabilities.
-    agreement: the log's scores and key under each convention of reading labels; convention: the one that was taken.
+    agreement: for each convention of reading labels, how well it reproduces the log's scores and key; convention: the
+    index of the convention by which the log is read.
     differences: scores that the file states otherwise, with an excuse.
     """
 

@@ -46,14 +46,18 @@ CONVENTIONS: Final = tuple(
     Convention(form, first_digit, text_first)
     for form, first_digit, text_first in product(("any", "case", "exact"), (0, 1), (False, True))
 )
-"""The first that fits a log is taken."""
+"""All conventions, in the order in which they are tried: a log is read by the first that reproduces its scores."""
 BARE: Final = next(number for number, convention in enumerate(CONVENTIONS) if convention.form == "case")
-"""The number of the first convention that takes no words around a label."""
+"""Index in CONVENTIONS of the first that reads bare labels only, without words around them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A label as a log writes it. positions: the option that it names under each of CONVENTIONS, None for none."""
+    """A label in a log's own words.
+
+    positions: shape (len(CONVENTIONS),); the position, from 0, of the option that each convention reads in it; None if
+    it reads none.
+    """
 
     value: str
     positions: tuple[int | None, ...]

@@ -17,9 +17,9 @@ _LISTED: Final = re.compile(r"\[\s*\d{1,3}(?:\s*,\s*\d{1,3}){0,99}\s*\]")
 MAX_VARIANT: Final = 32767
 """The highest variant ordinal that a smallint holds."""
 NOT_MULTIPLE_CHOICE: Final = "not-multiple-choice"
-"""What an audit calls a record without options."""
+"""Code of the problem that a record has no options."""
 SEVERAL_RIGHT: Final = "several-right"
-"""What an audit calls a record of which several options are right."""
+"""Code of the problem that a record has several right options."""
 
 
 class Item(Place):
@@ -120,7 +120,7 @@ class Seen:
     """Whether options were scored by log-likelihood, so that a prompt may end with one."""
     problems: tuple[tuple[str, str], ...] = ()
     listed: bool = False
-    """Whether `options` are those that the prompt lists."""
+    """True if the prompt lists `options`."""
     answer: Written | None = None
     keyed: Written | None = None
     """Labels that are read under one of several conventions, in place of `position` and `key`."""
