@@ -45,7 +45,7 @@ demo: $(VENV)/.core ## Show recorded answers of real models, then score a small 
 	$(BIN)/shuffleboard demo --install "$(MAKE) --no-print-directory $(VENV)/.worker" $(ARGS)
 
 services: setup ## Make sure that PostgreSQL, Redis and Chromium are there for the tests
-	$(BIN)/python tests/services.py install
+	$(BIN)/python tests/support/services.py install
 
 peer: $(PEER)/.installed ## Install lm-evaluation-harness into .venv-peer
 

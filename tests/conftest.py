@@ -38,8 +38,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import pytest
 from argon2 import PasswordHasher, profiles
 
-from tests import preloaded as preloading
-from tests import services
+from tests.support import preloaded as preloading
+from tests.support import services
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -710,7 +710,7 @@ def chromium() -> Iterator["Browser"]:
 def preloaded(made_once: Callable[[str, Callable[[Path], None]], Path]) -> Callable[[str, Path], Path]:
     """preloaded(program, python) returns a folder with programs that stand for it, or for that Python.
 
-    One process of the run starts the server of tests/preloaded.py that is behind them.
+    One process of the run starts the server of tests/support/preloaded.py that is behind them.
     """
 
     def start(program: str, python: Path) -> Path:

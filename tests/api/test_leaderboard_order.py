@@ -12,7 +12,7 @@ from registry.leaderboard.rows import Ordering, complete_rows, filter_choices, l
 from registry.leaderboard.selection import Selection
 from registry.queue.evaluations import EvaluationRequest, submit
 from registry.tables import Evaluation, EvaluationMetric
-from tests import leaderboard_oracle as oracle
+from tests.api import leaderboard_oracle as oracle
 from tests.proof.commands import run
 from tests.web.seed import add_benchmark, add_model, evaluate, first, mostly_right, right, seed
 from web import create_app

@@ -16,7 +16,7 @@ from tests.assessment import independent
 from tests.assessment.outputs import BENCHMARKS, MODELS, import_full, questions
 from tests.integration.test_worker import run as run_worker
 from tests.outputs.conftest import Registry
-from tests.population import add_benchmark, add_model, question
+from tests.support.population import add_benchmark, add_model, question
 
 pytestmark = pytest.mark.long_on("postgresql")
 

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import Engine
 
 from tests.assessment.outputs import MODELS
-from tests.commands import shuffleboard, shuffleboard_json
+from tests.support.commands import shuffleboard, shuffleboard_json
 
 SUBSETS = ["original", "original-inverse", "cyclic", "random2", "randomL"]
 

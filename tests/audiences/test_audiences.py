@@ -21,10 +21,10 @@ from registry.schema.audiences import AUDIENCES, CLOSED, FILTERED, OPEN, SEES, A
 from registry.sealed.exporting import export_evaluation
 from registry.settings import Settings
 from registry.tables import Base, BenchmarkVersion, Evaluation
-from tests.commands import eventually, shuffleboard
 from tests.conftest import FilledDatabases
-from tests.fake_scorer import FakeScorer
-from tests.population import add_model, write_lines
+from tests.support.commands import eventually, shuffleboard
+from tests.support.fake_scorer import FakeScorer
+from tests.support.population import add_model, write_lines
 from tests.web.accounts import add_one_of_each_role, bearer, token_of
 from web import create_app
 from workers.loop import WorkerLoop

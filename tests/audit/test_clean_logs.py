@@ -14,7 +14,7 @@ import pytest
 from registry.exchange.audit.prompts import label_gap
 from registry.exchange.audit.report import Report, audit, cut_apart
 from tests.audit.logs import FAULTS, WRITERS, clean
-from tests.commands import shuffleboard
+from tests.support.commands import shuffleboard
 
 COUNT = 120
 

@@ -15,9 +15,9 @@ import yaml
 
 from registry.prompting.labels import LETTERS
 from tests.audit.logs import FAULTS, WRITERS, clean, write_every_eval_ever, write_harness, write_helm, write_inspect
-from tests.commands import shuffleboard, shuffleboard_json
 from tests.docs.pages import DOCS
 from tests.outputs.logs import INSPECT
+from tests.support.commands import shuffleboard, shuffleboard_json
 
 
 def test_the_job_of_the_documentation_fails_at_a_faulty_log_and_says_why(tmp_path, monkeypatch):

@@ -40,7 +40,7 @@ from registry.scores.question_scores import write_question_scores
 from registry.tables import Evaluation
 from tests.bench.bench_db import BenchServer
 from tests.bench.generate_predictions import Kind, Scored, Source, store
-from tests.services import S3Server, postgres_execute
+from tests.support.services import S3Server, postgres_execute
 
 MIB = 2**20
 

@@ -56,7 +56,7 @@ from registry.scores.question_scores import write_question_scores
 from registry.tables import Archive, Evaluation, EvaluationMetric, EvaluationQuestion, QuestionScore
 from tests.bench.bench_web import measure, something_written, watching
 from tests.bench.generate_predictions import Kind, Scored, Source, profile_of, store
-from tests.services import PostgresServer, postgres_execute
+from tests.support.services import PostgresServer, postgres_execute
 from web import create_app
 
 MIB: Final = 2**20

@@ -39,8 +39,8 @@ from registry.queue.sizing import Sizes
 from registry.tables import Evaluation, Shard, Worker
 from tests.bench.bench_db import BenchServer
 from tests.bench.bench_workers import cpu_of_server
-from tests.population import add_benchmark, add_model, question
-from tests.services import postgres_execute
+from tests.support.population import add_benchmark, add_model, question
+from tests.support.services import postgres_execute
 
 BEGINNING: Final = datetime(2026, 1, 1, tzinfo=UTC)
 LEASE_SECONDS: Final = 60.0

@@ -34,8 +34,8 @@ from registry.operations.migrate import upgrade
 from registry.prompting.labels import LETTERS
 from registry.revisions.store import RevisionRequest, add_revision
 from tests.bench.bench_db import Spent, backends, cpu_seconds
-from tests.population import question, write_lines
-from tests.services import postgres, postgres_execute
+from tests.support.population import question, write_lines
+from tests.support.services import postgres, postgres_execute
 
 ORDERS: Final = list(permutations(range(4)))
 SUBJECTS: Final = 14

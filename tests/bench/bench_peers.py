@@ -35,9 +35,9 @@ import httpx2
 from tests.bench.bench_db import cpu_seconds
 from tests.bench.figures import Work, compare
 from tests.bench.prompts import PEER, ROOT, SAMPLES, Case, Prompt, make_case, read_questions, smollm2, smollm2_gguf
-from tests.llama_server import MODEL, llama_process, write_dequantised
 from tests.servers.endpoints import endpoint
 from tests.servers.vllm import VLLM, vllm_server
+from tests.support.llama_server import MODEL, llama_process, write_dequantised
 from workers.endpoint import EndpointEngine
 from workers.engine.trie import TokenTrie, build_trie
 from workers.tokens import ScoringPrompt

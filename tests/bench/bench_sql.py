@@ -45,8 +45,8 @@ from registry.sql.files import Files
 from registry.tables import Evaluation
 from tests.bench.bench_db import SCORED_LIKE, STAND_IN, BenchServer
 from tests.bench.generate_predictions import Kind, Source, profile_of, store
-from tests.services import postgres_execute
 from tests.sql.attacks import BOMBS
+from tests.support.services import postgres_execute
 
 BENCHMARKS: Final = 6
 ORDERS: Final = 24

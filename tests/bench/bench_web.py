@@ -31,7 +31,7 @@ from registry.operations.migrate import upgrade
 from registry.schema.audiences import audience_engine, dispose
 from registry.tables import BoardSnapshot, Evaluation, EvaluationQuestion
 from tests.bench.generate_registry import EXPLORED, Size, fill
-from tests.services import PostgresServer, postgres_execute
+from tests.support.services import PostgresServer, postgres_execute
 from web import create_app
 
 BOARD: Final = "everything"

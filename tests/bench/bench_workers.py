@@ -40,9 +40,9 @@ from registry.queue import claims
 from registry.queue.evaluations import EvaluationRequest, submit
 from registry.settings import Settings
 from tests.bench.bench_db import BenchServer, cpu_seconds
-from tests.fake_scorer import FakeScorer
-from tests.population import add_benchmark, add_model, question
-from tests.services import PoolerServer, postgres_execute
+from tests.support.fake_scorer import FakeScorer
+from tests.support.population import add_benchmark, add_model, question
+from tests.support.services import PoolerServer, postgres_execute
 from workers.loop import WorkerLoop
 
 QUESTIONS = 2000

@@ -30,7 +30,7 @@ from registry.queue.evaluations import build_specification, store_variant_set, s
 from registry.revisions.store import ModelFiles, RevisionRequest, add_revision
 from registry.scores.asked import asked_digest
 from registry.tables import BenchmarkVersion, Evaluation, ModelRevision, Question, Shard
-from tests.population import add_benchmark, question
+from tests.support.population import add_benchmark, question
 
 Rows = list[dict[str, Any]]
 

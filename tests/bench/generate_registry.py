@@ -40,7 +40,7 @@ from registry.tables import (
     Shard,
     Worker,
 )
-from tests.population import add_benchmark, question
+from tests.support.population import add_benchmark, question
 
 WORKER = "00000000-0000-0000-0000-00000000be9c"
 SEALED = datetime(2026, 1, 1, tzinfo=UTC)

@@ -36,8 +36,8 @@ from registry.studies.score_tables import ranked_scores, read_scores
 from registry.tables import Board, BoardSnapshot, ChainLink, Evaluation, Suite
 from tests.boards.outputs import HEADLINE, KINDS, import_all
 from tests.conftest import FilledDatabases
-from tests.fake_scorer import FakeScorer
 from tests.outputs.conftest import Registry, four_options
+from tests.support.fake_scorer import FakeScorer
 from workers.loop import WorkerLoop
 
 pytestmark = pytest.mark.long_on("postgresql")

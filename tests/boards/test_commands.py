@@ -11,9 +11,9 @@ from pybtex.database import parse_string
 from sqlalchemy import Engine
 
 from tests.boards.outputs import HEADLINE, import_all
-from tests.commands import shuffleboard
 from tests.conftest import FilledDatabases
 from tests.outputs.conftest import Registry, four_options
+from tests.support.commands import shuffleboard
 
 pytestmark = pytest.mark.one_engine
 

@@ -13,7 +13,7 @@ from registry.proof.manifest import leaves
 from registry.tables import Evaluation, EvaluationMetric, Prediction, QuestionScore, Shard
 from registry.verification import verify_evaluation
 from tests.chaos.schedules import Schedule
-from tests.population import predictions
+from tests.support.population import predictions
 
 SUM_TOLERANCE: Final = 1e-9
 """Two databases sum in different orders."""

@@ -25,10 +25,10 @@ from registry.queue.shards import shard_prompts
 from registry.tables import Evaluation, Shard
 from registry.verification import verify_evaluation
 from tests.chaos.processes import Worker as Process
-from tests.commands import eventually, fake_worker
-from tests.fake_scorer import fake_logprobs
-from tests.population import predictions, queue_evaluation
-from tests.services import PostgresServer, StandbyServer, postgres_execute
+from tests.support.commands import eventually, fake_worker
+from tests.support.fake_scorer import fake_logprobs
+from tests.support.population import predictions, queue_evaluation
+from tests.support.services import PostgresServer, StandbyServer, postgres_execute
 
 CALM: Final = {"poll_seconds": 0.1, "lease_seconds": 3600.0, "reconcile_seconds": 3600.0}
 """In the middle of a shard no thread is in a transaction: on SQLite everybody would wait for one that is frozen."""

@@ -33,12 +33,12 @@ from registry.queue.hints import hints_of, send_hints
 from registry.revisions.store import RevisionRequest, add_revision
 from registry.settings import Settings
 from registry.tables import Evaluation, Shard
-from tests import services
 from tests.chaos.comparison import Outcome, Reference, compare, taken_down
 from tests.chaos.processes import Worker, fork_command, fork_worker
 from tests.chaos.schedules import UPGRADE, Schedule, kind_of
 from tests.chaos.servers import Servers, own_engine
-from tests.population import MMLU, queue_evaluation, queue_sampled
+from tests.support import services
+from tests.support.population import MMLU, queue_evaluation, queue_sampled
 from workers.artifacts import inspect_files
 
 ROOT: Final = Path(__file__).resolve().parent.parent.parent

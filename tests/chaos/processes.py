@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.forks import FORKS
-from tests.worker_process import run_celery, run_command, run_worker
+from tests.support.forks import FORKS
+from tests.support.worker_process import run_celery, run_command, run_worker
 
 
 @dataclass
@@ -67,7 +67,7 @@ class Worker:
 def fork_worker(
     words: Sequence[str], environment: Mapping[str, str], said: Path, log: Path
 ) -> "multiprocessing.context.ForkServerProcess":
-    """A worker process with the fake scorer and the arguments of `tests.worker_process`."""
+    """A worker process with the fake scorer and the arguments of `tests.support.worker_process`."""
     return _fork(run_worker, words, environment, said, log)
 
 

@@ -15,8 +15,8 @@ from registry.db import get_engine, make_engine
 from registry.operations import migrate
 from registry.operations.migrate import upgrade
 from registry.schema import history
-from tests import services
 from tests.migration.next_revision import draft_next
+from tests.support import services
 
 
 def _to_first(url: str) -> None:

@@ -12,8 +12,8 @@ from registry.queue import claims
 from registry.tables import Worker
 from tests.chaos.comparison import Outcome, compare, same, taken_down
 from tests.chaos.schedules import Schedule
-from tests.fake_scorer import FakeScorer, fake_logprobs
-from tests.population import queue_evaluation
+from tests.support.fake_scorer import FakeScorer, fake_logprobs
+from tests.support.population import queue_evaluation
 
 
 @pytest.fixture

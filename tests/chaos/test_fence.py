@@ -12,9 +12,9 @@ from registry.db import database_now, get_engine, read_session, write_session
 from registry.lookups import find_evaluation
 from registry.queue.shards import shard_prompts
 from registry.tables import Shard
-from tests.commands import eventually, fake_worker
-from tests.fake_scorer import fake_logprobs
-from tests.population import predictions, queue_evaluation
+from tests.support.commands import eventually, fake_worker
+from tests.support.fake_scorer import fake_logprobs
+from tests.support.population import predictions, queue_evaluation
 
 ENDED = re.compile("shard_(done|discarded|handed_back)")
 SETTINGS = {"lease_seconds": 2.0, "poll_seconds": 0.1, "reconcile_seconds": 0.3}

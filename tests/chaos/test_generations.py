@@ -10,8 +10,8 @@ import pytest
 from registry.db import get_engine
 from registry.operations.migrate import upgrade
 from tests.chaos.generations import STATES, WAYS, Promoted, Run
-from tests.population import predictions
-from tests.services import PostgresServer, StandbyServer, postgres_execute
+from tests.support.population import predictions
+from tests.support.services import PostgresServer, StandbyServer, postgres_execute
 
 pytestmark = pytest.mark.long_on("sqlite")
 

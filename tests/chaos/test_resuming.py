@@ -9,9 +9,9 @@ from registry.db import get_engine, read_session, write_session
 from registry.lookups import find_evaluation
 from registry.queue.evaluations import move
 from registry.verification import verify_evaluation
-from tests.commands import PATIENCE_S, fake_worker, worker_process
 from tests.integration.test_worker import undisturbed
-from tests.population import predictions, queue_evaluation
+from tests.support.commands import PATIENCE_S, fake_worker, worker_process
+from tests.support.population import predictions, queue_evaluation
 
 SHARDS = 4
 SETTINGS = {"lease_seconds": 0.5, "poll_seconds": 0.05, "reconcile_seconds": 0.2}

@@ -19,7 +19,7 @@ import registry.operations.maintenance
 from registry.queue import claims, generation
 from registry.schema import history
 from registry.tables import Shard
-from tests.fake_scorer import FakeScorer
+from tests.support.fake_scorer import FakeScorer
 from workers.loop import WorkerLoop
 
 POINTS: Final = {

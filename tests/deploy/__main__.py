@@ -21,11 +21,11 @@ from typing import Any
 
 from registry.errors import ShuffleboardError
 from shuffleboard import Client
-from tests import services
 from tests.deploy import compose, images
 from tests.deploy.containers import Container
 from tests.deploy.images import FOLDER, NAMES, ROOT, DeployError, run
 from tests.deploy.servers import Postgres, Redis
+from tests.support import services
 
 NOT_CHECKED = """\
 Not checked here, since no container engine runs:

@@ -3,7 +3,7 @@
 import socket
 from pathlib import Path
 
-from tests import services
+from tests.support import services
 
 
 class Postgres(services.PostgresServer):

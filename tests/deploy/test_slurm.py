@@ -11,10 +11,10 @@ from sqlalchemy import select
 
 from registry.db import get_engine, read_session
 from registry.tables import Evaluation, Shard
-from tests.commands import PATIENCE_S, ROOT, eventually
 from tests.deploy.slurm import Task, array, directives
 from tests.deploy.test_kubernetes import command_of
-from tests.population import queue_evaluation
+from tests.support.commands import PATIENCE_S, ROOT, eventually
+from tests.support.population import queue_evaluation
 
 SCRIPT = ROOT / "docker" / "slurm" / "workers.sbatch"
 FILE = {"SHUFFLEBOARD_DATABASE_URL_FILE": "/a/file"}
@@ -66,7 +66,7 @@ def test_a_shard_goes_back_when_the_time_is_up_and_the_task_is_queued_again_and_
     engine = get_engine(sqlite_database)
     evaluation_id = queue_evaluation(engine, tmp_path, shards=3)
     gate = tmp_path / "gate"
-    put_shuffleboard(f"exec {sys.executable} -m tests.worker_process --until-idle --gate {gate}")
+    put_shuffleboard(f"exec {sys.executable} -m tests.support.worker_process --until-idle --gate {gate}")
     settings = {"SHUFFLEBOARD_DATABASE_URL": sqlite_database, "SHUFFLEBOARD_POLL_SECONDS": "0.05"}
     settings |= {"PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path]), "SHUFFLEBOARD_HOME": str(tmp_path)}
 

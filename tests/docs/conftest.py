@@ -20,10 +20,10 @@ from registry.operations.migrate import upgrade
 from registry.queue.evaluations import EvaluationRequest, submit
 from registry.revisions.store import RevisionRequest, add_revision
 from registry.settings import Settings
-from tests import services
 from tests.docs.pages import ROOT
 from tests.docs.session import Servers, Session
 from tests.docs.setups import fill, write_questions
+from tests.support import services
 
 
 @pytest.fixture

@@ -49,8 +49,8 @@ import yaml
 from sqlalchemy import Engine, text
 
 from registry.db import get_engine, read_session
-from tests import preloaded, services
 from tests.docs.pages import DOCS, ROOT, Block, blocks, comments, pages
+from tests.support import preloaded, services
 
 RUN: Final = ("sh", "console", "python", "sql")
 SHOWN: Final = (

@@ -29,14 +29,14 @@ from registry.revisions.store import ModelFiles, RevisionRequest, add_revision
 from registry.schema.roles import RoleNames, apply_roles
 from registry.settings import Settings
 from registry.tables import Question
-from tests import services
 from tests.docs.pages import DOCS, ROOT, blocks
-from tests.fake_scorer import FakeScorer
-from tests.population import MMLU, question, write_lines
 from tests.recipes.hub import stand_in
 from tests.recipes.upstream import files, whole
-from tests.scripted_server import scripted_server
-from tests.vllm_server import VllmServer
+from tests.support import services
+from tests.support.fake_scorer import FakeScorer
+from tests.support.population import MMLU, question, write_lines
+from tests.support.scripted_server import scripted_server
+from tests.support.vllm_server import VllmServer
 from workers.loop import WorkerLoop
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def my_model_folder(session: "Session") -> None:
 
 def an_adapter(session: "Session") -> None:
     """The folders `my-model` and `lora`, an adapter of it, and `questions.jsonl`."""
-    from tests.adapters import train_adapter
+    from tests.support.adapters import train_adapter
 
     my_model_folder(session)
     my_questions(session)

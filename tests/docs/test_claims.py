@@ -25,7 +25,7 @@ from registry.statistics.ranks import rank_intervals, tiers
 from registry.tables import MODEL_KINDS
 from shuffleboard.cli import cli
 from shuffleboard.cli.models import KINDS
-from tests.commands import ROOT
+from tests.support.commands import ROOT
 
 
 def kinds(*names: str) -> Callable[[], bool]:

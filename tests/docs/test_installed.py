@@ -15,9 +15,9 @@ from packaging.utils import canonicalize_name
 
 from registry.packages import _requirements
 from tests.audit.logs import clean, write_harness
-from tests.commands import TIMEOUT_S
 from tests.docs.pages import DOCS, ROOT, blocks, read
 from tests.docs.session import Servers, Session
+from tests.support.commands import TIMEOUT_S
 
 INSTALL_S = 1200.0
 

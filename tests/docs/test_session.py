@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands import eventually
 from tests.docs.session import Session, answers, console_commands, group_lives, matches
+from tests.support.commands import eventually
 
 Follow = Callable[[Path, str], Session]
 

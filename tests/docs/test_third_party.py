@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.commands import ROOT
+from tests.support.commands import ROOT
 
 LISTED: dict[str, list[dict[str, Any]]] = tomllib.loads((ROOT / "docs/third-party.toml").read_text(encoding="utf-8"))
 FOLDERS = ("web/static/vendor", "web/publishing/static/vendor", "docs/_static/vendor", "tests/web/vendor")

@@ -9,8 +9,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from tests.adapters import peft_itself, save_adapter, train_adapter
 from tests.engine.tiny import as_loaded, largest_difference, random_model, random_prompts, reference
+from tests.support.adapters import peft_itself, save_adapter, train_adapter
 from workers.engine import Adapter, EngineError, TrieEngine, load_model, open_engine
 from workers.engine.adapters import CONFIG, WEIGHTS, AdapterFiles, has_adapter
 from workers.engine.products import onednn_serves

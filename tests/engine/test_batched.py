@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from tests.engine.tiny import VOCABULARY, as_loaded, random_model
-from tests.marks import long_but
+from tests.support.marks import long_but
 from workers.engine import LoadedModel, open_engine
 from workers.engine.batched import _batches, read_last
 from workers.engine.batching import PADDED_TYPES, why_equal_lengths

@@ -12,13 +12,13 @@ from dataclasses import replace
 import pytest
 import torch
 
-from tests.commands import ROOT
 from tests.engine.test_generation import GIVEN, GREEDY, LARGE, TYPES, some_prompts, tiny, written
 from tests.engine.tiny import (
     as_loaded,
     largest_difference,
     random_model,
 )
+from tests.support.commands import ROOT
 from workers.asking import LocalModel
 from workers.engine import LoadedModel, ScoringPrompt, open_engine
 from workers.engine.generation import gumbel_noise, split_mix_64

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.commands import ROOT
+from tests.support.commands import ROOT
 
 pytestmark = pytest.mark.long
 

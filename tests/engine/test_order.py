@@ -7,7 +7,7 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from tests.engine.tiny import COMMON, VOCABULARY, random_model
-from tests.marks import long_but
+from tests.support.marks import long_but
 from workers.checkpoints import ENCODER_TYPES
 from workers.engine.loading import check_order
 from workers.errors import EngineError

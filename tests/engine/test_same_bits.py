@@ -15,7 +15,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.commands import ROOT
 from tests.engine.tiny import (
     VOCABULARY,
     as_loaded,
@@ -26,7 +25,8 @@ from tests.engine.tiny import (
     tiny_model,
 )
 from tests.engine.tokenizers import letters
-from tests.marks import long_but
+from tests.support.commands import ROOT
+from tests.support.marks import long_but
 from workers.engine import (
     EngineError,
     ScoredPrompts,

@@ -24,7 +24,7 @@ from tests.engine.tiny import (
     tiny_model,
     unique_tokens,
 )
-from tests.marks import long_but
+from tests.support.marks import long_but
 from workers.engine import (
     EngineError,
     InterruptedScoringError,

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from tests.commands import ROOT, eventually
 from tests.engine.test_generation import GREEDY, generate, some_prompts, tiny
 from tests.engine.tiny import largest_difference
+from tests.support.commands import ROOT, eventually
 from workers.engine import (
     EngineError,
     GenerationPrompt,

@@ -20,8 +20,8 @@ from registry.errors import NotFoundError, UsageError
 from registry.exchange.exports import FORMATS, ExportRequest, export, writing
 from registry.exchange.exports import relations as reading
 from registry.exchange.exports.relations import RELATIONS, TIME
-from tests.commands import shuffleboard, shuffleboard_json
 from tests.exports.conftest import ODD, TEXTS, Filled
+from tests.support.commands import shuffleboard, shuffleboard_json
 
 TABLES = ("parquet", "csv", "jsonl")
 

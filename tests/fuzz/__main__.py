@@ -21,8 +21,8 @@ from argon2 import PasswordHasher, profiles
 from registry.db import get_engine
 from registry.operations.migrate import upgrade
 from registry.schema.audiences import dispose
-from tests import services
 from tests.fuzz.doors import Fuzz, fill, site
+from tests.support import services
 
 
 @contextmanager

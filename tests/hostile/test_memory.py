@@ -11,10 +11,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from registry.db import get_engine
 from registry.proof.statements import public_pem
-from tests.commands import ROOT
 from tests.conftest import FilledDatabases
 from tests.hostile import bulk
 from tests.hostile.doors import BENCHMARK, MODEL, fill
+from tests.support.commands import ROOT
 
 pytestmark = [pytest.mark.long, pytest.mark.one_engine]
 

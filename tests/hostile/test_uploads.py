@@ -87,7 +87,7 @@ def test_pages_are_answered_while_a_file_is_read(
     run = isolated.run
 
     def slowly(job: isolated.Job, _order: object) -> Any:
-        return run(isolated.Job("tests.isolated_jobs:match", seconds=2.0), "a" * 60 + "!")
+        return run(isolated.Job("tests.support.isolated_jobs:match", seconds=2.0), "a" * 60 + "!")
 
     monkeypatch.setattr(isolated, "run", slowly)
     with filled_databases.copy(fill, tmp_path) as (url, _):

@@ -23,8 +23,8 @@ from registry.queue.evaluations import EvaluationRequest, select_questions, subm
 from registry.revisions.store import RevisionRequest, add_revision
 from registry.settings import Settings
 from tests.bench.prompts import PEER, ROOT, smollm2
-from tests.commands import shuffleboard_json
-from tests.population import CSQA, MMLU
+from tests.support.commands import shuffleboard_json
+from tests.support.population import CSQA, MMLU
 from workers.artifacts import inspect_files
 from workers.loop import WorkerLoop
 from workers.scorer import TransformersScorer

@@ -19,9 +19,9 @@ from registry.revisions.store import RevisionRequest, add_revision, model_identi
 from registry.settings import Settings
 from registry.studies.comparing import compare_evaluations
 from registry.verification import verify_evaluation
-from tests.adapters import check_against_peft, train_adapter
-from tests.commands import shuffleboard, shuffleboard_json
-from tests.population import MMLU
+from tests.support.adapters import check_against_peft, train_adapter
+from tests.support.commands import shuffleboard, shuffleboard_json
+from tests.support.population import MMLU
 from web import create_app
 from workers.loop import WorkerLoop
 from workers.scorer import TransformersScorer

@@ -12,10 +12,10 @@ import pytest
 from sqlalchemy import Engine
 
 from registry.db import get_engine, write_session
-from tests.commands import shuffleboard, shuffleboard_process
-from tests.population import add_benchmark, add_model, question, table_counts, write_lines
-from tests.preloaded import STAND_IN
-from tests.weights import whole_weights
+from tests.support.commands import shuffleboard, shuffleboard_process
+from tests.support.population import add_benchmark, add_model, question, table_counts, write_lines
+from tests.support.preloaded import STAND_IN
+from tests.support.weights import whole_weights
 
 pytestmark = pytest.mark.one_engine
 

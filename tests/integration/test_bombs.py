@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from registry.db import get_engine
-from tests import bombs
-from tests.commands import ROOT, shuffleboard
-from tests.population import table_counts
+from tests.support import bombs
+from tests.support.commands import ROOT, shuffleboard
+from tests.support.population import table_counts
 
 pytestmark = pytest.mark.one_engine
 
@@ -36,7 +36,7 @@ def test_none_of_them_takes_a_gibibyte(tmp_path: Path) -> None:
     names = ("repeated_text", "packed_lines", "packed_table", *bombs.LOGS)
     paths = [ALL[name](tmp_path, 1280) for name in names]
     done = subprocess.run(
-        [sys.executable, "-m", "tests.bomb_process", *map(str, paths)],
+        [sys.executable, "-m", "tests.support.bomb_process", *map(str, paths)],
         cwd=ROOT,
         capture_output=True,
         text=True,

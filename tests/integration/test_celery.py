@@ -24,10 +24,10 @@ from registry.queue.hints import SCORE_TASK, hints_of, missing_hints, send_hints
 from registry.settings import Settings
 from registry.tables import Shard, Worker
 from registry.verification import verify_evaluation
-from tests.commands import PATIENCE_S, celery_process, eventually, fake_worker, shuffleboard_json, terminate
-from tests.marks import long_but
-from tests.population import predictions, queue_evaluation
-from tests.services import RedisServer, free_port
+from tests.support.commands import PATIENCE_S, celery_process, eventually, fake_worker, shuffleboard_json, terminate
+from tests.support.marks import long_but
+from tests.support.population import predictions, queue_evaluation
+from tests.support.services import RedisServer, free_port
 
 SHARDS = 6
 

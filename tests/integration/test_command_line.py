@@ -18,8 +18,8 @@ from registry.metrics.catalogue import ALL_NAMES
 from registry.predictions.prompts import prompts_of
 from registry.proof.manifest import sealed_columns
 from registry.queue.evaluations import select_questions
-from tests.commands import ROOT, shuffleboard, shuffleboard_json, shuffleboard_process
-from tests.population import MMLU, add_benchmark, add_model, question, queue_evaluation, table_counts
+from tests.support.commands import ROOT, shuffleboard, shuffleboard_json, shuffleboard_process
+from tests.support.population import MMLU, add_benchmark, add_model, question, queue_evaluation, table_counts
 
 LIMIT = 4
 

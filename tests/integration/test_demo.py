@@ -18,8 +18,8 @@ from registry.tables import ChainLink
 from shuffleboard import recorded
 from shuffleboard.cli import demo
 from shuffleboard.recorded import BENCHMARKS, FOLDER, TABLE, import_recorded
-from tests.commands import shuffleboard
 from tests.docs.pages import DOCS, blocks
+from tests.support.commands import shuffleboard
 from web import create_app
 
 

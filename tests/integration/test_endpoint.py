@@ -20,10 +20,10 @@ from registry.prompting.variants import QuestionShape, parse_variants
 from registry.revisions.store import RevisionRequest, add_revision, model_identity
 from registry.settings import Settings, get_settings
 from registry.tables import ModelRevision
-from tests.commands import shuffleboard, shuffleboard_json
-from tests.fake_scorer import FakeScorer
-from tests.llama_server import MODEL, llama_server, write_dequantised
-from tests.scripted_server import Answer, Asked, scripted_server
+from tests.support.commands import shuffleboard, shuffleboard_json
+from tests.support.fake_scorer import FakeScorer
+from tests.support.llama_server import MODEL, llama_server, write_dequantised
+from tests.support.scripted_server import Answer, Asked, scripted_server
 from workers.endpoint import EndpointEngine, EndpointPrompt, open_endpoint
 from workers.errors import EngineError
 from workers.loop import WorkerLoop

@@ -18,9 +18,9 @@ from registry.queue.estimate import estimates, shared_tokens
 from registry.queue.evaluations import EvaluationRequest, submit
 from registry.tables import Evaluation, ModelRevision, Worker
 from shuffleboard.cli.evaluations import evaluations
-from tests.commands import shuffleboard, shuffleboard_json
-from tests.fake_scorer import FakeScorer
-from tests.population import add_benchmark, add_model, question, queue_evaluation, table_counts
+from tests.support.commands import shuffleboard, shuffleboard_json
+from tests.support.fake_scorer import FakeScorer
+from tests.support.population import add_benchmark, add_model, question, queue_evaluation, table_counts
 
 pytestmark = pytest.mark.one_engine
 

@@ -16,9 +16,9 @@ from registry.queue.evaluations import move
 from registry.revisions.store import ModelFiles, RevisionRequest, add_revision
 from registry.settings import Settings
 from registry.tables import ModelRevision, Shard, Worker
-from tests.commands import eventually
-from tests.fake_scorer import FakeScorer
-from tests.population import queue_evaluation
+from tests.support.commands import eventually
+from tests.support.fake_scorer import FakeScorer
+from tests.support.population import queue_evaluation
 from workers import loop as loops
 from workers.loop import WorkerLoop
 

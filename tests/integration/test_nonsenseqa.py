@@ -11,7 +11,7 @@ from registry.benchmarks.nonsenseqa import generate_nonsenseqa
 from registry.db import get_engine, read_session
 from registry.lookups import find_version
 from registry.tables import Question
-from tests.commands import shuffleboard, shuffleboard_json
+from tests.support.commands import shuffleboard, shuffleboard_json
 
 
 @pytest.fixture

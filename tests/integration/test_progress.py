@@ -13,9 +13,9 @@ from registry.queue.progress import Progress, duration, overall, progress_of, pr
 from registry.settings import Settings
 from registry.tables import Worker
 from shuffleboard.cli import evaluations  # noqa: F401 - or it is first imported while a test replaces what it imports
-from tests.commands import shuffleboard, shuffleboard_json
-from tests.fake_scorer import FakeScorer
-from tests.population import queue_evaluation
+from tests.support.commands import shuffleboard, shuffleboard_json
+from tests.support.fake_scorer import FakeScorer
+from tests.support.population import queue_evaluation
 from workers.loop import WorkerLoop
 
 

@@ -11,10 +11,10 @@ from registry.exchange.outputs.importer import ImportRequest, import_outputs
 from registry.prompting.variants import QuestionShape, parse_variants
 from registry.queue.evaluations import EvaluationRequest, submit
 from registry.studies.protocol_comparison import compare_protocols
-from tests.commands import shuffleboard, shuffleboard_json
 from tests.integration.test_worker import run as run_worker
 from tests.outputs.conftest import Registry, four_options
-from tests.population import add_benchmark, add_model, question
+from tests.support.commands import shuffleboard, shuffleboard_json
+from tests.support.population import add_benchmark, add_model, question
 
 QUESTIONS = 4
 ANSWERS = {f"q{number}": number % 4 for number in range(QUESTIONS)}

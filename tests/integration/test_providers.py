@@ -30,11 +30,11 @@ from registry.settings import Settings, get_settings
 from registry.tables import Evaluation, Generation, ModelRevision, Prediction, Shard
 from registry.tables.accounts import Submission, SubmissionEvaluation
 from registry.tables.providers import Budget, ProviderCall
-from tests import provider_worker
-from tests.commands import PATIENCE_S, eventually, shuffleboard, shuffleboard_json
-from tests.forks import FORKS
-from tests.population import add_benchmark, question
-from tests.provider_stand_in import (
+from tests.support import provider_worker
+from tests.support.commands import PATIENCE_S, eventually, shuffleboard, shuffleboard_json
+from tests.support.forks import FORKS
+from tests.support.population import add_benchmark, question
+from tests.support.provider_stand_in import (
     COST,
     MODEL,
     PRICES,

@@ -15,9 +15,9 @@ from registry.operations import migrate
 from registry.schema import history
 from registry.studies.published import load_published, published_rows
 from registry.tables import PublishedResult
-from tests.commands import shuffleboard, shuffleboard_json
 from tests.outputs.conftest import Registry, four_options
 from tests.spec.published import rows as transcribed
+from tests.support.commands import shuffleboard, shuffleboard_json
 
 # Numbers per file, from what README.md beside the files says that they hold.
 NUMBERS = {

@@ -17,9 +17,9 @@ from registry.queue import claims
 from registry.queue.evaluations import EvaluationRequest, move, submit
 from registry.queue.shards import shard_prompts
 from registry.tables import Evaluation, Shard, Worker
-from tests.commands import PATIENCE_S, eventually
-from tests.fake_scorer import FakeScorer
-from tests.population import add_model, predictions, queue_evaluation, table_counts
+from tests.support.commands import PATIENCE_S, eventually
+from tests.support.fake_scorer import FakeScorer
+from tests.support.population import add_model, predictions, queue_evaluation, table_counts
 
 WORKERS = ("worker-1", "worker-2")
 LONG = 3600.0

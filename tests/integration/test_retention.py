@@ -15,9 +15,9 @@ from registry.queue import claims
 from registry.queue.evaluations import move
 from registry.tables import Evaluation, EvaluationQuestion, Generation, Prediction, QuestionScore, Shard, Worker
 from registry.verification import verify_evaluation
-from tests.commands import shuffleboard, shuffleboard_json
-from tests.fake_scorer import FakeScorer
-from tests.population import queue_evaluation
+from tests.support.commands import shuffleboard, shuffleboard_json
+from tests.support.fake_scorer import FakeScorer
+from tests.support.population import queue_evaluation
 
 DAYS = 30
 """What is pruned is older than this; `age` makes everything 40 days old."""

@@ -19,7 +19,7 @@ from registry.settings import Settings
 from registry.tables import Evaluation, Prediction, Shard
 from registry.verification import verify_evaluation
 from tests.conftest import copies_on_sqlite
-from tests.population import MMLU
+from tests.support.population import MMLU
 from workers.artifacts import inspect_files
 from workers.loop import WorkerLoop
 from workers.scorer import TransformersScorer

@@ -18,7 +18,7 @@ from registry.revisions.store import RevisionRequest, add_revision
 from registry.settings import Settings
 from registry.tables import EngineFingerprint, Shard
 from tests.engine import same_bits
-from tests.population import MMLU, predictions
+from tests.support.population import MMLU, predictions
 from workers.artifacts import inspect_files
 from workers.engine import TrieEngine, load_model
 from workers.fingerprint import promises_same_bits

@@ -25,9 +25,9 @@ from registry.statistics.proportions import half_width, sample_for
 from registry.studies.comparing import compare_evaluations, compare_several
 from registry.tables import EvaluationMetric, EvaluationQuestion, Question
 from registry.verification import verify_evaluation
-from tests.commands import shuffleboard, shuffleboard_json
 from tests.integration.two_workers import finish, take, with_two_workers
-from tests.population import add_benchmark, add_model, question, queue_sampled
+from tests.support.commands import shuffleboard, shuffleboard_json
+from tests.support.population import add_benchmark, add_model, question, queue_sampled
 from web import create_app
 
 pytestmark = pytest.mark.long_on("sqlite")

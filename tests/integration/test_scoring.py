@@ -24,8 +24,8 @@ from registry.revisions.store import RevisionRequest, add_revision
 from registry.settings import Settings
 from registry.tables import Model, ModelRevision
 from registry.verification import verify_evaluation
-from tests.commands import shuffleboard_json
-from tests.population import MMLU, predictions
+from tests.support.commands import shuffleboard_json
+from tests.support.population import MMLU, predictions
 from workers.artifacts import inspect_files, model_folder
 from workers.engine import EngineError, LoadedModel, ScoringPrompt, load_model, score_batched, score_reference
 from workers.errors import InterruptedScoringError

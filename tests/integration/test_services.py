@@ -11,8 +11,8 @@ import psycopg
 import pytest
 from redis import Redis
 
-from tests.commands import eventually
-from tests.services import PostgresServer, RedisServer, ServiceError
+from tests.support.commands import eventually
+from tests.support.services import PostgresServer, RedisServer, ServiceError
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -83,7 +83,7 @@ def test_a_server_that_cannot_start_says_why_and_leaves_nothing_behind() -> None
 def test_servers_and_their_folders_go_when_the_tests_are_killed() -> None:
     script = """
 import sys
-from tests.services import PostgresServer, RedisServer
+from tests.support.services import PostgresServer, RedisServer
 servers = [PostgresServer(), RedisServer()]
 for server in servers:
     server.start()

@@ -12,8 +12,8 @@ from registry.queue import claims
 from registry.queue.sizing import Sizes
 from registry.settings import Settings
 from registry.tables import Evaluation, Shard, Worker
-from tests.fake_scorer import FakeScorer
-from tests.population import add_model, predictions, queue_evaluation
+from tests.support.fake_scorer import FakeScorer
+from tests.support.population import add_model, predictions, queue_evaluation
 from workers.loop import WorkerLoop
 
 pytestmark = pytest.mark.long_on("sqlite")

@@ -5,7 +5,7 @@ import stat
 from contextlib import closing
 from pathlib import Path
 
-from tests.commands import shuffleboard_process
+from tests.support.commands import shuffleboard_process
 
 
 def test_it_is_its_owner_s_alone_and_has_no_log_beside_it_when_a_command_has_ended(tmp_path: Path) -> None:

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from registry.settings import Settings
-from tests import thinking_model
-from tests.llama_server import MODEL, llama_server, write_dequantised
-from tests.thinking_model import OPENING, asked, compare, items, protocol, readings
+from tests.support import thinking_model
+from tests.support.llama_server import MODEL, llama_server, write_dequantised
+from tests.support.thinking_model import OPENING, asked, compare, items, protocol, readings
 from workers.asking import EndpointModel, LocalModel
 from workers.endpoint import open_endpoint
 

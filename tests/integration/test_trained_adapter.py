@@ -14,9 +14,9 @@ from registry.queue.evaluations import EvaluationRequest, submit
 from registry.revisions.store import model_identity
 from registry.settings import Settings
 from registry.studies.comparing import compare_evaluations
-from tests.adapters import check_against_peft, train_adapter
-from tests.commands import shuffleboard
-from tests.population import MMLU
+from tests.support.adapters import check_against_peft, train_adapter
+from tests.support.commands import shuffleboard
+from tests.support.population import MMLU
 from web import create_app
 from workers.loop import WorkerLoop
 from workers.scorer import TransformersScorer

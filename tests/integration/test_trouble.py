@@ -29,10 +29,10 @@ from registry.settings import Settings
 from registry.tables import Shard, Worker
 from tests.chaos import trips
 from tests.chaos.processes import Worker as Process
-from tests.commands import PATIENCE_S, ROOT, command_process, eventually, fake_worker, terminate
-from tests.fake_scorer import FakeScorer
-from tests.population import predictions, queue_evaluation
-from tests.services import PostgresServer
+from tests.support.commands import PATIENCE_S, ROOT, command_process, eventually, fake_worker, terminate
+from tests.support.fake_scorer import FakeScorer
+from tests.support.population import predictions, queue_evaluation
+from tests.support.services import PostgresServer
 from workers import loop as loops
 from workers.loop import WorkerLoop
 from workers.memory import MINIMUM_TOKENS

@@ -21,11 +21,11 @@ from registry.revisions.store import RevisionRequest, add_revision
 from registry.settings import Settings
 from registry.tables import EvaluationMetric, ModelRevision, Prediction, Shard, Worker
 from registry.verification import verify_evaluation
-from tests.commands import PATIENCE_S, eventually, fake_worker, terminate
-from tests.fake_scorer import FakeScorer
-from tests.population import add_benchmark, add_model, predictions, question, queue_evaluation
-from tests.services import PostgresServer
-from tests.weights import whole_weights
+from tests.support.commands import PATIENCE_S, eventually, fake_worker, terminate
+from tests.support.fake_scorer import FakeScorer
+from tests.support.population import add_benchmark, add_model, predictions, question, queue_evaluation
+from tests.support.services import PostgresServer
+from tests.support.weights import whole_weights
 from workers.loop import WorkerLoop
 
 pytestmark = pytest.mark.long_on("sqlite")

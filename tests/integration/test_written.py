@@ -32,11 +32,11 @@ from registry.settings import Settings, get_settings
 from registry.tables import Evaluation, Generation, ModelRevision, Prediction, Shard, Worker
 from registry.tables.drafts import Draft
 from registry.verification import verify_evaluation
-from tests import provider_worker
-from tests.commands import PATIENCE_S
-from tests.forks import FORKS
-from tests.population import add_benchmark, add_model, question
-from tests.scripted_server import Answer, Asked, ScriptedServer, events, scripted_server, streamed
+from tests.support import provider_worker
+from tests.support.commands import PATIENCE_S
+from tests.support.forks import FORKS
+from tests.support.population import add_benchmark, add_model, question
+from tests.support.scripted_server import Answer, Asked, ScriptedServer, events, scripted_server, streamed
 from workers.artifacts import inspect_files
 from workers.errors import EngineError
 from workers.loop import WorkerLoop

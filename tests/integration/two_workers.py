@@ -9,7 +9,7 @@ from registry.proof.seal import seal
 from registry.queue import claims
 from registry.tables import Shard, Worker
 from tests.chaos.comparison import taken_down
-from tests.fake_scorer import FakeScorer
+from tests.support.fake_scorer import FakeScorer
 
 
 def with_two_workers(database: str) -> Engine:

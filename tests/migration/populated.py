@@ -29,8 +29,8 @@ from registry.queue.evaluations import EvaluationRequest, submit
 from registry.revisions.store import RevisionRequest, add_revision
 from registry.settings import Settings
 from registry.tables import Shard, Worker
-from tests.fake_scorer import FakeScorer
-from tests.population import MMLU, add_model, write_lines
+from tests.support.fake_scorer import FakeScorer
+from tests.support.population import MMLU, add_model, write_lines
 from workers.loop import WorkerLoop
 
 SUBJECTS: Final = ("human_aging", "sociology")

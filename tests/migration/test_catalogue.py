@@ -12,7 +12,7 @@ from registry.errors import DatabaseError
 from registry.operations.migrate import upgrade
 from registry.schema import catalogue
 from registry.schema.roles import RoleNames, apply_roles
-from tests.commands import shuffleboard
+from tests.support.commands import shuffleboard
 
 BOTH = {
     "a column dropped": ("ALTER TABLE evaluation DROP COLUMN max_workers", "column evaluation.max_workers is missing"),

@@ -20,7 +20,7 @@ from registry.lookups import find_evaluation
 from registry.operations import migrate
 from registry.schema import history, views
 from tests.migration.next_revision import NEXT
-from tests.population import KEPT_BY_UPGRADES, predictions, queue_evaluation, table_counts
+from tests.support.population import KEPT_BY_UPGRADES, predictions, queue_evaluation, table_counts
 
 METADATA = tables.Base.metadata
 

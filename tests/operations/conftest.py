@@ -38,7 +38,7 @@ from registry.tables.drafts import Draft
 from registry.tables.providers import Budget, ProviderBatch, ProviderCall, RateLimit
 from tests.migration.next_revision import drafted, next_schema
 from tests.proof.population import populate
-from tests.services import OutsidePostgres, PostgresServer, copy_database, postgres_execute
+from tests.support.services import OutsidePostgres, PostgresServer, copy_database, postgres_execute
 
 __all__ = ["drafted", "next_schema"]
 """Fixtures of others; those of this file need no mention."""

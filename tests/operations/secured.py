@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 from urllib.parse import quote
 
-from tests import services
+from tests.support import services
 
 PASSWORD = "correct horse: 100%"
 """What has to be quoted in a URL."""

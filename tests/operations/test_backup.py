@@ -31,11 +31,11 @@ from registry.schema.views import VIEWS
 from registry.tables import Archive, Evaluation, Model, Prediction, Question
 from registry.verification import verify_all
 from shuffleboard.cli.backups import move_command, restore_command
-from tests.commands import shuffleboard, shuffleboard_json
 from tests.conftest import FilledDatabases
 from tests.migration.populated import populate
-from tests.population import add_model, queue_evaluation, table_counts
-from tests.services import copy_database, postgres_execute
+from tests.support.commands import shuffleboard, shuffleboard_json
+from tests.support.population import add_model, queue_evaluation, table_counts
+from tests.support.services import copy_database, postgres_execute
 
 pytestmark = pytest.mark.long_on("sqlite")
 

@@ -20,9 +20,9 @@ from registry.settings import Settings
 from registry.tables import ChainLink, Shard, Worker
 from registry.verification import verify_evaluation
 from shuffleboard.cli.beat import alive
-from tests.commands import celery_process, command_process, eventually, shuffleboard, terminate
-from tests.fake_scorer import FakeScorer
-from tests.population import queue_evaluation
+from tests.support.commands import celery_process, command_process, eventually, shuffleboard, terminate
+from tests.support.fake_scorer import FakeScorer
+from tests.support.population import queue_evaluation
 from workers.loop import WorkerLoop
 
 

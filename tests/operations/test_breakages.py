@@ -17,9 +17,9 @@ import pytest
 from sqlalchemy import make_url
 
 from registry.db import get_engine
-from tests.commands import shuffleboard
-from tests.population import queue_evaluation
-from tests.services import RedisServer, S3Server, free_port
+from tests.support.commands import shuffleboard
+from tests.support.population import queue_evaluation
+from tests.support.services import RedisServer, S3Server, free_port
 
 SECONDS: Final = 10.0
 

@@ -27,9 +27,9 @@ from registry.settings import Settings
 from registry.tables import Evaluation, ModelRevision, Shard, Worker
 from shuffleboard.cli.doctor import doctor as doctor_command
 from tests.migration.next_revision import NEXT, TITLE
-from tests.population import queue_evaluation
-from tests.services import RedisServer, free_port
 from tests.sql.conftest import PASSWORD, libpq, role_url
+from tests.support.population import queue_evaluation
+from tests.support.services import RedisServer, free_port
 
 CODE = "0.1.0+of-the-tests"
 

@@ -14,9 +14,9 @@ from sqlalchemy import Engine, event, text
 
 from registry.db import get_engine, write_session
 from registry.operations.archiving import write
-from tests.commands import ROOT, shuffleboard
-from tests.population import add_model, question, table_counts, write_lines
 from tests.proof.population import populate
+from tests.support.commands import ROOT, shuffleboard
+from tests.support.population import add_model, question, table_counts, write_lines
 from web import create_app
 from web.api.uploads import PREFIX
 

@@ -15,9 +15,9 @@ from packaging.utils import canonicalize_name
 
 from registry import packages
 from tests.audit.logs import clean, write_harness
-from tests.commands import ROOT, TIMEOUT_S
 from tests.docs.pages import blocks
-from tests.marks import long_but
+from tests.support.commands import ROOT, TIMEOUT_S
+from tests.support.marks import long_but
 
 WITHOUT_US = ("inspect_ai", "lm_eval", "vllm")
 """Programs that Shuffleboard plugs into, or that are installed separately."""

@@ -19,10 +19,10 @@ from registry.settings import Settings
 from registry.tables import Shard, Worker
 from registry.verification import verify_evaluation
 from shuffleboard.cli.worker import worker
-from tests.commands import eventually, fake_worker, terminate
 from tests.operations.secured import Authority, SecuredPostgres, SecuredRedis
-from tests.population import predictions, queue_evaluation
-from tests.services import free_port
+from tests.support.commands import eventually, fake_worker, terminate
+from tests.support.population import predictions, queue_evaluation
+from tests.support.services import free_port
 
 SHARDS = 6
 

@@ -21,8 +21,8 @@ from registry.settings import Settings
 from registry.tables import Evaluation, ModelRevision, Shard, Worker
 from registry.tables.providers import Budget
 from shuffleboard.cli.common import logging_to_stderr
-from tests.fake_scorer import FakeScorer
-from tests.population import queue_evaluation
+from tests.support.fake_scorer import FakeScorer
+from tests.support.population import queue_evaluation
 from web import create_app
 from workers.loop import WorkerLoop
 

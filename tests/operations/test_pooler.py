@@ -19,10 +19,10 @@ from registry.schema.roles import RoleNames, apply_roles
 from registry.settings import Settings
 from registry.tables import Shard
 from registry.verification import verify_evaluation
-from tests.commands import eventually, fake_worker, shuffleboard, shuffleboard_json, terminate
-from tests.population import queue_evaluation
-from tests.services import PoolerServer, PostgresServer, postgres_execute
 from tests.sql.conftest import PASSWORD, VISIBILITIES, fill, role_url, run_query
+from tests.support.commands import eventually, fake_worker, shuffleboard, shuffleboard_json, terminate
+from tests.support.population import queue_evaluation
+from tests.support.services import PoolerServer, PostgresServer, postgres_execute
 from tests.web.accounts import add_account, bearer, token_of
 from web import create_app
 

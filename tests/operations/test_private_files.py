@@ -13,8 +13,8 @@ from registry.settings import Settings
 from registry.sql import Queries
 from shuffleboard.cli import beat
 from shuffleboard.packaged import _join
-from tests.commands import shuffleboard, shuffleboard_json
 from tests.docs.pages import ROOT, blocks
+from tests.support.commands import shuffleboard, shuffleboard_json
 from web import create_app
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands import ROOT
 from tests.docs.test_named_commands import wrong
+from tests.support.commands import ROOT
 
 UNITS = sorted((ROOT / "docker" / "systemd").glob("*.service"))
 

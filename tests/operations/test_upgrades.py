@@ -25,13 +25,13 @@ from registry.settings import Settings
 from registry.tables import Evaluation, Shard
 from registry.verification import verify_evaluation
 from shuffleboard.cli.database import check_command, current_command
-from tests.commands import PATIENCE_S, command_process, eventually
 from tests.conftest import FilledDatabases
-from tests.fake_scorer import FakeScorer
 from tests.migration.next_revision import NEXT, TITLE
 from tests.migration.populated import populate
 from tests.migration.test_migrations import definitions
-from tests.population import KEPT_BY_UPGRADES
+from tests.support.commands import PATIENCE_S, command_process, eventually
+from tests.support.fake_scorer import FakeScorer
+from tests.support.population import KEPT_BY_UPGRADES
 from workers.loop import WorkerLoop
 
 OLD = history.head()

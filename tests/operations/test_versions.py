@@ -13,8 +13,8 @@ from registry.operations.migrate import upgrade
 from registry.schema import history
 from registry.tables import Evaluation, Prediction, Shard, Worker
 from tests.chaos.processes import Worker as Process
-from tests.commands import PATIENCE_S, command_process, eventually, fake_worker, shuffleboard
-from tests.population import queue_evaluation
+from tests.support.commands import PATIENCE_S, command_process, eventually, fake_worker, shuffleboard
+from tests.support.population import queue_evaluation
 from web import create_app
 
 NEWER = "2.0.0"

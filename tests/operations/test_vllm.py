@@ -11,11 +11,11 @@ import pytest
 
 from registry.prompting.prompts import Prompt
 from registry.settings import Settings
-from tests.commands import eventually
-from tests.scripted_server import Answer, Asked, ScriptedServer, scripted_server
-from tests.sglang_server import VERSION, SglangServer
-from tests.sglang_server import figures as sglang_figures
-from tests.vllm_server import MOST_CHOSEN, VOCABULARY, VllmServer, Words, later
+from tests.support.commands import eventually
+from tests.support.scripted_server import Answer, Asked, ScriptedServer, scripted_server
+from tests.support.sglang_server import VERSION, SglangServer
+from tests.support.sglang_server import figures as sglang_figures
+from tests.support.vllm_server import MOST_CHOSEN, VOCABULARY, VllmServer, Words, later
 from workers.endpoint import EndpointEngine, open_endpoint
 from workers.endpoint import backpressure as backpressure_module
 from workers.endpoint import exact as exact_module

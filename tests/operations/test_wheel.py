@@ -16,7 +16,7 @@ from hatchling.builders.sdist import SdistBuilder
 from hatchling.builders.wheel import WheelBuilder
 
 from hatch_build import PACKAGES, REVISION, build_of, within_home
-from tests.commands import ROOT, TIMEOUT_S
+from tests.support.commands import ROOT, TIMEOUT_S
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 

@@ -19,9 +19,9 @@ from registry.exchange.outputs.stated import Comparison
 from registry.leaderboard.reports import evaluation_metrics
 from registry.prompting.variants import QuestionShape, parse_variants
 from registry.tables import Generation, Prediction
-from tests.commands import shuffleboard, shuffleboard_json
 from tests.outputs.conftest import Registry
 from tests.outputs.logs import GONE, IDS, INSPECT, QUESTIONS, deflated, inspect_copy, inspect_document, known, put, read
+from tests.support.commands import shuffleboard, shuffleboard_json
 
 pytestmark = pytest.mark.one_engine
 

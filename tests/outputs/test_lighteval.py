@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from registry.errors import ShuffleboardError
-from tests.commands import shuffleboard, shuffleboard_json
 from tests.outputs.conftest import DATA
 from tests.outputs.logs import IDS, QUESTIONS, put, read
+from tests.support.commands import shuffleboard, shuffleboard_json
 
 pytestmark = pytest.mark.one_engine
 [FOLDER] = (DATA / "lighteval" / "details" / "smollm2").iterdir()

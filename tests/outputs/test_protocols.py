@@ -17,9 +17,9 @@ from registry.prompting.protocols.presets import PRESETS
 from registry.prompting.protocols.store import find_definition, import_protocol, protocol_definition, store_protocol
 from registry.queue.evaluations import EvaluationRequest, submit
 from registry.tables import Evaluation
-from tests.commands import shuffleboard
 from tests.outputs.conftest import Registry, four_options
-from tests.population import add_model
+from tests.support.commands import shuffleboard
+from tests.support.population import add_model
 
 
 def changed(cue: str, name: str = "mine", base: str = "symbols") -> dict[str, object]:

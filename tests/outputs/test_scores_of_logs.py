@@ -17,9 +17,9 @@ from registry.exchange.outputs.record import KnownQuestion
 from registry.exchange.outputs.stated import Comparison
 from registry.leaderboard.reports import evaluation_metrics
 from registry.tables import EngineFingerprint, Evaluation
-from tests.commands import shuffleboard
 from tests.outputs.conftest import Registry
 from tests.outputs.logs import agreed
+from tests.support.commands import shuffleboard
 from web import create_app
 
 pytestmark = pytest.mark.one_engine

@@ -11,8 +11,8 @@ from registry.exchange.outputs.importer import ImportRequest, import_columns, im
 from registry.leaderboard.reports import evaluation_metrics
 from registry.tables import Evaluation, Model, ModelRevision
 from registry.verification import verify_evaluation
-from tests.commands import shuffleboard
 from tests.outputs.conftest import Registry, four_options
+from tests.support.commands import shuffleboard
 
 HEADING = "question_id,correct,m,new.model"
 # 40 questions, so that there are intervals. m is right on all of them, the new model where it says A and A is right.

@@ -11,7 +11,7 @@ from sqlalchemy import Engine
 from registry.db import get_engine
 from tests.conftest import FilledDatabases
 from tests.proof.population import Population, populate
-from tests.services import S3Server
+from tests.support.services import S3Server
 
 URL: Final = "s3://results"
 

@@ -18,8 +18,8 @@ from registry.queue.claims import ShardResult
 from registry.queue.evaluations import EvaluationRequest, submit
 from registry.studies.comparing import cora_document
 from registry.tables import Evaluation, Prediction, Shard, Worker
-from tests.fake_scorer import FakeScorer
-from tests.population import add_model, question, write_lines
+from tests.support.fake_scorer import FakeScorer
+from tests.support.population import add_model, question, write_lines
 
 LINES = [
     question(0, context="As is well known.", source={"page": 3, "weight": 1.5}),

@@ -45,8 +45,8 @@ from registry.settings import get_settings
 from registry.studies.comparing import compare_evaluations
 from registry.tables import Archive, Evaluation, EvaluationMetric, Generation, Prediction, Question, QuestionSeal
 from registry.verification import verify_all, verify_evaluation
-from tests.commands import shuffleboard
 from tests.proof.population import Population
+from tests.support.commands import shuffleboard
 from web.shown import chart_data, queries
 
 pytestmark = pytest.mark.long_on("postgresql")

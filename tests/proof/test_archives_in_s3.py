@@ -18,8 +18,8 @@ from registry.verification import verify_all
 from tests.proof.conftest import URL
 from tests.proof.population import Population
 from tests.proof.test_archives import archived, rows
-from tests.services import S3Server
 from tests.sql.conftest import run_query
+from tests.support.services import S3Server
 
 pytestmark = pytest.mark.long
 

@@ -15,8 +15,8 @@ from registry.proof.withdrawals import withdraw
 from registry.schema.triggers import trigger_names
 from registry.tables import Base
 from registry.verification import OUTSIDE, verify_evaluation
-from tests.marks import long_but
 from tests.proof.population import Population
+from tests.support.marks import long_but
 
 pytestmark = pytest.mark.one_engine
 

@@ -16,11 +16,11 @@ from registry.db import get_engine
 from registry.tables import Base
 from registry.verification import Findings, verify_evaluation
 from registry.verification.stored import check_stored
-from tests import services
-from tests.commands import shuffleboard
-from tests.marks import long_but
 from tests.proof.population import Population
 from tests.proof.test_columns import PARTS, ROWS, unguarded
+from tests.support import services
+from tests.support.commands import shuffleboard
+from tests.support.marks import long_but
 
 pytestmark = pytest.mark.long_on("postgresql")
 

@@ -26,11 +26,11 @@ from registry.sealed.importing import import_evaluation
 from registry.settings import get_settings
 from registry.tables import BenchmarkVersion, ChainLink, Evaluation, EvaluationMetric, EvaluationSource, Question
 from registry.verification import alike, verify_all, verify_evaluation
-from tests import bombs
-from tests.population import predictions, table_counts
 from tests.proof.commands import run
 from tests.proof.population import Population, submit_and_score
 from tests.proof.test_killed import killed_at
+from tests.support import bombs
+from tests.support.population import predictions, table_counts
 
 Registry = tuple[Engine, Population]
 

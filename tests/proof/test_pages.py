@@ -14,9 +14,9 @@ from registry.proof.withdrawals import supersede, withdraw
 from registry.queue.evaluations import EvaluationRequest, submit
 from registry.schema.audiences import dispose
 from registry.tables import BenchmarkVersion, Evaluation
-from tests.fake_scorer import FakeScorer
 from tests.proof.commands import run
 from tests.proof.population import Population, score, submit_and_score
+from tests.support.fake_scorer import FakeScorer
 from web import create_app
 
 pytestmark = pytest.mark.one_engine

@@ -20,9 +20,9 @@ from registry.sealed.replaying import ReplayRequest, replay
 from registry.settings import get_settings
 from registry.tables import Evaluation, Generation, Model, Prediction, Question
 from registry.verification import verify_all
-from tests.commands import shuffleboard, shuffleboard_json
 from tests.outputs.conftest import Registry, registries, registry
 from tests.proof.replays import lines_of, metrics, recorded, replayed, rotations, version
+from tests.support.commands import shuffleboard, shuffleboard_json
 
 __all__ = ["registries", "registry"]
 

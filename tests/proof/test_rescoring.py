@@ -24,9 +24,9 @@ from registry.tables import Generation, Question
 from registry.verification.rescoring import TOLERANCE, _compared, largest_change, rescore_evaluation
 from tests.bench.few_questions import tokenizer
 from tests.engine.tiny import COMMON
-from tests.population import add_benchmark, question
 from tests.proof.commands import run
 from tests.proof.population import Population
+from tests.support.population import add_benchmark, question
 from workers import rescoring
 from workers.artifacts import inspect_files
 from workers.loop import WorkerLoop

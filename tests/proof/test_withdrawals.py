@@ -192,7 +192,7 @@ def test_what_cannot_be_withdrawn_is_said(
 
 
 def test_only_an_evaluation_of_the_same_model_that_counts_can_stand_for_another(sqlite_proof: Registry) -> None:
-    from tests.population import add_model
+    from tests.support.population import add_model
 
     engine, population = sqlite_proof
     with write_session(engine) as session:

@@ -9,9 +9,9 @@ from sqlalchemy import func, select
 from registry.benchmarks.recipes import recipe_named
 from registry.db import get_engine, read_session
 from registry.tables import Board, Evaluation
-from tests.commands import shuffleboard, shuffleboard_json
 from tests.recipes.hub import Hub
 from tests.recipes.upstream import files
+from tests.support.commands import shuffleboard, shuffleboard_json
 
 MANIFEST = """
 [[benchmarks]]

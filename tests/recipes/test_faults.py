@@ -14,10 +14,10 @@ from sqlalchemy import func, select
 from registry.benchmarks.recipes import recipe_named
 from registry.db import get_engine, read_session
 from registry.tables import BenchmarkVersion, ModelRevision
-from tests.commands import shuffleboard, shuffleboard_json
 from tests.recipes.hub import COMMIT, Hub, Refusal, arrow, parquet
 from tests.recipes.upstream import ROWS, files, made_up
-from tests.weights import whole_weights
+from tests.support.commands import shuffleboard, shuffleboard_json
+from tests.support.weights import whole_weights
 
 pytestmark = pytest.mark.one_engine
 

@@ -20,7 +20,7 @@ from registry.queue.evaluations import EvaluationRequest, submit
 from registry.revisions.store import RevisionRequest, add_revision
 from registry.settings import Settings
 from registry.tables import Prediction, Question
-from tests.commands import ROOT, shuffleboard, shuffleboard_json
+from tests.support.commands import ROOT, shuffleboard, shuffleboard_json
 from workers.artifacts import inspect_files
 from workers.loop import WorkerLoop
 from workers.scorer import TransformersScorer

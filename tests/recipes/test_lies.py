@@ -17,9 +17,9 @@ from registry.benchmarks.recipes import recipe_named
 from registry.db import get_engine, read_session
 from registry.files import attended
 from registry.tables import BenchmarkVersion
-from tests.commands import shuffleboard
 from tests.recipes.hub import Fault, Hub, Refusal
 from tests.recipes.upstream import files
+from tests.support.commands import shuffleboard
 
 pytestmark = pytest.mark.one_engine
 

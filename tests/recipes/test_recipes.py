@@ -15,10 +15,10 @@ from registry.db import get_engine, read_session
 from registry.errors import IngestError, NotFoundError
 from registry.files import hub as hub_module
 from registry.tables import Question, Suite
-from tests.commands import shuffleboard, shuffleboard_json
 from tests.recipes.hub import COMMIT, Hub, Refusal, parquet
 from tests.recipes.upstream import ROWS, files, made_up, sample
-from tests.weights import whole_weights
+from tests.support.commands import shuffleboard, shuffleboard_json
+from tests.support.weights import whole_weights
 
 ONE_OF_EACH = ("belebele-eng", "global-mmlu-de")
 LIKE_OTHERS = re.compile(r"belebele-(?!eng$)|global-mmlu-(?!de$)")

@@ -7,8 +7,8 @@ import pyarrow as pa
 
 from registry.benchmarks.contract import QuestionRecord, read_benchmark
 from registry.benchmarks.recipes import Recipe
-from tests.population import CSQA, MMLU
 from tests.recipes.hub import arrow, json_lines, parquet
+from tests.support.population import CSQA, MMLU
 
 Row = dict[str, Any]
 LETTERS = "ABCDEFGHIJ"

@@ -22,9 +22,9 @@ from registry.benchmarks.contract import read_benchmark
 from registry.prompting.prompts import Prompt, QuestionText, build_prompt, few_shot_examples
 from registry.prompting.protocols.store import protocol_definition
 from registry.prompting.variants import QuestionShape, parse_variants
-from tests.llama_server import MODEL, llama_server, write_dequantised
 from tests.servers.endpoints import endpoint
 from tests.servers.vllm import Vllm, vllm_server
+from tests.support.llama_server import MODEL, llama_server, write_dequantised
 from workers.artifacts import convert_gguf
 from workers.endpoint import EndpointEngine
 from workers.engine import Engine, ScoringPrompt, load_model, open_engine

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from registry.settings import Settings
-from tests.llama_server import MODEL
+from tests.support.llama_server import MODEL
 from workers.endpoint import EndpointEngine, open_endpoint
 
 

@@ -1,6 +1,6 @@
 """A model that was taught to think, on a real vLLM that hands thoughts over apart, and here: `python -m tests.servers.thinking`.
 
-Trains the adapter of `tests.thinking_model` unless it is given one, merges it, and asks a vLLM with `--reasoning-parser`
+Trains the adapter of `tests.support.thinking_model` unless it is given one, merges it, and asks a vLLM with `--reasoning-parser`
 and the local engine the same prompts. States, answers and tokens must agree where the texts do. Ends with status 1 when
 something is not as it should be.
 """
@@ -16,11 +16,11 @@ from typing import Final
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from registry.settings import Settings
-from tests import thinking_model
-from tests.adapters import peft_itself
-from tests.llama_server import MODEL
 from tests.servers.vllm import vllm_server
-from tests.thinking_model import asked, compare, items, protocol, readings
+from tests.support import thinking_model
+from tests.support.adapters import peft_itself
+from tests.support.llama_server import MODEL
+from tests.support.thinking_model import asked, compare, items, protocol, readings
 from workers.artifacts import convert_gguf
 from workers.asking import EndpointModel, LocalModel
 from workers.endpoint import open_endpoint

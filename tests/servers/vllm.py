@@ -12,7 +12,7 @@ from typing import Final
 
 import httpx2
 
-from tests.services import free_port
+from tests.support.services import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 VLLM: Final = ROOT / ".venv-vllm" / "bin" / "vllm"

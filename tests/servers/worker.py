@@ -20,8 +20,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
-from tests.commands import ROOT, shuffleboard, shuffleboard_json
 from tests.servers.__main__ import SAMPLES, Report
+from tests.support.commands import ROOT, shuffleboard, shuffleboard_json
 from workers.artifacts import convert_gguf
 
 PATIENCE_SECONDS: Final = 400.0

@@ -16,8 +16,8 @@ from registry.schema.audiences import Audience
 from registry.schema.roles import RoleNames, apply_roles
 from registry.settings import Settings
 from registry.sql import Queries, QueryResult
-from tests import services
-from tests.population import add_benchmark, question, write_lines
+from tests.support import services
+from tests.support.population import add_benchmark, question, write_lines
 
 VISIBILITIES = {"open": "public", "club": "members", "secret": "hidden"}
 PASSWORD = "correct horse"  # in a URL it is quoted

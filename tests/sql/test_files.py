@@ -20,11 +20,11 @@ from registry.sql import NotReadyError, Queries
 from registry.sql.files import Files
 from registry.sql.process import Positioned
 from registry.tables import Evaluation, Model, Prediction
-from tests.commands import eventually
-from tests.population import write_lines
 from tests.proof.conftest import sqlite_proof
 from tests.proof.population import Population
 from tests.sql.conftest import LIMITS, Asked, fill, run_query
+from tests.support.commands import eventually
+from tests.support.population import write_lines
 
 __all__ = ["sqlite_proof"]
 

@@ -20,11 +20,11 @@ from registry.schema.roles import RoleNames, apply_roles, script
 from registry.settings import Settings
 from registry.tables import Evaluation, ModelRevision, Shard
 from shuffleboard.cli.database import roles_command
-from tests import services
-from tests.commands import ROOT, shuffleboard_json
-from tests.fake_scorer import FakeScorer
-from tests.population import queue_evaluation
 from tests.sql.conftest import PASSWORD, libpq, role_url
+from tests.support import services
+from tests.support.commands import ROOT, shuffleboard_json
+from tests.support.fake_scorer import FakeScorer
+from tests.support.population import queue_evaluation
 from workers.loop import WorkerLoop
 
 

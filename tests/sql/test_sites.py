@@ -18,8 +18,8 @@ from registry.sql.examples import EXAMPLES
 from registry.sql.relations import Part
 from registry.tables.accounts import Account, SavedQuery
 from registry.tables.providers import ProviderCall
-from tests.population import write_lines
 from tests.sql.test_queries import comparable
+from tests.support.population import write_lines
 from tests.web.outputs import BOARD, HIDDEN
 from tests.web.outputs import fill as fill_outputs
 from tests.web.test_browser import page

@@ -13,9 +13,9 @@ from registry.prompting.reading import read
 from registry.prompting.thoughts import Output
 from registry.studies.causes import describe_causes
 from registry.studies.comparing import compare_evaluations
-from tests.commands import shuffleboard
 from tests.outputs.conftest import Registry, registries, registry
 from tests.proof.replays import lines_of, recorded, replayed, version
+from tests.support.commands import shuffleboard
 
 __all__ = ["registries", "registry"]
 

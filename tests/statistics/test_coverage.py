@@ -9,7 +9,7 @@ import pytest
 
 from registry.statistics.bootstrap import percentile_interval
 from tests.bench.coverage import METHODS, exact, resampled, study
-from tests.marks import long_but
+from tests.support.marks import long_but
 
 SIMULATIONS = 200
 

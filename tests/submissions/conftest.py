@@ -19,8 +19,8 @@ from registry.people.accounts import ROLES, Viewer, create_account, find_account
 from registry.revisions.store import ModelFiles
 from registry.settings import Settings
 from registry.tables.accounts import Account, AuditEvent
-from tests.fake_scorer import FakeScorer
-from tests.population import add_benchmark, question
+from tests.support.fake_scorer import FakeScorer
+from tests.support.population import add_benchmark, question
 from tests.web.accounts import PASSWORD, signed_in, token_of
 from web import create_app
 from workers.loop import WorkerLoop

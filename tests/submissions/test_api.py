@@ -26,9 +26,9 @@ from registry.errors import (
 from registry.settings import Settings
 from registry.tables import BenchmarkVersion, Evaluation, ModelRevision
 from shuffleboard import Client
-from tests.commands import shuffleboard
-from tests.population import question, write_lines
 from tests.submissions.conftest import FILES, HUB, actions, work
+from tests.support.commands import shuffleboard
+from tests.support.population import question, write_lines
 from tests.web.accounts import token_of
 from web import create_app
 from web.api import uploads

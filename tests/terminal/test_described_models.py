@@ -4,7 +4,7 @@ import pytest
 
 from registry.db import get_engine, write_session
 from registry.revisions.store import RevisionRequest, add_revision
-from tests.commands import shuffleboard, shuffleboard_json
+from tests.support.commands import shuffleboard, shuffleboard_json
 
 pytestmark = pytest.mark.one_engine
 

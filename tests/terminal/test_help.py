@@ -9,8 +9,8 @@ import pytest
 
 from shuffleboard.cli import HIDDEN, cli
 from shuffleboard.cli.examples import EXAMPLES
-from tests.commands import shuffleboard
 from tests.docs.pages import generator
+from tests.support.commands import shuffleboard
 
 COMMANDS = {" ".join(words): command for words, command in generator().commands() if words}
 

@@ -9,9 +9,9 @@ import pytest
 
 from registry.errors import IngestError
 from shuffleboard.cli.tables import Detailed, print_table, shortened
-from tests.commands import shuffleboard
 from tests.docs.pages import generator
 from tests.outputs.conftest import Registry
+from tests.support.commands import shuffleboard
 from tests.terminal.conftest import BENCHMARK, LONG, MODELS
 
 ALIKE = [f"Meta-Llama-{version}-{size}B-Instruct" for version in ("3", "3.1") for size in (8, 70, 405)]

@@ -17,9 +17,9 @@ from registry.queue.evaluations import EvaluationRequest, move, submit
 from registry.queue.progress import DOING, _labels, progress_of, progress_of_several, say_doing
 from registry.tables import Worker
 from shuffleboard.cli import evaluations as module
-from tests.commands import shuffleboard
 from tests.outputs.conftest import Registry, four_options
-from tests.population import add_model
+from tests.support.commands import shuffleboard
+from tests.support.population import add_model
 from workers import artifacts
 
 pytestmark = pytest.mark.one_engine

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands import shuffleboard
 from tests.outputs.conftest import Registry
+from tests.support.commands import shuffleboard
 from tests.terminal.conftest import BENCHMARK, LONG
 
 WRONG: dict[str, tuple[int, tuple[str, ...]]] = {

@@ -12,7 +12,7 @@ import pytest
 from registry.benchmarks.contract import read_benchmark
 from registry.errors import IngestError
 from registry.names import check_name, split_reference
-from tests.population import MMLU, question, write_lines
+from tests.support.population import MMLU, question, write_lines
 
 
 def write(folder: Path, *lines: dict[str, Any] | str, name: str = "bench.jsonl") -> Path:

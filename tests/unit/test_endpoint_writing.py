@@ -11,7 +11,7 @@ from registry.prompting.protocols.custom import custom_definition
 from registry.prompting.protocols.store import protocol_definition
 from registry.prompting.reading import IN_THE_THOUGHT, read
 from registry.settings import Settings
-from tests.scripted_server import Answer, Asked, CutOffError, ScriptedServer, events, scripted_server, streamed
+from tests.support.scripted_server import Answer, Asked, CutOffError, ScriptedServer, events, scripted_server, streamed
 from workers.endpoint import EndpointEngine, EndpointPrompt, client, open_endpoint
 from workers.endpoint.writing import FIRST
 from workers.errors import EngineError

@@ -22,8 +22,8 @@ from registry.revisions.endpoints import (
     load_endpoints,
 )
 from registry.settings import Settings
-from tests.commands import eventually
-from tests.scripted_server import Answer, Asked, ScriptedServer, in_turn, scripted_server
+from tests.support.commands import eventually
+from tests.support.scripted_server import Answer, Asked, ScriptedServer, in_turn, scripted_server
 from workers.endpoint import EndpointEngine, EndpointPrompt, open_endpoint
 from workers.endpoint import client as client_module
 from workers.endpoint.answers import (

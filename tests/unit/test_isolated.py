@@ -13,12 +13,12 @@ from registry.isolated import Job, run
 
 
 def job(name: str, **limits: float) -> Job:
-    return Job(f"tests.isolated_jobs:{name}", **limits)  # type: ignore[arg-type]
+    return Job(f"tests.support.isolated_jobs:{name}", **limits)  # type: ignore[arg-type]
 
 
 def test_a_process_has_nothing_of_our_environment_but_what_the_order_names(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHUFFLEBOARD_OIDC_CLIENT_SECRET", "secret")
-    found = run(Job("tests.isolated_jobs:echo", variables={"SHUFFLEBOARD_HOME": "/there"}), ["ä", 1, None])
+    found = run(Job("tests.support.isolated_jobs:echo", variables={"SHUFFLEBOARD_HOME": "/there"}), ["ä", 1, None])
     assert found["order"] == ["ä", 1, None]
     assert found["process"] != os.getpid()
     assert found["environment"]["SHUFFLEBOARD_HOME"] == "/there"
@@ -65,7 +65,7 @@ def test_a_process_that_is_gone_without_a_word_is_said_to_be() -> None:
 
 def test_a_server_that_has_ended_is_replaced() -> None:
     run(job("echo"), 1)
-    server = isolated._servers["tests.isolated_jobs"]
+    server = isolated._servers["tests.support.isolated_jobs"]
     server._process.kill()
     server._process.wait()
     assert run(job("echo"), 2)["order"] == 2

@@ -11,7 +11,7 @@ import pytest
 
 from registry.errors import IngestError
 from registry.files.parquet import parquet_columns, parquet_rows
-from tests import bombs
+from tests.support import bombs
 
 ROWS: Final = (0, 1, 40)
 TEXT: Final = pa.string()

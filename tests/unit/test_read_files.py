@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.commands import shuffleboard, shuffleboard_json
+from tests.support.commands import shuffleboard, shuffleboard_json
 
 OPTIONS = ["Rome", "Paris"]
 

@@ -7,7 +7,7 @@ import pytest
 
 from registry.errors import IngestError
 from registry.studies.score_tables import Scores, ranked_scores, read_scores, remarks_on
-from tests.commands import shuffleboard, shuffleboard_json
+from tests.support.commands import shuffleboard, shuffleboard_json
 
 LONG = """\
 model,question,score

@@ -15,8 +15,8 @@ from registry.boards.store import import_board, import_suite
 from registry.db import write_session
 from registry.exchange.outputs.importer import ImportRequest, import_outputs
 from registry.prompting.variants import QuestionShape, parse_variants
-from tests.commands import shuffleboard
 from tests.outputs.conftest import Registry, four_options
+from tests.support.commands import shuffleboard
 from tests.web.conftest import Site
 from tests.web.seed import Seeded
 from web import create_app

@@ -28,7 +28,7 @@ from registry.exchange.outputs.importer import ImportRequest, import_outputs
 from registry.prompting.variants import QuestionShape, VariantShown, inserted_ordinals, parse_variants
 from registry.revisions.store import RevisionRequest, add_revision
 from registry.tables import BenchmarkVersion
-from tests.population import write_lines
+from tests.support.population import write_lines
 from tests.web.seed import question_ids
 
 MODELS = ("leaning", "steady")

@@ -16,7 +16,7 @@ from registry.errors import UsageError
 from registry.people import accounts
 from registry.settings import Settings
 from registry.tables.accounts import Account, ApiToken, BrowserSession
-from tests.services import RedisServer
+from tests.support.services import RedisServer
 from tests.web.accounts import (
     PASSWORD,
     add_account,

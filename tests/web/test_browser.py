@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import expect
 from werkzeug.serving import make_server
 
-from tests.commands import PATIENCE_S
+from tests.support.commands import PATIENCE_S
 
 
 @contextmanager

@@ -20,10 +20,10 @@ from registry.boards.store import import_board, import_suite
 from registry.db import get_engine, write_session
 from registry.settings import Settings
 from shuffleboard.cli import cli
-from tests.commands import PATIENCE_S, eventually
-from tests.population import add_benchmark, question
-from tests.services import free_port
 from tests.submissions.conftest import work
+from tests.support.commands import PATIENCE_S, eventually
+from tests.support.population import add_benchmark, question
+from tests.support.services import free_port
 from tests.web.test_browser import page, running, served
 from web import create_app
 

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 import pytest
 
 from registry.places import BusyError, Places
-from tests.commands import eventually
+from tests.support.commands import eventually
 
 
 def make_places(at_once: int = 2, of_a_client: int = 4, of_all: int = 8) -> Places:

@@ -11,8 +11,8 @@ from registry.db import database_now, get_engine, write_session
 from registry.queue import claims
 from registry.queue.evaluations import move
 from registry.tables import Shard, Worker
-from tests.fake_scorer import FakeScorer
-from tests.population import queue_evaluation
+from tests.support.fake_scorer import FakeScorer
+from tests.support.population import queue_evaluation
 from web import create_app
 
 LONG = 3600.0

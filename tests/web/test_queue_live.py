@@ -15,8 +15,8 @@ from registry.proof.seal import seal
 from registry.queue import claims
 from registry.queue.evaluations import move
 from registry.tables import Worker
-from tests.fake_scorer import FakeScorer
-from tests.population import queue_evaluation
+from tests.support.fake_scorer import FakeScorer
+from tests.support.population import queue_evaluation
 from web import create_app
 
 HASTE = "((later) => { window.setTimeout = (act, ms, ...rest) => later(act, ms / 10, ...rest); })(window.setTimeout)"

@@ -18,8 +18,8 @@ from registry.exchange.outputs.importer import ImportRequest, import_outputs
 from registry.leaderboard.rows import Ordering, complete_rows
 from registry.leaderboard.selection import Selection
 from registry.prompting.variants import QuestionShape, VariantShown
-from tests.commands import shuffleboard
 from tests.outputs.conftest import Registry, four_options
+from tests.support.commands import shuffleboard
 from tests.web.conftest import Site
 from tests.web.outputs import output_lines
 from tests.web.seed import Seeded

@@ -20,7 +20,7 @@ import web
 from registry.db import get_engine, write_session
 from registry.errors import UsageError
 from shuffleboard.cli.serve import MAX_HEADERS, listen
-from tests.commands import PATIENCE_S
+from tests.support.commands import PATIENCE_S
 from web import create_app
 from web.serving.responses import session
 

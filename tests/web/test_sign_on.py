@@ -27,8 +27,8 @@ from registry.people.identities import Identity
 from registry.people.role_rules import load_role_rules
 from registry.settings import Settings
 from registry.tables.accounts import Account, AuditEvent
-from tests.commands import shuffleboard
-from tests.services import free_port
+from tests.support.commands import shuffleboard
+from tests.support.services import free_port
 from tests.web.accounts import PASSWORD, add_one_of_each_role, bearer, token_of
 from tests.web.openid_stand_in import CLIENT, ISSUER, SECRET, SITE, Adapter, StandIn, encoded, key, signed
 from web import create_app

@@ -23,9 +23,9 @@ from registry.queue.shards import shard_prompts
 from registry.scores.written import lost_answers
 from registry.settings import Settings
 from registry.tables import Evaluation, Question
-from tests.commands import shuffleboard
-from tests.fake_scorer import FakeScorer
-from tests.population import add_benchmark, add_model, question
+from tests.support.commands import shuffleboard
+from tests.support.fake_scorer import FakeScorer
+from tests.support.population import add_benchmark, add_model, question
 from tests.web.accounts import maintaining
 from tests.web.conftest import Site
 from tests.web.seed import Seeded

@@ -1,6 +1,6 @@
 """A llama.cpp server as a process of its own, from the package xllamacpp, for tests that ask a real endpoint.
 
-    python -m tests.llama_server FILE.gguf [--exact] [--context 2048] [--threads 1] [--template FILE]
+    python -m tests.support.llama_server FILE.gguf [--exact] [--context 2048] [--threads 1] [--template FILE]
 
 Its address goes to stdout once it answers. `--exact` computes with a float32 cache and without fused attention, so that
 what is left of a difference is the weights' precision. A key that requests must carry is taken from LLAMA_SERVER_KEY.
@@ -19,9 +19,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from tests.services import with_library
+from tests.support.services import with_library
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parent.parent.parent
 MODEL = "SmolLM2-135M-Instruct"
 """The name it serves any file under."""
 
@@ -68,7 +68,7 @@ def llama_server(path: Path, *flags: str, key: str | None = None) -> Iterator[st
 def llama_process(path: Path, *flags: str, key: str | None = None) -> Iterator[tuple[str, int]]:
     """The same, with the server's process id."""
     environment = os.environ | with_library("gomp") | ({"LLAMA_SERVER_KEY": key} if key else {})
-    command = [sys.executable, "-m", "tests.llama_server", str(path), *flags]
+    command = [sys.executable, "-m", "tests.support.llama_server", str(path), *flags]
     with subprocess.Popen(
         command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as process:

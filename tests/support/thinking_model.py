@@ -17,8 +17,8 @@ from registry.prompting.protocols.custom import custom_definition
 from registry.prompting.protocols.store import protocol_definition
 from registry.prompting.reading import Reading, read
 from registry.prompting.variants import QuestionShape, parse_variants
-from tests.adapters import peft_itself, save_adapter
-from tests.population import MMLU
+from tests.support.adapters import peft_itself, save_adapter
+from tests.support.population import MMLU
 from workers.written import Written
 
 TARGETS: Final = {

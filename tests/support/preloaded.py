@@ -1,8 +1,8 @@
 """Programs as processes that have their modules loaded: loading them takes seconds, and tests start them dozens of times.
 
-    python -I tests/preloaded.py shuffleboard SOCKET PROCESS   serves the command line
-    python -I tests/preloaded.py harness SOCKET PROCESS        serves scripts that use lm-evaluation-harness
-    python -IS tests/preloaded.py SOCKET …                     stands for `shuffleboard …`, or for `python [-I] SCRIPT …`
+    python -I tests/support/preloaded.py shuffleboard SOCKET PROCESS   serves the command line
+    python -I tests/support/preloaded.py harness SOCKET PROCESS        serves scripts that use lm-evaluation-harness
+    python -IS tests/support/preloaded.py SOCKET …                     stands for `shuffleboard …`, or for `python [-I] SCRIPT …`
 
 The first two return once they are served, by a process that ends soon after PROCESS. It forks for each call, with the
 caller's files, arguments, folder and environment; what runs is a process in a group of its own. A caller that is killed
@@ -80,7 +80,7 @@ def call(path: str, arguments: list[str]) -> int:
 
 def load_shuffleboard() -> Callable[[], object]:
     """The command line, and what workers load."""
-    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
     import click
     import torch
     from sqlalchemy.orm import configure_mappers

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from tests.scripted_server import Answer, Asked, ScriptedServer, scripted_server
+from tests.support.scripted_server import Answer, Asked, ScriptedServer, scripted_server
 
 MODEL = "stand-in"
 BATCH = 0.5

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
-from tests.scripted_server import Answer, Asked
+from tests.support.scripted_server import Answer, Asked
 
 VOCABULARY: Final = (
     *(

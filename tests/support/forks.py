@@ -7,4 +7,4 @@ import multiprocessing
 from typing import Final
 
 FORKS: Final = multiprocessing.get_context("forkserver")
-FORKS.set_forkserver_preload(["tests.forked"])
+FORKS.set_forkserver_preload(["tests.support.forked"])

@@ -6,13 +6,13 @@ from importlib import import_module
 from sqlalchemy.orm import configure_mappers
 
 for name in (
-    "tests.worker_process",
+    "tests.support.worker_process",
     "shuffleboard.cli.database",
     "workers.tasks",
     "celery.bin.celery",
     "registry.proof.seal",
     "redis",
-    "tests.provider_worker",
+    "tests.support.provider_worker",
     "workers.providers.openai_api",
     "openai.resources.batches",
     "openai.resources.chat",

@@ -1,4 +1,4 @@
-"""A stand-in for SGLang's server, with the model of `tests/vllm_server.py`.
+"""A stand-in for SGLang's server, with the model of `tests/support/vllm_server.py`.
 
 Written from the source of SGLang 0.5.23; no real one was asked, since it needs a GPU. Its own route, /generate, lists
 [log-probability, number, text] under `meta_info`, with null for the text: of the prompt from `logprob_start_len` on,
@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tests.scripted_server import Answer, Asked
-from tests.vllm_server import HEADERS, VllmServer, Words
+from tests.support.scripted_server import Answer, Asked
+from tests.support.vllm_server import HEADERS, VllmServer, Words
 
 VERSION: Final = "0.5.23"
 VOCABULARY_SIZE: Final = 32_000

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from registry.files.packed import ZSTANDARD
-from tests.population import question
+from tests.support.population import question
 
 MIB: Final = 1 << 20
 _BLOCK: Final = 16 * MIB

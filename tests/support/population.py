@@ -16,7 +16,7 @@ from registry.queue.evaluations import EvaluationRequest, submit
 from registry.revisions.store import ModelFiles, RevisionRequest, add_revision
 from registry.tables import BenchmarkVersion, ModelRevision, Prediction, Question
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parent.parent.parent
 MMLU = ROOT / "registry" / "benchmarks" / "samples" / "mmlu.jsonl"
 CSQA = ROOT / "registry" / "benchmarks" / "samples" / "csqa.jsonl"
 

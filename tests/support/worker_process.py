@@ -1,6 +1,6 @@
 """A worker process with the fake scorer, for tests that kill and stop real processes.
 
-    python -m tests.worker_process [--until-idle] [--seconds-per-prompt S] [--trip POINT:COUNT:SIGNAL] …
+    python -m tests.support.worker_process [--until-idle] [--seconds-per-prompt S] [--trip POINT:COUNT:SIGNAL] …
 
 Like `shuffleboard worker`: pulls tasks from Redis when SHUFFLEBOARD_BROKER_URL is set, polls the database otherwise.
 Its worker id goes to stdout once it is at work, then a line `loaded ID` for each model it loads; its log to stderr.
@@ -16,7 +16,7 @@ from pathlib import Path
 from registry.operations.opening import engine_when_reachable
 from shuffleboard.cli.common import settings_of
 from tests.chaos import trips
-from tests.fake_scorer import FakeScorer, fake_logprobs
+from tests.support.fake_scorer import FakeScorer, fake_logprobs
 from workers.loop import WorkerLoop
 from workers.stopping import leave_in_time, stop_on_signals
 

@@ -7,7 +7,7 @@ A server that runs already is used only when an environment variable names it, a
     SHUFFLEBOARD_TEST_REDIS_URL        a server with at least one empty database
     SHUFFLEBOARD_TEST_CHROMIUM         a Chromium or Chrome executable
 
-`python tests/services.py install` makes sure that everything is there, so that a test run need not install anything.
+`python tests/support/services.py install` makes sure that everything is there, so that a test run need not install anything.
 """
 
 import atexit
@@ -808,7 +808,7 @@ def copy_database(url: str, name: str, template: str) -> None:
 def main(arguments: Sequence[str]) -> int:
     """Make sure that the services are installed; print where each was found."""
     if list(arguments) != ["install"]:
-        print("usage: python tests/services.py install", file=sys.stderr)
+        print("usage: python tests/support/services.py install", file=sys.stderr)
         return 2
     # Looked for even where an environment variable names a server: some tests kill theirs, and start one of their own.
     status = 0

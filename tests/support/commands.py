@@ -16,7 +16,7 @@ from unittest import mock
 
 from tests.chaos.processes import Worker, fork_celery, fork_command, fork_worker
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parent.parent.parent
 TIMEOUT_S = 300.0
 PATIENCE_S = float(os.environ.get("PATIENCE", "300"))
 Fork = Callable[[Sequence[str], Mapping[str, str], Path, Path], Any]
