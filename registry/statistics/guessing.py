@@ -11,11 +11,31 @@ to order is more than that.
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final
+from typing import Final, Literal
 
 from registry.errors import MetricInputError
+from registry.statistics.exact import exact_high, exact_low
 
 CERTAINTY: Final = Fraction(9995, 10_000)
+
+WITHIN: Final = 0.02
+"""An accuracy whose interval ends no more than this above the chance level is no better than guessing."""
+
+
+@dataclass(frozen=True)
+class AgainstGuessing:
+    """An accuracy next to the chance level, by its 95 % interval from low to high.
+
+    relation: `better`: the whole interval lies above chance. `no better`: it ends at most WITHIN above chance.
+    `not distinguished`: neither, so that the questions are too few to tell. exact: no interval was stated, and it is
+    that of Clopper and Pearson.
+    """
+
+    chance: float
+    low: float
+    high: float
+    relation: Literal["better", "not distinguished", "no better"]
+    exact: bool
 
 
 @dataclass(frozen=True)
@@ -70,6 +90,34 @@ def corrected(value: float | None, chance: float | None) -> float | None:
     (0.5, 0.0, 1.0, None)
     """
     return None if value is None or chance is None else (value - chance) / (1 - chance)
+
+
+def compare_with_guessing(
+    chance: float | None, value: float | None, n: int | None, low: float | None = None, high: float | None = None
+) -> AgainstGuessing | None:
+    """Compare an accuracy over n questions with guessing; None without the chance level or the accuracy.
+
+    low, high: its stated 95 % interval; None: none is stated, and the exact one of a share of n is taken. That of an
+    average over orders is shorter, so that the exact one calls no guesser better.
+
+    >>> few = compare_with_guessing(0.5, 0.6, 20)
+    >>> few.relation, round(few.low, 2), round(few.high, 2)
+    ('not distinguished', 0.36, 0.81)
+    >>> compare_with_guessing(0.5, 0.49, 5000, 0.476, 0.504).relation
+    'no better'
+    >>> compare_with_guessing(0.5, 0.6, 5000, 0.586, 0.614).relation
+    'better'
+    """
+    if chance is None or value is None or not n:
+        return None
+    exact = low is None or high is None
+    if low is None or high is None:
+        hits = round(value * n)
+        low, high = exact_low(hits, n), exact_high(hits, n)
+    near = high <= chance + WITHIN
+    return AgainstGuessing(
+        chance, low, high, "better" if low > chance else "no better" if near else "not distinguished", exact
+    )
 
 
 def rounded_up(rate: float) -> float:

@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from math import exp, lgamma, log
 from statistics import NormalDist
 from typing import Final
+
+from registry.statistics.exact import TAIL, exact_high, exact_low
+from registry.statistics.guessing import AgainstGuessing, compare_with_guessing
 
 SAID_FIRST: Final = 0.05
 """Above this share of missing answers, the share is the first thing said."""
@@ -12,8 +14,6 @@ NO_VERDICT: Final = 0.5
 """Above this share there is no verdict, no rank and no place in a chart."""
 GUESSING: Final = "no better than guessing"
 """What stands below an accuracy of which `no_better_than_guessing` holds."""
-TAIL: Final = 0.025
-"""On either side of an interval of 95 %."""
 
 
 @dataclass(frozen=True)
@@ -135,14 +135,21 @@ class Facts:
     def guesses(self) -> bool:
         """Whether its accuracy is no better than guessing.
 
-        The interval of accuracy includes the chance level or lies below it. If none is stated, as with a sample of the
-        questions or few of them, it is the exact one (Clopper and Pearson 1934). Accuracy is that in the benchmark's
-        own order, or the average one if that order was not asked.
+        The interval of accuracy includes the chance level or lies below it, as `against_guessing` has it.
+        """
+        found = self.against_guessing
+        return found is not None and found.relation != "better"
+
+    @property
+    def against_guessing(self) -> AgainstGuessing | None:
+        """Its accuracy next to the chance level; None: one of them is not known.
+
+        Accuracy is that in the benchmark's own order, or the average one if that order was not asked.
         """
         found = self.number("accuracy") or self.number("average_accuracy")
-        if found is None or self.chance is None:
-            return False
-        return no_better_than_guessing(self.chance, found.value, found.n, found.low)
+        if found is None:
+            return None
+        return compare_with_guessing(self.chance, found.value, found.n, found.low, found.high)
 
     @property
     def samples(self) -> bool | None:
@@ -187,60 +194,10 @@ def no_better_than_guessing(chance: float | None, value: float | None, n: int | 
     >>> no_better_than_guessing(0.25, 0.3, 20, None), no_better_than_guessing(0.25, 0.9, 20, None)
     (True, False)
     """
-    if chance is None:
-        return False
-    if low is None:
-        if value is None or not n:
-            return False
-        return binomial_tail(round(value * n), n, chance) >= TAIL
-    return low <= chance
-
-
-def binomial_tail(hits: int, n: int, share: float) -> float:
-    """The probability of at least `hits` of n, each with probability `share`.
-
-    Terms are added away from the mode until they no longer count, so that n may be large.
-
-    >>> round(binomial_tail(3, 3, 0.5), 3), round(binomial_tail(1, 3, 0.5), 3)
-    (0.125, 0.875)
-    """
-    if hits <= 0 or share >= 1:
-        return 1.0
-    if share <= 0 or hits > n:
-        return 0.0
-    upward = hits > n * share
-    k = hits if upward else hits - 1
-    term = exp(lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1) + k * log(share) + (n - k) * log(1 - share))
-    odds, total = share / (1 - share), 0.0
-    while term > 1e-17 * total and 0 <= k <= n:
-        total += term
-        term *= (n - k) / (k + 1) * odds if upward else k / ((n - k + 1) * odds)
-        k += 1 if upward else -1
-    return min(1.0, total) if upward else max(0.0, 1.0 - total)
-
-
-def exact_low(hits: int, n: int, tail: float = TAIL) -> float:
-    """Lower end of the exact interval of a share (Clopper and Pearson 1934).
-
-    >>> round(exact_low(5, 10), 3), exact_low(0, 10)
-    (0.187, 0.0)
-    """
-    if hits <= 0:
-        return 0.0
-    low, high = 0.0, 1.0
-    for _ in range(50):
-        middle = (low + high) / 2
-        low, high = (middle, high) if binomial_tail(hits, n, middle) < tail else (low, middle)
-    return low
-
-
-def exact_high(hits: int, n: int, tail: float = TAIL) -> float:
-    """Upper end of the exact interval of a share.
-
-    >>> round(exact_high(5, 10), 3), exact_high(10, 10)
-    (0.813, 1.0)
-    """
-    return 1.0 - exact_low(n - hits, n, tail)
+    if low is not None:
+        return chance is not None and low <= chance
+    found = compare_with_guessing(chance, value, n)
+    return found is not None and found.relation != "better"
 
 
 def widened(number: Number, among: int) -> tuple[float, float] | None:

@@ -2,14 +2,17 @@
 
 from fractions import Fraction
 
+import numpy as np
 import pytest
-from scipy.stats import binom
+from scipy.stats import binom, binomtest
 
 from registry.errors import MetricInputError
+from registry.statistics.exact import exact_high, exact_low
 from registry.statistics.guessing import (
     CERTAINTY,
     GuessingRow,
     at_least,
+    compare_with_guessing,
     guessing_table,
     minimum_success_rate,
     rounded_up,
@@ -100,3 +103,42 @@ def test_arguments_that_cannot_be_right_are_refused():
         at_least(1, 3, 1.5)
     with pytest.raises(MetricInputError, match="1 options"):
         guessing_table(3, 1)
+
+
+@pytest.mark.parametrize(
+    ("value", "n", "interval", "relation"),
+    [
+        # Without an interval the exact one decides: 15 of 20 is .509 to .913, 14 of 20 is .457 to .881.
+        (0.75, 20, None, "better"),
+        (0.70, 20, None, "not distinguished"),
+        # A guesser on few questions is not told from a weak model; on many it is.
+        (0.50, 20, None, "not distinguished"),
+        (0.50, 10_000, None, "no better"),
+        (0.10, 20, None, "no better"),
+        # A stated interval decides, and its upper end may be 2 points above chance.
+        (0.50, 1000, (0.48, 0.52), "no better"),
+        (0.50, 1000, (0.48, 0.5201), "not distinguished"),
+        (0.51, 1000, (0.5001, 0.519), "better"),
+    ],
+)
+def test_an_accuracy_is_better_than_guessing_or_not_or_not_distinguished(value, n, interval, relation):
+    found = compare_with_guessing(0.5, value, n, *(interval or ()))
+    assert (found.relation, found.exact) == (relation, interval is None)
+
+
+def test_guessers_are_called_better_in_at_most_two_and_a_half_percent():
+    for n in (5, 12, 30, 100, 400):
+        better = [compare_with_guessing(0.25, hits / n, n).relation == "better" for hits in range(n + 1)]
+        assert binom.pmf(np.flatnonzero(better), n, 0.25).sum() <= 0.025
+
+
+@pytest.mark.parametrize("n", [1, 7, 40, 1000])
+def test_exact_intervals_are_those_of_the_beta_distribution(n):
+    for hits in {0, 1, n // 3, n - 1, n}:
+        low, high = binomtest(hits, n).proportion_ci(method="exact")
+        assert (exact_low(hits, n), exact_high(hits, n)) == pytest.approx((low, high), abs=1e-9)
+
+
+def test_an_accuracy_without_chance_level_is_not_compared():
+    assert compare_with_guessing(None, 0.5, 20) is None
+    assert compare_with_guessing(0.5, None, 20) is None
