@@ -17,7 +17,7 @@ from sys import getsizeof
 from typing import Any, Final
 
 from registry.benchmarks.flags import refers_to_options, sorted_numeric
-from registry.benchmarks.lines import Place, check_text, read_cells, read_lines, shorten
+from registry.benchmarks.lines import Place, check_text, is_table, read_cells, read_lines, shorten
 from registry.digests import canonical_json, sha256_file, sha256_text
 from registry.errors import IngestError
 from registry.files.allowance import Allowance
@@ -257,11 +257,11 @@ def _documents(path: Path) -> Iterable[tuple[Place, dict[str, Any]]]:
     name = path.name.lower()
     if name.endswith(".parquet"):
         return _read_parquet(path)
-    if name.endswith((".csv", ".csv.gz")):
+    if is_table(path):
         return _read_table(path)
     if name.endswith((".jsonl", ".jsonl.gz")) or not path.exists():
         return read_lines(path)
-    raise IngestError(f"{path.name}: unknown kind of file; use .jsonl, .jsonl.gz, .csv or .parquet")
+    raise IngestError(f"{path.name}: unknown kind of file; use .jsonl, .jsonl.gz, .csv, .tsv, .xlsx or .parquet")
 
 
 def _read_parquet(path: Path) -> Iterator[tuple[Place, dict[str, Any]]]:

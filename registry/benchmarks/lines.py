@@ -21,6 +21,10 @@ LONGEST_MESSAGE: Final = 2000
 """Characters of what is said of a place: it may quote what stands there several times."""
 
 
+TABLES: Final = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".xlsx")
+"""How the names of tables end."""
+
+
 class Place:
     """A place in a user's file, for error messages. named: what they call the file; None: its own name."""
 
@@ -85,14 +89,26 @@ def raw_lines(path: Path) -> Iterator[tuple[Place, bytes]]:
         raise IngestError(f"{path.name}: damaged gzip file ({error}); fetch or compress it again") from None
 
 
-def read_cells(path: Path) -> Iterator[tuple[Place, list[str]]]:
-    """Each row of a `.csv` or `.csv.gz` file with its place, the heading first; empty rows are passed over.
+def is_table(path: Path) -> bool:
+    """Return whether the file's name is that of a table that `read_cells` reads."""
+    return path.name.lower().endswith(TABLES)
 
-    Cells are divided by commas, semicolons or tabs, as the heading is.
+
+def read_cells(path: Path) -> Iterator[tuple[Place, list[str]]]:
+    """Yield each row of a table with its place, the heading first; empty rows are left out.
+
+    A `.csv` or `.tsv` file, which may be packed (`.gz`), or an `.xlsx` workbook. Cells are divided by commas,
+    semicolons, tabs or bars, as the heading is.
 
     The place's line is the row, the heading being 1: a cell may have several lines.
     Raises IngestError for a missing or damaged file, one that unpacks to too much, and text that is not UTF-8.
     """
+    if path.name.lower().endswith(".xlsx"):
+        from registry.files.spreadsheets import spreadsheet_rows  # pandas takes long to load
+
+        filled = (cells for cells in spreadsheet_rows(path) if any(cells))
+        yield from ((Place(path, number), cells) for number, cells in enumerate(filled, start=1))
+        return
     try:
         with Lines(path) as lines:
             number = 0
@@ -114,10 +130,10 @@ def read_cells(path: Path) -> Iterator[tuple[Place, list[str]]]:
 
 
 def _delimiter(heading: str) -> str:
-    """Return the character between the cells of a heading: a comma, unless only semicolons or tabs are there."""
+    """Return the character between the cells of a heading: a comma, unless it has only other ones."""
     if "," in heading:
         return ","
-    return max(";\t", key=heading.count) if any(mark in heading for mark in ";\t") else ","
+    return max(";\t|", key=heading.count) if any(mark in heading for mark in ";\t|") else ","
 
 
 def _parse(raw: bytes, place: Place) -> dict[str, Any]:

@@ -76,7 +76,7 @@ def import_command(
     strip_labels: bool,
     one_based: bool,
 ) -> None:
-    """Import a benchmark from FILE: .jsonl, .jsonl.gz, .csv or .parquet.
+    """Import a benchmark from FILE: .jsonl, .csv, .tsv (each may be packed, .gz), .xlsx or .parquet.
 
     \b
     One JSON object per line:

@@ -37,6 +37,8 @@ _LINES: Final = {
     "application/x-ndjson": ".jsonl",
     "application/jsonl": ".jsonl",
     "text/csv": ".csv",
+    "text/tab-separated-values": ".tsv",
+    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": ".xlsx",
 }
 BENCHMARK_FILE: Final = Upload({**_LINES, "application/vnd.apache.parquet": ".parquet"}, optional=("fewshot",))
 OUTPUTS_FILE: Final = Upload({**_LINES, "application/json": ".json", "application/zip": ".eval"})

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from registry.benchmarks.lines import Place, read_cells, read_lines, shorten
+from registry.benchmarks.lines import Place, is_table, read_cells, read_lines, shorten
 from registry.benchmarks.recipes.recipe import Answer, Columns, Files
 from registry.errors import IngestError
 from registry.files.documents import read_document
@@ -216,12 +216,14 @@ def read_rows(path: Path) -> Iterator[tuple[Place, Row]]:
         from registry.files.arrow import arrow_rows
 
         yield from _numbered(path, arrow_rows(path))
-    elif name.endswith((".csv", ".csv.gz")):
+    elif is_table(path):
         yield from _cells(path)
     elif name.endswith(".json"):
         yield from _records(path)
     else:
-        raise IngestError(f"{path.name}: unknown kind of file; a recipe reads .parquet, .arrow, .jsonl, .json and .csv")
+        raise IngestError(
+            f"{path.name}: unknown kind of file; a recipe reads .parquet, .arrow, .jsonl, .json, .csv, .tsv, .xlsx"
+        )
 
 
 def _numbered(path: Path, rows: Iterable[Row]) -> Iterator[tuple[Place, Row]]:

@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
-from registry.benchmarks.lines import raw_lines, read_cells, shorten
+from registry.benchmarks.lines import TABLES, is_table, raw_lines, read_cells, shorten
 from registry.errors import IngestError
 from registry.exchange.audit.rereading import final_reading, reread
 from registry.exchange.audit.seen import Source, digest, listing
@@ -74,7 +74,7 @@ from registry.prompting.labels import LETTERS
 from registry.untrusted import decode_answer
 
 _LIGHTEVAL_METRICS: Final = ("acc", "em", "extractive_match", "pass", "gpqa_pass", "expr_gold_metric")
-SUFFIXES: Final = (".jsonl", ".jsonl.gz", ".json", ".eval", ".parquet", ".csv", ".csv.gz")
+SUFFIXES: Final = (".jsonl", ".jsonl.gz", ".json", ".eval", ".parquet", *TABLES)
 MOST_FILES: Final = 10_000
 """Files of a folder that are looked at."""
 DAMAGED: Final = "unreadable-file"
@@ -126,7 +126,7 @@ def sources_of(path: Path, known: Known) -> list[Source]:
         if path.is_dir():
             next(path.iterdir(), None)
         raise IngestError(f"{name}: is a pipe or a device; write what it gives to a file")
-    if name.endswith((".csv", ".csv.gz")):
+    if is_table(path):
         return _table(path, known)
     if name.endswith(".parquet"):
         return _lighteval(path)

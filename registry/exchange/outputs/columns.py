@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from registry.benchmarks.lines import Place, read_cells, shorten, shown
+from registry.benchmarks.lines import Place, is_table, read_cells, shorten, shown
 from registry.errors import IngestError, UsageError
 from registry.exchange.outputs.labels import Written, read_label
 from registry.exchange.outputs.record import KnownQuestion, Recorded, find_question
@@ -75,8 +75,8 @@ def _columns(path: Path, heading: Sequence[str], asked: Sequence[str]) -> list[s
 
 
 def is_table_of_columns(path: Path) -> bool:
-    """Whether the file is a CSV whose heading begins with question_id."""
-    if not path.name.endswith((".csv", ".csv.gz")):
+    """Return whether the file is a table whose heading begins with question_id."""
+    if not is_table(path):
         return False
     _, heading = next(read_cells(path), (None, [""]))
     return heading[0] == "question_id"

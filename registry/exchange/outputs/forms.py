@@ -112,7 +112,7 @@ FORMS: Final[Mapping[str, Form]] = {
         "table",
         frozenset({"question_id"}),
         "Table of letters",
-        "`.csv` or `.csv.gz` whose heading begins with `question_id`",
+        "`.csv`, `.tsv` or `.xlsx` whose heading begins with `question_id`",
         "An evaluation for each column, on the original order",
     ),
     OUTPUTS: Form("your own answers", "lines", frozenset({"question_id", "variant", "order"})),
