@@ -16,6 +16,7 @@ from registry.exchange.outputs.importer import ImportRequest, import_outputs
 from registry.lookups import find_version
 from registry.revisions.store import RevisionRequest, add_revision
 from registry.tables import BenchmarkVersion
+from tests.outputs.conftest import Registry
 
 ODD: list[dict[str, Any]] = [
     {"id": "q1", "subject": "NA", "question": "Which is =1+1?", "options": ["None", "NA", "=1+1"], "answer": 2},
@@ -90,6 +91,28 @@ def fill(url: str, folder: Path) -> Filled:
     asked = [("m", "odd", with_weights), ("n", "odd", without), ("m", "club", without), ("n", "secret", without)]
     ids = [import_outputs(engine, ImportRequest(path, model, benchmark, "cyclic")) for model, benchmark, path in asked]
     return Filled(url, engine, *ids)
+
+
+def many_evaluations(url: str, folder: Path, number: int) -> Registry:
+    """Return a registry with evaluations of as many models: three questions, cyclic orders, two answers to each."""
+    registry = Registry(url, folder)
+    registry.benchmark("odd", ODD)
+    for model in range(number):
+        registry.model(f"m{model}")
+        lines = [
+            {
+                "question_id": question["id"],
+                "variant": variant,
+                "order": [(position + variant // 2) % 3 for position in range(3)],
+                # The digits of the model's number say how each question is answered.
+                "position": (model // 3**place + variant * (model % 2)) % 3,
+            }
+            for place, question in enumerate(ODD)
+            for variant in range(6)
+        ]
+        file = registry.file(f"m{model}.jsonl", lines)
+        import_outputs(registry.engine, ImportRequest(file, f"m{model}", "odd", "cyclic:repeats=2"))
+    return registry
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,8 @@
-"""Accuracies as Hugging Face's hub shows them: a YAML file for `.eval_results/` in the repository of each model.
+"""Results as Hugging Face's hub shows them: a YAML file for `.eval_results/` in the repository of each model.
 
-Specification: https://github.com/huggingface/hub-docs/blob/main/eval_results.yaml. A file is a list of entries; ours
-have one each, since a model may be evaluated in several ways and each way is a file of its own there.
+Specification: https://github.com/huggingface/hub-docs/blob/main/eval_results.yaml. A file is a list of entries, and an
+entry is one value for one task of a data set. Ours has an entry for each metric whose task was given, and a file for
+each evaluation, since a model may be evaluated in several ways.
 """
 
 import json
@@ -17,19 +18,21 @@ from registry.db import utc_text
 from registry.errors import NotFoundError, UsageError
 from registry.exchange.exports.every_eval_ever import HUB_DATASET, model_info
 from registry.exchange.exports.selection import Selection
+from registry.metrics import METRICS
 from registry.settings import get_settings
 from registry.tables import Evaluation
 
-METRIC: Final = "accuracy"
+METRICS_SHOWN: Final = ("accuracy", "right_twice_across_orders", "order_loss")
+"""Metrics that may have a task on the hub. The first has the task that names no metric."""
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}")
 
 
 def eval_results(
     session: Session, selection: Selection, folder: Path, report: Callable[[str, int, int | None], None]
 ) -> list[dict[str, Any]]:
-    """Writes the accuracy of each sealed evaluation that was not withdrawn; returns an entry for each file.
+    """Write the metrics of each sealed evaluation that was not withdrawn; return an entry for each file.
 
-    Benchmarks whose source is no data set of the hub, and evaluations without an accuracy, are left out.
+    Benchmarks whose source is no data set of the hub, and evaluations without any of the metrics, are left out.
     Raises UsageError for a benchmark whose task on the hub was not given, NotFoundError where nothing is left.
     """
     tasks = _tasks(selection.request.tasks)
@@ -39,64 +42,70 @@ def eval_results(
         evaluation = session.get(Evaluation, evaluation_id)
         if evaluation is None or evaluation.seal is None or evaluation_id in withdrawn:
             continue
-        document = _document(session, evaluation, tasks)
-        if document is not None:
+        documents = _documents(session, evaluation, tasks)
+        if documents:
             place = Path(*model_info(evaluation.model_revision)["id"].split("/"), ".eval_results")
             (folder / place).mkdir(parents=True, exist_ok=True)
             file = place / f"{evaluation.benchmark_version.benchmark.name}-{evaluation.seal[:12]}.yaml"
-            (folder / file).write_text(_yaml(document), encoding="utf-8")
-            entries.append({"file": file.as_posix(), "relation": "result", "rows": 1})
+            (folder / file).write_text("".join(map(_yaml, documents)), encoding="utf-8")
+            entries.append({"file": file.as_posix(), "relation": "result", "rows": len(documents)})
         report("evaluations", done, len(selection.evaluation_ids))
     if not entries:
         raise NotFoundError(
-            "no sealed evaluation with an accuracy on a data set of the hub is selected; import the benchmark with "
+            "no sealed evaluation with such a metric on a data set of the hub is selected; import the benchmark with "
             "--source https://huggingface.co/datasets/OWNER/NAME, or leave out a filter"
         )
     return entries
 
 
-def _tasks(given: tuple[str, ...]) -> dict[str, str]:
-    """Benchmark to task, of texts such as `mmlu-pro=mmlu_pro`."""
+def _tasks(given: tuple[str, ...]) -> dict[tuple[str, str], str]:
+    """Map benchmark and metric to the task, from texts such as `mmlu-pro=mmlu_pro` and `mmlu-pro:order_loss=loss`."""
     tasks = {}
     for item in given:
-        benchmark, equals, task = item.partition("=")
+        named, equals, task = item.partition("=")
+        benchmark, _, metric = named.partition(":")
         if not (benchmark and equals and task):
             raise UsageError(f"--task {item!r}: give BENCHMARK=TASK, such as mmlu-pro=mmlu_pro")
-        tasks[benchmark] = task
+        if metric and metric not in METRICS_SHOWN:
+            raise UsageError(f"--task {item!r}: {metric} is not exported; give one of {', '.join(METRICS_SHOWN)}")
+        tasks[benchmark, metric or METRICS_SHOWN[0]] = task
     return tasks
 
 
-def _document(session: Session, evaluation: Evaluation, tasks: dict[str, str]) -> dict[str, Any] | None:
+def _documents(session: Session, evaluation: Evaluation, tasks: dict[tuple[str, str], str]) -> list[dict[str, Any]]:
+    """Return an entry for each metric of an evaluation that has a value and a task."""
     version = evaluation.benchmark_version
     name = version.benchmark.name
     hub = HUB_DATASET.fullmatch(version.source or "")
-    value = session.scalar(
-        text("SELECT value FROM evaluation_metrics WHERE evaluation_id = :id AND metric = :metric AND scope = 'all'"),
-        {"id": evaluation.id, "metric": METRIC},
+    query = text(
+        "SELECT metric, value FROM evaluation_metrics WHERE evaluation_id = :id AND scope = 'all' AND value IS NOT NULL"
     )
-    if hub is None or value is None:
-        return None
-    if name not in tasks:
+    values = {row.metric: float(row.value) for row in session.execute(query, {"id": evaluation.id})}
+    shown = [metric for metric in METRICS_SHOWN if metric in values]
+    if hub is None or not shown:
+        return []
+    if not any((name, metric) in tasks for metric in METRICS_SHOWN):
         raise UsageError(
             f"benchmark {name}: its task on the hub is not known; give --task {name}=TASK, a task that eval.yaml of "
             f"{hub.group(1)} defines"
         )
     assert evaluation.sealed_at is not None
-    dataset = {"id": hub.group(1), "task_id": tasks[name]}
-    if _COMMIT.fullmatch(version.version):
-        dataset["revision"] = version.version
     protocol = evaluation.protocol
-    document = {
-        "dataset": dataset,
-        "value": float(value),
-        "date": utc_text(evaluation.sealed_at),
-        "notes": f"{protocol.name}, {protocol.shots}-shot, {evaluation.variant_set.name}, {evaluation.questions} "
-        f"questions; seal {evaluation.seal}",
-    }
+    shared: dict[str, Any] = {"date": utc_text(evaluation.sealed_at)}
     base = get_settings().public_url.rstrip("/")
     if base:
-        document["source"] = {"url": f"{base}/evaluations/{evaluation.id}", "name": "Shuffleboard"}
-    return document
+        shared["source"] = {"url": f"{base}/evaluations/{evaluation.id}", "name": "Shuffleboard"}
+    said = ", ".join(f"{METRICS[metric].label.lower()} {values[metric]:.4f}" for metric in shown)
+    shared["notes"] = (
+        f"{protocol.name}, {protocol.shots}-shot, {evaluation.variant_set.name}, {evaluation.questions} questions; "
+        f"{said}; seal {evaluation.seal}"
+    )
+    revision = {"revision": version.version} if _COMMIT.fullmatch(version.version) else {}
+    return [
+        {"dataset": {"id": hub.group(1), "task_id": tasks[name, metric]} | revision, "value": values[metric]} | shared
+        for metric in shown
+        if (name, metric) in tasks
+    ]
 
 
 def _yaml(document: dict[str, Any]) -> str:

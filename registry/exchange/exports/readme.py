@@ -83,7 +83,7 @@ Each JSON file is one evaluation in the schema of Every Eval Ever, version 0.3.0
 are laid out as that project's datastore lays them out: `data/<benchmark>/<developer>/<model>/`.
 """,
     "eval-results": """\
-Each YAML file is the accuracy of one evaluation, from 0 to 1, for the repository of its model on Hugging Face's hub:
+Each YAML file holds the metrics of one evaluation, from 0 to 1, for the repository of its model on Hugging Face's hub:
 `<developer>/<model>/.eval_results/`. Specification: https://huggingface.co/docs/hub/eval-results.
 """,
 }

@@ -22,8 +22,8 @@ class ExportRequest:
     """What is asked for. Filters are joined by "and"; an empty one restricts nothing.
 
     benchmarks: NAME (all its versions) or NAME@VERSION. models: NAME (all its revisions) or NAME@REVISION.
-    organisation: who publishes the results; tasks: BENCHMARK=TASK, the task of a benchmark on Hugging Face's hub; both
-    for formats that ask for it. without: relations that are left out.
+    organisation: who publishes the results. tasks: BENCHMARK=TASK or BENCHMARK:METRIC=TASK, the task of a benchmark on
+    Hugging Face's hub. Both are for formats that need them. without: relations that are left out.
     """
 
     format: str
