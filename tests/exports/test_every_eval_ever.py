@@ -16,7 +16,7 @@ from registry.exchange.exports import ExportRequest, export
 from registry.exchange.exports.every_eval_ever import model_info
 from registry.exchange.outputs.importer import ImportRequest, import_outputs
 from registry.tables import Model, ModelRevision
-from tests.exports.conftest import Filled
+from tests.exports.conftest import Filled, many_evaluations
 from tests.outputs.conftest import Registry
 from tests.outputs.logs import INSPECT, QUESTIONS
 
@@ -98,6 +98,19 @@ def test_records_add_up_to_the_results_they_belong_to(sqlite_filled: Filled, tmp
         assert "shuffleboard canary" in first["metadata"]["canary"]
         silent = [record for record in records if not record["answer_attribution"]]
         assert {(record["sample_id"], record["metadata"]["variant"]) for record in silent} == {("q2", "1")}
+
+
+def test_twenty_exports_keep_the_schema_and_their_accuracies_have_the_order_metrics(
+    sqlite_database: str, tmp_path: Path
+) -> None:
+    registry = many_evaluations(sqlite_database, tmp_path, 20)
+    found = _export(Filled(sqlite_database, registry.engine, 1, 2, 3, 4), tmp_path / "out")
+    assert len(found) == 20
+    for document, _ in found.values():
+        results = {result["evaluation_result_id"]: result for result in document["evaluation_results"]}
+        details = results["accuracy"]["score_details"]["details"]
+        for name in ("average_accuracy", "right_twice_across_orders", "order_loss"):
+            assert float(details[f"shuffleboard.{name}"]) == results[name]["score_details"]["score"]
 
 
 def test_files_have_the_same_names_in_every_export(sqlite_filled: Filled, tmp_path: Path) -> None:

@@ -30,6 +30,8 @@ SCHEMA_VERSION: Final = "0.3.0"
 UNKNOWN_DEVELOPER: Final = "local"
 """Stands for a developer that nobody named: the schema wants an id of two parts, and its datastore no "unknown"."""
 CONFIDENCE_LEVEL: Final = 0.95
+ORDER_METRICS: Final = ("average_accuracy", "right_twice_across_orders", "order_loss")
+"""Metrics that stand next to each accuracy, in the schema's field for additional details."""
 
 # Format of an import to the name that the schema's own converters give the program.
 _LIBRARIES: Final[Mapping[str, str]] = {
@@ -226,7 +228,8 @@ def _results(session: Session, evaluation: Evaluation) -> Iterator[dict[str, Any
         {"id": evaluation.id},
     ).mappings()
     protocol = evaluation.protocol
-    for row in rows.all():
+    found = {row["metric"]: dict(row) for row in rows.all()}
+    for row in found.values():
         metric = METRICS.get(row["metric"])
         if metric is None or row["value"] is None:
             continue
@@ -238,11 +241,27 @@ def _results(session: Session, evaluation: Evaluation) -> Iterator[dict[str, Any
             "metric_config": _metric_config(metric, evaluation, int(row["definition_version"])),
             "score_details": {
                 "score": float(row["value"]),
-                "details": _texts({"questions": evaluation.questions, "prompts": evaluation.prompts}),
-                "uncertainty": _uncertainty(dict(row)),
+                "details": _texts(
+                    {"questions": evaluation.questions, "prompts": evaluation.prompts}
+                    | (_order_details(found) if metric.name == "accuracy" else {})
+                ),
+                "uncertainty": _uncertainty(row),
             },
             "generation_config": _generation_config(protocol.definition, protocol.shots),
         }
+
+
+def _order_details(found: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the metrics over orders, with their intervals, for readers that take only the accuracy."""
+    details: dict[str, Any] = {}
+    for name in ORDER_METRICS:
+        row = found.get(name, {"value": None})
+        if row["value"] is None:
+            continue
+        details[f"shuffleboard.{name}"] = float(row["value"])
+        if row["interval_low"] is not None:
+            details[f"shuffleboard.{name}.interval"] = f"{float(row['interval_low'])} to {float(row['interval_high'])}"
+    return details
 
 
 def _metric_config(metric: Metric, evaluation: Evaluation, definition_version: int) -> dict[str, Any]:
