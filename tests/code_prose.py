@@ -1,0 +1,344 @@
+"""English of the code: counts how docstrings, comments and names are written, and refuses more than the ceilings.
+
+    python -m tests.code_prose            counts for each package; status 1 if a ceiling is passed
+    python -m tests.code_prose --list P   every place of a pattern, such as `what` or `names`, under the paths that follow
+    python -m tests.code_prose --rooms    counts for each folder
+
+The ceilings are the highest of four projects that people praise for their code: Inspect, Datasette, procrastinate and
+warehouse.
+"""
+
+import ast
+import io
+import re
+import sys
+import tokenize
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+PACKAGES: Final = ("registry", "workers", "web", "shuffleboard", "migrations", "docs", "docker", "tests")
+
+WORDS: Final = {
+    "what": (r"\bwhat\b(?![^.!?:;]*\?)", 11),
+    "where": (r"\bwhere\b(?![^.!?:;]*\?)", 13),
+    "software that acts": (
+        r"\b(?:ask(?:s|ed|ing)?|sa(?:ys?|id|ying)|tells?|told|telling|st(?:ands?|ood|anding)|h(?:olds?|eld|olding)"
+        + r"|(?:comes?|came|coming) to)\b",
+        16,
+    ),
+    "one that": (r"\bones? that\b|\bthose (?:of|that)\b|\bof which\b", 3),
+    "known of": (r"\b(?:known|said|read|asked|told|seen|kept|left) of\b", 1),
+    "beside": (r"\b(?:beside|alike|whoever|anew|whom|meanwhile)\b(?! the point)", 4),
+}
+"""Pattern, and how often at most in 10,000 words of docstrings and comments."""
+FIRST_WORDS: Final = r"(?:an?|the|what|whether|how|each|every|all|where|which|who|whose|those|one|of|as|if|when)\b"
+FIRST_AT_MOST: Final = 0.14
+"""Share of functions' docstrings that begin with an article or a question word in place of a verb."""
+PREPOSITIONS: Final = frozenset(
+    [
+        "about",
+        "above",
+        "across",
+        "after",
+        "against",
+        "among",
+        "around",
+        "at",
+        "before",
+        "behind",
+        "below",
+        "beside",
+        "between",
+        "beyond",
+        "by",
+        "down",
+        "during",
+        "for",
+        "from",
+        "in",
+        "inside",
+        "into",
+        "near",
+        "of",
+        "off",
+        "on",
+        "onto",
+        "out",
+        "outside",
+        "over",
+        "past",
+        "since",
+        "through",
+        "to",
+        "toward",
+        "under",
+        "until",
+        "up",
+        "upon",
+        "with",
+        "within",
+        "without",
+    ]
+)
+ALLOWED_FIRST: Final = frozenset(
+    [
+        "from",
+        "to",
+        "as",
+        "by",
+        "with",
+        "on",
+        "at",
+        "in",
+        "for",
+        "is",
+        "has",
+        "up",
+    ]  # from_json, to_dict, as_csv, by_name, with_seed, on_start
+)
+NOUNS: Final = frozenset(
+    [
+        "seed",
+        "speed",
+        "feed",
+        "need",
+        "weed",
+        "bed",
+        "id",
+        "embed",
+        "led",
+        "red",
+        "shed",
+        "sped",
+        "thread",
+        "spread",
+        "head",
+        "read",
+        "bread",
+        "lead",
+        "tread",
+        "embedded",
+        "nested",
+        "signed",
+        "unsigned",
+        "weighted",
+        "paired",
+        "shared",
+        "cached",
+        "related",
+    ]
+)
+"""Words that end like a participle: nouns, verbs and adjectives of the field before a noun."""
+PARTICIPLES: Final = frozenset(
+    [
+        "found",
+        "known",
+        "given",
+        "taken",
+        "made",
+        "said",
+        "told",
+        "held",
+        "kept",
+        "left",
+        "seen",
+        "shown",
+        "drawn",
+        "written",
+        "read_of",
+        "chosen",
+        "gone",
+        "done",
+        "been",
+        "begun",
+        "spent",
+        "sent",
+        "built",
+        "put",
+        "meant",
+        "understood",
+        "spelt",
+        "got",
+        "stood",
+    ]
+)
+NAMES_AT_MOST: Final = 0.03
+"""Share of functions whose names begin with a participle or a preposition."""
+
+
+@dataclass(frozen=True)
+class Prose:
+    """A docstring or a comment. kind: function, class, module or comment."""
+
+    path: Path
+    line: int
+    kind: str
+    words: str
+
+
+@dataclass(frozen=True)
+class Name:
+    """The name of a function."""
+
+    path: Path
+    line: int
+    name: str
+
+
+def python_files(folders: Iterable[str]) -> list[Path]:
+    """Return the Python files under some folders or files of the project, in order."""
+    found: list[Path] = []
+    for folder in folders:
+        path = ROOT / folder
+        found += [path] if path.is_file() else sorted(path.rglob("*.py"))
+    return [path for path in found if "vendor" not in path.parts]
+
+
+def read_prose(path: Path) -> Iterator[Prose]:
+    """Yield the docstrings and comments of a file."""
+    text = path.read_text(encoding="utf-8")
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            kinds = {ast.Module: "module", ast.ClassDef: "class"}
+            yield from _docstring(path, node.body[0] if node.body else None, kinds.get(type(node), "function"))
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                for statement in node.body[1:]:
+                    yield from _docstring(path, statement, "variable")
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT and not re.match(r"#\s*(?:noqa|type:|!)", token.string):
+            words = re.sub(r"#\s?|noqa: [A-Z\d, ]+|type: ignore\S*", "", token.string)
+            yield Prose(path, token.start[0], "comment", _plain(words))
+
+
+def _docstring(path: Path, statement: ast.stmt | None, kind: str) -> Iterator[Prose]:
+    if (
+        isinstance(statement, ast.Expr)
+        and isinstance(statement.value, ast.Constant)
+        and isinstance(statement.value.value, str)
+    ):
+        yield Prose(path, statement.lineno, kind, _plain(statement.value.value))
+
+
+def _plain(text: str) -> str:
+    """Return the text without code: one word for each piece in backticks, none for indented examples."""
+    lines = [line for line in text.split("\n") if not re.match(r" {8,}\S|\s*>>>", line)]
+    return re.sub(r"`+[^`]+`+", "Code", "\n".join(lines))
+
+
+def read_names(path: Path) -> Iterator[Name]:
+    """Yield the functions of a file, but tests, fixtures, properties and methods that Python calls."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        decorators = " ".join(map(ast.unparse, node.decorator_list))
+        if not re.match(r"test_|__", node.name) and not re.search(r"property|fixture|route|setter", decorators):
+            yield Name(path, node.lineno, node.name)
+
+
+def count_words(texts: Iterable[str]) -> int:
+    """Return the number of words."""
+    return sum(len(re.findall(r"[^\W_][\w'’-]*", text)) for text in texts)
+
+
+def is_odd_first_line(prose: Prose) -> bool:
+    """Return whether a function's docstring begins with an article or a question word."""
+    return prose.kind == "function" and re.match(FIRST_WORDS, prose.words.strip(), re.IGNORECASE) is not None
+
+
+def is_odd_name(name: Name) -> bool:
+    """Return whether a function's name begins with a participle or a preposition."""
+    words = name.name.strip("_").split("_")
+    first = words[0]
+    if first in PREPOSITIONS:
+        return first not in ALLOWED_FIRST or len(words) == 1
+    if first in PARTICIPLES:
+        return True
+    return first.endswith("ed") and first not in NOUNS
+
+
+def rates(prose: list[Prose], names: list[Name]) -> dict[str, float]:
+    """Return occurrences per 10,000 words of each pattern, and the shares of odd first lines and names."""
+    texts = [one.words for one in prose]
+    words = max(count_words(texts), 1)
+    found = {
+        name: 10_000 * sum(len(re.findall(pattern, text, re.IGNORECASE)) for text in texts) / words
+        for name, (pattern, _) in WORDS.items()
+    }
+    functions = [one for one in prose if one.kind == "function"]
+    return {
+        "words": words,
+        **found,
+        "first": sum(map(is_odd_first_line, functions)) / max(len(functions), 1),
+        "names": sum(map(is_odd_name, names)) / max(len(names), 1),
+    }
+
+
+CEILINGS: Final = {name: float(most) for name, (_, most) in WORDS.items()} | {
+    "first": FIRST_AT_MOST,
+    "names": NAMES_AT_MOST,
+}
+
+
+def measure(folders: Iterable[str]) -> dict[str, float]:
+    """Return the rates of all files under some folders."""
+    paths = python_files(folders)
+    return rates(
+        [one for path in paths for one in read_prose(path)], [one for path in paths for one in read_names(path)]
+    )
+
+
+def exceeded(found: dict[str, float]) -> list[str]:
+    """Return the patterns that pass their ceilings."""
+    return [name for name, most in CEILINGS.items() if found[name] > most]
+
+
+def _list_places(pattern: str, folders: list[str]) -> None:
+    for path in python_files(folders or PACKAGES):
+        where = path.relative_to(ROOT)
+        if pattern == "names":
+            lines = [(name.line, name.name) for name in read_names(path) if is_odd_name(name)]
+        else:
+            lines = [
+                (one.line, " ".join(one.words.split())[:150])
+                for one in read_prose(path)
+                if (
+                    is_odd_first_line(one)
+                    if pattern == "first"
+                    else re.search(WORDS[pattern][0], one.words, re.IGNORECASE)
+                )
+            ]
+        for line, text in lines:
+            print(f"{where}:{line}: {text}")
+
+
+def _print_rates(rows: Iterable[tuple[str, dict[str, float]]]) -> None:
+    print(f"{'per 10,000 words':34}{'words':>8}" + "".join(f"{name:>12.11}" for name in CEILINGS))
+    print(f"{'at most':42}" + "".join(f"{most:12.3g}" for most in CEILINGS.values()))
+    for title, found in rows:
+        print(f"{title:34}{found['words']:8.0f}" + "".join(f"{found[name]:12.3g}" for name in CEILINGS))
+
+
+def main(arguments: list[str]) -> int:
+    """Print the counts. Returns 1 if a package passes a ceiling."""
+    if arguments[:1] == ["--list"]:
+        _list_places(arguments[1], arguments[2:])
+        return 0
+    if arguments[:1] == ["--rooms"]:
+        counted = Counter(
+            "/".join(path.relative_to(ROOT).parts[:-1][:3]) for path in python_files(arguments[1:] or PACKAGES)
+        )
+        _print_rates((room, measure([room])) for room in sorted(counted))
+        return 0
+    found = {package: measure([package]) for package in PACKAGES}
+    _print_rates([*found.items(), ("all", measure(PACKAGES))])
+    problems = [f"{package}: {name}" for package, one in found.items() for name in exceeded(one)]
+    print("\n".join(f"over the ceiling: {problem}" for problem in problems))
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
