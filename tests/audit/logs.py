@@ -1,5 +1,6 @@
-"""Logs of six programs made of the same items, clean or with one fault planted."""
+"""Logs of seven formats made of the same items, clean or with one fault planted, with labels in many forms."""
 
+import csv
 import json
 import random
 import re
@@ -36,15 +37,48 @@ class Item:
     finish: str = "stop"
 
 
+Form = Callable[[int, tuple[str, ...]], Any]
+"""(position, options) → the label as a log writes it."""
+
+FORMS: dict[str, Form] = {
+    "letters": lambda at, _: LETTERS[at],
+    "small letters": lambda at, _: LETTERS[at].lower(),
+    "square brackets": lambda at, _: f"[{LETTERS[at]}]",
+    "round brackets": lambda at, _: f"({LETTERS[at].lower()})",
+    "full width": lambda at, _: chr(ord("Ａ") + at),
+    "option before": lambda at, _: f"Option {LETTERS[at]}",
+    "text behind": lambda at, options: f"{LETTERS[at]}. {options[at]}",
+    "text": lambda at, options: options[at],
+    "text in capitals": lambda at, options: options[at].upper(),
+    "digits from 0": lambda at, _: str(at),
+    "digits from 1": lambda at, _: str(at + 1),
+    "bold": lambda at, _: f"**{LETTERS[at]}**",
+    "boxed": lambda at, _: f"$\\boxed{{{LETTERS[at]}}}$",
+}
+
+
 @dataclass
 class Log:
-    """The items of a run, and what the program says of it. limit: of questions, where it was declared."""
+    """The items of a run, and what the program says of it.
+
+    limit: of questions, if it was declared. form: of the answers that were read; keyed: of the right options.
+    """
 
     items: list[Item]
     task: str = "mmlu"
     model: str = "org/model"
     stated: float | None = None
     limit: int | None = field(default=None)
+    form: str = "letters"
+    keyed: str = "letters"
+
+    def label(self, at: Item) -> Any:
+        """The answer that was read, as the log writes it."""
+        return "" if at.recorded is None else FORMS[self.form](at.recorded, at.options)
+
+    def key(self, at: Item) -> Any:
+        """The right option, as the log writes it."""
+        return FORMS[self.keyed](at.key, at.options)
 
     @property
     def accuracy(self) -> float:
@@ -52,15 +86,17 @@ class Log:
         return self.stated if self.stated is not None else sum(item.score for item in self.items) / len(self.items)
 
 
-def shown(question: str, options: tuple[str, ...]) -> str:
+def shown(question: str, options: tuple[str, ...], labels: str = LETTERS) -> str:
     """A question with its options, as a prompt has it."""
-    return "\n".join([question, *(f"{LETTERS[at]}. {text}" for at, text in enumerate(options)), "Answer:"])
+    return "\n".join([question, *(f"{labels[at]}. {text}" for at, text in enumerate(options)), "Answer:"])
 
 
-def prompt_of(question: str, options: tuple[str, ...], labels: str | None = None, examples: str = "") -> str:
+def prompt_of(
+    question: str, options: tuple[str, ...], named: str | None = None, examples: str = "", labels: str = LETTERS
+) -> str:
     """The whole prompt of a question."""
-    named = labels or ", ".join(LETTERS[: len(options)])
-    return INSTRUCTION.format(labels=named) + examples + shown(question, options)
+    instruction = INSTRUCTION.format(labels=named or ", ".join(labels[: len(options)]))
+    return instruction + examples + shown(question, options, labels)
 
 
 @cache
@@ -70,13 +106,19 @@ def sample(benchmark: str) -> tuple[QuestionRecord, ...]:
     return tuple(one for one in questions if len(set(one.options)) == len(one.options))
 
 
-def clean(seed: int, benchmark: str = "mmlu", count: int = 120) -> Log:
+def clean(seed: int, benchmark: str = "mmlu", count: int = 120, form: str = "letters", keyed: str = "letters") -> Log:
     """A run of a model that is right in two of three questions and writes its answer in one of many ways."""
     draw, questions, items = random.Random(seed), sample(benchmark), []
+    labels = SHOWN.get(form, LETTERS)
     for question in draw.sample(questions, min(count, len(questions))):
         chosen = question.answer if draw.random() < 0.66 else draw.randrange(len(question.options))
-        items.append(item(draw, question.external_id, question.text, tuple(question.options), question.answer, chosen))
-    return Log(items, task=f"{benchmark}_{seed}", limit=len(items))
+        asked = question.text, tuple(question.options), question.answer
+        items.append(item(draw, question.external_id, *asked, chosen, labels))
+    return Log(items, task=f"{benchmark}_{seed}", limit=len(items), form=form, keyed=keyed)
+
+
+SHOWN = {"digits from 1": "123456789", "small letters": LETTERS.lower()}
+"""Labels of the prompts of a form; letters if none are named."""
 
 
 WAYS = (
@@ -91,20 +133,22 @@ WAYS = (
 
 
 def item(
-    draw: random.Random, name: str, question: str, options: tuple[str, ...], key: int, chosen: int, **changed: Any
+    draw: random.Random,
+    name: str,
+    question: str,
+    options: tuple[str, ...],
+    key: int,
+    chosen: int,
+    labels: str = LETTERS,
+    **changed: Any,
 ) -> Item:
     """A question that was answered with the option `chosen`, and read rightly."""
-    said = draw.choice(WAYS).format(letter=LETTERS[chosen], text=options[chosen])
-    return Item(
-        name, question, options, key, said, chosen, float(chosen == key), prompt_of(question, options), **changed
-    )
+    said = draw.choice(WAYS).format(letter=labels[chosen], text=options[chosen])
+    prompt = prompt_of(question, options, labels=labels)
+    return Item(name, question, options, key, said, chosen, float(chosen == key), prompt, **changed)
 
 
 # Writers
-
-
-def _letter(position: int | None) -> str:
-    return "" if position is None else LETTERS[position]
 
 
 def write_harness(log: Log, folder: Path) -> Path:
@@ -114,10 +158,10 @@ def write_harness(log: Log, folder: Path) -> Path:
         {
             "doc_id": at.id,
             "doc": {"question": at.question, "choices": list(at.options), "answer": at.key},
-            "target": LETTERS[at.key],
+            "target": log.key(at),
             "arguments": {"gen_args_0": {"arg_0": at.prompt, "arg_1": {"until": []}}},
             "resps": [[at.said]],
-            "filtered_resps": [_letter(at.recorded) or "[invalid]"],
+            "filtered_resps": [log.label(at) or "[invalid]"],
             "filter": "get_response",
             "metrics": ["exact_match"],
             "exact_match": at.score,
@@ -143,13 +187,13 @@ def write_inspect(log: Log, folder: Path) -> Path:
             "epoch": at.epoch,
             "input": at.question,
             "choices": list(at.options),
-            "target": LETTERS[at.key],
+            "target": log.key(at),
             "messages": [{"role": "user", "content": at.prompt}, {"role": "assistant", "content": at.said}],
             "output": {
                 "completion": at.said,
                 "choices": [{"stop_reason": {"length": "max_tokens"}.get(at.finish, at.finish)}],
             },
-            "scores": {"choice": {"value": "C" if at.score else "I", "answer": _letter(at.recorded)}},
+            "scores": {"choice": {"value": "C" if at.score else "I", "answer": log.label(at)}},
         }
         for at in log.items
     ]
@@ -183,11 +227,16 @@ def write_helm(log: Log, folder: Path) -> Path:
                     ],
                 },
                 "train_trial_index": at.epoch - 1,
-                "output_mapping": {LETTERS[place]: text for place, text in enumerate(at.options)},
+                "output_mapping": {_helm_label(log, at, place): text for place, text in enumerate(at.options)},
                 "request": {"prompt": at.prompt},
                 "result": {
                     "completions": [
-                        {"text": _as_read(at), "logprob": 0.0, "tokens": [], "finish_reason": {"reason": at.finish}}
+                        {
+                            "text": _as_read(log, at),
+                            "logprob": 0.0,
+                            "tokens": [],
+                            "finish_reason": {"reason": at.finish},
+                        }
                     ]
                 },
             }
@@ -204,7 +253,7 @@ def write_helm(log: Log, folder: Path) -> Path:
         "model": log.model,
         "max_tokens": 1000,
         "max_eval_instances": log.limit,
-        "output_mapping_pattern": HELM_PATTERN,
+        "output_mapping_pattern": HELM_PATTERN if log.form == "letters" else None,
     }
     (path / "scenario_state.json").write_text(json.dumps({"adapter_spec": specification, "request_states": states}))
     (path / "per_instance_stats.json").write_text(json.dumps(stats))
@@ -217,14 +266,16 @@ HELM_PATTERN = r"(?:^|is )([A-H])\b"
 """What HELM reads: the letter that begins the text, or that follows "is" at once."""
 
 
-def _as_read(at: Item) -> str:
-    """The text, or the letter alone where HELM's pattern would read something else in it."""
-    found = re.search(HELM_PATTERN, at.said.strip())
-    return (
-        at.said
-        if (found and found[1]) == (None if at.recorded is None else LETTERS[at.recorded])
-        else _letter(at.recorded)
-    )
+def _helm_label(log: Log, at: Item, place: int) -> str:
+    """The label that HELM shows; where an option's text is written, HELM compares it with the right one."""
+    return str(FORMS["letters" if log.form.startswith("text") else log.form](place, at.options))
+
+
+def _as_read(log: Log, at: Item) -> str:
+    """The text, or the label alone where HELM's pattern would read something else in it."""
+    found = re.search(HELM_PATTERN, at.said.strip()) if log.form == "letters" else None
+    whole = found is not None and found[1] == (None if at.recorded is None else LETTERS[at.recorded])
+    return at.said if whole or at.recorded is None else str(log.label(at))
 
 
 def write_lighteval(log: Log, folder: Path) -> Path:
@@ -246,7 +297,7 @@ def write_lighteval(log: Log, folder: Path) -> Path:
             "model_response": {
                 "input": at.prompt,
                 "text": [at.said],
-                "text_post_processed": [_letter(at.recorded)],
+                "text_post_processed": [str(log.label(at))],
                 "logprobs": [],
                 "input_tokens": [1, 5, 9],
             },
@@ -269,12 +320,11 @@ def write_opencompass(log: Log, folder: Path) -> Path:
     for name in ("predictions", "results"):
         (run / name / "model").mkdir(parents=True)
     predictions = {
-        str(number): {"origin_prompt": at.prompt, "prediction": at.said, "gold": LETTERS[at.key]}
+        str(number): {"origin_prompt": at.prompt, "prediction": at.said, "gold": log.key(at)}
         for number, at in enumerate(log.items)
     }
     details = {
-        str(number): {"pred": [_letter(at.recorded)], "is_correct": [bool(at.score)]}
-        for number, at in enumerate(log.items)
+        str(number): {"pred": [log.label(at)], "is_correct": [bool(at.score)]} for number, at in enumerate(log.items)
     }
     (run / "predictions" / "model" / f"{log.task}.json").write_text(json.dumps(predictions))
     results = {"accuracy": 100 * log.accuracy, "details": details}
@@ -295,11 +345,11 @@ def write_every_eval_ever(log: Log, folder: Path) -> Path:
             "input": {
                 "raw": at.question,
                 "formatted": at.prompt,
-                "reference": [LETTERS[at.key]],
+                "reference": [str(log.key(at))],
                 "choices": list(at.options),
             },
             "output": {"raw": [at.said]},
-            "answer_attribution": [{"extracted_value": _letter(at.recorded), "is_terminal": True}],
+            "answer_attribution": [{"extracted_value": str(log.label(at)), "is_terminal": True}],
             "evaluation": {"score": at.score, "is_correct": bool(at.score)},
             "metadata": {"stop_reason": at.finish, "epoch": str(at.epoch)},
         }
@@ -309,6 +359,16 @@ def write_every_eval_ever(log: Log, folder: Path) -> Path:
     _lines(path, lines)
     whole = {"evaluation_results": [{"evaluation_result_id": "accuracy", "score_details": {"score": log.accuracy}}]}
     (folder / "run.json").write_text(json.dumps(whole))
+    return path
+
+
+def write_table(log: Log, folder: Path) -> Path:
+    """A table of one model, which has no texts, prompts and scores."""
+    path = folder / f"{log.task}.csv"
+    rows = [["question_id", "n_options", "correct", log.model.replace("/", "_")]]
+    rows += [[at.id, str(len(at.options)), str(log.key(at)), str(log.label(at))] for at in log.items]
+    with path.open("w", encoding="utf-8", newline="") as stream:
+        csv.writer(stream).writerows(rows)
     return path
 
 
@@ -324,6 +384,7 @@ WRITERS: dict[str, Callable[[Log, Path], Path]] = {
     "opencompass": write_opencompass,
     "every-eval-ever": write_every_eval_ever,
 }
+EVERY_WRITER = WRITERS | {"table": write_table}
 
 
 # Faults
@@ -485,8 +546,8 @@ FAULTS: dict[str, Fault] = {
     "repeats-differ": repeats,
     "near-duplicate-questions": copies("new", near),
     "repeated-options": few(0.02, repeated_option),
-    "labels-missing-in-instruction": few(1.0, with_prompt(lambda at: prompt_of(at.question, at.options, labels="ABC"))),
-    "labels-beyond-options": few(1.0, with_prompt(lambda at: prompt_of(at.question, at.options, labels="A to J"))),
+    "labels-missing-in-instruction": few(1.0, with_prompt(lambda at: prompt_of(at.question, at.options, named="ABC"))),
+    "labels-beyond-options": few(1.0, with_prompt(lambda at: prompt_of(at.question, at.options, named="A to J"))),
     "question-among-examples": few(0.03, with_prompt(example_of)),
     "doubled-begin-token": few(1.0, with_prompt(lambda at: f"<s><s>[INST] {at.prompt}")),
     "unfilled-template": few(1.0, with_prompt(lambda at: "Subject: {{subject}}\n" + at.prompt)),
@@ -494,3 +555,21 @@ FAULTS: dict[str, Fault] = {
     "truncated-prompt": few(0.03, with_prompt(lambda at: at.prompt[: -len(at.options[-1]) // 2 - 9])),
     "undeclared-subset": lambda log, _: replace(log, limit=None, task="mmlu"),
 }
+
+
+FAULTS |= {
+    "labels-with-a-gap": few(1.0, with_prompt(lambda at: prompt_of(at.question, at.options, named="A, B, C or E"))),
+    "all-scores-right": lambda log, _: replace(log, items=[replace(at, score=1.0) for at in log.items]),
+    "all-scores-wrong": lambda log, _: replace(log, items=[replace(at, score=0.0) for at in log.items]),
+    "keys-shifted": few(0.3, lambda at: replace(at, key=(at.key + 1) % len(at.options))),
+    "stated-too-high": lambda log, _: replace(log, stated=log.accuracy + 0.02),
+    "refused-answers": few(0.04, lambda at: replace(at, said="", recorded=None, score=0.0, finish="content_filter")),
+}
+NAMED_AS = {
+    "labels-with-a-gap": "labels-missing-in-instruction",
+    "all-scores-right": "score-contradicts-answer",
+    "all-scores-wrong": "score-contradicts-answer",
+    "keys-shifted": "score-contradicts-answer",
+    "stated-too-high": "stated-accuracy-differs",
+}
+"""The finding of a fault that is called otherwise."""

@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -267,14 +268,16 @@ def test_a_score_that_contradicts_its_answer_is_refused_and_nothing_is_stored(
         assert session.scalar(select(func.count()).select_from(Evaluation)) == 0
 
 
-def test_an_overall_score_of_other_answers_is_warned_of(registry: Registry, tmp_path: Path) -> None:
+def test_an_overall_score_of_other_answers_is_refused(registry: Registry, tmp_path: Path) -> None:
     def flatter(document: list[Any]) -> None:
         _set_exact_match(document, 0.6)
 
     registry.benchmark("csqa", QUESTIONS)
     found: list[Comparison] = []
     request = ImportRequest(helm_copy(tmp_path, "joint", stats=flatter), "m", "csqa", "original")
-    import_outputs(registry.engine, request, compared=found.append)
+    with pytest.raises(ShuffleboardError, match=r"it states 0\.6000, and 5 answers as we read them give 0\.2000"):
+        import_outputs(registry.engine, request)
+    import_outputs(registry.engine, replace(request, ignore_stated=True), compared=found.append)
     assert found[0].agrees is False
     assert found[0].sentences() == [
         "warning: exact_match: the log reports 0.6000, but its 5 answers give 0.2000",

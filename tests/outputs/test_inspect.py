@@ -181,12 +181,12 @@ def _another_scorer(document: dict[str, Any]) -> None:
 
 REFUSED = [
     (put("samples/0/choices", None), r"sample 1: has no choices; only multiple-choice tasks"),
-    (put("samples/0/target", ["A", "B"]), r"sample 1: target \[\"A\", \"B\"\] is not one letter"),
+    (put("samples/0/target", ["A", "B"]), r"sample 1: target \[\"A\", \"B\"\] is not one of its 5 choices"),
     (
         put("samples/0/target", "B"),
         r".*not the benchmark's in 1 of 5 answers: 001b0f\w+ \(log B, 'getting full'; benchmark E, 'defec",
     ),
-    (put("samples/0/target", "F"), r"sample 1: target \"F\" is not one letter of its 5 choices"),
+    (put("samples/0/target", "F"), r"sample 1: target \"F\" does not name one of its 5 choices"),
     (_another_scorer, r"sample 1: has no score of choice\(\) \(it has: match\)"),
     (put("samples/0/scores/choice/answer", "G"), r"sample 1: answer \"G\" does not name one of its 5 choices"),
     (

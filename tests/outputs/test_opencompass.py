@@ -99,11 +99,11 @@ def test_an_import_is_complete(registry: Registry) -> None:
     assert (found[0].stated, found[0].agrees, found[0].compared) == (0.6, True, 5)
 
 
-def _numbered(prediction: dict[str, Any]) -> None:
+def _starred(prediction: dict[str, Any]) -> None:
     for label in "ABCDE":
         entry = prediction[f"label: {label}"]
-        for number, letter in enumerate("ABCDE", start=1):
-            entry["testing input"] = entry["testing input"].replace(f"\n{letter}. ", f"\n{number}. ")
+        for letter in "ABCDE":
+            entry["testing input"] = entry["testing input"].replace(f"\n{letter}. ", "\n* ")
 
 
 def _endless(prediction: dict[str, Any]) -> None:
@@ -118,7 +118,7 @@ def _endless(prediction: dict[str, Any]) -> None:
             put("label: A/testing input", "What is this?"),
             r'prediction 0: the prompt "What is this\?" asks none of the 5 questions',
         ),
-        (_numbered, r"prediction 0: its prompt does not list the options of question 001b0f\w+ behind labels"),
+        (_starred, r"prediction 0: its prompt does not list the options of question 001b0f\w+ behind labels"),
         (
             put("gold", "A"),
             r"not the benchmark's in 1 of 5 answers: 001b0f\w+ \(log A, 'reduced'; benchmark E, 'defecat",

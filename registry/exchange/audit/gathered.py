@@ -20,7 +20,7 @@ from registry.exchange.audit.known import known_digest
 from registry.exchange.audit.prompts import Edges, beginning, ending, problems
 from registry.exchange.audit.readers import DAMAGED, reading
 from registry.exchange.audit.rereading import RULES, reread
-from registry.exchange.audit.seen import Source, digest, normal
+from registry.exchange.audit.seen import Source, digest, normal, shown_labels
 from registry.exchange.outputs.agreement import likeliest
 from registry.exchange.outputs.forms import QUESTIONS
 from registry.exchange.outputs.record import Seen, Unusable
@@ -211,6 +211,7 @@ class Gathered:
         """By rule: texts in which it reads an answer, of these other than recorded, and right ones."""
         self._every = 1
         self._opened = False
+        self._labels: Sequence[str] = LETTERS
         self.apart = ""
         """What tells it from other logs of the same model and task: where it lies."""
 
@@ -230,6 +231,7 @@ class Gathered:
         texts = [record.output for record in first if isinstance(record, Seen) and record.output]
         closing = sum(closes_only(text, known_markers()) for text in texts)
         self._opened = closing >= max(1.0, OPENED_SHARE * len(texts))
+        self._labels = shown_labels([record for record in first if isinstance(record, Seen)])
         conventions = likeliest([record for record in first if isinstance(record, Seen)])
         for record in chain(first, records):
             checked = record if isinstance(record, Unusable) else _checked(_settled(record, conventions))
@@ -326,6 +328,7 @@ class Gathered:
             cut_off=seen.cut_off,
             refused=seen.refused,
             opened=opened,
+            labels=self._labels,
         )
         if not seen.texts and read.positions[0] is None:
             return STATES.index("answered" if answered else read.state if read.state != "answered" else "unread")

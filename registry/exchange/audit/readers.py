@@ -19,8 +19,16 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from registry.benchmarks.lines import TABLES, is_table, raw_lines, read_cells, shorten
 from registry.errors import IngestError
-from registry.exchange.audit.rereading import final_reading, reread
+from registry.exchange.audit.rereading import final_reading
 from registry.exchange.audit.seen import Source, digest, listing
+from registry.exchange.outputs.beside import (
+    METRICS,
+    every_eval_ever_overall,
+    every_eval_ever_results,
+    harness_overall,
+    harness_results,
+    task_and_date,
+)
 from registry.exchange.outputs.every_eval_ever import named_answer
 from registry.exchange.outputs.forms import (
     CAT,
@@ -42,7 +50,7 @@ from registry.exchange.outputs.forms import (
     is_archive,
     is_document,
 )
-from registry.exchange.outputs.harness import INVALID, METRICS, target_label
+from registry.exchange.outputs.harness import INVALID, extracted_of, target_label, texts_written
 from registry.exchange.outputs.helm import (
     Stats,
     helm_overall,
@@ -56,7 +64,8 @@ from registry.exchange.outputs.inspect_log import (
     inspect_overall,
     inspect_seen,
 )
-from registry.exchange.outputs.labels import BARE, Written, certain, read_label
+from registry.exchange.outputs.labels import Written, certain, read_label
+from registry.exchange.outputs.lighteval import SCORED, answer_of, metric_of
 from registry.exchange.outputs.logs import load_json
 from registry.exchange.outputs.opencompass import LABEL, opencompass_results, written_of
 from registry.exchange.outputs.prompts import said
@@ -73,7 +82,6 @@ from registry.files.documents import as_written
 from registry.prompting.labels import LETTERS
 from registry.untrusted import decode_answer
 
-_LIGHTEVAL_METRICS: Final = ("acc", "em", "extractive_match", "pass", "gpqa_pass", "expr_gold_metric")
 SUFFIXES: Final = (".jsonl", ".jsonl.gz", ".json", ".eval", ".parquet", *TABLES)
 MOST_FILES: Final = 10_000
 """Files of a folder that are looked at."""
@@ -226,14 +234,12 @@ _CHOICES: Final = ("choices", "options", "endings", "mc1_targets", "Choices")
 
 def _harness(path: Path, first: Mapping[str, Any], _known: Known) -> list[Source]:
     filters = _filters(path, first)
-    task, _, date = path.name.removesuffix(".gz").removesuffix(".jsonl").removeprefix("samples_").rpartition("_")
-    task = task or date
+    task, _ = task_and_date(path)
     # Before samples named their filter, each filter of a task wrote all samples again, in the task's order.
     unnamed = 1 if "filter" in first else _unnamed_filters(path)
     filters = filters if unnamed == 1 else [f"filter {number}" for number in range(1, unnamed + 1)]
     remarks: list[str] = []
-    results = _results(path.with_name(f"results_{date}.json"), remarks)
-    scores = _object(_object(results.get("results")).get(task))
+    results = _results(harness_results(path), remarks)
     sizes = _object(_object(results.get("n-samples")).get(task))
     metric = next((name for name in METRICS if name in first), None)
     declared = _object(results.get("config")).get("limit") is not None or sizes.get("original") != sizes.get(
@@ -250,7 +256,7 @@ def _harness(path: Path, first: Mapping[str, Any], _known: Known) -> list[Source
             model,
             task,
             _harness_records(path, name, metric, unnamed=unnamed > 1),
-            _number(scores.get(f"{metric},{name}")),
+            harness_overall(path, results, {**first, "filter": name}),
             declared,
             part=name if len(filters) > 1 else "",
             remarks=remarks,
@@ -301,12 +307,12 @@ def _harness_records(path: Path, filter_: str, metric: str | None, *, unnamed: b
             seen[str(line.get("doc_id"))] += 1
             name = f"filter {seen[str(line.get('doc_id'))]}"
         if name == filter_:
-            yield _harness_record(place, line, metric)
+            yield from _harness_record(place, line, metric)
 
     return records_of(path, record)
 
 
-def _harness_record(place: str, line: Mapping[str, Any], metric: str | None) -> Seen | Unusable:
+def _harness_record(place: str, line: Mapping[str, Any], metric: str | None) -> Iterator[Seen | Unusable]:
     doc = _object(line.get("doc"))
     options: tuple[str, ...] = ()
     for name in _CHOICES:
@@ -333,7 +339,8 @@ def _harness_record(place: str, line: Mapping[str, Any], metric: str | None) -> 
     if not options and scored:
         options = tuple(str(pair[1]).strip() for pair in pairs)
     if len(options) < 2:
-        return Unusable(place, "lists no options", NOT_MULTIPLE_CHOICE)
+        yield Unusable(place, "lists no options", NOT_MULTIPLE_CHOICE)
+        return
     if scored and "option1" in doc and "option2" in doc:
         # WinoGrande: each option is put into the sentence, and what follows it is scored.
         options, prompt = (str(doc["option1"]), str(doc["option2"])), None
@@ -342,38 +349,49 @@ def _harness_record(place: str, line: Mapping[str, Any], metric: str | None) -> 
     else:
         target = one_index(line.get("target"))
         if isinstance(target, list) and len(target) > 1:
-            return Unusable(place, f"its target {shorten(target, 40)}: several options are right", SEVERAL_RIGHT)
-        keyed = target_label(target, doc, options)
-    output, position, answer = None, None, None
+            yield Unusable(place, f"its target {shorten(target, 40)}: several options are right", SEVERAL_RIGHT)
+            return
+        keyed = target_label(target, line, options)
+    position = None
+    answers: list[tuple[str | None, Written | None]] = [(None, None)]
     stated = None if metric is None else _number(line.get(metric))
     if scored:
         if len(likelihoods) != len(options):
-            return Unusable(place, f"{len(likelihoods)} continuations were scored for {len(options)} options")
+            yield Unusable(place, f"{len(likelihoods)} continuations were scored for {len(options)} options")
+            return
         numbers = [value for value in likelihoods if value is not None]
         if any(map(math.isnan, numbers)):
-            return Unusable(place, f"{sum(map(math.isnan, numbers))} of its log-likelihoods are no numbers")
+            yield Unusable(place, f"{sum(map(math.isnan, numbers))} of its log-likelihoods are no numbers")
+            return
         position = numbers.index(max(numbers))
     else:
-        output = _text(only(line.get("resps")))
-        answer = _written(only(responses), options, keyed, stated)
+        written = texts_written(line)
+        read = extracted_of(line, written)
+        stated = stated if len(read) == 1 else None
+        answers = [
+            (text, _written(answer, options, keyed, stated))
+            for text, answer in zip([*written] or [None], read, strict=False)
+        ]
     variant = doc.get("prompt_id")
     if isinstance(doc.get("always_same_option"), str):
         variant = LETTERS.find(doc["always_same_option"][:1])
-    return Seen(
-        place,
-        str(line.get("doc_id")),
-        asked,
-        options,
-        None,
-        position,
-        variant if isinstance(variant, int) else None,
-        stated,
-        prompt,
-        output,
-        scored=scored,
-        answer=answer,
-        keyed=keyed,
-    )
+    number = variant if isinstance(variant, int) else None
+    for at, (output, answer) in enumerate(answers):
+        yield Seen(
+            place,
+            str(line.get("doc_id")),
+            asked,
+            options,
+            None,
+            position,
+            number if len(answers) == 1 else at,
+            stated,
+            prompt,
+            output,
+            scored=scored,
+            answer=answer,
+            keyed=keyed,
+        )
 
 
 def _harness_question(doc: Mapping[str, Any], prompt: str) -> str | None:
@@ -485,45 +503,9 @@ def _lighteval(path: Path) -> list[Source]:
         about = _object(results.get("config_general"))
         model = str(about.get("model_name") or relative)
         declared = about.get("max_samples") is not None
-    stated = _lighteval_score(scores)[1]
+    stated = metric_of(scores)[1]
     records = _lighteval_records(parquet_rows(path))
     return [Source(path, LIGHTEVAL, model, task, records, stated, declared, remarks=remarks)]
-
-
-def _lighteval_score(scores: Mapping[str, Any]) -> tuple[str, float | None]:
-    """The metric that says whether answers are right, with its value: one that is known, else the only one."""
-    names = [name for name in scores if "stderr" not in name]
-    known = [name for name in names if name.split(":")[0].split("@")[0] in _LIGHTEVAL_METRICS]
-    named = next(iter(known or (names if len(names) == 1 else [])), "")
-    return named, _number(scores.get(named))
-
-
-def _lighteval_answer(
-    text: str, options: Sequence[str], gold: int, metric: str, score: float | None
-) -> tuple[int | None, tuple[tuple[str, str], ...]]:
-    """What was read in a text, and what contradicts its score.
-
-    The log does not say what was read, and metrics that extract find more than a letter alone: where the score says
-    that the right option was read, or was not, it is believed, and another rule's reading with it.
-    """
-    label = read_label(text.strip(), options, right=gold if score == 1 else None)
-    position = label.positions[BARE]
-    if position is None and (metric in ("acc", "em", "") or score is None):
-        position = label.positions[0]
-    if position is not None or metric in ("acc", "em", "") or score is None:
-        return position, ()
-    read = reread(text, options)
-    reading, *others = read.positions
-    if score == 1:
-        believed: int | None = gold
-    elif reading != gold:
-        believed = reading
-    else:
-        believed = next((other for other in (read.thought, *others) if other not in (None, gold)), None)
-    if reading is None or reading == believed:
-        return believed, ()
-    detail = f"reads as {LETTERS[reading]}, {LETTERS[gold]} is right, and its score is {score:g}"
-    return believed, (("score-contradicts-answer", detail),)
 
 
 def _lighteval_records(rows: Iterator[dict[str, Any]]) -> Iterator[Seen | Unusable]:
@@ -572,16 +554,20 @@ def _lighteval_record(place: str, number: int, row: Mapping[str, Any]) -> Iterat
     raw = _texts(response.get("text"))
     numbers = [value for value in logprobs if value is not None and not math.isnan(value)]
     scored = len(numbers) == len(options)
-    named, stated = _lighteval_score(metric)
-    position: int | None
-    contradictions: tuple[tuple[str, str], ...]
+    named, stated = metric_of(metric)
     answers = [None] if scored else list(range(len(written)))
+    if scored and not named.startswith(SCORED):
+        stated = None
     for at in answers:
+        position, label, contradictions = None, None, ()
         if at is None:
-            position, contradictions = numbers.index(max(numbers)), ()
+            position = numbers.index(max(numbers))
         else:
             score = stated if len(answers) < 2 else None
-            position, contradictions = _lighteval_answer(written[at], options, gold, named, score)
+            label, doubt = answer_of(written[at], options, gold, named, score)
+            if doubt is not None:
+                detail = f"reads as {LETTERS[doubt]}, {LETTERS[gold]} is right, and its score is {score:g}"
+                contradictions = (("score-contradicts-answer", detail),)
         yield Seen(
             place,
             str(doc.get("id") if doc.get("id") is not None else number),
@@ -595,6 +581,7 @@ def _lighteval_record(place: str, number: int, row: Mapping[str, Any]) -> Iterat
             None if at is None else raw[at] if at < len(raw) else written[at],
             scored=at is None,
             problems=problems + contradictions,
+            answer=label,
         )
     if not answers:
         yield Unusable(place, "has neither log-probabilities nor a text")
@@ -687,13 +674,9 @@ def _opencompass_label(value: Any, options: Sequence[str], names: Sequence[str])
 
 def _every_eval_ever(path: Path, first: Mapping[str, Any], _known: Known) -> list[Source]:
     remarks: list[str] = []
-    beside = path.with_name(path.name.removesuffix(".gz").replace("_samples.jsonl", ".json"))
-    whole = _results(beside, remarks) if beside != path else {}
-    stated = None
-    results = whole.get("evaluation_results")
-    for result in results if isinstance(results, list) else []:
-        if _object(result).get("evaluation_result_id") == first.get("evaluation_result_id"):
-            stated = _number(_object(_object(result).get("score_details")).get("score"))
+    beside = every_eval_ever_results(path)
+    whole = {} if beside is None else _results(beside, remarks)
+    stated = every_eval_ever_overall(whole, first)
     return [
         Source(
             path,

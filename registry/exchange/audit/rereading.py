@@ -33,8 +33,8 @@ def _definition(name: str) -> Mapping[str, Any]:
     return {**PRESETS[name], "thoughts": "apart"}
 
 
-def _read(name: str, output: Output, options: Sequence[str]) -> Reading:
-    return read(_definition(name), output, LETTERS[: len(options)], options)
+def _read(name: str, output: Output, options: Sequence[str], labels: Sequence[str] = LETTERS) -> Reading:
+    return read(_definition(name), output, labels[: len(options)], options)
 
 
 def reread(
@@ -45,17 +45,18 @@ def reread(
     cut_off: bool = False,
     refused: bool = False,
     opened: bool = False,
+    labels: Sequence[str] = LETTERS,
 ) -> Reread:
-    """What the rules read in an output whose options were shown behind letters.
+    """Return what the rules read in an output whose options were shown behind labels.
 
     opened: the template had opened the thought.
     """
     output = Output(text, reasoning, "refused" if refused else "length" if cut_off else "stop", opened)
-    final = _read(FINAL, output, options)
-    positions = (final.position, *(_read(name, output, options).position for name in RULES[1:]))
+    final = _read(FINAL, output, options, labels)
+    positions = (final.position, *(_read(name, output, options, labels).position for name in RULES[1:]))
     thought = None
     if final.divided.thought:
-        said = _read("select-letter", Output(final.divided.thought), options).position
+        said = _read("select-letter", Output(final.divided.thought), options, labels).position
         thought = said if said != final.position else None
     return Reread(final.state, positions, thought)
 

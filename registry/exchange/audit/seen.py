@@ -1,13 +1,15 @@
 """What an audit sees of one prompt and its answer, whatever program wrote it."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
 from typing import Final
 
+from registry.exchange.outputs.prompts import STYLES
 from registry.exchange.outputs.record import Seen, Unusable
+from registry.prompting.labels import LETTERS
 
 
 @dataclass
@@ -92,6 +94,19 @@ def listing(prompt: str) -> Listing | None:
         tuple((match[2] or "").strip() for match in best),
         prompt[best[-1].end() :],
     )
+
+
+def shown_labels(records: Sequence[Seen]) -> Sequence[str]:
+    """Return the labels behind which the prompts of a log list the options, by position; letters if none does."""
+    for seen in records[:_LOOKED_AT]:
+        found = listing(seen.prompt) if seen.prompt and seen.texts else None
+        if found is not None and len(found.labels) == len(seen.options):
+            return next((style for style in STYLES if style[: len(found.labels)] == found.labels), LETTERS)
+    return LETTERS
+
+
+_LOOKED_AT: Final = 20
+"""Records whose prompts show how options are labelled."""
 
 
 def _question(text: str, *, behind_example: bool) -> str:

@@ -3,6 +3,7 @@
 Nothing is imported if no convention reproduces them, so that no wrong number is sealed in silence.
 """
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import product
@@ -192,6 +193,8 @@ class Agreement:
             fitting = near or fitting
         if fewest and not ignore:
             self._refuse(fitting[0], None)
+        if self.compared and overall is not None and not ignore:
+            self._require_overall(fitting[0], overall)
         if len(same_key) < len(_ALL):
             fitting = [number for number in fitting if number in same_key] or fitting
         best = min(self.unread[number] for number in fitting)
@@ -199,6 +202,12 @@ class Agreement:
         if not self.compared and overall is None and not ignore:
             self._require_one_reading(fitting)
         return fitting[0]
+
+    def _require_overall(self, number: int, overall: float) -> None:
+        """Refuse an overall score that is neither that of the answers nor the mean of their own scores."""
+        whole = self.stated / self.compared if self.compared == self.lines else math.inf
+        if min(abs(self.share_right(number) - overall), abs(whole - overall)) > ROUNDED:
+            self._refuse(number, overall)
 
     def _refuse(self, number: int, overall: float | None) -> None:
         found = self.contradictions[number]

@@ -4,7 +4,8 @@ Samples of the harness's SCORE tasks hold a written answer for each of ten promp
 option: they are variants of `wording` and `answer-moving`. The answer is read as the tasks read it.
 
 Samples of tasks that let a model write hold its text, and what each filter of the task extracted from it. The answer is
-what the filter of the first sample extracted: a letter, or an option's text.
+what the filter of the first sample extracted: a letter, or an option's text. If each prompt was sent several times and
+the filter keeps several answers, they are variants 0, 1, ….
 
 A document is found in the benchmark by its id, else by its question's text, else by its place; its choices are matched
 to the options by text, so that a task which reorders them is read rightly. All else is variant 0 of one order.
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from registry.benchmarks.lines import Place, read_lines, shown
+from registry.exchange.outputs.beside import METRICS
 from registry.exchange.outputs.forms import HARNESS, KEYS
 from registry.exchange.outputs.labels import Written, certain, read_label
 from registry.exchange.outputs.record import (
@@ -56,8 +58,8 @@ def read_harness(path: Path, questions: Mapping[str, KnownQuestion]) -> Iterator
             if (recorded := _score_sample(place, line, question)) is not None:
                 yield recorded
             continue
-        if isinstance(text := only(line.get("resps")), str) and _choices(line["doc"]):
-            yield _written_sample(place, line, question, text)
+        if (written := texts_written(line)) and _choices(line["doc"]):
+            yield from _written_samples(place, line, question, written)
             continue
         values = _loglikelihoods(place, line)
         order = _order(place, question, line["doc"], len(values))
@@ -90,8 +92,6 @@ def _require_one_filter(place: Place, line: Mapping[str, Any], once: dict[Any, s
     once[line["doc_id"]] = responses
 
 
-METRICS: Final = ("acc", "exact_match", "em", "score")
-"""Metrics that say of an answer whether it is right."""
 _INDICES: Final = ("answer", "label", "gold", "answerKey", "answer_index", "correct")
 """Fields of a document that may hold the right option's index."""
 _NUMBER: Final = r"[-+]?(?:inf(?:inity)?|[0-9.]{1,40}(?:[eE][-+]?[0-9]{1,4})?)"
@@ -131,17 +131,39 @@ def _score_sample(place: Place, line: Mapping[str, Any], question: KnownQuestion
     )
 
 
-def _written_sample(place: Place, line: Mapping[str, Any], question: KnownQuestion, text: str) -> Recorded:
-    """A sample of a task that lets the model write: the answer is what its filter extracted from the text."""
+def texts_written(line: Mapping[str, Any]) -> list[str]:
+    """Return the texts of a sample of a task that lets the model write, once or several times; none for another task.
+
+    Of a task that scores options, each option is a request by itself.
+    """
+    responses = line.get("resps")
+    found = responses[0] if isinstance(responses, list) and len(responses) == 1 else responses
+    texts = found if isinstance(found, list) else [found]
+    if len(texts) == 1:
+        texts = [only(texts)]
+    return texts if all(isinstance(text, str) for text in texts) else []
+
+
+def extracted_of(line: Mapping[str, Any], texts: Sequence[str]) -> list[Any]:
+    """Return the answers that the filter extracted: one of all texts, or one of each."""
+    found = only(line.get("filtered_resps", list(texts)))
+    answers = found if isinstance(found, list) and len(found) == len(texts) > 1 else [found]
+    return [None if answer == INVALID else answer for answer in answers]
+
+
+def _written_samples(
+    place: Place, line: Mapping[str, Any], question: KnownQuestion, texts: Sequence[str]
+) -> Iterator[Recorded]:
+    """Yield the answers that a sample's filter extracted from what was written; several are variants 0, 1, …."""
     choices = _choices(line["doc"]) or []
     order = _order(place, question, line["doc"], len(question.options))
-    extracted = only(line.get("filtered_resps", text))
-    stated, key = _stated(line), _key(line, choices)
+    answers, key = extracted_of(line, texts), _key(line, choices)
+    stated = _stated(line) if len(answers) == 1 else None
     right = key.positions[0] if key is not None and stated == 1 else None
-    answer = read_label(None if extracted == INVALID else extracted, choices, right=right)
-    return Recorded(
-        place, question, 0, order, True, None, text=optional_text(place, text), stated=stated, answer=answer, key=key
-    )
+    for variant, (text, answer) in enumerate(zip(texts, answers, strict=False)):
+        label = read_label(answer, choices, right=right)
+        said = optional_text(place, text)
+        yield Recorded(place, question, variant, order, True, None, text=said, stated=stated, answer=label, key=key)
 
 
 def _stated(line: Mapping[str, Any]) -> float | None:
@@ -158,20 +180,38 @@ def _key(line: Mapping[str, Any], options: Sequence[str]) -> Written | None:
     target = one_index(line.get("target"))
     if isinstance(target, list):
         return None
-    key = target_label(target, line["doc"], options)
-    unread = set(key.positions) == {None}
-    return None if (unread and len(key.value) > _LONGEST_LABEL) or not key.value else key
+    key = target_label(target, line, options)
+    names_nothing = set(key.positions) == {None} and not _LABEL.fullmatch(key.value)
+    return None if names_nothing else key
 
 
-def target_label(target: Any, doc: Mapping[str, Any], options: Sequence[str]) -> Written:
-    """Return a target as a label: an index, written as a number or as text, a letter, or an option's text."""
+def target_label(target: Any, line: Mapping[str, Any], options: Sequence[str]) -> Written:
+    """Return a target as a label: an index as a number or as text, a letter, or the text of an option.
+
+    A text that is none of these is one of the continuations that were scored, or names nothing.
+    """
     key = read_label(target, options)
-    if isinstance(target, str) and target.strip().isdecimal():
+    if not isinstance(target, str):
+        return key
+    if len(set(key.positions)) > 1:
         # The document may say which index is meant.
+        doc = line["doc"] if isinstance(line.get("doc"), dict) else {}
         index = next((doc[name] for name in _INDICES if type(doc.get(name)) is int), None)
         if index is not None and index in key.positions:
             return certain(target, index)
+    if set(key.positions) == {None}:
+        scored = [said.strip() for said in continuations(line)]
+        if len(scored) == len(options) and scored.count(target.strip()) == 1:
+            return certain(target, scored.index(target.strip()))
     return key
+
+
+def continuations(line: Mapping[str, Any]) -> list[str]:
+    """Return the continuations that were scored, one for each request."""
+    calls = line.get("arguments")
+    calls = list(calls.values()) if isinstance(calls, dict) else calls if isinstance(calls, list) else []
+    found = [call.get("arg_1") if isinstance(call, dict) else call[-1] if call else None for call in calls]
+    return [said for said in found if isinstance(said, str)]
 
 
 def _shown(doc: Mapping[str, Any], question: KnownQuestion, order: Sequence[int]) -> Sequence[str]:
@@ -186,8 +226,8 @@ def _weights(values: Sequence[float]) -> tuple[float, ...]:
     return tuple(math.exp(value - (highest if highest < _UNDERFLOW else 0.0)) for value in values)
 
 
-_LONGEST_LABEL: Final = 4
-"""Characters up to which a target that names no option contradicts its question; a longer one is a continuation."""
+_LABEL: Final = re.compile(r"\W{0,3}(?:[A-Za-z]|\d{1,2})\W{0,3}")
+"""A target that contradicts its question if it names no option; another text is a continuation of the prompt."""
 _UNDERFLOW: Final = -600.0
 """Log-likelihoods below which a probability is not told from 0."""
 INVALID: Final = "[invalid]"

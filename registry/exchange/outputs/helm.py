@@ -24,7 +24,7 @@ from typing import Any, Final
 from registry.benchmarks.lines import Place, shorten, shown
 from registry.errors import IngestError
 from registry.exchange.outputs.forms import HELM
-from registry.exchange.outputs.labels import certain
+from registry.exchange.outputs.labels import certain, read_label
 from registry.exchange.outputs.logs import Log, described, load_json, members, objects
 from registry.exchange.outputs.record import (
     NOT_MULTIPLE_CHOICE,
@@ -84,6 +84,11 @@ def read_helm(path: Path, document: Mapping[str, Any], questions: Mapping[str, K
         if instance.get("perturbation") is not None:
             left_out += 1
             continue
+        if method == JOINT and len(requests) > 1:
+            requests[1][0].reject(
+                f"instance {instance_id(place, instance)} was already answered by {place.name} in the same trial; keep "
+                "one of them"
+            )
         shots = max(shots, _shots(place, first))
         texts, correct = references(place, instance)
         question = finder.find(place, instance_id(place, instance), _text(place, instance), texts)
@@ -151,6 +156,7 @@ def _seen(requests: Sequence[Request], specification: Mapping[str, Any], stats: 
         recorded.text,
         cut_off=reason == "length" and specification.get("max_tokens", 0) > _ONE_ANSWER,
         scored=recorded.text is None,
+        answer=recorded.answer,
         problems=(("truncated-prompt", "HELM says that it truncated it"),) if truncated else (),
     )
 
@@ -292,6 +298,8 @@ def _joint(
     text = members(place, completion, "text", str)
     written = _extracted(place, specification.get("output_mapping_pattern"), text.strip())
     position = labels.index(written) if written in labels else None
+    # A text that is no label is compared with the right option's text, so the score says how it was read.
+    label = None if position is not None or score is None else read_label(written, texts)
     equal = (
         position is not None
         and order[position] != question.answer
@@ -304,6 +312,7 @@ def _joint(
         order,
         True,
         position,
+        answer=label,
         logprobs=_label_logprobs(place, completion, labels),
         text=text,
         stated=score,

@@ -21,6 +21,7 @@ from registry.db import read_session, write_session
 from registry.digests import sha256_file, specification_digest
 from registry.errors import IngestError, QueueError, UsageError, VariantError
 from registry.exchange.outputs.agreement import SCORE_TOLERANCE, Agreement, order_by_key, settled
+from registry.exchange.outputs.beside import overall_beside
 from registry.exchange.outputs.columns import Table, is_table_of_columns, read_table
 from registry.exchange.outputs.consistency import parse_selection, read_consistency
 from registry.exchange.outputs.contract import read_contract
@@ -156,8 +157,9 @@ def import_outputs(
             format_, reader = log.format, lambda: iter(log.recorded)
         digest = sha256_file(request.path)
         checked, reader = _checked(reader, definition, request.path.name, tell)
-        _decide(checked, None if log is None else log.stated, ignore=request.ignore_stated)
-        comparison = _comparison(log, checked, request)
+        overall = overall_beside(request.path, format_) if log is None else log.overall
+        _decide(checked, overall, ignore=request.ignore_stated)
+        comparison = _comparison(log, overall, checked, request)
     definition = _with_inserted(definition, checked.inserted)
     answers = _Answers(definition, questions, checked, request.protocol or _assumed(format_, checked))
     fingerprint = _fingerprint(format_, digest)
@@ -351,7 +353,7 @@ def _log(request: ImportRequest, questions: Mapping[str, KnownQuestion]) -> Log:
     return read_log(request.path, questions)
 
 
-def _comparison(log: Log | None, checked: Checked, request: ImportRequest) -> Comparison | None:
+def _comparison(log: Log | None, overall: float | None, checked: Checked, request: ImportRequest) -> Comparison | None:
     """Return the log's scores with those that its answers give; None for a file that states none."""
     agreement, number = checked.agreement, checked.convention
     if log is None and not agreement.compared:
@@ -361,7 +363,7 @@ def _comparison(log: Log | None, checked: Checked, request: ImportRequest) -> Co
         remarks.append(f"its prompts contain up to {log.shots} examples, but --shots says {request.shots}")
     return Comparison(
         "score" if log is None else log.metric,
-        agreement.stated / agreement.compared if log is None else log.stated,
+        (agreement.stated / agreement.compared if overall is None else overall) if log is None else log.stated,
         agreement.share_right(number),
         checked.lines,
         agreement.compared,

@@ -21,7 +21,7 @@ from typing import Any, Final
 from registry.benchmarks.lines import Place, shorten, shown
 from registry.errors import IngestError
 from registry.exchange.outputs.forms import INSPECT
-from registry.exchange.outputs.labels import certain
+from registry.exchange.outputs.labels import Written, certain, read_label
 from registry.exchange.outputs.logs import Log, archived_json, described, members, objects, open_archive, texts
 from registry.exchange.outputs.prompts import said
 from registry.exchange.outputs.record import (
@@ -36,7 +36,6 @@ from registry.exchange.outputs.record import (
     Unusable,
     match_options,
     optional_text,
-    with_answer_at,
 )
 from registry.files.allowance import Allowance
 from registry.files.packed import Archive
@@ -121,7 +120,7 @@ def read_inspect(
     packages = description.get("packages")
     if isinstance(packages, dict):
         about["inspect_ai"] = packages.get("inspect_ai")
-    return Log(INSPECT, recorded, described(path, about), METRIC, _overall(header), None, remarks)
+    return Log(INSPECT, recorded, described(path, about), METRIC, _overall(header), None, remarks, failed)
 
 
 def inspect_questions(samples: Samples) -> Iterator[tuple[Place, dict[str, Any]]]:
@@ -174,8 +173,7 @@ def inspect_seen(place: Item, sample: dict[str, Any]) -> Iterator[Seen | Unusabl
         sample = {**sample, "scores": {SCORER: first}}
     choices = _choices(place, sample)
     name = _id(place, sample)
-    target = _target(place, sample, len(choices))
-    question = KnownQuestion(0, name, 0, _input(place, sample), tuple(choices), target)
+    question = KnownQuestion(0, name, 0, _input(place, sample), tuple(choices), 0)
     found = _recorded(place, sample, QuestionFinder({name: question}))
     output = members(place, sample, "output", dict)
     completion = output.get("completion")
@@ -189,7 +187,7 @@ def inspect_seen(place: Item, sample: dict[str, Any]) -> Iterator[Seen | Unusabl
         name,
         question.text,
         tuple(choices[item] for item in found.order if isinstance(item, int)),
-        found.order.index(target),
+        None,
         found.position,
         found.variant,
         found.stated,
@@ -198,6 +196,8 @@ def inspect_seen(place: Item, sample: dict[str, Any]) -> Iterator[Seen | Unusabl
         found.reasoning,
         stopped in ("max_tokens", "model_length"),
         stopped == "content_filter",
+        answer=found.answer,
+        keyed=found.key,
     )
 
 
@@ -236,6 +236,18 @@ def _input(place: Place, sample: Mapping[str, Any]) -> str:
     return content
 
 
+def _label_of(place: Place, name: str, value: Any, choices: Sequence[str]) -> Written:
+    """Return the target or the answer of a sample as a label; rejects a letter or number beyond its choices."""
+    named = [_index(part) for part in value.split(",")] if isinstance(value, str) else [None]
+    if len(choices) > len(LETTERS) and len(named) == 1 and named[0] in range(len(choices)):
+        return certain(value, named[0])
+    label = read_label(value, choices)
+    beyond = any(index not in range(len(choices)) for index in named)
+    if set(label.positions) == {None} and None not in named and beyond:
+        place.reject(f"{name} {shown(value)} does not name one of its {len(choices)} choices; the log is damaged")
+    return label
+
+
 def _target(place: Place, sample: Mapping[str, Any], n_choices: int) -> int:
     value = sample.get("target")
     targets = value if isinstance(value, list) else [value]
@@ -263,21 +275,27 @@ def _label(index: int) -> str:
 
 def _recorded(place: Place, sample: dict[str, Any], finder: QuestionFinder) -> Recorded:
     choices = _choices(place, sample)
-    target = _target(place, sample, len(choices))
+    target = _key(place, sample, choices)
     question = finder.find(place, _id(place, sample), _input(place, sample), choices)
-    order = with_answer_at(_matched(place, sample, question, choices), question, target)
+    order = _matched(place, sample, question, choices)
     score = _score(place, sample)
-    answer = _answer(place, score, len(choices))
-    permutation = _shown_order(place, score, choices, answer)
+    stated = _value(place, score)
     output = members(place, sample, "output", dict)
-    if permutation is None:
+    label: Written | None = None
+    if not _is_shuffled(score):
         permutation = tuple(range(len(choices)))
         text = output.get("completion")
+        right = target.positions[0] if stated == 1 else None
+        label = read_label(None, choices) if not score.get("answer") else _named(place, score, choices, right)
+        position = label.positions[0] if len(set(label.positions)) == 1 else None
     else:
+        answer = _answer(place, score, len(choices))
+        permutation = _shown_order(place, score, choices, answer)
+        position = None if answer is None else permutation.index(answer)
+        target = certain(sample.get("target"), permutation.index(_target(place, sample, len(choices))))
         # The completion was rewritten to the dataset's order; the model's event keeps what it wrote.
         output = _last_output(sample)
         text = _completion(sample, output)
-    position = None if answer is None else permutation.index(answer)
     reasoning = _reasoning(sample, output)
     if reasoning and not isinstance(text, str):
         text = ""
@@ -290,10 +308,28 @@ def _recorded(place: Place, sample: dict[str, Any], finder: QuestionFinder) -> R
         position,
         logprobs=_label_logprobs(output, position, len(choices)),
         text=text if isinstance(text, str) and (text or reasoning) else None,
-        stated=_value(place, score),
-        key=certain(sample.get("target"), permutation.index(target)),
+        stated=stated,
+        key=target,
         reasoning=optional_text(place, reasoning),
+        answer=label,
     )
+
+
+def _key(place: Place, sample: Mapping[str, Any], choices: Sequence[str]) -> Written:
+    """Return the target of a sample as a label; rejects several, and one that names no choice."""
+    value = sample.get("target")
+    targets = value if isinstance(value, list) else [value]
+    label = _label_of(place, "target", targets[0], choices) if len(targets) == 1 else None
+    if label is None or set(label.positions) == {None}:
+        place.reject(f"target {shown(value)} is not one of its {len(choices)} choices; a question has one right option")
+    return label
+
+
+def _named(place: Place, score: Mapping[str, Any], choices: Sequence[str], right: int | None) -> Written:
+    """Return the answer that a score names as a label; of equal choices it means the one at `right`."""
+    value = score["answer"]
+    label = _label_of(place, "answer", value, choices)
+    return label if right is None else read_label(value, choices, right=right)
 
 
 def _epoch(place: Place, sample: Mapping[str, Any]) -> int:
@@ -364,13 +400,15 @@ def _value(place: Place, score: Mapping[str, Any]) -> float:
     return float(number)
 
 
-def _shown_order(
-    place: Place, score: Mapping[str, Any], choices: Sequence[str], answer: int | None
-) -> tuple[int, ...] | None:
-    """Index of the choice at each position where the solver shuffled them, read from the explanation; else None."""
+def _is_shuffled(score: Mapping[str, Any]) -> bool:
+    """Check whether the solver shuffled the choices, as the explanation then says."""
     explanation = score.get("explanation")
-    if not isinstance(explanation, str) or not explanation.startswith(SHUFFLED):
-        return None
+    return isinstance(explanation, str) and explanation.startswith(SHUFFLED)
+
+
+def _shown_order(place: Place, score: Mapping[str, Any], choices: Sequence[str], answer: int | None) -> tuple[int, ...]:
+    """Return the index of the choice at each position that was shown, as the explanation of the score says."""
+    explanation = str(score["explanation"])
     listing, _, letters = explanation.removeprefix(SHUFFLED).rpartition(SHUFFLED_ANSWER)
     order: list[int] = []
     for position in range(len(choices)):

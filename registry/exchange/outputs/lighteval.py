@@ -4,19 +4,22 @@
      "model_response": {"logprobs": [-1.2, -0.3], "text": [], …}, "metric": {"acc": 1}}
 
 Where choices are scored, the answer is the highest log-probability, the first of equals; where text is generated, it is
-the text if that is a label or an option. Choices that are labels say nothing of the options: their order is read from
-the query. Read as lighteval 0.13 writes it.
+the text if that is a label or an option. Metrics that extract an answer, such as `extractive_match`, do not say which:
+it is read again, and of several readings that is taken which the score agrees with. Choices that are labels say nothing
+of the options: their order is read from the query. Read as lighteval 0.13 writes it.
 """
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from registry.benchmarks.lines import Place, shorten, shown
 from registry.errors import IngestError
+from registry.exchange.audit.rereading import reread
 from registry.exchange.outputs.forms import LIGHTEVAL
-from registry.exchange.outputs.labels import certain, read_label
+from registry.exchange.outputs.labels import BARE, Written, certain, read_label
 from registry.exchange.outputs.logs import Log, described, load_json, members, texts
 from registry.exchange.outputs.prompts import PromptFinder, listed_order
 from registry.exchange.outputs.record import Item, KnownQuestion, Recorded, check_numbers, match_options, optional_text
@@ -26,7 +29,11 @@ from registry.prompting.labels import LETTERS
 
 SCORED: Final = "acc"
 """Metric of the highest log-probability as it is; others compare it after a normalisation."""
-WRITTEN: Final = "em"
+_WHOLE: Final = ("acc", "em", "")
+"""Metrics that compare the whole text."""
+_METRICS: Final = (SCORED, "em", "extractive_match", "pass", "gpqa_pass", "expr_gold_metric")
+_DOUBTED: Final = 0.01
+"""Share of the answers read again whose score contradicts the text, above which the log is doubted."""
 _LONGEST_NUMBER: Final = 4
 
 
@@ -42,6 +49,7 @@ def read_lighteval(path: Path, questions: Mapping[str, KnownQuestion]) -> Log:
     shots = 0
     metrics: set[str] = set()
     task = None
+    doubts: list[tuple[int, int]] = []
     for number, row in enumerate(parquet_rows(path), start=1):
         place = Item(path, f"row {number}")
         doc = members(place, row, "doc", dict)
@@ -49,14 +57,18 @@ def read_lighteval(path: Path, questions: Mapping[str, KnownQuestion]) -> Log:
         shots = max(shots, len(doc.get("fewshot_samples") or []))
         answers = _answers(place, row, doc, finder)
         metrics.update(row.get("metric") or ())
-        allowance.take(sum(len(answer.text or "") for answer in answers), records=len(answers))
-        recorded += answers
+        allowance.take(sum(len(answer.text or "") for answer, _ in answers), records=len(answers))
+        doubts += [(len(recorded) + at, doubt) for at, (_, doubt) in enumerate(answers) if doubt is not None]
+        recorded += [answer for answer, _ in answers]
     if not recorded:
         raise IngestError(f"{path.name}: contains no rows; import the details of a finished run")
-    metric = SCORED if SCORED in metrics else WRITTEN
+    if len(doubts) > max(1.0, _DOUBTED * len(recorded)):
+        for at, position in doubts:
+            recorded[at] = replace(recorded[at], position=position, answer=None)
+    metric, _ = metric_of(dict.fromkeys(sorted(metrics), 0.0))
     about, stated = _results(path, task, metric)
     remarks = []
-    if not {SCORED, WRITTEN} & metrics:
+    if not metric:
         remarks.append(
             f"its metrics ({shorten(', '.join(sorted(metrics))) or 'none'}) normalise log-probabilities or judge "
             "texts; the answers imported are the highest log-probabilities, or the labels written"
@@ -64,7 +76,40 @@ def read_lighteval(path: Path, questions: Mapping[str, KnownQuestion]) -> Log:
     return Log(LIGHTEVAL, recorded, about, metric, stated, shots, remarks)
 
 
-def _answers(place: Place, row: Mapping[str, Any], doc: Mapping[str, Any], finder: PromptFinder) -> list[Recorded]:
+def metric_of(scores: Mapping[str, Any]) -> tuple[str, float | None]:
+    """Return the metric that says whether answers are right, with its value: one that is known, else the only one."""
+    names = [name for name in scores if "stderr" not in name and "norm" not in name]
+    known = [name for metric in _METRICS for name in names if name.split(":")[0].split("@")[0] == metric]
+    named = next(iter(known or (names if len(names) == 1 else [])), "")
+    return named, _number(scores.get(named))
+
+
+def answer_of(
+    text: str, options: Sequence[str], gold: int, metric: str, score: float | None
+) -> tuple[Written, int | None]:
+    """Return the answer of a text as a label, and the position that its text states if the score contradicts it.
+
+    The log does not say what was read, and metrics that extract find more than a letter alone: if the score says that
+    the right option was read, or was not, it is believed, and another rule's reading with it.
+    """
+    label = read_label(text.strip(), options, right=gold if score == 1 else None)
+    if metric in _WHOLE or score is None or label.positions[BARE] is not None:
+        return label, None
+    read = reread(text, options)
+    reading, *others = read.positions
+    if score == 1:
+        believed: int | None = gold
+    elif reading != gold:
+        believed = reading
+    else:
+        believed = next((other for other in (read.thought, *others) if other not in (None, gold)), None)
+    return certain(text, believed), None if reading is None or reading == believed else reading
+
+
+def _answers(
+    place: Place, row: Mapping[str, Any], doc: Mapping[str, Any], finder: PromptFinder
+) -> list[tuple[Recorded, int | None]]:
+    """Return the answers of a row, each with the position that its text states if its score contradicts it."""
     choices = [choice.strip() for choice in texts(place, doc, "choices")]
     query = members(place, doc, "query", str)
     question, following = finder.find(place, query)
@@ -82,11 +127,12 @@ def _answers(place: Place, row: Mapping[str, Any], doc: Mapping[str, Any], finde
         values = tuple(min(0.0, value) for value in values)
         best = values.index(max(values))
         score = _number(metric.get(SCORED))
-        return [Recorded(place, question, 0, order, True, best, logprobs=values, stated=score, key=key)]
+        return [(Recorded(place, question, 0, order, True, best, logprobs=values, stated=score, key=key), None)]
     written = texts(place, response, "text")
     if not written:
         place.reject("has neither log-probabilities nor a text; import the details of a finished run")
-    stated = _number(metric.get(WRITTEN)) if len(written) == 1 else None
+    named, score = metric_of(metric)
+    stated = score if len(written) == 1 else None
     # What is scored: the texts without what stood between tags of reasoning.
     scored = texts(place, response, "text_post_processed") if response.get("text_post_processed") else written
     if len(scored) != len(written):
@@ -94,8 +140,10 @@ def _answers(place: Place, row: Mapping[str, Any], doc: Mapping[str, Any], finde
     thoughts = response.get("reasonings")
     if not isinstance(thoughts, list) or len(thoughts) != len(written):
         thoughts = [None] * len(written)
-    return [
-        Recorded(
+    found = []
+    for variant, (text, read, thought) in enumerate(zip(written, scored, thoughts, strict=True)):
+        answer, doubt = answer_of(read, options, gold, named, stated)
+        recorded = Recorded(
             place,
             question,
             variant,
@@ -105,11 +153,11 @@ def _answers(place: Place, row: Mapping[str, Any], doc: Mapping[str, Any], finde
             text=optional_text(place, text) or ("" if thought else None),
             stated=stated,
             reasoning=optional_text(place, thought) or None,
-            answer=read_label(read, options, right=gold if stated == 1 else None),
+            answer=answer,
             key=key,
         )
-        for variant, (text, read, thought) in enumerate(zip(written, scored, thoughts, strict=True))
-    ]
+        found.append((recorded, doubt))
+    return found
 
 
 def _gold(place: Place, doc: Mapping[str, Any], n_choices: int) -> int:

@@ -27,7 +27,7 @@ class Log:
 
     about: the run, the model and the program, kept with the evaluation. metric, stated: the overall score that the log
     states, None where it states none. shots: the most examples that a prompt held, where the log says so. remarks: what
-    the importer should know.
+    the importer should know. left_out: answers that the overall score may count and that are not among `recorded`.
     """
 
     format: str
@@ -37,6 +37,12 @@ class Log:
     stated: float | None
     shots: int | None = None
     remarks: list[str] = field(default_factory=list)
+    left_out: int = 0
+
+    @property
+    def overall(self) -> float | None:
+        """The score that the answers must have; None if the log states none, or one of other answers."""
+        return None if self.left_out else self.stated
 
 
 def load_json(path: Path, *, storable: bool = True) -> Any:

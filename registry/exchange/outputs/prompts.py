@@ -80,18 +80,32 @@ class PromptFinder:
                 return
 
 
+STYLES: Final[tuple[tuple[str, ...], ...]] = (
+    tuple(LETTERS),
+    tuple(LETTERS.lower()),
+    tuple(map(str, range(1, len(LETTERS) + 1))),
+    tuple(map(str, range(len(LETTERS)))),
+)
+"""The labels that prompts show before options, by position."""
+
+
 def listed_order(question: KnownQuestion, listing: str) -> tuple[int, ...] | None:
-    """The options in the order in which labels stand before them in a text; None where they do not.
+    """Return the options in the order in which labels stand before them in a text; None if they do not.
 
     Equal options are taken in the benchmark's order.
     """
     texts = [normal(option) for option in question.options]
-    order: list[int] = []
-    at = 0
     if len(texts) > len(LETTERS):
         return None
+    orders = (_order_behind(labels, texts, listing) for labels in STYLES)
+    return next((order for order in orders if order is not None), None)
+
+
+def _order_behind(labels: Sequence[str], texts: Sequence[str], listing: str) -> tuple[int, ...] | None:
+    order: list[int] = []
+    at = 0
     for position in range(len(texts)):
-        label = re.compile(rf"(?:^|[\s(\[*]){LETTERS[position]}(?:[.):\]]|\*\*)+\s*")
+        label = re.compile(rf"(?:^|[\s(\[*]){labels[position]}(?:[.):\]]|\*\*)+\s*")
         while True:
             match = label.search(listing, at)
             if match is None:

@@ -1,0 +1,80 @@
+"""What an audit and an import make of one log, side by side."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from registry.exchange.audit.gathered import Gathered, Questions
+from registry.exchange.audit.readers import files_of, sources_of
+from registry.exchange.outputs.beside import overall_beside
+from registry.exchange.outputs.columns import read_table
+from registry.exchange.outputs.every_eval_ever import read_every_eval_ever
+from registry.exchange.outputs.harness import read_harness
+from registry.exchange.outputs.programs import log_file, read_log
+from registry.exchange.outputs.record import KnownQuestion, Recorded
+from tests.audit.logs import Log
+from tests.outputs.logs import agreed
+
+READERS = {"lm-evaluation-harness": read_harness, "every-eval-ever": read_every_eval_ever}
+
+
+@dataclass
+class Both:
+    """Answers and keys by position, −1 for none; accuracy: of the import."""
+
+    audited: list[int]
+    audited_keys: list[int]
+    imported: list[int]
+    imported_keys: list[int]
+
+    @property
+    def accuracy(self) -> float:
+        """The share of imported answers that are right."""
+        right = sum(at == key for at, key in zip(self.imported, self.imported_keys, strict=True))
+        return right / len(self.imported)
+
+
+def known(log: Log) -> dict[str, KnownQuestion]:
+    """The questions of a log as a benchmark has them."""
+    found: dict[str, KnownQuestion] = {}
+    for item in log.items:
+        number = len(found)
+        found.setdefault(item.id, KnownQuestion(number, item.id, number, item.question, tuple(item.options), item.key))
+    return found
+
+
+def imported(path: Path, format_: str, questions: dict[str, KnownQuestion]) -> list[Recorded]:
+    """The answers of a log as an import takes them. Raises IngestError as an import does."""
+    stated = None
+    found: Iterable[Recorded]
+    if format_ == "table":
+        table = read_table(path, questions)
+        found = table.recorded(next(iter(table.labels)))
+    elif format_ in READERS:
+        found, stated = READERS[format_](path, questions), overall_beside(path, format_)
+    else:
+        file = log_file(path)
+        assert file is not None
+        log = read_log(file, questions)
+        found, stated = log.recorded, log.overall
+    return agreed(found, stated, path.name)
+
+
+def log_in(folder: Path) -> Path:
+    """The one log in a folder."""
+    (path,) = (file for file in files_of(folder) if sources_of(file, {}))
+    return path
+
+
+def both(folder: Path, format_: str, log: Log) -> Both:
+    """Read the log in a folder both ways."""
+    path = log_in(folder)
+    (source,) = sources_of(path, {})
+    seen = Gathered(source, Questions()).read()
+    taken = imported(path, format_, known(log))
+    return Both(
+        seen.column("position").tolist(),
+        seen.column("key").tolist(),
+        [-1 if item.position is None else item.position for item in taken],
+        [item.order.index(item.question.answer) for item in taken],
+    )

@@ -1,0 +1,225 @@
+"""Clean logs of seven formats with labels in many forms, and faults planted in them, seen by audits and imports."""
+
+import json
+import random
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from registry.errors import IngestError
+from registry.exchange.audit.gathered import Gathered, Questions
+from registry.exchange.audit.readers import sources_of
+from registry.exchange.audit.report import Report, audit
+from registry.exchange.outputs.harness import read_harness
+from registry.exchange.outputs.record import KnownQuestion
+from registry.prompting.labels import LETTERS
+from tests.audit.both import both, imported, known, log_in
+from tests.audit.logs import EVERY_WRITER, FAULTS, FORMS, NAMED_AS, SHOWN, Log, clean
+from tests.support.marks import long_but
+
+
+def errors(report: Report) -> list[str]:
+    return [f"{one.kind.name}: {one.detail}" for one in report.findings if one.severity == "error"]
+
+
+CLEAN = [
+    (format_, form, keyed)
+    for format_ in EVERY_WRITER
+    for form in FORMS
+    for keyed in ("letters", form)
+    # A table has no texts to compare with, and no scores that say where digits begin.
+    if format_ != "table" or not (form.startswith("text") or (form.startswith("digits") and keyed == "letters"))
+]
+
+
+@pytest.mark.parametrize("seed", long_but(range(0, len(CLEAN), 7), range(len(CLEAN))))
+def test_a_clean_log_is_read_alike_and_not_accused(tmp_path: Path, seed: int) -> None:
+    format_, form, keyed = CLEAN[seed]
+    # Options of mathematics are letters and digits themselves, which HELM takes for labels.
+    benchmark = "csqa" if form == "text in capitals" else ("mmlu", "csqa")[seed % 2]
+    log = clean(seed, benchmark, 60, form, keyed)
+    folder = EVERY_WRITER[format_](log, tmp_path)
+    report = audit([folder])
+    assert errors(report) == [], report.text()
+    read = both(folder, format_, log)
+    recorded = [item.recorded for item in log.items]
+    assert (read.audited, read.imported) == (recorded, recorded)
+    assert (read.audited_keys, read.imported_keys) == ([item.key for item in log.items],) * 2
+
+
+FORMS_OF_FAULTS = [form for form in FORMS if form not in SHOWN]
+"""Forms whose prompts have letters, as those that the faults make have."""
+IN_TABLES = (
+    *("keys-at-one-position", "keys-uneven", "answers-uneven", "no-better-than-guessing"),
+    *("answered-twice", "answered-twice-differently", "unread-answers"),
+)
+"""Faults that a table can have."""
+INSTEAD = {
+    # Predictions of OpenCompass are numbered, and have no ids.
+    ("opencompass", "answered-twice"): "duplicate-questions",
+    ("opencompass", "answered-twice-differently"): "duplicate-questions",
+    # The harness does not say why a text ended.
+    ("lm-evaluation-harness", "refused-answers"): "empty-answers",
+    ("lighteval", "refused-answers"): "empty-answers",
+    ("opencompass", "refused-answers"): "empty-answers",
+    ("helm", "refused-answers"): "empty-answers",
+}
+NOT_PLANTED = {("opencompass", "id-used-twice")}
+
+
+def planted() -> list[tuple[str, str, str, int]]:
+    """Every fault in every format that can have it, three times over: (format, fault, form of labels, seed)."""
+    found = []
+    for format_ in EVERY_WRITER:
+        for fault in FAULTS if format_ != "table" else IN_TABLES:
+            for turn in range(3):
+                seed = len(found)
+                form = "letters" if format_ == "helm" else FORMS_OF_FAULTS[(seed + turn) % len(FORMS_OF_FAULTS)]
+                if format_ == "table" and form.startswith("text"):
+                    form = "letters"
+                if (format_, fault) not in NOT_PLANTED:
+                    found.append((format_, fault, form, seed))
+    return found
+
+
+def with_fault(format_: str, fault: str, form: str, seed: int) -> Log:
+    return FAULTS[fault](clean(seed, ("mmlu", "csqa")[seed % 2], 100, form), random.Random(seed))
+
+
+def missed(folder: Path, format_: str, fault: str, form: str, seed: int) -> str:
+    """Return what is wrong with the reading of a log that has a fault; nothing if nothing is."""
+    log = with_fault(format_, fault, form, seed)
+    path = EVERY_WRITER[format_](log, folder)
+    found = {one.kind.name for one in audit([path]).findings}
+    wanted = INSTEAD.get((format_, fault), NAMED_AS.get(fault, fault))
+    # Where all scores are 0, the program may have read no label in this form.
+    lost = fault == "all-scores-wrong" and "answers-lost" in found
+    said = "" if wanted in found or lost else f"{wanted} is not among {sorted(found)}"
+    with suppress(IngestError):
+        read = both(path, format_, log)
+        if (read.audited, read.audited_keys) != (read.imported, read.imported_keys):
+            said += f"; audit and import differ: {read}"
+        if format_ != "table" and abs(read.accuracy - log.accuracy) > 1e-9:
+            said += f"; {read.accuracy} would be sealed, and the log says {log.accuracy}"
+    return said
+
+
+SHARES = 12
+
+
+@pytest.mark.parametrize("share", long_but([0], range(SHARES)))
+def test_planted_faults_are_named_and_never_sealed(tmp_path: Path, share: int) -> None:
+    cases = planted()
+    assert len(cases) >= 500
+    wrong = []
+    for number, case in enumerate(cases[share::SHARES]):
+        (folder := tmp_path / str(number)).mkdir()
+        if said := missed(folder, *case):
+            wrong.append(f"{case}: {said}")
+    assert wrong == []
+
+
+Lines = list[dict[str, Any]]
+
+
+def _with(lines: Lines, **changed: Callable[[dict[str, Any]], Any]) -> Lines:
+    return [line | {name: change(line) for name, change in changed.items()} for line in lines]
+
+
+def scored(lines: Lines, *, continuation: Callable[[str, int], str] = lambda text, _: f" {text}", low: Any) -> Lines:
+    """The samples as a task that scores the options has them: the one answered is the most likely."""
+    found = []
+    for line in lines:
+        options, chosen = line["doc"]["choices"], LETTERS.index(line["filtered_resps"][0])
+        values = [
+            [-1.0 if at == chosen else low if at == (chosen + 1) % len(options) else -2.5, False]
+            for at in range(len(options))
+        ]
+        prompt = line["arguments"]["gen_args_0"]["arg_0"]
+        calls = {
+            f"gen_args_{at}": {"arg_0": prompt, "arg_1": continuation(text, at)} for at, text in enumerate(options)
+        }
+        more = {"resps": [[[str(value), str(greedy)]] for value, greedy in values], "arguments": calls}
+        found.append(
+            {key: value for key, value in line.items() if key not in ("exact_match", "filter")}
+            | more
+            | {"filtered_resps": [[str(value), str(greedy)] for value, greedy in values], "filter": "none"}
+            | {"acc": line["exact_match"], "target": line["doc"]["answer"]}
+        )
+    return found
+
+
+def _moved(lines: Lines, texts: Sequence[str]) -> Lines:
+    """The options in other words, which are labels or digits themselves; the answer is an option's text."""
+    found = []
+    for line in lines:
+        chosen, old = LETTERS.index(line["filtered_resps"][0]), line["doc"]["choices"]
+        prompt = line["arguments"]["gen_args_0"]["arg_0"]
+        for at, text in enumerate(old):
+            prompt = prompt.replace(f"{LETTERS[at]}. {text}", f"{LETTERS[at]}. {texts[at]}")
+        found.append(
+            line
+            | {"doc": line["doc"] | {"choices": list(texts[: len(old)])}, "filtered_resps": [texts[chosen]]}
+            | {"target": texts[line["doc"]["answer"]], "arguments": {"gen_args_0": {"arg_0": prompt, "arg_1": {}}}}
+            | {"resps": [[f"It is {texts[chosen]}"]]}
+        )
+    return found
+
+
+SPECIAL: dict[str, Callable[[Lines], Lines]] = {
+    "a list of one index": lambda lines: _with(lines, target=lambda line: f"[{line['doc']['answer']}]"),
+    "an index": lambda lines: _with(lines, target=lambda line: line["doc"]["answer"]),
+    "an index as text": lambda lines: _with(lines, target=lambda line: str(line["doc"]["answer"])),
+    "minus infinity": lambda lines: scored(lines, low="-inf"),
+    "a continuation as target": lambda lines: _with(
+        scored(lines, low=-9.0, continuation=lambda _, at: f" go{'abcde'[at]}"),
+        target=lambda line: f" go{'abcde'[line['doc']['answer']]}",
+    ),
+    "several texts and one answer": lambda lines: _with(
+        lines, resps=lambda line: [[line["resps"][0][0], "I cannot say.", "It depends."]]
+    ),
+    "digits as options": lambda lines: _moved(lines, ("2", "0", "4", "1", "3")),
+    "letters as options": lambda lines: _moved(lines, ("B", "A", "D", "C", "E")),
+    "two filters": lambda lines: [
+        *lines,
+        *_with(lines, filter=lambda _: "strict", filtered_resps=lambda line: [line["filtered_resps"][0].lower()]),
+    ],
+}
+
+
+@pytest.mark.parametrize("special", SPECIAL)
+def test_special_samples_are_read_alike_and_not_accused(tmp_path: Path, special: str) -> None:
+    log = clean(list(SPECIAL).index(special), "csqa", 60)
+    folder = EVERY_WRITER["lm-evaluation-harness"](log, tmp_path)
+    path = log_in(folder)
+    lines = SPECIAL[special]([json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()])
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    for results in folder.glob("results_*.json"):
+        results.unlink()
+    report = audit([path])
+    assert errors(report) == [], report.text()
+    questions = {
+        line["doc_id"]: KnownQuestion(n, line["doc_id"], n, line["doc"]["question"], tuple(line["doc"]["choices"]), key)
+        for n, line in enumerate(lines[: len(log.items)])
+        for key in [line["doc"]["answer"]]
+    }
+    recorded = [item.recorded for item in log.items]
+    assert [item.shown_position for item in imported(path, "lm-evaluation-harness", questions)] == recorded
+    seen = Gathered(sources_of(path, {})[0], Questions()).read()
+    assert seen.column("position").tolist() == recorded
+
+
+def test_several_answers_to_one_prompt_are_its_repeats(tmp_path: Path) -> None:
+    log = clean(3, "csqa", 60)
+    path = log_in(EVERY_WRITER["lm-evaluation-harness"](log, tmp_path))
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    for line in lines:
+        line |= {"resps": [["A", "B"]], "filtered_resps": [["A", "B"]], "exact_match": 0.0}
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    taken = list(read_harness(path, known(log)))
+    assert [item.variant for item in taken[:4]] == [0, 1, 0, 1]
+    seen = Gathered(sources_of(path, {})[0], Questions()).read()
+    assert (seen.column("position")[:4].tolist(), seen.column("variant")[:4].tolist()) == ([0, 1, 0, 1], [0, 1, 0, 1])
