@@ -1,7 +1,7 @@
-"""Redis, as the settings name it: the one place that opens it and reports problems with its URL.
+"""Open Redis as the settings name it, and report problems with its URL.
 
-A URL `rediss://…` is Redis over TLS. The URL says what its certificate is checked against, in parameters that redis-py
-and kombu share: `?ssl_cert_reqs=required&ssl_ca_certs=/etc/ssl/redis-ca.pem`.
+A URL `rediss://…` is Redis over TLS. Its parameters, which redis-py and kombu share, name the certificate authority:
+`?ssl_cert_reqs=required&ssl_ca_certs=/etc/ssl/redis-ca.pem`.
 """
 
 import re
@@ -13,7 +13,7 @@ from urllib.parse import SplitResult, parse_qs, urlsplit
 from registry.errors import UsageError
 from registry.settings import Settings
 
-if TYPE_CHECKING:  # what needs no broker does without it
+if TYPE_CHECKING:  # code without a broker runs without redis-py
     from redis import Redis
 
 SOCKET_SECONDS: Final = 2.0
@@ -86,9 +86,9 @@ def broker_address(settings: Settings) -> str:
 
 
 def configuration(settings: Settings, patience: Mapping[str, Any], **own: Any) -> dict[str, Any]:
-    """Return the configuration of a Celery application on the broker, with its `own`: JSON alone, no results.
+    """Return the configuration of a Celery application on the broker, extended by `own`: JSON only, no results.
 
-    patience: how long the transport tries what fails. Raises UsageError for an invalid URL.
+    patience: options of the transport that limit how long it retries. Raises UsageError for an invalid URL.
     """
     return {
         "broker_url": broker_address(settings) or None,
@@ -101,7 +101,7 @@ def configuration(settings: Settings, patience: Mapping[str, Any], **own: Any) -
 
 
 def open_broker(settings: Settings) -> "Redis":
-    """A client that has not connected yet. Raises UsageError for an invalid URL, or one that names a missing file."""
+    """Return a client that has not connected yet. Raises UsageError for an invalid URL or a missing file in it."""
     from redis import Redis
 
     options = parse_qs(split_url(settings.broker_url).query)

@@ -66,7 +66,7 @@ BEAT_SECONDS: Final = ALIVE_SECONDS / 3
 class Claim:
     """A worker's right to score one shard, valid while the shard is leased to this worker under this fence.
 
-    generation: of the registry in which it was made; in another it is not valid, whatever the shard's row says.
+    generation: that of the registry when the claim was made; the claim is invalid in any other generation.
     """
 
     shard_id: int
@@ -82,7 +82,7 @@ class Claim:
 class ShardResult:
     """The result of scoring one shard; `rows` are columns of `prediction` by name, `generations` of `generation`.
 
-    matching_s: seconds of elapsed_s that matching answers with options took; None where none are matched.
+    matching_s: seconds of elapsed_s spent on matching answers with options; None if the protocol does not match.
     """
 
     rows: Sequence[dict[str, object]]
@@ -104,12 +104,11 @@ def claim(
     scopes: Sequence[str] = (),
     sizes: Sizes | None = None,
 ) -> Claim | None:
-    """Takes the best queued shard: by priority, then of the loaded model, then of the one that needs a worker most.
+    """Claim the best queued shard: by priority, then of the loaded model, then of the model that needs a worker most.
 
-    scopes: the worker's; what an exclusion keeps from one of them is left to others. sizes: its own, which the shard
-    is made to fit; None: it stays as it was planned.
-    Returns None when there is nothing to do. Several workers never wait for each other (SKIP LOCKED); on SQLite the
-    transaction is BEGIN IMMEDIATE and there is one writer at a time.
+    scopes: this worker's scopes; shards excluded from one of them are left to others. sizes: the worker's measured
+    sizes, to which the shard is fitted; None keeps the planned size. Returns None if no shard can be claimed. Workers
+    never wait for each other (SKIP LOCKED); on SQLite the transaction is BEGIN IMMEDIATE, with one writer at a time.
     """
     for evaluation in _best_first(session, queues, loaded_model_revision_id, scopes):
         if evaluation.max_workers is not None and not _has_room(session, evaluation, worker_id):
@@ -187,7 +186,7 @@ def _best_first(
 
 
 def _has_room(session: Session, evaluation: Row[int, int, int, int | None, str], worker_id: str) -> bool:
-    """Whether fewer than `max_workers` others are at an evaluation; whoever else asks meanwhile has to wait."""
+    """Return whether fewer than `max_workers` other workers score an evaluation; locks its row."""
     session.execute(select(Evaluation.id).where(Evaluation.id == evaluation.id).with_for_update(key_share=True))
     others = select(func.count(Shard.worker_id.distinct())).where(
         Shard.evaluation_id == evaluation.id, Shard.state == "leased", Shard.worker_id != worker_id
@@ -196,10 +195,10 @@ def _has_room(session: Session, evaluation: Row[int, int, int, int | None, str],
 
 
 def _needs(session: Session, evaluations: Sequence[int]) -> dict[int, tuple[bool, float]]:
-    """Of each model of some evaluations, what puts those first that need a worker most.
+    """Rank the models of some evaluations by how badly they need another worker; the lowest value needs it most.
 
-    Loading a model takes as long as several shards, so workers spread over the models rather than follow each other
-    from one to the next: to those that none is at, then to the one that would take those at it the longest.
+    Loading a model takes as long as several shards, so workers spread over the models: first to those without a worker,
+    then to the one whose workers would take longest.
     """
     done = Shard.state == "done"
     rows = session.execute(
@@ -231,7 +230,7 @@ def _needs(session: Session, evaluations: Sequence[int]) -> dict[int, tuple[bool
 
 
 def is_of(shard_claim: Claim, state: str = "leased") -> ColumnElement[bool]:
-    """Whether the row of `shard` is the claimed one, in this state, in the database in which it was claimed."""
+    """Return the condition that a row of `shard` is the claimed one, in this state and this database."""
     return and_(
         Shard.id == shard_claim.shard_id,
         Shard.state == state,
@@ -245,7 +244,7 @@ def is_of(shard_claim: Claim, state: str = "leased") -> ColumnElement[bool]:
 
 
 def _update_held(session: Session, shard_claim: Claim, **values: object) -> bool:
-    """Updates the shard if the claim still holds; says whether it did."""
+    """Update the shard if the claim is still valid; return whether it was."""
     return changed_one(session, update(Shard).where(is_of(shard_claim)).values(**values))
 
 
@@ -289,12 +288,12 @@ def finish(session: Session, shard_claim: Claim, result: ShardResult) -> bool:
 
 
 def is_finished(session: Session, shard_claim: Claim) -> bool:
-    """Whether the shard was finished under this claim: what a commit came to whose answer was lost on the way."""
+    """Return whether the shard was finished under this claim, for a commit whose answer was lost."""
     return session.scalar(select(Shard.id).where(is_of(shard_claim, "done"))) is not None
 
 
 def fingerprint_id(session: Session, document: dict[str, object]) -> int:
-    """The row of a fingerprint, made when it is new; two workers may make it at once."""
+    """Return the id of a fingerprint's row, inserting a new one; two workers may insert it at once."""
     digest = specification_digest(document)
     found = session.scalar(select(EngineFingerprint.id).where(EngineFingerprint.digest == digest))
     if found is not None:
@@ -304,9 +303,10 @@ def fingerprint_id(session: Session, document: dict[str, object]) -> int:
 
 
 def fail(session: Session, shard_claim: Claim, error: str, *, final: bool = False, of_all: bool = False) -> bool:
-    """Counts a failure: queued again after a wait, or parked with its error at the cap. False: the claim was lost.
+    """Count a failure: queue the shard again after a wait, or park it with its error at the cap.
 
-    final: it is parked at once, since trying again is of no use. of_all: so is what is still queued of the evaluation.
+    final: park it at once, since another try would fail too. of_all: park all queued shards of the evaluation as well.
+    Returns False if the claim was lost.
     """
     failures = session.scalar(select(Shard.failures).where(is_of(shard_claim)))
     if failures is None:
@@ -343,10 +343,10 @@ def hand_back(session: Session, shard_claim: Claim, wait_s: float = 0.0) -> bool
 def leave_to_others(
     session: Session, shard_claim: Claim, scope: str, error: str, *, model: bool = False, lasting: bool = False
 ) -> bool:
-    """Returns a shard that could not be scored for a reason of the worker's own: no failure of the shard.
+    """Return a shard that this worker cannot score to the queue, without counting a failure of the shard.
 
-    scope: what the reason is about, one of the worker's. model: it holds for whatever else the model is asked.
-    lasting: trying again there is of no use. False: the claim was lost.
+    scope: the worker's scope that the reason is about. model: whether the reason covers every shard of the model.
+    lasting: whether another try in that scope would fail too. Returns False if the claim was lost.
     """
     if not hand_back(session, shard_claim):
         return False
@@ -356,9 +356,9 @@ def leave_to_others(
 
 
 def hand_back_all(session: Session, worker_id: str) -> int:
-    """Returns whatever a worker holds; how many shards that were.
+    """Return all shards leased to a worker to the queue, and how many there were.
 
-    For a worker that holds nothing it knows of: the answer to a claim's commit may have been lost on the way.
+    For a worker without a claim: the answer to a claim's commit may have been lost.
     """
     held = update(Shard).where(Shard.worker_id == worker_id, Shard.state == "leased")
     result = session.execute(held.values(state="queued", lease_until=None))
@@ -369,7 +369,7 @@ def hand_back_all(session: Session, worker_id: str) -> int:
 def fail_if_over(session: Session, evaluation_id: int) -> None:
     """Marks an evaluation failed once nothing of it is left to do and a shard is parked."""
     own = select(Shard.id).where(Shard.evaluation_id == evaluation_id)
-    # Asked for by state, which has an index: an evaluation may have thousands of shards, nearly all of them done.
+    # State has an index: an evaluation may have thousands of shards, nearly all of them done.
     if not session.scalar(select(own.where(Shard.state == "failed").exists())):
         return
     if not session.scalar(select(own.where(Shard.state.in_(("queued", "leased"))).exists())):
@@ -411,7 +411,7 @@ def reconcile(session: Session) -> None:
 
 
 def waiting(session: Session) -> list[tuple[int, str]]:
-    """The (shard id, queue) of all that a worker could claim now, best first, to be hinted at."""
+    """Return (shard id, queue) of all shards that a worker could claim now, best first, for hints."""
     query = (
         select(Shard.id, Shard.queue)
         .join(Evaluation, Evaluation.id == Shard.evaluation_id)
@@ -450,7 +450,7 @@ def lock_unsealed(session: Session, evaluation_id: int) -> bool:
 
 
 def work_remains(session: Session, queues: Sequence[str]) -> bool:
-    """Whether any shard of these queues is still to be scored or being scored."""
+    """Return whether these queues have a shard that is queued or being scored."""
     query = (
         select(Shard.id)
         .join(Evaluation, Evaluation.id == Shard.evaluation_id)
@@ -467,7 +467,7 @@ def work_remains(session: Session, queues: Sequence[str]) -> bool:
 
 
 def live_workers(session: Session, silent_seconds: float = ALIVE_SECONDS) -> int:
-    """How many workers have shown a sign of life within `silent_seconds` and did not stop."""
+    """Return the number of workers that were seen within `silent_seconds` and did not stop."""
     query = (
         select(func.count()).select_from(Worker).where(worker_is_live(silent_seconds), Worker.id.not_in(gone(session)))
     )
@@ -475,9 +475,9 @@ def live_workers(session: Session, silent_seconds: float = ALIVE_SECONDS) -> int
 
 
 def gone(session: Session) -> list[str]:
-    """Workers of this host that missed a sign of life and whose process has ended: dead, however recent the last one.
+    """Return the workers of this host that missed a heartbeat and whose process has ended.
 
-    One that beats is left alone: its process may be in a container, where it has another number.
+    A worker with a recent heartbeat is left alone: its process may be in a container, under another number.
     """
     query = select(Worker.id, Worker.pid).where(
         Worker.stopped_at.is_(None),
@@ -489,7 +489,7 @@ def gone(session: Session) -> list[str]:
 
 
 def _runs(pid: int) -> bool:
-    """Whether this host has the process, of whatever user."""
+    """Return whether this host runs the process, under any user."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -500,7 +500,7 @@ def _runs(pid: int) -> bool:
 
 
 def worker_is_live(silent_seconds: float = ALIVE_SECONDS) -> ColumnElement[bool]:
-    """Whether a worker has shown a sign of life within `silent_seconds`, by the database's clock, and did not stop."""
+    """Return the condition that a worker is running, seen within `silent_seconds` by the database's clock."""
     return and_(Worker.stopped_at.is_(None), Worker.last_seen > database_now(-silent_seconds))
 
 
@@ -519,7 +519,7 @@ def queues_without_worker(session: Session) -> list[str]:
 
 
 def differing_versions(versions: Iterable[Mapping[str, str]]) -> dict[str, dict[str, int]]:
-    """Package to version to how many workers have it, for packages of which they have several versions."""
+    """Count workers by package and version, for packages that workers have in several versions."""
     counted: dict[str, Counter[str]] = {}
     for one in versions:
         for package, version in one.items():

@@ -1,4 +1,4 @@
-"""Progress on stderr: bars in a terminal, lines of text where a bar would be garbage."""
+"""Show progress on stderr: bars in a terminal, lines of text elsewhere."""
 
 import sys
 import time
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 Show = Callable[[Hashable, str, int, int | None, str], None]
-"""Called with a task's key, what it is, how much is done, of how much (None while that is not known), and a note."""
+"""Called with a task's key, its name, the amount done, the total (None if unknown), and a note."""
 
 NARROW: Final = 100
 """Columns of a terminal below which a progress bar is short."""
@@ -17,7 +17,7 @@ LINE_SECONDS: Final = 5.0
 
 @contextmanager
 def progress_display(unit: Callable[[Hashable], str]) -> Iterator[Show]:
-    """Yields what to call as tasks go on. unit: what a task's numbers count."""
+    """Yield the function that reports progress of tasks. unit: returns the unit of a task's numbers."""
     if sys.stderr.isatty():
         with _bars(unit) as show:
             yield show

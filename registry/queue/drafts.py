@@ -1,6 +1,6 @@
-"""Answers of a shard that is still being asked: a worker that dies loses what is in flight, and nothing else.
+"""Drafts: stored answers of a shard in progress, so that a dead worker loses only requests in flight.
 
-They go when the shard is done and its predictions are stored.
+They are deleted when the shard is done and its predictions are stored.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ Key = tuple[int, int]
 
 
 def of_shard(session: Session, claim: Claim, fingerprint: str) -> dict[Key, Mapping[str, Any]]:
-    """What was written for a shard's prompts before, by what has this digest."""
+    """Return the stored answers to a shard's prompts that were written under this fingerprint."""
     found = session.scalars(
         select(Draft).where(
             Draft.evaluation_id == claim.evaluation_id,
@@ -30,9 +30,9 @@ def of_shard(session: Session, claim: Claim, fingerprint: str) -> dict[Key, Mapp
 
 
 def keep(session: Session, claim: Claim, fingerprint: str, written: Sequence[tuple[Key, Mapping[str, Any]]]) -> bool:
-    """Stores what was written for some prompts; False, with nothing stored, when the claim is lost."""
+    """Store the answers to some prompts. Returns False, with nothing stored, if the claim is lost."""
     held = select(Shard.id).where(Shard.id == claim.shard_id, Shard.fence == claim.fence, Shard.state == "leased")
-    # Locked: whoever claims the shard next waits until what is stored here is there.
+    # The lock makes the next claimant of the shard wait until these answers are stored.
     if session.scalar(held.with_for_update(read=True)) is None:
         return False
     for (question_id, variant), _ in written:
@@ -56,7 +56,7 @@ def keep(session: Session, claim: Claim, fingerprint: str, written: Sequence[tup
 
 
 def forget(session: Session, evaluation_id: int, questions: Any) -> None:
-    """Removes what was written for some questions."""
+    """Delete the stored answers to some questions."""
     session.execute(
         delete(Draft)
         .where(Draft.evaluation_id == evaluation_id, Draft.question_id.in_(questions))

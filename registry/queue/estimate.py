@@ -1,6 +1,6 @@
-"""What an evaluation would cost, before anything is queued: prompts, tokens, seconds.
+"""Estimate the cost of an evaluation before anything is queued: prompts, tokens, seconds.
 
-The evaluation is planned as submitting it would, in a transaction that is rolled back.
+The evaluation is planned as a submission would plan it, in a transaction that is rolled back.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,7 +23,7 @@ SAMPLE_PROMPTS: Final = 200
 """Prompts of one evaluation that are tokenised; the others are taken to be like them."""
 
 ESTIMATED: Final = ("prompts", "prompts_left", "tokens_naive", "tokens_shared", "seconds", "cost", "cost_limit")
-"""What several estimates come to together."""
+"""Fields that are summed over several estimates."""
 
 Tokenise = Callable[[str], list[int]]
 Plan = Callable[[Session], list[tuple[Evaluation, bool]]]
@@ -32,12 +32,12 @@ Plan = Callable[[Session], list[tuple[Evaluation, bool]]]
 
 @dataclass(frozen=True)
 class Estimate:
-    """What one evaluation would cost.
+    """The estimated cost of one evaluation.
 
-    evaluation: the id of one that is there already. prompts_left: prompts that are not scored yet.
-    tokens_naive, tokens_shared: of those; each prompt on its own, and the common beginnings of a shard's prompts
-    counted once. prompts_sampled: how many were tokenised. seconds: of one worker; None where `reason` says why.
-    cost, cost_limit: of a model that a provider serves, as earlier answers came out and at most; 0 for any other.
+    evaluation: the id of an existing one. prompts_left: prompts that are not scored yet. tokens_naive, tokens_shared:
+    tokens of these prompts, each prompt counted alone, and with the common beginnings of a shard's prompts counted
+    once. prompts_sampled: number of prompts that were tokenised. seconds: time of one worker; None with the `reason`.
+    cost, cost_limit: of a provider's model, expected from earlier answers and at most; 0 for any other model.
     """
 
     evaluation: int | None
@@ -70,18 +70,17 @@ class _Planned:
 
 
 def _read(definition: Mapping[str, Any], prompt: Prompt) -> list[str]:
-    """What goes through the model for a prompt: itself, or itself with each continuation that is scored as a whole."""
+    """Return the texts that the model reads: the prompt, or the prompt with each continuation scored as a whole."""
     if definition.get("score") != "sum":
         return [prompt.text]
     return [prompt.text + continuation for continuation in prompt.continuations]
 
 
 def estimates(engine: Engine, plan: Plan, queue: str, tokeniser: Callable[[ModelRevision], Tokenise]) -> dict[str, Any]:
-    """The estimate of every evaluation of a plan, their sums, and how many workers are alive. Nothing is stored.
+    """Estimate every evaluation of a plan, with their sums and the number of live workers. Nothing is stored.
 
-    tokeniser: a model revision's; it raises a ShuffleboardError where the model's files are not at hand, and then
-    tokens and seconds stay unknown.
-    Raises what submitting would raise.
+    tokeniser: returns the tokeniser of a model revision; it raises a ShuffleboardError if the model's files are
+    missing, and tokens and seconds are then unknown. Raises the errors of a submission.
     """
     planned = _plan(engine, plan)
     tokenisers: dict[int, Tokenise | str] = {}
@@ -133,7 +132,7 @@ def _plan(engine: Engine, plan: Plan) -> list[_Planned]:
                 writes = "answer" in definition
                 planned.append(_Planned(facts, evaluation.model_revision, texts, sampled, writes, money))
             for known in {one for item in planned for one in (item.revision, item.revision.model)}:
-                session.expunge(known)  # what is known of it outlives the transaction
+                session.expunge(known)  # its values are used after the transaction
         finally:
             session.rollback()
     return planned
@@ -149,7 +148,7 @@ def _charge(session: Session, evaluation: Evaluation, texts: Sequence[str], prom
 
 
 def sampled_shards(shards: Sequence[Shard]) -> list[Shard]:
-    """Whole shards, evenly spread, of about SAMPLE_PROMPTS prompts together; at least one where there is one."""
+    """Return whole shards, evenly spread, of about SAMPLE_PROMPTS prompts together; at least one if there is any."""
     total = sum(shard.prompts for shard in shards)
     if total <= SAMPLE_PROMPTS:
         return list(shards)
@@ -235,7 +234,7 @@ def tokens_per_second(session: Session, model_revision_id: int, queue: str) -> f
 
 
 def known_sum(values: Iterable[float | None]) -> float | None:
-    """The sum, None where a part of it is not known."""
+    """Return the sum; None if a value is unknown."""
     listed = list(values)
     known = [value for value in listed if value is not None]
     return sum(known) if len(known) == len(listed) else None

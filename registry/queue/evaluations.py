@@ -1,4 +1,4 @@
-"""Evaluations: asking for one, finding it, moving it between states."""
+"""Evaluations: requesting one, finding it, moving it between states."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -40,14 +40,14 @@ NO_CONFLICT: Final = "none"
 
 @dataclass(frozen=True)
 class EvaluationRequest:
-    """What a user asks to be evaluated; `limit` keeps the first questions in file order, after the other filters.
+    """A user's request for an evaluation; `limit` keeps the first questions in file order, after the other filters.
 
-    options: only questions with so many options.
-    sample: only so many of the questions that are left, drawn by `seed`; None: all of them.
-    max_workers: how many score it at once, at most; None: as many as there are.
-    shard_prompts: about how many prompts a shard has as it is planned; it changes no result.
-    variants: as they are spelled, or read with the files that they name.
-    conflict_of_interest: what whoever asks states of their own; "none" for none, None: nothing is stated.
+    options: only questions with this number of options.
+    sample: number of questions to draw with `seed` from those that the filters keep; None keeps all.
+    max_workers: the most workers that score it at once; None: no limit.
+    shard_prompts: approximate number of prompts in a planned shard; it changes no result.
+    variants: the text of a variant set, or the set with the files that it names.
+    conflict_of_interest: the requester's statement; "none" states that there is none, None that nothing was stated.
     """
 
     model: str
@@ -69,7 +69,7 @@ class EvaluationRequest:
     conflict_of_interest: str | None = None
 
     def definition(self) -> VariantSetDefinition:
-        """The variants that are asked for. Raises VariantError for a spelling that names none."""
+        """Return the requested variant set. Raises VariantError if the text names none."""
         return parse_variants(self.variants) if isinstance(self.variants, str) else self.variants
 
 
@@ -151,9 +151,9 @@ MAX_STATEMENT: Final = 500
 
 
 def check_statement(text: str | None) -> str | None:
-    """A conflict of interest as it is stored: stripped, `none` in any case as such, blank as None.
+    """Return a conflict of interest as it is stored: stripped, `none` in lower case, None if blank.
 
-    Raises UsageError for one that is too long or holds a control character.
+    Raises UsageError for one that is too long or contains a control character.
     """
     stated = (text or "").strip()
     if len(stated) > MAX_STATEMENT or not stated.isprintable():
@@ -162,7 +162,7 @@ def check_statement(text: str | None) -> str | None:
 
 
 def check_askable(revision: ModelRevision, protocol: dict[str, Any]) -> None:
-    """Raises ProtocolError where a model cannot be asked this way, whatever worker asks it."""
+    """Check that the model can answer under the protocol, with any worker. Raises ProtocolError."""
     provider = provider_of(revision.location or "", get_settings()) if revision.kind == "openai" else None
     name = f"model {revision.model.name} revision {revision.number}"
     if protocol["format"] == RECORDED["format"]:
@@ -208,7 +208,7 @@ def _check_repeats(variants: VariantSetDefinition, protocol: Mapping[str, Any]) 
 
 
 def _check_thinking(name: str, revision: ModelRevision, protocol: dict[str, Any]) -> None:
-    """Raises ProtocolError where a model cannot be asked to think as the protocol says."""
+    """Check that the model supports the protocol's settings of thinking. Raises ProtocolError."""
     if revision.kind == "openai":
         endpoint = endpoint_of(revision.location or "", get_settings())
         shown = shown_by_server(revision.thinking)
@@ -220,7 +220,7 @@ def _check_thinking(name: str, revision: ModelRevision, protocol: dict[str, Any]
 
 
 def check_written(model: str, provider: str | None, protocol: dict[str, Any]) -> None:
-    """Raises ProtocolError where a provider would be asked for anything but written answers."""
+    """Check that a provider's model gets a protocol with written answers. Raises ProtocolError."""
     if provider is not None and "answer" not in protocol:
         raise ProtocolError(
             f"protocol {protocol['name']}: {model} is served by {provider}, which gives written answers only; use a "
@@ -229,10 +229,10 @@ def check_written(model: str, provider: str | None, protocol: dict[str, Any]) ->
 
 
 def _check_prompts(session: Session, evaluation: Evaluation, questions: Iterable[Question]) -> None:
-    """Builds the prompts of one question of each number of options.
+    """Build the prompts of one question for each number of options.
 
-    Raises ProtocolError where the protocol cannot ask under these variants, such as labels that it cannot distinguish:
-    reported on submission, not by the worker that scores.
+    Raises ProtocolError on submission, not in the worker, if the protocol cannot ask under these variants, such as for
+    labels that it cannot distinguish.
     """
     one_of_each = {question.n_options: question for question in questions}
     for _ in prompts_of(session, evaluation, list(one_of_each.values())):
@@ -247,7 +247,7 @@ def build_specification(
     engine: dict[str, Any],
     questions: dict[str, Any],
 ) -> dict[str, Any]:
-    """The document whose digest identifies an evaluation: contents only, no database ids."""
+    """Return the document whose digest identifies an evaluation: contents only, no database ids."""
     return {
         "model": model_identity(revision),
         "benchmark": {"name": version.benchmark.name, "content_digest": version.content_digest},
@@ -261,7 +261,7 @@ def build_specification(
 def question_filter(
     *, limit: int | None = None, subjects: Sequence[str] = (), options: int | None = None
 ) -> dict[str, Any]:
-    """Return which questions of a benchmark are asked, as a specification has it, without a sample."""
+    """Return the filter of questions, without a sample, as a specification stores it."""
     document: dict[str, Any] = {"limit": limit, "subjects": sorted(subjects) or None}
     return document | ({"options": options} if options is not None else {})
 
@@ -276,10 +276,10 @@ def choose_questions(
     sample: int | None = None,
     seed: int = 0,
 ) -> tuple[list[Question], dict[str, Any]]:
-    """Return the questions that a filter keeps, in file order, and the filter as a specification has it.
+    """Return the questions that a filter keeps, in file order, and the filter as a specification stores it.
 
-    A sample is drawn from the questions that the rest of the filter leaves; a sample of all of them is no sample.
-    Raises what `select_questions` and `draw_sample` raise.
+    A sample is drawn from the questions that the rest of the filter keeps; a sample of all of them is no sample. Raises
+    the errors of `select_questions` and `draw_sample`.
     """
     found = select_questions(session, version, limit=limit, subjects=subjects, options=options)
     document = question_filter(limit=limit, subjects=subjects, options=options)
@@ -292,10 +292,10 @@ def choose_questions(
 
 
 def draw_sample(questions: Sequence[Question], size: int, seed: int, benchmark: str) -> list[Question]:
-    """Return the questions with the smallest SHA-256 of "seed:question id", in the order that they have.
+    """Return the questions with the smallest SHA-256 of "seed:question id", in their original order.
 
-    So a sample holds every smaller sample of the same seed, and any program can draw it again.
-    Raises UsageError for a size below 1 or above the number of questions, or a seed out of range.
+    A sample therefore contains every smaller sample of the same seed, and any program can draw it again. Raises
+    UsageError for a size below 1 or above the number of questions, or a seed out of range.
     """
     if size < 1:
         raise UsageError(f"sample {size}: give a number of questions, from 1")
@@ -314,7 +314,7 @@ def draw_sample(questions: Sequence[Question], size: int, seed: int, benchmark: 
 def choose_again(
     session: Session, version: BenchmarkVersion, question_filter: Mapping[str, Any]
 ) -> tuple[list[Question], dict[str, Any]]:
-    """Return what `choose_questions` returns for the filter of a specification."""
+    """Return the result of `choose_questions` for the filter of a specification."""
     sample = question_filter.get("sample") or {}
     return choose_questions(
         session,
@@ -335,10 +335,10 @@ def select_questions(
     subjects: Sequence[str] = (),
     options: int | None = None,
 ) -> list[Question]:
-    """The questions of a version that a filter keeps, in file order.
+    """Return the questions of a version that a filter keeps, in file order.
 
-    Raises UsageError for a limit out of range, NotFoundError for a subject or a number of options the benchmark does
-    not have.
+    Raises UsageError for a limit out of range, NotFoundError for a subject or a number of options that the benchmark
+    does not have.
     """
     if limit is not None and not 1 <= limit <= MAX_INTEGER:
         raise UsageError(f"limit {limit}: give a number from 1 to {MAX_INTEGER}")
@@ -365,7 +365,7 @@ def select_questions(
 
 
 def store_variant_set(session: Session, definition: VariantSetDefinition) -> VariantSet:
-    """The row of a variant set, made when it is new."""
+    """Return the row of a variant set, inserting a new one."""
     digest = specification_digest(definition.specification())
     row = session.scalar(select(VariantSet).where(VariantSet.digest == digest))
     if row is None:
@@ -406,12 +406,11 @@ _ACTIONS: Final[dict[str, tuple[tuple[str, ...], str]]] = {
 
 
 def move(session: Session, evaluation_id: int, action: str) -> Evaluation:
-    """Pauses, resumes, cancels or retries an evaluation.
+    """Pause, resume, cancel or retry an evaluation.
 
-    pause: shards being scored finish, no other is begun. cancel: work in progress is discarded, what is stored stays.
-    retry: every shard that is neither done nor being scored is queued with its counts at zero and without a wait; a
-    paused evaluation stays paused.
-    Raises QueueError when the evaluation's state does not allow it.
+    pause: shards in progress finish, no other begins. cancel: work in progress is discarded, stored results stay.
+    retry: every shard that is neither done nor in progress is queued with its counts at zero and without a wait; a
+    paused evaluation stays paused. Raises QueueError if the evaluation's state does not allow it.
     """
     evaluation = find_evaluation(session, evaluation_id)
     allowed, target = _ACTIONS[action]

@@ -1,8 +1,8 @@
-"""Exclusions: what a kind of device, a host or one device has shown that it cannot do is left to the others.
+"""Exclusions: work that a kind of device, a host or a device has failed at is left to the others.
 
-A model whose weights do not fit in one kind of GPU fits in another; a full disk and a defective card are no fault of a
-shard. The work waits for a worker that may do it. Where every live worker of its queue is excluded there is none, and
-the shard fails with the error: at once if trying again is of no use, else as any failure does, by its count.
+A model that does not fit in one kind of GPU fits in another; a full disk and a defective card are no fault of a shard.
+The work waits for a worker that may do it. If every live worker of its queue is excluded, the shard fails with the
+error: at once if another try would fail too, otherwise by its count of failures.
 """
 
 from collections.abc import Sequence
@@ -19,9 +19,9 @@ LASTS_SECONDS: Final = 3600.0
 
 
 def scopes_of(host: str, device: str, place: str) -> list[str]:
-    """What can be said of a worker: its kind of device, which for a CPU is its host's memory; its host; its device.
+    """Return the scopes of a worker: its kind of device (for a CPU, its host's memory), its host, its device.
 
-    place: what tells a device from others of its host.
+    place: distinguishes a device from others of its host.
     """
     kind = f"memory of {host}" if device == "cpu" else device
     return [kind, f"host {host}", f"{place} of {host}"]
@@ -36,13 +36,13 @@ def exclude(
     shard_id: int | None = None,
     lasting: bool = False,
 ) -> None:
-    """Leaves a model revision, or one shard, to workers that this scope does not hold for."""
+    """Exclude workers of this scope from a model revision or from one shard."""
     row = {"scope": scope, "error": error, "lasting": lasting}
     session.execute(insert(Exclusion).values(row | {"model_revision_id": model_revision_id, "shard_id": shard_id}))
 
 
 def excluded(scopes: Sequence[str], of_it: ColumnElement[bool]) -> ColumnElement[bool]:
-    """Whether a worker of these scopes leaves something to others. of_it: whether an exclusion is about that."""
+    """Return the condition that workers of these scopes are excluded. of_it: matches exclusions with the work."""
     if not scopes:
         return false()
     return select(Exclusion.id).where(of_it, _holds(), Exclusion.scope.in_(scopes)).exists()
@@ -60,9 +60,9 @@ def forget(session: Session, evaluation: Evaluation) -> None:
 
 
 def fail_unservable(session: Session, live: ColumnElement[bool], most_failures: int, wait_s: float) -> set[int]:
-    """Counts a failure of what every live worker is excluded from; the evaluations that this may have ended.
+    """Count a failure of shards that every live worker is excluded from; return the evaluations that may have ended.
 
-    Where no worker of a queue is alive, what waits there goes on waiting.
+    If a queue has no live worker, its shards go on waiting.
     """
     found = select(Exclusion.model_revision_id, Exclusion.shard_id).where(_holds()).distinct()
     excluded_work = session.execute(found).all()

@@ -1,9 +1,9 @@
-"""The registry's generation: drawn anew when a database is made, restored, moved or promoted.
+"""The registry's generation: drawn when a database is made, restored, moved or promoted.
 
-Ids start again from where a backup ended, so a claim made before a restore can name a shard that is other work after
-it. Every claim carries the generation in which it was made, and nothing of an earlier one is stored.
+Ids start again from the end of a backup, so a claim made before a restore can name a shard that is other work after it.
+Every claim contains the generation in which it was made, and no result of an earlier generation is stored.
 
-Nobody needs to announce a restore: next to the generation stands the place where it was drawn (a cluster, its timeline
+A restore needs no announcement: the place where the generation was drawn is stored next to it (a cluster, its timeline
 and a database; or a file: `registry.db.registry_place`). A worker that finds it in another place draws a new one.
 """
 
@@ -28,9 +28,9 @@ ASKED: Final = "drawn by hand"
 
 
 class Standing(NamedTuple):
-    """What the database says of its generation. is_here: whether it was drawn where the database is now.
+    """The stored generation. is_here: whether it was drawn where the database is now.
 
-    is_standby: it follows another server, and only that one may write.
+    is_standby: whether the server follows another one, which alone may write.
     """
 
     generation: str
@@ -41,7 +41,7 @@ class Standing(NamedTuple):
 
 
 def standing(session: Session | Connection) -> Standing | None:
-    """The generation as the database holds it; None in a database that was never given one."""
+    """Return the stored generation; None if the database was never given one."""
     row = RegistryGeneration
     query = select(row.generation, row.place, registry_place().label("here"), row.reason, row.drawn_at)
     found = session.execute(query).first()
@@ -51,12 +51,12 @@ def standing(session: Session | Connection) -> Standing | None:
 
 
 def current(session: Session) -> str:
-    """The generation of the database; a new one where it was drawn in another place. For a transaction that writes."""
+    """Return the database's generation, or draw a new one if the place has changed. Needs a write transaction."""
     found = standing(session)
     if found is not None and found.is_here:
         return found.generation
     one_at_a_time(session, "generation")
-    found = standing(session)  # whoever had the turn before may have drawn it
+    found = standing(session)  # the process that had the lock before may have drawn it
     if found is not None and found.is_here:
         return found.generation
     return draw(session, MADE if found is None else NOTICED)
@@ -69,16 +69,16 @@ def draw(session: Session, reason: str) -> str:
     session.execute(
         insert(RegistryGeneration).values(generation=drawn, place=None, reason=reason, drawn_at=database_now())
     )
-    # In a second statement: on PostgreSQL the row itself says by which transaction it was written.
+    # A second statement: on PostgreSQL the row stores the transaction that wrote it.
     session.execute(update(RegistryGeneration).values(place=registry_place()))
     return drawn
 
 
 def of_generation(engine: Engine, generation: str, worker_id: str | None = None) -> Engine:
-    """The engine for a process that holds something of this generation, such as claims or results.
+    """Return the engine for a process that works in this generation, such as on claims or results.
 
-    Each of its write transactions begins with a look at the database's generation and raises GenerationError, with
-    nothing written, if that is another. worker_id: of the worker that it is for, whose row must be there, too.
+    Each of its write transactions begins with a check of the database's generation and raises GenerationError, with
+    nothing written, if it is another. worker_id: the worker's, whose row must exist too.
     """
     narrowed = engine.execution_options(registry_generation=generation)
 
@@ -91,9 +91,9 @@ def of_generation(engine: Engine, generation: str, worker_id: str | None = None)
 
 
 def require(session: Session | Connection, generation: str, worker_id: str | None = None) -> None:
-    """Raises GenerationError unless the database is of this generation and, if given, has this worker's row.
+    """Raise GenerationError unless the database is of this generation and, if given, has this worker's row.
 
-    A row that is missing is that of a database that went back in time where it is, such as a snapshot of its disk.
+    A missing row means that the database went back in time in place, such as by a snapshot of its disk.
     """
     try:
         found = standing(session)

@@ -1,6 +1,6 @@
-"""Hints: after a commit, tells workers through Redis that there is work. Losing one costs time, never work.
+"""Hints: after a commit, notify workers through Redis of new work. A lost hint costs time, never work.
 
-What queues shards notes it with `hint_at`; the session's commit sends, whoever commits. Tasks are sent by name, so that
+Code that queues shards registers them with `hint_at`; the session's commit sends them. Tasks are sent by name, so that
 neither the web nor the command line imports the workers.
 """
 
@@ -89,9 +89,9 @@ def _forget(session: Session) -> None:
 
 
 def missing_hints(settings: Settings, queued: list[tuple[int, str]]) -> list[tuple[int, str]]:
-    """Those queued shards for which the broker holds no message: as many per queue as its list is too short.
+    """Return the queued shards without a message: for each queue, as many as its list is too short.
 
-    Messages are entitlements to any shard, so only their number matters. Empty when the broker is down.
+    A message entitles to any shard, so only the number of messages matters. Empty if the broker is down.
     """
     from redis.exceptions import RedisError
 

@@ -1,4 +1,4 @@
-"""What asking a provider would cost, before anything is asked."""
+"""Estimate the cost of a provider's answers before any request."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,10 +16,10 @@ from registry.tables.providers import ProviderCall
 
 @dataclass(frozen=True)
 class Charge:
-    """What some prompts would cost. tokens: of prompts and answers; None where no answer was measured yet.
+    """The cost of some prompts. tokens: of prompts and answers; None if no answer was measured yet.
 
-    cost: as answers that were measured came out, None without any; most: if every answer takes all the tokens it may.
-    Both are None where the price list does not have the model.
+    cost: expected from measured answers, None without any; most: if every answer takes all the tokens it may. Both are
+    None if the price list does not have the model.
     """
 
     tokens: int | None
@@ -38,9 +38,9 @@ class Service:
 
 
 def service_of(kind: str, location: str | None, name: str | None, settings: Settings) -> Service | None:
-    """The provider's service that a model revision is on; None where no provider serves it.
+    """Return the provider's service of a model revision; None if no provider serves it.
 
-    kind, location, name: the revision's, whether it is registered or asked for.
+    kind, location, name: the revision's, whether it is registered or only requested.
     """
     endpoints = load_endpoints(settings.endpoints)
     if kind != "openai" or not any(endpoint.covers(location or "") for endpoint in endpoints.values()):
@@ -59,7 +59,7 @@ class Measured:
 
 
 def measured(session: Session, revision_id: int, protocol_id: int, benchmark_version_id: int) -> Measured | None:
-    """What earlier answers took; None where there is none."""
+    """Return the mean tokens of earlier answers; None if there are none."""
     prompt, cached, written = session.execute(
         select(
             func.avg(ProviderCall.prompt_tokens),
@@ -87,10 +87,10 @@ def charge(
     prompts: int,
     settings: Settings,
 ) -> Charge:
-    """What prompts under a protocol would cost.
+    """Return the cost of prompts under a protocol.
 
-    definition: of the protocol, one that generates. known: of earlier answers. texts: of a sample of the prompts.
-    prompts: how many there are in all.
+    definition: of a protocol that generates. known: measured tokens of earlier answers. texts: a sample of the prompts.
+    prompts: number of all prompts.
     """
     listed = load_prices(settings.prices)
     provider = service.endpoint.provider or ""

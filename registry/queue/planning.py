@@ -1,4 +1,4 @@
-"""What an evaluation asks, cut into shards."""
+"""Cut the questions of an evaluation into shards."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from registry.prompting.variants import VariantSetDefinition
 from registry.tables import EvaluationQuestion, Question, Shard
 
 SHARD_PROMPTS: Final = 64
-"""Prompts of one shard as it is planned; workers change it to what they measure (`registry.queue.sizing`)."""
+"""Prompts of one planned shard; workers fit it to their measured speed (`registry.queue.sizing`)."""
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,8 @@ def plan_questions(
 def plan_shards(planned: Iterable[PlannedQuestion], prompts: int = SHARD_PROMPTS) -> Iterator[list[PlannedQuestion]]:
     """Cut questions into shards of about `prompts` prompts.
 
-    A question is never cut, since its variants share most of their tokens. A shard that is at least half full ends
-    where the subject does, since a subject's questions share the few-shot examples.
+    A question is never cut, since its variants share most of their tokens. A shard that is at least half full ends with
+    its subject, since a subject's questions share the few-shot examples.
     """
     shard: list[PlannedQuestion] = []
     filled = 0

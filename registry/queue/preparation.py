@@ -1,4 +1,4 @@
-"""Preparing a registered model: one worker downloads and hashes its files, and says whether they can be used."""
+"""Prepare registered models: one worker downloads and hashes a model's files, and records whether they are usable."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -18,7 +18,7 @@ MOST_HOSTS: Final = 3
 def next_to_prepare(
     session: Session, worker_id: str, lease_seconds: float, scopes: Sequence[str]
 ) -> ModelRevision | None:
-    """The oldest revision that no worker prepares, which this one then does; None where there is none."""
+    """Return the oldest revision that no worker prepares, leased to this worker; None if there is none."""
     free = and_(
         ModelRevision.state == "registered",
         or_(ModelRevision.prepare_until.is_(None), ModelRevision.prepare_until < database_now()),
@@ -32,7 +32,7 @@ def next_to_prepare(
 
 
 def keep_preparing(session: Session, worker_id: str, lease_seconds: float) -> None:
-    """Extends what a live worker has taken on: a download may take an hour."""
+    """Extend the leases of a live worker's preparations: a download may take an hour."""
     own = and_(ModelRevision.prepared_by == worker_id, ModelRevision.state == "registered")
     session.execute(update(ModelRevision).where(own).values(prepare_until=database_now(lease_seconds)))
 
@@ -47,9 +47,9 @@ def prepared(session: Session, revision_id: int, files: ModelFiles) -> None:
 def not_prepared(
     session: Session, revision_id: int, worker_id: str, scopes: Sequence[str], live: ColumnElement[bool], problem: str
 ) -> bool:
-    """Leaves a revision to other hosts, or gives it up where none is left; whether it was given up.
+    """Leave a revision to other hosts, or mark it as failed if none is left; return whether it failed.
 
-    Only of the worker that prepares it, and only while nobody else has made it usable.
+    Does nothing unless this worker prepares it and no other worker has made it usable.
     """
     held = update(ModelRevision).where(
         ModelRevision.id == revision_id,
@@ -65,6 +65,6 @@ def not_prepared(
     if hosts - tried and len(tried) < MOST_HOSTS:
         return False
     session.execute(update(ModelRevision).where(ModelRevision.id == revision_id).values(state="failed", error=problem))
-    # When somebody asks again, every host may try again.
+    # If the revision is requested again, every host may try again.
     session.execute(delete(Exclusion).where(Exclusion.model_revision_id == revision_id))
     return True

@@ -27,7 +27,7 @@ ACTIVE: Final = ("queued", "running")
 POLL_SECONDS: Final = 0.5
 SEALING: Final = "sealing"
 STEPS: Final = {SEALING: "metrics, intervals, seals"}
-"""What a step of an import does, where its name does not say it."""
+"""Explanation of steps of an import, for names that do not explain themselves."""
 RECENT_SECONDS: Final = 60.0
 """A worker that finished a shard so short a time ago still counts as working on its evaluation."""
 
@@ -55,11 +55,11 @@ _VIEW: Final = table(
 
 @dataclass(frozen=True)
 class Progress:
-    """How far an evaluation is.
+    """The progress of an evaluation.
 
-    elapsed_s: seconds of scoring, summed over its workers; None before the first shard is done. workers: live ones that
-    score it now. no_worker: its shards wait on a queue that no live worker serves. waits: for what no worker can
-    hasten. error: of a parked shard.
+    elapsed_s: seconds of scoring, summed over its workers; None before the first shard is done. workers: live workers
+    that score it now. no_worker: whether its shards wait on a queue that no live worker serves. waits: its waits that
+    no worker can shorten. error: of a parked shard.
     """
 
     evaluation_id: int
@@ -83,12 +83,12 @@ class Progress:
 
     @property
     def complete(self) -> bool:
-        """Whether it is sealed."""
+        """Return whether it is sealed."""
         return self.state == "complete"
 
     @property
     def finished(self) -> bool:
-        """Whether nothing more will happen by itself."""
+        """Return whether nothing more happens without a user."""
         return self.state in FINISHED
 
     @property
@@ -103,7 +103,7 @@ class Progress:
 
     @property
     def work_seconds_left(self) -> float | None:
-        """Seconds of one worker that the rest takes at the measured rate; None where none was measured."""
+        """Return seconds that one worker needs for the rest at the measured rate; None if no rate was measured."""
         if self.prompts_left == 0:
             return 0.0
         rate = self.prompts_per_second
@@ -125,7 +125,7 @@ class Progress:
         return self.tokens_naive - self.tokens_computed
 
     def document(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """Return the progress as JSON values."""
         rate, left = self.prompts_per_second, self.seconds_left
         return {"evaluation": self.evaluation_id} | {
             **picked(self, PROGRESS),
@@ -140,11 +140,11 @@ PROGRESS: Final = (
     *("shards_failed", "failures", "crashes", "workers", "no_worker", "waits", "prompts_per_second", "seconds_left"),
     *("tokens_naive", "tokens_computed", "tokens_saved", "error"),
 )
-"""What a document of progress has of it."""
+"""Fields of `Progress` in its JSON document."""
 
 
 def progress_of(session: Session, evaluation_id: int) -> Progress:
-    """The progress of one evaluation; NotFoundError when there is none."""
+    """Return the progress of one evaluation. Raises NotFoundError if there is none."""
     find_evaluation(session, evaluation_id)
     return progress_of_several(session, [evaluation_id])[evaluation_id]
 
@@ -203,7 +203,7 @@ def _waiting_without_worker(session: Session, ids: list[int]) -> set[int]:
 
 
 def _errors(session: Session, ids: list[int]) -> dict[int, str]:
-    """The error of each evaluation's first shard that has one; a parked shard's before others'."""
+    """Return one error for each evaluation: of its first parked shard, else of its first shard with an error."""
     if not ids:
         return {}
     query = select(Shard.evaluation_id, Shard.error).where(
@@ -216,7 +216,7 @@ def _errors(session: Session, ids: list[int]) -> dict[int, str]:
 
 
 def overall(items: Iterable[Progress], live_workers: int) -> dict[str, Any]:
-    """All of some evaluations together: those that are queued or running. The time left is that of all live workers.
+    """Sum the progress of the evaluations that are queued or running. The time left is that of all live workers.
 
     seconds_left: None without a live worker, and while one of the evaluations has no measured rate.
     """
@@ -259,19 +259,19 @@ def wait_for(engine: Engine, ids: list[int], helper: "subprocess.Popen[bytes] | 
 
 
 DOING: Final = "SHUFFLEBOARD_DOING"
-"""The environment variable by which a worker is told the file in which it says what it does before it scores."""
+"""Environment variable with the file in which a worker reports its steps before scoring."""
 
 
 def say_doing(text: str) -> None:
-    """Says what this worker does before it scores, to whoever started it and waits; empty: it scores."""
+    """Report this worker's step before scoring to the process that started it; empty text: it is scoring."""
     path = os.environ.get(DOING)
     if path:
-        with suppress(OSError):  # whoever waits may be gone, with its file
+        with suppress(OSError):  # the waiting process may have ended, with its file
             Path(path).write_text(text, encoding="utf-8")
 
 
 def _doing(helper: "subprocess.Popen[bytes] | None") -> str:
-    """What a helper says that it does."""
+    """Return the step that a helper reports."""
     path = getattr(helper, "doing", None)
     if path is None:
         return ""
@@ -281,7 +281,7 @@ def _doing(helper: "subprocess.Popen[bytes] | None") -> str:
 
 
 def _note(progress: Progress, *, helped: bool, doing: str = "") -> str:
-    """What stands behind a progress bar: what its worker does, state, rate, time left, tokens saved."""
+    """Return the note behind a progress bar: the worker's step, state, rate, time left, tokens saved."""
     if doing and progress.state == "running" and not progress.finished:
         return doing
     if progress.no_worker and not helped and not progress.finished:
@@ -308,7 +308,7 @@ def duration(seconds: float) -> str:
 
 
 def _labels(session: Session, states: Sequence[Progress]) -> dict[int, str]:
-    """Evaluation to what it is called: its model and benchmark; among several its number, and in what they differ."""
+    """Return a label for each evaluation: model and benchmark; among several, the number and the parts that differ."""
     parts = {}
     for progress in states:
         evaluation = find_evaluation(session, progress.evaluation_id)
@@ -326,6 +326,6 @@ def _labels(session: Session, states: Sequence[Progress]) -> dict[int, str]:
 
 @contextmanager
 def import_progress(noun: str = "lines") -> Iterator[Callable[[str, int, int | None], None]]:
-    """Shows the progress of an import on stderr; yields what to call with (what is done, lines done, of how many)."""
+    """Show the progress of an import on stderr; yield a function of (step, lines done, total)."""
     with progress_display(lambda what: "evaluations" if what == SEALING else noun) as show:
         yield lambda what, done, total: show(what, STEPS.get(what, what), done, total, "")

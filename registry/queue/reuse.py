@@ -1,10 +1,10 @@
-"""Scored once: results of prompts that were scored before by the same model on the same engine.
+"""Reuse results of prompts that the same model scored before on the same engine.
 
 Variant sets overlap: the original is in all of them, `cyclic` lies inside `full`. A prompt is looked up by everything
 that could change its number: the model revision (weights, tokenizer, precision), the protocol, the prompt's digest and
-the engine fingerprint (code, packages, device, settings). Only sealed evaluations that were not withdrawn are copied
-from, and only where results do not vary from run to run: replicate 0 of protocols that read log-probabilities. A
-replicate asks again.
+the engine fingerprint (code, packages, device, settings). Results are copied only from sealed evaluations that were not
+withdrawn, and only if they do not vary from run to run: replicate 0 of protocols that read log-probabilities. A
+replicate is scored again.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,7 +32,7 @@ class Reused:
     seal: str
 
     def pointer(self) -> dict[str, int | str]:
-        """The columns of a prediction that say where it was copied from."""
+        """Return the columns of a prediction that name its source."""
         return {
             "reused_from_evaluation_id": self.evaluation_id,
             "reused_from_variant": self.variant,
@@ -43,7 +43,7 @@ class Reused:
 def reusable(
     session: Session, evaluation_id: int, fingerprint: Mapping[str, Any], prompts: Sequence[ShardPrompt]
 ) -> dict[int, Reused]:
-    """Place in `prompts` to the result that is known of it; places that must be scored are absent."""
+    """Return reusable results by place in `prompts`; places that must be scored are absent."""
     evaluation = session.get_one(Evaluation, evaluation_id)
     if evaluation.replicate != 0:
         return {}
@@ -87,7 +87,7 @@ def reusable(
                 of.question_id.in_(part),
                 of.prompt_digest.is_not(None),
                 of.label_logprobs.is_not(None),
-                # A copy points to where the number was made, never to another copy.
+                # A copy names the evaluation that made the number, never another copy.
                 of.reused_from_evaluation_id.is_(None),
             )
             .order_by(of.evaluation_id, of.question_id, of.variant)

@@ -24,16 +24,16 @@ WIDEST: Final = 0.25
 WORST_VARIANCE: Final = 0.25
 """The largest variance of values from 0 to 1."""
 PLANNED_FOR: Final = ("accuracy", "worst_accuracy")
-"""The metrics that a sample is to tell: accuracy, and the metric that leaderboards rank by."""
+"""Metrics whose precision decides the sample size: accuracy, and the metric that leaderboards rank by."""
 
 
 def sample_needed(session: Session, request: EvaluationRequest, precision: float) -> dict[str, Any]:
-    """Return the smallest sample whose 95 % intervals reach at most `precision` to either side, and what it rests on.
+    """Return the smallest sample whose 95 % intervals reach at most `precision` to either side, and its basis.
 
     `sample` of `of` questions, its `half_width`, `pilot`: the sealed evaluation of the same model revision, benchmark
     and protocol whose variance was taken, None for the worst case; `metrics`: the same for each metric. A pilot is the
-    newest under the same variants, or for accuracy under others.
-    Raises UsageError for a precision out of range, and what finding model, benchmark, protocol and questions raises.
+    newest under the same variants, or for accuracy under others. Raises UsageError for a precision out of range, and
+    the errors of finding model, benchmark, protocol and questions.
     """
     if not NARROWEST <= precision <= WIDEST:
         raise UsageError(
@@ -72,7 +72,7 @@ def sample_needed(session: Session, request: EvaluationRequest, precision: float
 
 
 def _has_orders(request: EvaluationRequest, questions: Sequence[Question]) -> bool:
-    """Check that some question is asked in two variants or more."""
+    """Return whether some question has two variants or more."""
     definition = request.definition()
     shapes = {question.n_options: question for question in questions}
     return any(
@@ -112,7 +112,7 @@ def _variance(
         ids = session.scalars(select(of.question_id).where(of.evaluation_id == evaluation.id)).all()
         values = question_values(session, evaluation.id, ids, (metric,))[metric]
         known = values[~np.isnan(values)]
-        # A pilot in which all answers are equal tells no variance.
+        # A pilot with equal answers has no usable variance.
         if known.size >= MINIMUM_QUESTIONS and known.var() > 0:
             return float(known.var()), evaluation.id
     return WORST_VARIANCE, None

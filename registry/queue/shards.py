@@ -1,4 +1,4 @@
-"""The prompts of a shard, and the predictions that they come to."""
+"""The prompts of a shard, and the predictions made from their results."""
 
 from collections.abc import Sequence
 
@@ -11,10 +11,10 @@ from registry.tables import Evaluation, EvaluationQuestion, Question
 
 
 def rows_of(prompts: Sequence[ShardPrompt], logprobs: Sequence[Sequence[float | None]]) -> list[dict[str, object]]:
-    """The predictions of scored prompts; log-probabilities by position, None where one is not known.
+    """Return the predictions of scored prompts from log-probabilities by position; None for an unknown one.
 
-    A variant that shows the question is paired with the one that differs from it in nothing but leaving it out.
-    Where some are unknown the answer is the highest known one, and probabilities are unknown.
+    A variant that shows the question is paired with the variant that leaves it out and is otherwise the same. If some
+    are unknown, the answer is the highest known one, and probabilities are unknown.
     """
     known = [_all_known(values) for values in logprobs]
     without = {

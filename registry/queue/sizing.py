@@ -1,8 +1,8 @@
-"""The size of shards: some tens of seconds of work each, by the rate that was measured.
+"""The size of shards: some tens of seconds of work each, at the measured rate.
 
-A submission cuts an evaluation into small shards, before anything is known of its speed. A worker that claims one joins
-those after it to it, as far as they fill that time at the rate of its kind of device, or cuts off what is too much and
-queues it again. Towards the end of an evaluation shards get small, so that its workers finish together.
+A submission cuts an evaluation into small shards, before its speed is measured. A worker that claims one joins the
+following shards to it until they fill that time at the rate of its kind of device, or cuts off the excess and queues it
+again. Towards the end of an evaluation shards get small, so that its workers finish together.
 """
 
 from dataclasses import dataclass, field
@@ -17,11 +17,11 @@ from registry.settings import get_settings
 from registry.tables import Evaluation, EvaluationQuestion, Question, Shard, Worker
 
 MOST_PROMPTS: Final = 8192
-"""Of one shard, whose prompts and answers a worker holds in memory."""
+"""Prompts of one shard, which a worker keeps in memory with their answers."""
 SMALLEST_SHARE: Final = 1 / 8
-"""Of the time of a shard: what one takes at least at the end of an evaluation."""
+"""Share of a shard's time that the smallest shards at the end of an evaluation take."""
 TOO_LONG: Final = 1.5
-"""A shard that takes so many times what it should is cut."""
+"""Multiple of its time beyond which a shard is cut."""
 RECENT: Final = 8
 """Finished shards whose rate a worker goes by that has none of its own."""
 
@@ -38,7 +38,7 @@ class Sizes:
     _rates: dict[int, float] = field(default_factory=dict)
 
     def note(self, evaluation_id: int, prompts: int, tokens_computed: int, elapsed_s: float) -> None:
-        """What this worker took for a shard; one whose answers were all there before says nothing."""
+        """Record the time that this worker took for a shard, unless all of its answers existed before."""
         if tokens_computed and elapsed_s > 0:
             self._rates[evaluation_id] = prompts / elapsed_s
 
@@ -49,7 +49,7 @@ class Sizes:
         evaluation = session.get_one(Evaluation, evaluation_id)
         revision = evaluation.model_revision
         if revision.kind == "openai" and provider_of(revision.location or "", get_settings()):
-            return  # what is asked together there is a batch, whatever time it takes
+            return  # its prompts are requested together as a batch, whatever their time
         rate = self._rates.get(evaluation_id) or self._measured(session, evaluation)
         if rate is None:
             return
@@ -66,7 +66,7 @@ class Sizes:
         shard = session.get_one(Shard, shard_id)
         if shard.prompts > TOO_LONG * wanted:
             _cut(session, shard, wanted)
-        elif shard.fence == 0:  # one that failed stays alone
+        elif shard.fence == 0:  # a shard that failed stays alone
             _join(session, shard, wanted)
 
     def _measured(self, session: Session, evaluation: Evaluation) -> float | None:
@@ -112,7 +112,7 @@ def _join(session: Session, shard: Shard, wanted: float) -> None:
         chosen.append(row.id)
     if not chosen:
         return
-    # Only these are locked, and not those that another worker claims at this moment.
+    # Locks only these shards, not those that another worker claims now.
     locked = session.execute(following.where(Shard.id.in_(chosen)).with_for_update(skip_locked=True)).all()
     ids = [row.id for row in locked]
     session.execute(
@@ -135,7 +135,7 @@ def _cut(session: Session, shard: Shard, wanted: float) -> None:
         .order_by(Question.ordinal)
     ).all()
     if sum(row.n_variants for row in questions) != shard.prompts:
-        return  # it asks its questions in a part of their variants
+        return  # its questions have a part of their variants
     kept = 0
     for place, row in enumerate(questions):
         if place and kept + row.n_variants > wanted:
@@ -143,7 +143,7 @@ def _cut(session: Session, shard: Shard, wanted: float) -> None:
         kept += row.n_variants
     else:
         return
-    # Whoever gives an ordinal holds the evaluation; a worker that another is ahead of takes the shard as it is.
+    # Assigning an ordinal needs the evaluation's lock; a worker that finds it locked takes the shard as it is.
     held = select(Evaluation.id).where(Evaluation.id == shard.evaluation_id)
     if session.scalar(held.with_for_update(skip_locked=True, key_share=True)) is None:
         return

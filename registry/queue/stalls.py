@@ -1,7 +1,8 @@
-"""Stalls: a worker that lives but gets nowhere with its shard.
+"""Stalls: a live worker that makes no progress with its shard.
 
-Its heartbeat would extend the lease for ever, so the worker counts progress apart from signs of life, gives a shard up
-that makes none, and exits. The doctor asks the database for the same, since a worker may be too broken to notice.
+Its heartbeat would extend the lease for ever, so the worker counts progress apart from heartbeats, gives up a shard
+without progress, and exits. The doctor makes the same check in the database, since a worker may be too broken to
+notice.
 """
 
 from datetime import datetime
@@ -40,10 +41,10 @@ class Stalled(NamedTuple):
 
 
 def patience(session: Session, settings: Settings, shard_claim: Claim | None) -> float:
-    """Seconds that a shard may go without progress.
+    """Return the seconds that a shard may go without progress.
 
-    Ten times what all of it takes at the slowest rate measured for its model on this kind of device, within the bounds
-    of the settings. The upper bound where no rate was measured, and without a claim, while the model is being loaded.
+    Ten times the shard's time at the slowest rate measured for its model on this kind of device, within the bounds of
+    the settings. The upper bound if no rate was measured, and while the model is being loaded (no claim).
     """
     longest = max(settings.stall_min_seconds, settings.stall_max_seconds)
     if shard_claim is None:

@@ -1,8 +1,8 @@
-"""Whether a model can be asked to think as a protocol says: known before anything is asked, or refused.
+"""Check before an evaluation is queued that a model can think as a protocol requires.
 
-A model whose template is known takes what the template mentions. What a server's template does is found out when the
-model is registered, by having it write a conversation down with one setting and with another (`Shown`). A provider
-takes what its library has a word for.
+A model with a known template supports the settings that the template mentions. For a server's template this is tested
+when the model is registered: the server writes a conversation down with one setting and with another (`Shown`). A
+provider supports the settings that its library has a parameter for.
 """
 
 import re
@@ -17,15 +17,15 @@ _SWITCH: Final = re.compile(r"\benable_thinking\b|\bthinking is (?:not )?defined
 _EFFORT: Final = re.compile(r"\breasoning_effort\b")
 _BUDGET: Final = re.compile(r"\bthinking_budget\b")
 _BY_EFFORT: Final = ("openai", "azure", "openrouter")
-"""Providers that are told in words how much a model is to think; the others are told a number of tokens."""
+"""Providers whose setting of thinking is a word (effort); for the others it is a number of tokens."""
 
 
 @dataclass(frozen=True)
 class Shown:
-    """What can be set of a model's thoughts.
+    """The settings of thinking that a model supports.
 
-    switch: on and off. effort: in words. budget: as a number of tokens. continues: a text can be continued, so that a
-    thought can be limited, and closed.
+    switch: on and off. effort: in words. budget: as a number of tokens. continues: a text can be continued, so a
+    thought can be limited and closed.
     """
 
     switch: bool
@@ -34,12 +34,12 @@ class Shown:
     continues: bool
 
     def document(self) -> dict[str, bool]:
-        """As a model revision holds it."""
+        """Return the settings as a model revision stores them."""
         return asdict(self)
 
 
 def shown_by_template(template: str | None) -> Shown:
-    """What the template of a model that is loaded here takes; it is read, and not run."""
+    """Return the settings that the template of a locally loaded model mentions; it is read, not run."""
     text = template or ""
     return Shown(
         switch=_SWITCH.search(text) is not None,
@@ -50,17 +50,17 @@ def shown_by_template(template: str | None) -> Shown:
 
 
 def shown_by_server(document: Mapping[str, Any] | None) -> Shown | None:
-    """What a model revision holds of its server; None where the server shows nothing."""
+    """Return the settings that a model revision stores about its server; None if the server reveals none."""
     return None if document is None else Shown(**{name: bool(document.get(name)) for name in Shown.__annotations__})
 
 
 def why_not_honoured(
     definition: Mapping[str, Any], shown: Shown | None, endpoint: Endpoint | None, model: str
 ) -> str | None:
-    """Why a protocol's settings of thoughts cannot be honoured, with the remedy; None where they can be.
+    """Return why a protocol's settings of thinking cannot be honoured, with the remedy; None if they can be.
 
-    shown: None for a server that shows nothing, and for providers. endpoint: None for a model that is loaded here.
-    model: its name on the server.
+    shown: None for a server that reveals nothing, and for providers. endpoint: None for a locally loaded model. model:
+    its name on the server.
     """
     if "generation" not in definition:
         return None

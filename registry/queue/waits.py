@@ -1,4 +1,4 @@
-"""What evaluations wait for that no worker can hasten: a provider's batch, a rate limit, a budget."""
+"""Waits that no worker can shorten: for a provider's batch, a rate limit, a budget."""
 
 from collections.abc import Collection
 from dataclasses import asdict, dataclass
@@ -18,7 +18,7 @@ from registry.tables import Evaluation, ModelRevision, Shard
 from registry.tables.providers import ProviderBatch, ProviderCall, RateLimit
 
 SHORTEST_SECONDS: Final = 2.0
-"""A wait for a rate limit that is over sooner is how requests are spread, and is not told."""
+"""Shorter waits for a rate limit are normal spreading of requests, and are not reported."""
 
 Kind = Literal["batch", "rate-limit", "budget"]
 WHAT: Final[dict[Kind, str]] = {
@@ -31,10 +31,9 @@ _WHOSE: Final = {"evaluation": "its budget", "submission": "its submission's bud
 
 @dataclass(frozen=True)
 class Wait:
-    """What an evaluation waits for, since when, and what will end it, in words.
+    """One reason why an evaluation waits, its beginning, and its end in words.
 
-    since: None where it is not known. until: when what is said under `ends` happens; None: not known, or somebody must
-    act.
+    since: None if unknown. until: time of the event in `ends`; None if unknown, or if somebody must act.
     """
 
     kind: Kind
@@ -49,14 +48,15 @@ class Wait:
         return WHAT[self.kind]
 
     def document(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """Return the wait as JSON values."""
         return {"what": self.what, **asdict(self)}
 
 
 def waits_of(session: Session, states: dict[int, str], settings: Settings) -> dict[int, list[Wait]]:
-    """Evaluation to what it waits for, for those that wait.
+    """Return the waits of each evaluation that waits.
 
-    states: evaluation to its state. Names no account and no amount, since everybody who sees the evaluation reads it.
+    states: evaluation to its state. No account and no amount is named, since everybody who sees the evaluation reads
+    it.
     """
     found: dict[int, list[Wait]] = {}
     paused = {evaluation_id for evaluation_id, state in states.items() if state == "paused"}
@@ -102,10 +102,10 @@ def _count(number: int, one: str, many: str) -> str:
 
 
 def _limits(session: Session, ids: Collection[int], settings: Settings) -> list[tuple[int, Wait]]:
-    """Of evaluations that a worker has a shard of."""
+    """Return the rate-limit waits of evaluations with a leased shard."""
     try:
         endpoints = load_endpoints(settings.endpoints).values()
-    except UsageError:  # whoever asks a model says so
+    except UsageError:  # the worker reports this error itself
         return []
     query = (
         select(Evaluation.id, ModelRevision.location)
