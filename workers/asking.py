@@ -280,8 +280,9 @@ class EndpointModel:
         self._engine = engine
         self.budget_tokens: int = engine.budget_tokens
 
-    def begin(self, claim: Claim) -> None:
-        """Its answers do not depend on the shard."""
+    def begin(self, claim: Claim) -> None:  # noqa: ARG002 - its answers do not depend on the shard
+        """Forget the names that the server gave for earlier shards."""
+        self._engine.begin()
 
     def score(self, items: Sequence[ShardPrompt], *, whole: bool, should_stop: ShouldStop) -> Scores:
         """Log-probabilities of continuations."""

@@ -80,7 +80,7 @@ def load_revision(revision: ModelRevision, home: Path, device: str | None) -> An
     )
 
 
-_SAID_LATER: Final = frozenset({"server", "served_model", "system_fingerprint"})
+_SAID_LATER: Final = frozenset({"server", "served_model", "served_model_changed", "system_fingerprint"})
 """What a server says of itself only in its answers."""
 
 

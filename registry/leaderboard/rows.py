@@ -46,6 +46,7 @@ from registry.statistics.guessing import corrected
 from registry.tables import (
     Benchmark,
     BenchmarkVersion,
+    EngineFingerprint,
     Evaluation,
     EvaluationMetric,
     EvaluationQuestion,
@@ -585,11 +586,13 @@ def _rows(session: Session, ids: Sequence[int], scope: str, metrics: Sequence[st
 
 def doubts(session: Session, ids: Collection[int]) -> dict[int, Row]:
     """What a reader should know of an evaluation: scored by several engines; copies of what was withdrawn since."""
+    changed = type_coerce(EngineFingerprint.document, JSON)["served_model_changed"].as_string()
     mixed = (
         select(Shard.evaluation_id)
+        .outerjoin(EngineFingerprint, EngineFingerprint.id == Shard.engine_fingerprint_id)
         .where(is_in(Shard.evaluation_id, ids))
         .group_by(Shard.evaluation_id)
-        .having(func.count(Shard.engine_fingerprint_id.distinct()) > 1)
+        .having(or_(func.count(Shard.engine_fingerprint_id.distinct()) > 1, func.count(changed) > 0))
     )
     c = evaluation_sources.c
     copied = select(c.evaluation_id).where(is_in(c.evaluation_id, ids), c.withdrawn)

@@ -53,7 +53,7 @@ def provenance_document(session: Session, evaluation_id: int) -> dict[str, Any]:
         "started_at": evaluation.started_at,
         "sealed_at": evaluation.sealed_at,
         "seal": evaluation.seal,
-        "mixed_engines": len(fingerprints) > 1,
+        "mixed_engines": are_mixed(fingerprints),
         "engine_fingerprints": fingerprints,
         "shards": shards,
     }
@@ -102,9 +102,14 @@ def _metrics_computed_by(session: Session, evaluation_id: int) -> list[str]:
 
 
 def engine_fingerprints(shards: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Digest of each engine that scored a shard to what it was. More than one: the evaluation is mixed."""
+    """Map the digest of each engine that scored a shard to its document."""
     documents = [shard["engine_fingerprint"] for shard in shards if shard["engine_fingerprint"] is not None]
     return {specification_digest(document): document for document in documents}
+
+
+def are_mixed(fingerprints: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Check if several engines scored an evaluation, or a server named another model within one shard."""
+    return len(fingerprints) > 1 or any("served_model_changed" in document for document in fingerprints.values())
 
 
 def seeds_of(evaluation: Evaluation) -> dict[str, int | str]:

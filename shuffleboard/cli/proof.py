@@ -50,7 +50,9 @@ def provenance(evaluation_id: int, other_id: int | None) -> None:
 
 def _print_provenance(document: Mapping[str, Any]) -> None:
     if document["mixed_engines"]:
-        note(f"mixed engines: its shards were scored by {len(document['engine_fingerprints'])} different engines")
+        engines = len(document["engine_fingerprints"])
+        why = "the server named another model while the answers were written"
+        note(f"mixed engines: {f'its shards were scored by {engines} different engines' if engines > 1 else why}")
     for row in document["withdrawals"]:
         note(f"{row['kind']}: {row['reason']}")
     if document["copies"]["withdrawn"]:

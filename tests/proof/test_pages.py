@@ -1,6 +1,7 @@
 """Provenance, what differs, the chain and withdrawals on pages, as JSON and on the command line."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 from flask.testing import FlaskClient
@@ -11,6 +12,7 @@ from registry.errors import UsageError
 from registry.prompting.prompts import Prompt
 from registry.proof.provenance import compare_provenance, provenance_document
 from registry.proof.withdrawals import supersede, withdraw
+from registry.queue.claims import Claim, ShardResult
 from registry.queue.evaluations import EvaluationRequest, submit
 from registry.schema.audiences import dispose
 from registry.tables import BenchmarkVersion, Evaluation
@@ -30,6 +32,15 @@ class Shifted(FakeScorer):
     def logprobs(self, prompt: Prompt) -> list[float]:
         found = super().logprobs(prompt)
         return found[::-1] if int(prompt.digest[0], 16) < 6 else [value - 1e-7 * found[0] for value in found]
+
+
+class Renamed(FakeScorer):
+    """A server that named another model while each shard was scored."""
+
+    def score(self, engine: Engine, claim: Claim, should_stop: Callable[[], bool]) -> ShardResult:
+        found = super().score(engine, claim, should_stop)
+        changed = {"served_model": "one, two", "served_model_changed": True}
+        return replace(found, fingerprint=found.fingerprint | changed)
 
 
 @pytest.fixture
@@ -112,6 +123,21 @@ def test_an_evaluation_scored_half_by_another_version_is_mixed_wherever_it_is_sh
     printed = run(engine, "leaderboard", "--json").document["rows"]
     assert {row["evaluation_id"] for row in printed if row["mixed_engines"]} == {mixed}
     assert "mixed engines" in run(engine, "provenance", mixed).stderr
+
+
+def test_a_server_that_names_another_model_within_a_shard_makes_it_mixed(site: Site) -> None:
+    engine, _, client = site
+    changed = again(engine, Renamed())
+    with read_session(engine) as session:
+        document = provenance_document(session, changed)
+    assert (document["mixed_engines"], len(document["engine_fingerprints"])) == (True, 1)
+    assert "Mixed: the server named another model" in page(client, f"/evaluations/{changed}/provenance")
+    assert "The server named another model" in page(client, f"/evaluations/{changed}")
+    rows = {row["evaluation_id"]: row["mixed_engines"] for row in client.get("/api/v1/leaderboard").json["rows"]}  # type: ignore[index]
+    assert rows == {item: item == changed for item in rows}
+    printed = run(engine, "leaderboard", "--json").document["rows"]
+    assert {row["evaluation_id"] for row in printed if row["mixed_engines"]} == {changed}
+    assert "named another model" in run(engine, "provenance", changed).stderr
 
 
 def test_what_differs_between_two_runs_is_sorted_by_what_it_is_of(site: Site) -> None:

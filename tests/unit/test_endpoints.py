@@ -684,6 +684,25 @@ def test_the_fingerprint_is_what_the_server_says_of_itself(
         assert json.dumps(engine.settings(), allow_nan=False)
 
 
+def test_a_model_that_changes_within_a_shard_is_noted_for_that_shard(opened: Callable[..., EndpointEngine]) -> None:
+    def complete(asked: Asked) -> Answer:
+        number = int(asked.document["prompt"].split()[1]) if asked.document["prompt"].startswith("Question") else 0
+        return Answer(legacy((" A", -1.0)) | {"model": f"tiny-{min(number, 1)}"})
+
+    with scripted_server(scripted(complete)) as server:
+        engine = opened(server)
+        engine.begin()
+        engine.score(prompts(3))
+        assert (engine.settings()["served_model"], engine.settings()["served_model_changed"]) == (
+            "tiny-0, tiny-1",
+            True,
+        )
+        engine.begin()
+        engine.score(prompts(3)[1:])
+        assert engine.settings()["served_model"] == "tiny-1"
+        assert "served_model_changed" not in engine.settings()
+
+
 def test_the_version_beside_the_service_is_not_asked_for_outside_the_prefix(
     opened: Callable[..., EndpointEngine],
 ) -> None:

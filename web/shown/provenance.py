@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from registry.proof.provenance import more_provenance, provenance_document
+from registry.proof.provenance import are_mixed, more_provenance, provenance_document
 from registry.schema.selectables import Row
 from registry.tables import Evaluation
 from web.serving.responses import session
@@ -30,7 +30,7 @@ def provenance_of(evaluation: Row) -> Row:
         "requester": evaluation["requester"],
         "conflict_of_interest": evaluation["conflict_of_interest"],
         "seal": evaluation["seal"],
-        "mixed_engines": len(fingerprints) > 1,
+        "mixed_engines": are_mixed(fingerprints),
         "engine_fingerprints": fingerprints,
         "shards": [
             {key: value for key, value in row.items() if key not in ("evaluation_id", "engine_fingerprint")}

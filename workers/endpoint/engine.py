@@ -60,6 +60,8 @@ TRIED_LOGPROBS: Final = 20
 """How many tokens a server lists at most while it is tried; vLLM refuses more unless it is told otherwise."""
 LISTING_ATTEMPTS: Final = 2
 """Asking for the list of models delays a worker's other work, so it is not retried for long."""
+SAID_IN_ANSWERS: Final = ("server", "system_fingerprint", "served_model")
+"""What a server says about itself with each answer."""
 STOP_SECONDS: Final = 0.2
 """How often an engine looks whether it should stop, while it waits for answers."""
 _META_LENGTH: Final = 20
@@ -122,12 +124,19 @@ class EndpointEngine:
         """Closes the connections."""
         self._client.close()
 
+    def begin(self) -> None:
+        """Forget what answers said about the server, so that each shard has its own."""
+        with self._lock:
+            for name in SAID_IN_ANSWERS:
+                self._said.pop(name, None)
+
     def settings(self) -> dict[str, object]:
         """What could change a number, as far as the server tells: read it after scoring, when the server has answered.
 
-        server, version, system_fingerprint, served_model: as reported, several joined by ", ". meta: what the list of
-        models says of this one. labels, continuations, tokens: how the server was asked for chosen tokens.
-        leading_blanks: it was not, and whether labels were compared with theirs.
+        server, version, system_fingerprint, served_model: as reported since `begin`, several joined by ", ".
+        served_model_changed: there are several. meta: what the list of models says of this one. labels, continuations,
+        tokens: how the server was asked for chosen tokens. leading_blanks: it was not, and whether labels were compared
+        with theirs.
         """
         settings: dict[str, object] = {
             "engine": "openai-endpoint",
@@ -138,6 +147,8 @@ class EndpointEngine:
         }
         with self._lock:
             settings |= {name: ", ".join(sorted(values)) for name, values in self._said.items()}
+            if len(self._said.get("served_model", ())) > 1:
+                settings["served_model_changed"] = True
         if self._exact is not None:
             settings |= self._exact.settings()
         elif self._without_blanks is not None:
@@ -343,9 +354,9 @@ class EndpointEngine:
         return reply
 
     def _note_reply(self, reply: Reply) -> None:
-        self._note("server", reply.server)
-        self._note("system_fingerprint", reply.document.get("system_fingerprint"))
-        self._note("served_model", reply.document.get("model"))
+        said = (reply.server, reply.document.get("system_fingerprint"), reply.document.get("model"))
+        for name, value in zip(SAID_IN_ANSWERS, said, strict=True):
+            self._note(name, value)
 
     def _note(self, name: str, value: object) -> None:
         if isinstance(value, str) and value:

@@ -155,10 +155,12 @@ class ProviderModel:
             raise InterruptedScoringError from None
         with read_session(self._engine) as session:
             found = calls.answers(session, claim.evaluation_id, keys)
-        self._said = {
-            name: ", ".join(sorted({value for call in found.values() if (value := getattr(call, name))}))
+        said = {
+            name: {value for call in found.values() if (value := getattr(call, name))}
             for name in ("served_model", "system_fingerprint")
         }
+        self._said = {name: ", ".join(sorted(values)) for name, values in said.items()}
+        self._said["served_model_changed"] = len(said["served_model"]) > 1
         tokens = sum((call.prompt_tokens or 0) + (call.written_tokens or 0) for call in found.values())
         written = [
             Written(

@@ -48,7 +48,14 @@ select
     {{ metrics }},
     (
         select count(distinct shard.engine_fingerprint_id) from shard where shard.evaluation_id = evaluation.id
-    ) > 1 as mixed_engines,
+    ) > 1
+    or exists (
+        select 1
+        from shard
+        inner join engine_fingerprint on engine_fingerprint.id = shard.engine_fingerprint_id
+        where shard.evaluation_id = evaluation.id
+        and engine_fingerprint.document ->> 'served_model_changed' is not null
+    ) as mixed_engines,
     exists (
         select 1
         from evaluation_sources
