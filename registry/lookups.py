@@ -1,10 +1,10 @@
 """Rows by what people call them: `NAME` is the newest of that name, `NAME@VERSION` exactly that one."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Final, TypeVar
 
 from sqlalchemy import ColumnElement, Select, func, select
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, contains_eager
 
 from registry.db import MAX_ROW_ID
 from registry.errors import NotFoundError, QueueError
@@ -91,10 +91,12 @@ def find_revision(session: Session, reference: str) -> ModelRevision:
     """
     if is_hub_name(reference):
         return find_of_hub(session, reference)
+    name, at, version = reference.partition("@")
+    model = model_named(session, name)
     return _find(
         session,
         "model",
-        reference,
+        reference if model is None else f"{model.name}{at}{version}",
         select(ModelRevision).join(Model).order_by(ModelRevision.number.desc()),
         Model.name,
         lambda row: str(row.number),
@@ -102,6 +104,39 @@ def find_revision(session: Session, reference: str) -> ModelRevision:
         none="none is registered yet",
         called="revision",
     )
+
+
+def model_named(session: Session, name: str) -> Model | None:
+    """Return the model of that name: with the same case, else with another, else the one that was called so before."""
+    for condition in (Model.name == name, _same(Model.name, name)):
+        found = session.scalar(select(Model).where(condition).order_by(Model.id).limit(1))
+        if found is not None:
+            return found
+    renamed = select(Model).where(Model.earlier_names.is_not(None)).order_by(Model.id)
+    for model in session.scalars(renamed):
+        if name.lower() in (earlier.lower() for earlier in model.earlier_names or ()):
+            return model
+    return None
+
+
+def first_name(model: Model) -> str:
+    """Return the name that specifications of a model's evaluations have."""
+    return model.earlier_names[0] if model.earlier_names else model.name
+
+
+def revisions_named(session: Session, names: Collection[str]) -> dict[tuple[str, int], ModelRevision]:
+    """Map names, present or earlier, and numbers to the revisions."""
+    found = {}
+    for row in session.scalars(select(ModelRevision).join(Model).options(contains_eager(ModelRevision.model))):
+        for name in (row.model.name, *(row.model.earlier_names or ())):
+            if name in names:
+                found[name, row.number] = row
+    return found
+
+
+def _same(named: Any, name: str) -> ColumnElement[bool]:
+    """Compare names without regard to case; they are ASCII."""
+    return func.lower(named) == name.lower()
 
 
 def is_hub_name(reference: str) -> bool:
@@ -162,6 +197,9 @@ def _find(
 ) -> Row:
     name, version = split_reference(reference)
     rows = list(session.scalars(newest_first.where(named == name)))
+    if not rows:
+        others = list(session.scalars(select(named).where(_same(named, name)).distinct()))
+        rows = list(session.scalars(newest_first.where(named == others[0]))) if len(others) == 1 else []
     if not rows:
         known = known_names(name, session.scalars(select(named).distinct().order_by(named)), none=none)
         raise NotFoundError(f"no {thing} {name!r}{known} (shuffleboard {remedy.format(name=name)})")

@@ -14,6 +14,7 @@ from registry.boards.store import answering, board_definition, column_entries, c
 from registry.db import database_now, one_at_a_time, read_session, write_session
 from registry.digests import specification_digest
 from registry.leaderboard.rows import doubts
+from registry.lookups import revisions_named
 from registry.metrics import METRICS
 from registry.revisions.store import model_identity
 from registry.statistics.bootstrap import CONFIDENCE, RANK_RESAMPLES, SEED
@@ -23,8 +24,6 @@ from registry.tables import (
     BoardStanding,
     Evaluation,
     EvaluationSource,
-    Model,
-    ModelRevision,
     Withdrawal,
 )
 
@@ -264,9 +263,4 @@ def snapshot_labels(board_digest: str | None, as_of: datetime) -> str:
 
 def _revision_ids(session: Session, document: dict[str, Any]) -> dict[tuple[str, int], int]:
     names = {row["model"] for row in document["rows"]}
-    query = (
-        select(Model.name, ModelRevision.number, ModelRevision.id)
-        .join(ModelRevision, ModelRevision.model_id == Model.id)
-        .where(Model.name.in_(names))
-    )
-    return {(name, number): revision_id for name, number, revision_id in session.execute(query)}
+    return {key: row.id for key, row in revisions_named(session, names).items()}

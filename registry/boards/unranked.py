@@ -9,10 +9,11 @@ from sqlalchemy.orm import Session
 
 from registry.boards.definition import BoardDefinition, canonical_variants
 from registry.boards.store import column_entries
+from registry.lookups import revisions_named
 from registry.metrics import METRICS
 from registry.queue.evaluations import choose_again
 from registry.scores.asked import ASKED, PROPOSED, asked_how, asking, one_order, why_undefined
-from registry.tables import BoardEntry, BoardSnapshot, Evaluation, Model, ModelRevision, Question
+from registry.tables import BoardEntry, BoardSnapshot, Evaluation, Question
 
 _ANY_ORDERS: Final = ("imported",)
 """Variants that are what was recorded: the same set again may hold more orders."""
@@ -86,12 +87,8 @@ def _behind(
 
 
 def _kinds(session: Session, document: Mapping[str, Any]) -> dict[tuple[str, int], str]:
-    query = (
-        select(Model.name, ModelRevision.number, ModelRevision.kind)
-        .join(ModelRevision, ModelRevision.model_id == Model.id)
-        .where(Model.name.in_({row["model"] for row in document["rows"]}))
-    )
-    return {(name, number): kind for name, number, kind in session.execute(query)}
+    names = {row["model"] for row in document["rows"]}
+    return {key: row.kind for key, row in revisions_named(session, names).items()}
 
 
 def _asked(session: Session, document: Mapping[str, Any]) -> dict[int, dict[str, Any]]:

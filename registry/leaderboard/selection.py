@@ -98,12 +98,13 @@ def _revisions(session: Session, asked: Selection) -> Sequence[int] | None:
     """
     of_model = _equal(
         {
-            Model.name: asked.model,
             Model.family: asked.family,
             Model.licence: asked.licence,
             ModelRevision.kind: asked.kind,
         }
     )
+    if asked.model is not None:
+        of_model.append(func.lower(Model.name) == asked.model.lower())
     if asked.q is not None:
         of_model.append(func.lower(Model.name).contains(asked.q.lower(), autoescape=True))
     if asked.min_parameters is not None:

@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 from registry.db import one_at_a_time
 from registry.digests import sha256_text
 from registry.errors import ModelError, UsageError
+from registry.lookups import first_name, model_named
 from registry.names import check_day, check_name, split_reference
 from registry.revisions.endpoints import canonical_url, find_endpoint, load_endpoints
 from registry.settings import get_settings
@@ -249,14 +250,15 @@ def add_revision(
 ) -> tuple[ModelRevision, bool]:
     """Registers a revision under `name` and returns it, with whether it is new.
 
-    An identical request is the existing revision; a different one under the same name is its next revision. Without
+    An identical request is the existing revision; a different one under the same name, in whatever case, is its next
+    revision. Without
     `files` it waits for a worker to hash them.
     description: family, developer, parameters, licence, released (YYYY-MM-DD), url; given values replace those of the
     model.
     """
     request = request.checked()
     one_at_a_time(session, "add model revision")
-    model = session.scalar(select(Model).where(Model.name == check_name("model", name)))
+    model = model_named(session, check_name("model", name))
     if model is None:
         model = Model(name=name)
         session.add(model)
@@ -286,6 +288,33 @@ def add_revision(
     session.add(revision)
     session.flush()
     return revision, True
+
+
+def rename(session: Session, model: Model, name: str) -> None:
+    """Give a model another name. Its specifications keep the first one, by which it is still found.
+
+    Raises UsageError if the name belongs to another model.
+    """
+    one_at_a_time(session, "add model revision")
+    other = model_named(session, check_name("model", name))
+    if other is not None and other.id != model.id:
+        called = "is" if other.name.lower() == name.lower() else "was"
+        raise UsageError(f"model {other.name!r}: {called} called {name!r} already; choose another name")
+    if model.name != name:
+        model.name, model.earlier_names = name, [*(model.earlier_names or ()), model.name]
+
+
+def twins(session: Session, revision: ModelRevision) -> list[str]:
+    """Return revisions of other models that have the same weights, as NAME@NUMBER."""
+    if revision.weights_digest is None:
+        return []
+    query = (
+        select(Model.name, ModelRevision.number)
+        .join(ModelRevision.model)
+        .where(ModelRevision.weights_digest == revision.weights_digest, Model.id != revision.model_id)
+        .order_by(Model.name, ModelRevision.number)
+    )
+    return [f"{name}@{number}" for name, number in session.execute(query)]
 
 
 def describe(model: Model, description: Mapping[str, Any]) -> list[str]:
@@ -325,7 +354,7 @@ def model_identity(revision: ModelRevision) -> dict[str, Any]:
         "merged": revision.adapter_merged,
     }
     identity: dict[str, Any] = {
-        "name": revision.model.name,
+        "name": first_name(revision.model),
         "kind": revision.kind,
         "weights_digest": revision.weights_digest,
         "tokenizer_digest": revision.tokenizer_digest,

@@ -21,6 +21,7 @@ from registry.db import one_at_a_time, write_session
 from registry.digests import sha256_text, specification_digest
 from registry.errors import IngestError, SealError
 from registry.files.parquet import parquet_rows
+from registry.lookups import first_name, model_named
 from registry.names import check_name
 from registry.predictions.archive_files import EVALUATION, PREDICTIONS, TEXT, TEXT_COLUMNS, plain
 from registry.predictions.bulk import insert_predictions, renew_statistics
@@ -241,9 +242,9 @@ class _Import:
         wanted = self.specification["model"]
         one_at_a_time(self.session, "models")
         name = check_name("model", wanted["name"])
-        model = self.session.scalar(select(Model).filter_by(name=name))
+        model = self._first_called(name)
         if model is None:
-            model = Model(**_columns(Model, self.document["model"], "name"), name=name)
+            model = Model(**_columns(Model, self.document["model"], "name", "earlier_names"), name=name)
             self.session.add(model)
             self.session.flush()
         for revision in model.revisions:
@@ -260,6 +261,15 @@ class _Import:
         if model_identity(revision) != wanted:
             files.reject(EVALUATION, "the model's digests and settings are not those that the specification names")
         return revision
+
+    def _first_called(self, name: str) -> Model | None:
+        """Return the model whose specifications have this name."""
+        model = model_named(self.session, name)
+        if model is None or first_name(model) == name:
+            return model
+        if model.name == name:
+            files.reject(EVALUATION, f"another model was renamed to {name!r} here; rename that one")
+        return None
 
     def _variant_set(self) -> VariantSet:
         wanted, given = self.specification["variants"], self.document["variant_set"]

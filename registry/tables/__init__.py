@@ -141,6 +141,8 @@ class Model(Base):
 
     id: Mapped[int] = mapped_column(RowId, primary_key=True)
     name: Mapped[str] = mapped_column(Text, unique=True)
+    earlier_names: Mapped[list[str] | None] = mapped_column(JsonDocument)
+    """Names before it was renamed, oldest first. Specifications have the first of them."""
     family: Mapped[str | None] = mapped_column(Text)
     developer: Mapped[str | None] = mapped_column(Text)
     parameters: Mapped[int | None] = mapped_column(RowId)

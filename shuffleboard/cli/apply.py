@@ -15,10 +15,11 @@ from registry.boards.wanted import Wanted
 from registry.db import read_session, write_session
 from registry.errors import IngestError, NotFoundError
 from registry.files.toml import read_toml
+from registry.lookups import model_named
 from registry.names import plural
 from registry.operations.opening import engine_of
 from registry.settings import Settings
-from registry.tables import Benchmark, BenchmarkVersion, Model
+from registry.tables import Benchmark, BenchmarkVersion
 from shuffleboard.cli.common import json_option, note, print_json, settings_of, wants_json
 from shuffleboard.cli.files import require_kind
 from shuffleboard.cli.tables import print_table, table_options
@@ -251,7 +252,7 @@ def _model(engine: Engine, settings: Settings, entry: ModelEntry) -> Step:
 
     def state() -> str:
         with read_session(engine) as session:
-            model = session.scalar(select(Model).where(Model.name == entry.name))
+            model = model_named(session, entry.name)
             here = model is not None and any(request == request_of(revision) for revision in model.revisions)
         return HERE if here else f"register {entry.kind} {entry.location or ''}".rstrip()
 

@@ -29,6 +29,7 @@ EXAMPLES: Final = {
     "models add": "models add my-tuned-model --base my-model@1 --adapter ./lora --merged",
     "models list": "models list --columns name,family,parameters",
     "models prefetch": "models prefetch my-model",
+    "models rename": "models rename run-17 my-model",
     "models show": "models show my-model@1",
     "protocols": "protocols list",
     "ranks": "ranks scores.csv",

@@ -9,7 +9,7 @@ from sqlalchemy import Engine, select
 
 from registry.db import MAX_ROW_ID, picked, read_session, write_session
 from registry.errors import ModelError, NotFoundError, UsageError
-from registry.lookups import find_of_hub, find_revision, is_hub_name
+from registry.lookups import find_of_hub, find_revision, is_hub_name, model_named
 from registry.names import split_reference
 from registry.operations.opening import engine_of
 from registry.revisions.endpoints import provider_of
@@ -21,6 +21,8 @@ from registry.revisions.store import (
     add_revision,
     describe,
     is_local,
+    rename,
+    twins,
 )
 from registry.settings import Settings
 from registry.tables import MODEL_KINDS, Model, ModelRevision
@@ -142,14 +144,17 @@ def add_command(
         if files is not None and files.base_digest != digest:
             raise ModelError(f"{base}: its files at {request.location} have changed since it was registered")
     with write_session(engine) as session:
-        known = session.scalar(select(Model).where(Model.name == name))
+        known = model_named(session, name)
         changed = [] if known is None else describe(known, description)
         row, new = add_revision(session, name, request, description, files)
         document = _document(row)
-    if printed(document | {"added": new, "updated": changed}):
+        same = twins(session, row)
+    if printed(document | {"added": new, "updated": changed, "twins": same}):
         return
     state = "registered" if new else "is already registered"
-    click.echo(f"{name}@{row.number} {state}; {row.state}{_now(changed, document)}")
+    click.echo(f"{document['name']}@{row.number} {state}; {row.state}{_now(changed, document)}")
+    if same:
+        note(f"the same weights as {', '.join(same)}")
     if row.state != "ready":
         next_step = "checks its endpoint" if kind == "openai" else "hashes its files"
         note(f"a worker {next_step} next; it can be used after that")
@@ -244,7 +249,7 @@ def register_of_hub(engine: Engine, settings: Settings, reference: str) -> None:
         try:
             find_of_hub(session, reference)
         except NotFoundError:
-            taken = session.scalar(select(Model).where(Model.name == name))
+            taken = model_named(session, name)
             if taken is not None and all(one.location != location for one in taken.revisions):
                 name = f"{owner}-{name}"
         else:
@@ -308,22 +313,42 @@ def list_command() -> None:
 def show_command(name: str) -> None:
     """Show model NAME (its newest revision, or NAME@NUMBER).
 
-    `engines` says by what a worker of this host scores it, on a CPU and on a GPU, and why not by a faster engine.
+    `twins` are other models with the same weights. `engines` says by what a worker of this host scores it, on a CPU
+    and on a GPU, and why not by a faster engine.
     """
     from workers.choice import choices
 
     settings = settings_of()
     with read_session(engine_of(settings)) as session:
         revision = find_revision(session, name)
-        document = _document(revision)
+        document = _document(revision) | {"twins": twins(session, revision)}
         engines = choices(revision, settings.home.expanduser())
     if printed(document | {"engines": {queue: asdict(choice) for queue, choice in engines.items()}}):
         return
     for key, value in document.items():
         if key != "model":  # an older key of the same
-            click.echo(f"{key.replace('_', ' '):22} {show(value)}")
+            shown = (", ".join(value) or None) if key == "twins" else value
+            click.echo(f"{key.replace('_', ' '):22} {show(shown)}")
     for queue, choice in engines.items():
         click.echo(f"{f'engine on {queue}':22} {choice}")
+
+
+@models.command("rename")
+@click.argument("name")
+@click.argument("new_name")
+@json_option
+def rename_command(name: str, new_name: str) -> None:
+    """Give model NAME another name.
+
+    Pages, tables and boards show the new one. Specifications of its evaluations keep the first, so that nothing is
+    asked again and seals stay valid, and the model is still found by it.
+    """
+    with write_session(engine_of(settings_of())) as session:
+        model = find_revision(session, name).model
+        before = model.name
+        rename(session, model, new_name)
+        document = {"model": model.name, "earlier_names": model.earlier_names or []}
+    tell(document, f"{before} is now called {new_name}")
 
 
 @models.command("prefetch")

@@ -47,7 +47,8 @@ def test_every_column_is_what_it_is_when_imported_alone(registries: list[Registr
         ([HEADING, *ROWS, ROWS[0]], "line 42: question q0 variant 0 is already on an earlier line"),
         (["question_id,m,m", "q0,A,B"], 'line 1: column "m" is there twice'),
         (["question_id,m,", "q0,A,B"], "line 1: column 3 has no heading"),
-        (["question_id,m,a/b", "q0,A,B"], "line 1: column 'a/b': model name 'a/b': use up to 200"),
+        (["question_id,m,a/b/c", "q0,A,B"], "line 1: column 'a/b/c': model name 'a/b/c': use up to 200"),
+        (["question_id,m,M", "q0,A,B"], "line 1: columns 'm' and 'M' are both m"),
         (["question_id,subject", "q0,x"], "has no model's column"),
         ([HEADING, "nowhere,A,A,A"], 'line 2: question "nowhere" is not among the 40 questions'),
     ],
@@ -60,6 +61,15 @@ def test_one_bad_column_is_named_and_nothing_is_stored(registry: Registry, lines
     with read_session(registry.engine) as session:
         assert session.scalar(select(func.count()).select_from(Evaluation)) == 0
         assert session.scalars(select(Model.name)).all() == ["m"]
+
+
+@pytest.mark.one_engine
+def test_a_column_headed_owner_and_name_is_the_model_of_that_name(registry: Registry) -> None:
+    registry.benchmark("b", four_options(40))
+    heading = "question_id,correct,m,meta/Llama-3,other/Llama-3,other/M"
+    rows = [f"{row.rpartition(',')[0]},A,B,C" for row in ROWS]
+    found = import_columns(registry.engine, registry.file("t.csv", [heading, *rows]), benchmark="b")
+    assert list(found) == ["m", "Llama-3", "other-Llama-3", "other-M"]
 
 
 @pytest.mark.one_engine

@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 
 from registry.db import is_in
 from registry.errors import NotFoundError
+from registry.lookups import model_named
 from registry.queue.claims import differing_versions, queues_without_worker, worker_is_live
 from registry.queue.progress import ACTIVE, overall, progress_of_several
 from registry.schema.selectables import Row, measured_and_published, rows_of
@@ -265,10 +266,11 @@ def models(session: Session) -> list[Row]:
 
 def model(session: Session, name: str) -> Row:
     """A model with its revisions, newest first; NotFoundError when there is none."""
-    found = rows_of(session, MODEL.where(Model.name == name))
-    if not found:
+    row = model_named(session, name)
+    found = [] if row is None else rows_of(session, MODEL.where(Model.name == row.name))
+    if row is None or not found:
         raise NotFoundError(f"no model {name!r}; /models and /api/v1/models list the existing ones")
-    revisions = rows_of(session, REVISIONS.join(ModelRevision.model).where(Model.name == name))
+    revisions = rows_of(session, REVISIONS.join(ModelRevision.model).where(Model.name == row.name))
     private = ("location", "adapter")
     return found[0] | {"revisions": [one | {name: hub_name(one[name]) for name in private} for one in revisions]}
 

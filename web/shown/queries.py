@@ -110,7 +110,7 @@ def evaluations(
     if states is not None:
         query = query.where(Evaluation.state.in_(states))
     if model is not None:
-        query = query.where(Model.name == model)
+        query = query.where(func.lower(Model.name) == model.lower())
     if benchmark is not None:
         query = query.where(Benchmark.name == benchmark)
     total = session.scalar(select(func.count()).select_from(query.subquery())) or 0

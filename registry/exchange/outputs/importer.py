@@ -19,7 +19,7 @@ from registry.boards.snapshots import refresh_boards
 from registry.code_identity import code_identity
 from registry.db import read_session, write_session
 from registry.digests import sha256_file, specification_digest
-from registry.errors import IngestError, QueueError, UsageError, VariantError
+from registry.errors import IngestError, NotFoundError, QueueError, UsageError, VariantError
 from registry.exchange.outputs.agreement import SCORE_TOLERANCE, Agreement, order_by_key, settled
 from registry.exchange.outputs.beside import overall_beside
 from registry.exchange.outputs.columns import Table, is_table_of_columns, read_table
@@ -35,7 +35,7 @@ from registry.exchange.outputs.programs import log_file, read_log
 from registry.exchange.outputs.record import KnownQuestion, Recorded, check_variant, optional_text
 from registry.exchange.outputs.stated import Comparison, Difference
 from registry.files.documents import as_written
-from registry.lookups import find_revision, find_version
+from registry.lookups import find_of_hub, find_revision, find_version, is_hub_name, model_named
 from registry.names import check_name
 from registry.predictions.bulk import insert_predictions, insert_rows, renew_statistics
 from registry.predictions.rows import prediction_row
@@ -57,7 +57,7 @@ from registry.queue.evaluations import build_specification, store_variant_set, s
 from registry.revisions.store import RevisionRequest, add_revision
 from registry.scores.asked import as_specified, asked_digest
 from registry.scores.question_scores import write_question_scores
-from registry.tables import Evaluation, EvaluationQuestion, Generation, Model, Question, QuestionOption, Shard
+from registry.tables import Evaluation, EvaluationQuestion, Generation, Question, QuestionOption, Shard
 
 BATCH: Final = 20_000
 KEPT: Final = 50_000
@@ -195,8 +195,9 @@ def import_columns(
 ) -> dict[str, int]:
     """Imports a table of letters, each column as the answers of the model that it names; all of them or none.
 
-    A model that is not registered is, as external. columns: only these; none means all. protocol: None is `recorded`.
-    Returns the evaluation of each model, in the order of the columns. Raises as `import_outputs` does.
+    A model that is not registered is, as external; a column headed OWNER/NAME is a model called NAME. columns: only
+    these; none means all. protocol: None is `recorded`. Returns the evaluation of each model, in the order of the
+    columns. Raises as `import_outputs` does.
     """
     tell = report or (lambda _what, _done, _total: None)
     definition = parse_variants(variants)
@@ -205,32 +206,29 @@ def import_columns(
     digest = sha256_file(path)
     with as_written(path.name, _AGAIN):
         table = read_table(path, questions, columns)
-    models = list(table.labels)
-    for model in models:
-        try:
-            check_name("model", model)
-        except UsageError as error:
-            raise IngestError(f"{path.name} line 1: column {model!r}: {error}") from None
+    columns = list(table.labels)
+    with read_session(engine) as session:
+        models = _models_of_columns(session, columns, path.name)
     # Which prompts there are is the same for every column.
-    checked, _ = _checked(lambda: table.recorded(models[0]), definition, path.name, tell)
-    conventions = {model: _column_convention(table, model, path.name) for model in models}
+    checked, _ = _checked(lambda: table.recorded(columns[0]), definition, path.name, tell)
+    conventions = {column: _column_convention(table, column, path.name) for column in columns}
     answers = _Answers(definition, questions, checked, protocol or _assumed(COLUMNS, checked))
     total = checked.lines * len(models)
     with write_session(engine) as session:
         evaluations = []
-        for number, model in enumerate(models):
-            if session.scalar(select(Model.id).filter_by(name=model)) is None:
+        for number, (column, model) in enumerate(zip(columns, models, strict=True)):
+            if model_named(session, model) is None:
                 add_revision(session, model, RevisionRequest("external"))
             _require_ready(session, model)
-            request = ImportRequest(path, model, benchmark, variants, protocol, shots, column=model)
+            request = ImportRequest(path, model, benchmark, variants, protocol, shots, column=column)
             before = number * checked.lines
             evaluations.append(
                 _store(
                     session,
                     request,
                     answers,
-                    settled(partial(table.recorded, model), conventions[model]),
-                    _fingerprint(COLUMNS, digest) | {"select": None, "column": model},
+                    settled(partial(table.recorded, column), conventions[column]),
+                    _fingerprint(COLUMNS, digest) | {"select": None, "column": column},
                     lambda what, done, _, before=before: tell(what, before + done, total),  # type: ignore[misc]
                 )
             )
@@ -250,6 +248,33 @@ def _assumed(format_: str, checked: Checked) -> str:
     if format_ == OUTPUTS or (checked.scored and not checked.texts):
         return str(SYMBOLS["format"])
     return str(RECORDED["format"])
+
+
+def _models_of_columns(session: Session, columns: Sequence[str], file: str) -> list[str]:
+    """Return the name of each column's model.
+
+    OWNER/NAME is the registered model of the hub, else NAME, or OWNER-NAME if another column has that. Raises
+    IngestError for a heading that cannot be a name, and for two columns of one model.
+    """
+    found: list[str] = []
+    for column in columns:
+        name = column
+        if is_hub_name(column):
+            try:
+                name = find_of_hub(session, column).model.name
+            except NotFoundError:
+                owner, _, name = column.partition("/")
+                if name.lower() in {other.lower() for other in (*found, *columns)}:
+                    name = f"{owner}-{name}"
+        try:
+            known = model_named(session, check_name("model", name))
+        except UsageError as error:
+            raise IngestError(f"{file} line 1: column {column!r}: {error}") from None
+        name = name if known is None else known.name
+        if name in found:
+            raise IngestError(f"{file} line 1: columns {columns[found.index(name)]!r} and {column!r} are both {name}")
+        found.append(name)
+    return found
 
 
 def _require_ready(session: Session, model: str) -> None:

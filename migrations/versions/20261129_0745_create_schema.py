@@ -1,6 +1,6 @@
 """Create schema.
 
-Revision: 202611290600. Follows: nothing.
+Revision: 202611290745. Follows: nothing.
 
 Until something is released this is the only revision. To add a column: add it in `registry/tables`, then here, by hand
 or with `python -m migrations.draft --first`, give it the time of today, so that databases made before say what to do,
@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects import postgresql
 
-revision = "202611290600"
+revision = "202611290745"
 down_revision = None
 branch_labels = None
 depends_on = None
@@ -81,6 +81,9 @@ def upgrade() -> None:
         "model",
         sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("name", sa.Text(), nullable=False),
+        sa.Column(
+            "earlier_names", postgresql.JSONB(none_as_null=True).with_variant(sa.Text(), "sqlite"), nullable=True
+        ),
         sa.Column("family", sa.Text(), nullable=True),
         sa.Column("developer", sa.Text(), nullable=True),
         sa.Column("parameters", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True),
