@@ -1,12 +1,14 @@
 """Brings a database to this code's schema: tables by the revisions in `migrations`, views and triggers by the code."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from alembic import command
 from alembic.config import Config
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
@@ -57,7 +59,7 @@ def upgrade(url: str) -> str:
     before = history.current(engine)
     try:
         # One transaction for all of it: a database at the newest schema lacks nothing that comes with it.
-        with engine.begin() as connection, Session(connection) as session:
+        with _transaction(engine) as connection, Session(connection) as session:
             one_at_a_time(session, "upgrade")
             found = history.made(connection)  # another upgrade may have done everything before this one's turn
             before = found.revision
@@ -76,6 +78,39 @@ def upgrade(url: str) -> str:
             f"{reason}{remedy}"
         ) from error
     return history.head()
+
+
+@contextmanager
+def _transaction(engine: Engine) -> Iterator[Connection]:
+    """Open the transaction of an upgrade. On SQLite foreign keys are checked at its end, and only then.
+
+    A revision that changes a constraint there copies the table and drops the old one, which rows of others refer to.
+    """
+    with engine.connect() as connection:
+        if engine.dialect.name != "sqlite":
+            with connection.begin():
+                yield connection
+            return
+        driver = connection.connection
+        driver.execute("PRAGMA foreign_keys=OFF")  # has no effect within a transaction
+        try:
+            with connection.begin():
+                before = history.revision_of(connection)
+                yield connection
+                if history.revision_of(connection) != before:
+                    _require_whole(connection)
+        finally:
+            driver.execute("PRAGMA foreign_keys=ON")
+
+
+def _require_whole(connection: Connection) -> None:
+    """Raise DatabaseError if rows of an SQLite database refer to rows that are missing."""
+    broken = connection.exec_driver_sql('SELECT "table", parent FROM pragma_foreign_key_check LIMIT 1').first()
+    if broken is not None:
+        raise DatabaseError(
+            f"the upgrade was rolled back: a row of {broken[0]} refers to a row of {broken[1]} that is missing; "
+            "restore a backup from before that, or remove the row"
+        )
 
 
 def _require_intact(connection: Connection) -> None:

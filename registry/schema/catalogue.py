@@ -97,6 +97,8 @@ def find_differences(connection: Connection) -> list[Difference]:
     found = read_catalogue(connection)
     expected = _recorded(connection)
     differences = {difference.name: difference for difference in _compare(expected, found)}
+    if not expected:
+        differences[f"table {TABLE}"] = Difference("missing", f"table {TABLE}")
     in_tables = {name for name in found if name.partition(" ")[0] not in (*_REPEATABLE, EXPRESSIONS)}
     ours = set(_named_by_code(connection))
     for name in ours - in_tables:

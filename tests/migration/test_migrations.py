@@ -18,7 +18,7 @@ from registry.db import get_engine, read_session
 from registry.errors import DatabaseError
 from registry.lookups import find_evaluation
 from registry.operations import migrate
-from registry.schema import history, views
+from registry.schema import catalogue, history, views
 from tests.migration.next_revision import NEXT
 from tests.support.population import KEPT_BY_UPGRADES, predictions, queue_evaluation, table_counts
 
@@ -253,6 +253,55 @@ def test_a_failing_migration_leaves_the_old_schema_working(
         assert find_evaluation(session, evaluation_id).state == "queued"
     assert predictions(engine, evaluation_id) == {}
     assert queue_evaluation(engine, tmp_path, model="another") != evaluation_id
+
+
+COPYING = '''
+"""A migration that on SQLite copies a table that others refer to."""
+
+from alembic import op
+
+revision = "299912312359"
+down_revision = "{head}"
+
+
+def upgrade():
+    with op.batch_alter_table("evaluation") as batch:
+        batch.create_check_constraint("later", "id > 0")
+    {more}
+'''
+
+
+def upgrade_by(code: str, url: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "later").mkdir()
+    (folder / "later" / "later.py").write_text(code)
+    folders = (*history.version_folders(), folder / "later")
+    monkeypatch.setattr(history, "version_folders", lambda: folders)
+    migrate.upgrade(url)
+
+
+def test_a_table_that_others_refer_to_is_altered(
+    database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = get_engine(database)
+    queue_evaluation(engine, tmp_path)
+    before = table_counts(engine)
+    upgrade_by(COPYING.format(head=history.head(), more="pass"), database, tmp_path, monkeypatch)
+    assert table_counts(engine) == before
+    with engine.connect() as connection:
+        assert [each.name for each in catalogue.find_differences(connection)] == ["constraint evaluation.later"]
+        assert engine.dialect.name == "postgresql" or connection.exec_driver_sql("PRAGMA foreign_keys").scalar() == 1
+
+
+def test_a_migration_that_loses_rows_others_refer_to_is_rolled_back(
+    sqlite_database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = get_engine(sqlite_database)
+    queue_evaluation(engine, tmp_path)
+    before = table_counts(engine)
+    code = COPYING.format(head=history.head(), more='op.execute("DELETE FROM evaluation")')
+    with pytest.raises(DatabaseError, match=r"rolled back: a row of \w+ refers to a row of evaluation that is missing"):
+        upgrade_by(code, sqlite_database, tmp_path, monkeypatch)
+    assert table_counts(engine) == before
 
 
 @pytest.mark.usefixtures("next_schema")
