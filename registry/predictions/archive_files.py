@@ -1,8 +1,8 @@
 """Predictions and texts of a sealed evaluation: a file of its folder (`registry/proof/folder.py`).
 
-One row for each prediction, by question and variant, with the columns of the table `prediction`, names of what it is
-of, and, named `generation_…`, what the model wrote. `question_id` and `reused_from_evaluation_id` are numbers of the
-registry that wrote it. Row groups hold whole questions, so that those of one question are found by the groups'
+One row for each prediction, by question and variant, with the columns of the table `prediction`, names that identify
+it, and, named `generation_…`, the model's text. `question_id` and `reused_from_evaluation_id` are numbers of the
+registry that wrote it. Row groups contain whole questions, so that a question's rows are found by the groups'
 statistics and read without the rest. Every page has a checksum.
 """
 
@@ -66,7 +66,7 @@ NAMED: Final[Mapping[str, Any]] = {
     "variant_name": Variant.name,
     "chosen_option_text": QuestionOption.text,
 }
-"""Columns that say what a prediction is of: the question's number in the registry that wrote the file, and names."""
+"""Columns that identify a prediction: the question's number in the registry that wrote the file, and names."""
 
 SCHEMA: Final = pa.schema(
     [
@@ -99,7 +99,7 @@ _MEASURED: Final = tuple(
     for field in SCHEMA
     if field.type in (pa.float64(), pa.list_(pa.float64()))
 )
-"""Columns of numbers, whose bytes are alike at the same place."""
+"""Columns of numbers, which compress better by byte position."""
 
 _UNLIKE: Final = (*_MEASURED, *(field.name for field in SCHEMA if field.type == pa.binary(32)))
 """Columns whose values hardly repeat: a dictionary would be as long as they are."""
@@ -110,7 +110,7 @@ def _path(field: pa.Field) -> str:
 
 
 def write(stream: Any, groups: Iterable[pa.Table], description: Mapping[str, Any]) -> tuple[int, int]:
-    """Writes an archive; returns how many predictions and texts it holds.
+    """Write an archive; return its numbers of predictions and texts.
 
     groups: tables of whole questions, each a row group. description: goes into the schema's metadata.
     """
@@ -138,11 +138,11 @@ def write(stream: Any, groups: Iterable[pa.Table], description: Mapping[str, Any
 def opened(store: Store, name: str, *, checked: bool = True) -> Iterator[pq.ParquetFile]:
     """Open the predictions of a folder. name: of folder and file.
 
-    checked: refuse a page that does not match its checksum, and the file of another evaluation than its name has, which
+    checked: refuse a page that does not match its checksum, and a file of another evaluation than its name, which
     begins with the seal. Raises ArchiveError if it is missing or damaged, lacks a column that every file has, or has
     one that this version does not know.
     """
-    # Of a store that is far away the columns of a group are asked for together, not one after the other.
+    # The columns of a group in a remote store are requested together, not one after the other.
     far = store.folder is None
     try:
         with ExitStack() as stack:
@@ -175,7 +175,7 @@ def _description_in(file: pq.ParquetFile) -> dict[str, Any]:
 
 
 def damaged(store: Store, name: str, error: Exception) -> ArchiveError:
-    """What is said of a file that cannot be read as what it should be."""
+    """Return the error about a damaged file."""
     reason = " ".join(str(error).split())[:200]
     return ArchiveError(f"{store.url_of(name)}: is damaged ({reason}); bring it back from a backup")
 
@@ -192,7 +192,7 @@ def _require_columns(names: Sequence[str], url: str) -> None:
 
 
 def completed(table: pa.Table) -> pa.Table:
-    """Return a table of a file with the columns of SCHEMA, in its order; those that the file lacks are as in ABSENT."""
+    """Return a table of a file with the columns of SCHEMA, in its order; missing ones are as in ABSENT."""
     present = set(table.column_names)
     arrays = [
         table.column(field.name)
@@ -221,9 +221,9 @@ def copy_completed(store: Store, name: str, path: Path) -> None:
 
 
 def salvaged(store: Store, name: str) -> Iterator[pa.Table]:
-    """What can still be read of an archive, group by group: where a page is damaged, past its checksum, or not at all.
+    """Yield the readable groups of a damaged archive, ignoring checksums of pages.
 
-    For naming the questions that are not what was sealed. Raises ArchiveError where the file cannot be opened.
+    For naming the changed questions. Raises ArchiveError if the file cannot be opened.
     """
     with opened(store, name, checked=False) as file:
         for number in range(file.num_row_groups):
@@ -236,7 +236,7 @@ def salvaged(store: Store, name: str) -> Iterator[pa.Table]:
 
 
 def values(table: pa.Table, column: str) -> list[Any]:
-    """The values of a column as the registry gives them: digests in hexadecimal digits."""
+    """Return the values of a column in the registry's form: digests in hexadecimal digits."""
     found: list[Any] = table.column(column).to_pylist()
     if table.schema.field(column).type == pa.binary(32):
         return [None if value is None else value.hex() for value in found]
@@ -256,7 +256,7 @@ _DIGESTS: Final = frozenset(field.name for field in SCHEMA if field.type == pa.b
 
 
 def described(evaluation: Evaluation) -> dict[str, Any]:
-    """What a file is of, and what its columns mean."""
+    """Return the description of a file: its evaluation, and the meaning of its columns."""
     documented = columns_of("prediction_detail")
     meanings = {}
     for name in SCHEMA.names:
@@ -282,7 +282,7 @@ def described(evaluation: Evaluation) -> dict[str, Any]:
 
 
 def tables(session: Session, evaluation_id: int) -> Iterator[pa.Table]:
-    """The rows that an evaluation has in the database's tables: whole questions, in row groups."""
+    """Yield an evaluation's rows in the database's tables as row groups of whole questions."""
     asked = select(EvaluationQuestion.question_id, EvaluationQuestion.n_variants).filter_by(evaluation_id=evaluation_id)
     ids: list[int] = []
     rows = 0
@@ -296,14 +296,14 @@ def tables(session: Session, evaluation_id: int) -> Iterator[pa.Table]:
 
 
 def rows_of(session: Session, evaluation_id: int, ids: Sequence[int]) -> Iterator[pa.Table]:
-    """The rows of these questions, as a row group; nothing where there are none."""
+    """Yield the rows of these questions as a row group; nothing if there are none."""
     of, text, option = Prediction, Generation, QuestionOption
     columns = [
         *NAMED.values(),
         *(of.__table__.columns[name] for name in PREDICTION_COLUMNS),
         *(text.__table__.columns[name] for name in TEXT_COLUMNS),
     ]
-    # As they are stored: what the registry makes of each value takes longer than all the rest.
+    # Raw values: converting them to the registry's types takes longer than all the rest.
     stored = (type_coerce(column, getattr(column.type, "impl", column.type)) for column in columns)
     query = (
         select(*(column.label(name) for name, column in zip(SCHEMA.names, stored, strict=True)))
@@ -388,7 +388,7 @@ def relation(name: str, source: str) -> str:
 
 
 def _in_file(column: str) -> str:
-    """The column of a file that a column of `prediction_detail` is."""
+    """Return the file's column for a column of `prediction_detail`."""
     renamed = {"external_id": QUESTION, "generation": f"{TEXT}text", "evaluation_id": "evaluation_id"}
     return renamed.get(column) or (column if column in SCHEMA.names else f"{TEXT}{column}")
 

@@ -1,4 +1,4 @@
-"""Where the folder of a sealed evaluation is."""
+"""The place of a sealed evaluation's folder."""
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session

@@ -43,7 +43,7 @@ NUMBERS: Final[Mapping[pa.DataType, str]] = {pa.int16(): "i2", pa.int32(): "i4",
 
 
 def big_endian(values: pa.Array, letter: bytes = b"") -> Bytes:
-    """Each number as its bytes after the letter, (numbers, bytes); what stands for a missing one does not matter."""
+    """Return each number as big-endian bytes after the letter, shape (numbers, bytes)."""
     kind = NUMBERS[values.type]
     numbers = np.frombuffer(values.buffers()[1], f"<{kind}", len(values) + values.offset)[values.offset :]
     raw = numbers.astype(f">{kind}").view(np.uint8).reshape(len(values), int(kind[1]))
@@ -54,7 +54,7 @@ def big_endian(values: pa.Array, letter: bytes = b"") -> Bytes:
 
 
 def binaries(content: Bytes, ends: NDArray[Any] | None = None, known: pa.Array | None = None) -> pa.Array:
-    """An array of byte strings: the rows of a matrix, or what lies before each of the ends in one long string.
+    """Return an array of byte strings: the rows of a matrix, or the pieces of one long string between the ends.
 
     ends: (strings + 1,), the first 0. known: Boolean; False makes a string NULL.
     """
@@ -68,22 +68,22 @@ def binaries(content: Bytes, ends: NDArray[Any] | None = None, known: pa.Array |
 
 
 def joined(parts: Sequence[pa.Array], *, missing: str = "skip") -> pa.Array:
-    """The byte strings of each row one after the other; missing: what a NULL makes of it, Arrow's `null_handling`."""
+    """Return the concatenated byte strings of each row; missing: the effect of a NULL, Arrow's `null_handling`."""
     return pc.binary_join_element_wise(*parts, pa.scalar(b"", pa.large_binary()), null_handling=missing)
 
 
 def lengths_of(lists: pa.Array) -> NDArray[np.int64]:
-    """How many items each list has; 0 for NULL."""
+    """Return the number of items of each list; 0 for NULL."""
     return np.asarray(pc.fill_null(pc.list_value_length(lists), 0), np.int64)
 
 
 def items_of(lists: pa.Array) -> pa.Array:
-    """The items of all lists, those behind a NULL left out."""
+    """Return the items of all lists, without those behind a NULL."""
     return pc.list_flatten(lists)
 
 
 def column(table: pa.Table, name: str) -> pa.Array:
-    """A column in one piece."""
+    """Return a column in one piece."""
     return table.column(name).combine_chunks()
 
 
@@ -112,7 +112,7 @@ def sqlalchemy_errors(connection: Connection, statement: str) -> Iterator[None]:
 
 
 def read(connection: Connection, query: Select[Any], schema: pa.Schema) -> pa.Table:
-    """What a query finds. schema: the types of its columns."""
+    """Return the result of a query. schema: the types of its columns."""
     driver = connection.connection.cursor()
     written = query.compile(connection, compile_kwargs={"literal_binds": True})
     # Percent signs are doubled for a driver that is given parameters.
@@ -127,7 +127,7 @@ def read(connection: Connection, query: Select[Any], schema: pa.Schema) -> pa.Ta
             if size < 0 or row == END:
                 break
             rows.append(row)
-        # Takes the statement's result, and raises what went wrong.
+        # Reads the statement's result, and raises its error.
         copy.read()
     return decoded(rows, schema)
 
@@ -159,7 +159,7 @@ def _taken(data: Bytes, places: Places, width: int) -> Bytes:
 
 
 def _strings(data: Bytes, places: Places, sizes: Places) -> tuple[Bytes, Places]:
-    """What lies at these places, in one, and where each ends in it, (places + 1,)."""
+    """Return the bytes at these places, concatenated, and the end of each, (places + 1,)."""
     ends = np.concatenate([[0], np.cumsum(sizes)])
     return data[np.repeat(places - ends[:-1], sizes) + np.arange(ends[-1])], ends
 
@@ -205,7 +205,7 @@ def _lists(data: Bytes, places: Places, known: NDArray[np.bool_], kind: pa.DataT
 
 
 def _spread(known: NDArray[np.bool_]) -> pa.Array:
-    """For each row the number of its value among those that there are, or NULL."""
+    """Return for each row the number of its value among the known ones, or NULL."""
     return pa.array(np.cumsum(known) - 1, pa.int64(), mask=~known)
 
 
@@ -228,7 +228,7 @@ def write(connection: Connection, table: Table, columns: Mapping[str, Any]) -> N
 
 
 def _array(kind: TypeEngine[Any], values: Any) -> pa.Array:
-    """Values of a column, as bytes where PostgreSQL has others than a file."""
+    """Return values of a column, as bytes if PostgreSQL's form differs from the file's."""
     if isinstance(values, pa.ChunkedArray):
         return values.combine_chunks()
     if isinstance(kind, Digest):
@@ -243,7 +243,7 @@ def _array(kind: TypeEngine[Any], values: Any) -> pa.Array:
 
 
 def _fields(values: pa.Array) -> pa.Array:
-    """Each value after its length."""
+    """Return each value after its length."""
     kind, known = values.type, pc.is_valid(values)
     if pa.types.is_list(kind):
         found = _arrays(values, known)
@@ -280,12 +280,12 @@ def _length(size: int) -> bytes:
 
 
 def contiguous(strings: pa.Array) -> Any:
-    """All of an array's byte strings, one after the other."""
+    """Return all of an array's byte strings, one after the other."""
     offsets = ends_of(strings)
     return memoryview(strings.buffers()[2] or b"")[offsets[0] : offsets[-1]]
 
 
 def ends_of(strings: pa.Array) -> NDArray[np.int64]:
-    """Where each byte string begins in its buffer and the last ends, (strings + 1,)."""
+    """Return the beginnings of the byte strings in their buffer, and the end of the last, (strings + 1,)."""
     found: NDArray[np.int64] = np.frombuffer(strings.buffers()[1], np.int64)
     return found[strings.offset : strings.offset + len(strings) + 1]

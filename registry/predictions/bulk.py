@@ -31,7 +31,7 @@ def insert_rows(session: Session, of: type[Base], rows: Sequence[dict[str, Any]]
 
 
 def insert_columns(session: Session, of: type[Base], columns: Mapping[str, Any]) -> None:
-    """The same of columns, all of one length: values, or what Arrow has of them in a file."""
+    """Insert rows given as columns of one length: values, or Arrow arrays of a file."""
     table = of.__table__
     assert isinstance(table, Table)
     if not (length := len(next(iter(columns.values())))):
@@ -76,12 +76,12 @@ _GIVEN: Final = text("SELECT to_regprocedure('public.shuffleboard_renew_statisti
 
 
 def renew_statistics(session: Session, rows: int) -> None:
-    """Tells PostgreSQL of so many predictions that were stored a moment ago; nothing for a few.
+    """Renew PostgreSQL's statistics after an insert of this many predictions; do nothing for few rows.
 
-    Until it has looked by itself it plans as if a new evaluation had hardly a row, and joins of ten thousand questions
-    then take half a minute. Once a table has more evaluations than it keeps a list of (a hundred or so) it expects the
-    usual number of an unknown one, and needs telling only of one far larger: ANALYZE makes others that seal wait, and
-    takes longer the larger the tables are. Where most are archived, that is so of all tables but `prediction`.
+    Until statistics are renewed, plans expect hardly a row of a new evaluation, and joins of ten thousand questions
+    take half a minute. A table with more evaluations than its list of common values (a hundred or so) plans the usual
+    number for an unknown one, so only a far larger one needs this: ANALYZE makes other seals wait, and takes longer the
+    larger the tables are. If most evaluations are archived, that applies to all tables but `prediction`.
     """
     if rows < MANY_ROWS or session.get_bind().dialect.name != "postgresql":
         return

@@ -24,7 +24,7 @@ from registry.tables import Evaluation, Question
 
 @dataclass(frozen=True)
 class ShardPrompt:
-    """One prompt of a shard with what is needed to store its result. question: in the texts that are shown."""
+    """One prompt of a shard with everything needed to store its result. question: in the shown texts."""
 
     evaluation_id: int
     question_id: int
@@ -35,13 +35,13 @@ class ShardPrompt:
     inserted: dict[int, str]
 
     def row(self, logprobs: Sequence[float], without_question: Sequence[float] | None = None) -> dict[str, object]:
-        """The prediction that log-probabilities by position amount to, with and without the question."""
+        """Return the prediction for log-probabilities by position, with and without the question."""
         return self._row(logprobs=logprobs, logprobs_without_question=without_question)
 
     def stated_row(
         self, position: int | None, extraction_rule: str | None = None, state: str | None = None
     ) -> dict[str, object]:
-        """The prediction that an answer without probabilities amounts to; position None: there is no valid answer."""
+        """Return the prediction for an answer without probabilities; position None: there is no valid answer."""
         return self._row(position=position, answered=True, extraction_rule=extraction_rule, state=state)
 
     def _row(self, **answer: Any) -> dict[str, object]:
@@ -59,7 +59,7 @@ class ShardPrompt:
 
 
 def prompts_of(session: Session, evaluation: Evaluation, questions: list[Question]) -> Iterator[ShardPrompt]:
-    """Yield the prompts of some of an evaluation's questions, exactly as they are or were asked."""
+    """Yield the prompts of some of an evaluation's questions, exactly as the model reads them."""
     definition = evaluation.protocol.definition
     variant_set = stored_variants(evaluation.variant_set)
     inserted = {int(ordinal): text for ordinal, text in evaluation.variant_set.inserted.items()}
@@ -83,7 +83,7 @@ def prompts_of(session: Session, evaluation: Evaluation, questions: list[Questio
 def prompts_of_question(
     session: Session, definition: Mapping[str, Any], variant_set: VariantSetDefinition, question: Question
 ) -> list[tuple[VariantShown, Prompt]]:
-    """Each variant of a stored question with what a model would be shown under it; nothing is stored."""
+    """Yield each variant of a stored question with the prompt that a model would read; nothing is stored."""
     asked = question_text(question)
     shape = QuestionShape(asked.external_id, len(asked.options), asked.answer)
     pool = _pool(session, question.benchmark_version_id) if definition["shots"] else []

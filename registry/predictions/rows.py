@@ -1,4 +1,4 @@
-"""From what an engine or a file says of one prompt to the row that is stored. Positions become options here, once."""
+"""Build the stored row from the result of one prompt. Positions become options here, once."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -32,16 +32,16 @@ def prediction_row(
     extraction_rule: str | None = None,
     state: str | None = None,
 ) -> dict[str, Any]:
-    """The columns of one prediction. Sequences run by position.
+    """Return the columns of one prediction. Sequences run by position.
 
     options: the question's own, in the benchmark's order; answer: ordinal of the right one.
     prompt_key: of `PromptKeys`.
-    logprobs: log-probabilities (nats) over the whole vocabulary; weights: probabilities of any sum, preferred where
-    both are given. logprobs_without_question: log P(x|C).
-    answered: the answer is stated, by `position` (None: no valid answer); else it is the highest of weights or
+    logprobs: log-probabilities (nats) over the whole vocabulary; weights: probabilities of any sum, preferred if both
+    are given. logprobs_without_question: log P(x|C).
+    answered: the answer is stated, by `position` (None: no valid answer); otherwise it is the highest of weights or
     logprobs, the lowest position on a tie.
-    extraction_rule: what found a stated answer in a text. state: of the output (`registry.prompting.reading`); None
-    where nothing is known but whether there is an answer.
+    extraction_rule: the rule that found a stated answer in a text. state: of the output (`registry.prompting.reading`);
+    None if unknown.
     """
     order = variant.order
     values = weights if weights is not None else logprobs
@@ -65,7 +65,7 @@ def prediction_row(
         "chosen_option": chosen,
         "tied": tied,
         "extraction_rule": extraction_rule,
-        "state": state if state in UNANSWERED_STATES else None,  # what follows from the answer is left out
+        "state": state if state in UNANSWERED_STATES else None,  # states that follow from the answer are left out
         "label_logprobs": None if logprobs is None else list(logprobs),
         "label_probabilities": probabilities,
         "label_mass": mass_of(weights, logprobs),
@@ -113,7 +113,7 @@ def probabilities_of(
 def mass_of(
     weights: Sequence[float] | None, logprobs: Sequence[float] | None, exp: Callable[[float], float] = math.exp
 ) -> float | None:
-    """What weights, or the probabilities of logprobs, sum to, in [0, 1]; None where they are no shares of one whole."""
+    """Return the sum of weights or of the probabilities of logprobs, in [0, 1]; None if not shares of a whole."""
     total = math.fsum(weights if weights is not None else map(exp, logprobs or ()))
     if (weights is None and logprobs is None) or total > MASS_SLACK:
         return None

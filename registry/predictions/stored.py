@@ -11,7 +11,7 @@ from registry.tables import Archive, Evaluation
 
 
 def archived_among(session: Session, evaluation_ids: Iterable[int]) -> list[int]:
-    """Return those of these evaluations that are archived, by id."""
+    """Return the archived ones among these evaluations, by id."""
     ids = set(evaluation_ids)
     query = select(Archive.evaluation_id).where(is_in(Archive.evaluation_id, ids), Archive.state == "archived")
     return list(session.scalars(query.order_by(Archive.evaluation_id))) if ids else []
@@ -27,7 +27,7 @@ def require_rows(session: Session, *evaluation_ids: int) -> None:
 
 
 def unwritten(session: Session) -> list[int]:
-    """Return the sealed evaluations of which no folder is recorded."""
+    """Return the sealed evaluations without a recorded folder."""
     query = select(Evaluation.id).where(
         Evaluation.seal.is_not(None), Evaluation.id.not_in(select(Archive.evaluation_id))
     )

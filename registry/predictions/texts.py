@@ -1,7 +1,7 @@
-"""What a model wrote, as it is stored: the answer as text, and beside it the thought, compressed.
+"""A model's text in its stored form: the answer as text, and the thought, compressed.
 
-A thought that stood in the text is cut off with its markers, so that thought and text together are what the model
-wrote, to the character. One that was handed over apart is stored as it was handed over.
+A thought within the text is cut off with its markers, so that thought and text together are the model's output, to the
+character. A thought that was returned separately is stored as returned.
 """
 
 import zlib
@@ -37,7 +37,7 @@ def text_columns(
     thought_tokens: int | None = None,
     seconds: float | None = None,
 ) -> dict[str, Any]:
-    """The columns of `generation` of one output, its keys left out.
+    """Return the columns of `generation` for one output, without its keys.
 
     The thought itself is left out if SHUFFLEBOARD_KEEP_THOUGHTS is false; its digest and length are always kept.
     """
@@ -68,19 +68,19 @@ def text_columns(
 
 
 def imported_text(text: str, reasoning: str | None = None, *, opened: bool = False) -> dict[str, Any]:
-    """The columns of an output that somebody else recorded: why it ended and what it cost is not known."""
+    """Return the columns of an imported output; the reason for its end and its cost are unknown."""
     output = Output(text, reasoning, opened=opened)
     columns = text_columns(output, Reading("unread", divide(output, known_markers())))
     return columns | {"finished": None}
 
 
 def storable(text: str) -> str:
-    """The text without NUL, which PostgreSQL's text cannot hold."""
+    """Return the text without NUL, which PostgreSQL's text cannot contain."""
     return text.replace("\x00", "\N{REPLACEMENT CHARACTER}")
 
 
 def thought_of(packed: bytes | None) -> str | None:
-    """The text of a stored thought; None where none is kept. Raises ValueError for one that is damaged."""
+    """Return the text of a stored thought; None if none is kept. Raises ValueError for a damaged one."""
     if packed is None:
         return None
     unpacking = zlib.decompressobj()
@@ -93,7 +93,7 @@ def thought_of(packed: bytes | None) -> str | None:
 
 
 def digest_of(packed: bytes) -> str | None:
-    """The digest of a stored thought; None for one that is damaged."""
+    """Return the digest of a stored thought; None for a damaged one."""
     try:
         thought = thought_of(packed)
     except ValueError:
@@ -102,7 +102,7 @@ def digest_of(packed: bytes) -> str | None:
 
 
 def stored_output(row: StoredText, state: str) -> Output:
-    """What the model wrote, from its row and its prediction's state.
+    """Rebuild a model's output from its row and its prediction's state.
 
     If the thought was not kept, the text is read as an answer, or as a thought that did not end.
     """

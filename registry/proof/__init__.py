@@ -1,1 +1,1 @@
-"""Where a number comes from: manifests, seals, signatures, withdrawals and provenance."""
+"""The origin of every number: manifests, seals, signatures, withdrawals and provenance."""

@@ -1,12 +1,12 @@
-"""The folder of a sealed evaluation, which never changes: what its seal covers but the benchmark's texts, and metrics.
+"""The immutable folder of a sealed evaluation: everything that its seal covers but the benchmark's texts, and metrics.
 
-    evaluation.json                 what was evaluated and how, and who scored it; the digests of the other files
-    evaluation_questions.parquet    what was asked, with the leaves that the seal covers
+    evaluation.json                 the specification and its engines and workers; the digests of the other files
+    evaluation_questions.parquet    the questions, with the leaves that the seal covers
     predictions.parquet             predictions and texts, with all columns
     metrics.parquet                 metrics with their intervals
 
-The digest of `evaluation.json` stands for all of it. Rows are keyed by external question id; times are ISO 8601,
-digests hexadecimal, JSON documents text, but in `predictions.parquet` as `predictions/archive_files.py` says.
+The digest of `evaluation.json` identifies the whole folder. Rows are keyed by external question id; times are ISO 8601,
+digests hexadecimal, JSON documents text, but in `predictions.parquet` as described in `predictions/archive_files.py`.
 """
 
 import json
@@ -54,9 +54,9 @@ ASKED_SCHEMA: Final = pa.schema(
 
 
 def write(session: Session, evaluation: Evaluation, store: Store, name: str) -> tuple[str, int, int, int]:
-    """Writes an evaluation's folder; returns its digest, its bytes, and how many predictions and texts it holds.
+    """Write an evaluation's folder; return its digest, its bytes, and its numbers of predictions and texts.
 
-    Raises ArchiveError where the store cannot be written to.
+    Raises ArchiveError if the store cannot be written to.
     """
     with store.writing(f"{name}/{ASKED}") as stream:
         write_table(stream, ASKED_SCHEMA, asked_rows(session, evaluation.id))
@@ -76,7 +76,7 @@ def write(session: Session, evaluation: Evaluation, store: Store, name: str) -> 
 
 
 def changed(store: Store, name: str, digest: str) -> list[str]:
-    """The files of a folder that are missing or not as they were written; with the JSON no other can be told."""
+    """Return the files of a folder that are missing or changed; only `evaluation.json` if that file is changed."""
     try:
         if store.digest(f"{name}/{EVALUATION}")[0] != digest:
             return [EVALUATION]
@@ -92,7 +92,7 @@ def _is_as_written(store: Store, name: str, digest: str) -> bool:
 
 
 def asked_rows(session: Session, evaluation_id: int) -> Iterator[dict[str, Any]]:
-    """What was asked: each question, and each few-shot example, with the leaf that the seal covers of it."""
+    """Yield each question and each few-shot example with its leaf of the seal."""
     asked = and_(
         EvaluationQuestion.evaluation_id == evaluation_id, EvaluationQuestion.question_id == QuestionSeal.question_id
     )
@@ -150,14 +150,14 @@ METRIC_COLUMNS: Final = columns_of(EvaluationMetric, "evaluation_id", "computed_
 
 
 def schema_of(table: Any, names: tuple[str, ...], **more: pa.DataType) -> pa.Schema:
-    """The Arrow schema of these columns, after `more`."""
+    """Return the Arrow schema of these columns, after `more`."""
     columns = [table.__table__.columns[name] for name in names]
     fields = [pa.field(column.name, arrow_type(column.type), bool(column.nullable)) for column in columns]
     return pa.schema([*(pa.field(name, kind, nullable=False) for name, kind in more.items()), *fields])
 
 
 def _to_file(table: Any, name: str, value: Any) -> Any:
-    """A column's value as it stands in a file."""
+    """Return a column's value in the form of a file."""
     if value is None:
         return None
     if isinstance(table.__table__.columns[name].type, JsonDocument):
@@ -166,12 +166,12 @@ def _to_file(table: Any, name: str, value: Any) -> Any:
 
 
 def stored_values(table: Any, row: Any, names: Iterable[str]) -> dict[str, Any]:
-    """Columns of a row as they stand in a file."""
+    """Return columns of a row in the form of a file."""
     return {name: _to_file(table, name, getattr(row, name)) for name in names}
 
 
 def write_table(where: Any, schema: pa.Schema, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Writes rows as a Parquet file. where: a path, or a stream."""
+    """Write rows as a Parquet file. where: a path, or a stream."""
     with pq.ParquetWriter(where, schema, compression="zstd") as writer:
         batch: list[Mapping[str, Any]] = []
         for row in rows:

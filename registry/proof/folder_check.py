@@ -28,9 +28,9 @@ Hashes = Mapping[tuple[bool, str], Any]
 class FolderReport:
     """The outcome of a check.
 
-    files: names of those that are missing or changed. questions: external ids of those that do not give the leaf that
-    was sealed. seal: of the evaluation; None if it does not follow from the folder. count: number of questions. number:
-    of the seal's format.
+    files: names of missing or changed files. questions: external ids of questions whose leaf is not the sealed one.
+    seal: the evaluation's; None if it does not follow from the folder. count: number of questions. number: of the
+    seal's format.
     """
 
     files: list[str]
@@ -79,7 +79,7 @@ def _read_asked(store: Store, name: str) -> list[dict[str, Any]]:
 
 
 def _changed(store: Store, name: str, asked: list[dict[str, Any]], hashes: Hashes, number: int) -> list[str]:
-    """Return the questions and examples that do not give the leaves of a folder.
+    """Return the questions and examples whose leaves differ from those of a folder.
 
     asked: rows of its questions. number: of its seal's format.
     """

@@ -28,10 +28,10 @@ _HEX: Final = np.frombuffer(b"".join(b"%02x" % value for value in range(256)), n
 def leaves(
     table: pa.Table, names: Sequence[tuple[bytes, str]], header: Callable[[str], bytes]
 ) -> Iterator[tuple[str, str, str | None]]:
-    """External id, leaf and digest of the prompts, where all are known, of each question of a table.
+    """Yield external id, leaf and digest of the prompts (if all are known) for each question of a table.
 
-    names: what stands for a column in a record, and the column, in the order of records. header: of a question, by its
-    external id. The rows of a question lie together, by variant.
+    names: a column's name in a record, and the column, in the order of records. header: returns a question's header by
+    its external id. The rows of a question are adjacent, by variant.
     """
     if not len(table):
         return
@@ -54,9 +54,9 @@ def leaves(
 
 
 def records(table: pa.Table, names: Sequence[tuple[bytes, str]]) -> pa.Array:
-    """What a leaf covers of each row."""
+    """Return the bytes of each row that a leaf covers."""
     columns = [(before, column(table, name)) for before, name in names]
-    # One that is NULL throughout is in no record.
+    # A column with nothing but NULL is in no record.
     present = [(before, values) for before, values in columns if values.null_count < len(values)]
     counts = sum((np.asarray(pc.is_valid(values), np.int64) for _, values in present), np.zeros(len(table), np.int64))
     head = big_endian(pa.array(counts, pa.int32()), b"R")
@@ -64,7 +64,7 @@ def records(table: pa.Table, names: Sequence[tuple[bytes, str]]) -> pa.Array:
 
 
 def _named(name: bytes, values: pa.Array) -> pa.Array:
-    """Each value as `manifest.encode` has it, after the name; NULL stays."""
+    """Return each value in the encoding of `manifest.encode`, after the name; NULL stays."""
     kind, known = values.type, pc.is_valid(values)
     if pa.types.is_list(kind):
         counts = lengths_of(values)
@@ -101,7 +101,7 @@ def _hexadecimal(digests: pa.Array) -> pa.Array:
 
 
 def _prompts(table: pa.Table) -> pa.Array:
-    """What the digest of a question's prompts covers of each row."""
+    """Return the bytes of each row that the digest of a question's prompts covers."""
     variants = column(table, "variant").cast(pa.string()).cast(pa.large_binary())
     colon, line = (pa.scalar(text, pa.large_binary()) for text in (b":", b"\n"))
     return joined([variants, colon, _hexadecimal(column(table, "prompt_digest")), line])

@@ -1,9 +1,8 @@
-"""What a seal covers: the specification, who scored the shards, and one leaf digest for each question.
+"""The content of a seal: the specification, the provenance of shards, and one leaf digest for each question.
 
-Rows are keyed by external question id and variant ordinal and hold no database ids, so the same evaluation has the
-same seal in every registry, and a changed row is named by its question. What a registry says about it besides (who
-requested it, the number of the model's revision, the version name of the benchmark) is left to the chain: see
-`local_labels`.
+Rows are keyed by external question id and variant ordinal and contain no database ids, so the same evaluation has the
+same seal in every registry, and a changed row is named by its question. A registry's own names (the requester, the
+number of the model's revision, the version name of the benchmark) are left to the chain: see `local_labels`.
 """
 
 import hashlib
@@ -46,7 +45,7 @@ POINTERS: Final = frozenset({"evaluation_id", "question_id", "reused_from_evalua
 """Database ids: another registry has others. A copied result names its source by the source's seal."""
 
 UNSEALED: Final = POINTERS | {"prompt_key"}
-"""The columns of a prediction that no seal covers: pointers, and what follows from what is sealed."""
+"""The columns of a prediction that no seal covers: pointers, and columns that follow from sealed ones."""
 
 LEAF_COLUMNS: Final = tuple(sorted(set(Prediction.__table__.columns.keys()) - UNSEALED))
 """The columns of a prediction that its question's leaf digest covers in the newest format, by name."""
@@ -54,19 +53,20 @@ LEAF_COLUMNS: Final = tuple(sorted(set(Prediction.__table__.columns.keys()) - UN
 GENERATION_COLUMNS: Final = tuple(
     sorted(set(Generation.__table__.columns.keys()) - {"evaluation_id", "question_id", "variant", "thought"})
 )
-"""Those of what a model wrote, of its thought the digest, so that thoughts can be deleted; in a leaf digest named
-`generation.<column>`."""
+"""Columns of a text, with the digest in place of a thought, so that thoughts can be deleted; in a leaf digest named
+`generation.<column>`.
+"""
 
 QUESTION_COLUMNS: Final = tuple(sorted(set(Question.__table__.columns.keys()) - {"id", "benchmark_version_id"}))
-"""Those of a question, in a leaf digest with its options."""
+"""Columns of a question, in a leaf digest with its options."""
 
 EVALUATION_COLUMNS: Final = ("prompts", "questions", "replicate")
-"""Those of an evaluation that stand in the manifest, beside its specification."""
+"""Columns of an evaluation in the manifest, besides its specification."""
 
 SHARD_COLUMNS: Final = tuple(
     sorted(set(Shard.__table__.columns.keys()) - {"id", "evaluation_id", "worker_id", "engine_fingerprint_id"})
 )
-"""Those of a shard that stand in the manifest, beside its worker and its engine."""
+"""Columns of a shard in the manifest, besides its worker and its engine."""
 
 _EXACT: Final = Context(prec=2000)
 _DOUBLE: Final[Callable[[float], bytes]] = struct.Struct(">d").pack
@@ -75,9 +75,10 @@ _LENGTH: Final[Callable[[int], bytes]] = struct.Struct(">I").pack
 
 
 def encode(value: Any) -> bytes:
-    """A value as bytes, the same on every machine: a type letter, then big-endian content.
+    """Encode a value as bytes, the same on every machine: a type letter, then big-endian content.
 
-    Floats are float64 with −0 written as 0. Texts and lists carry their length, so that no two values run together.
+    Floats are float64 with −0 written as 0. Texts and lists are preceded by their length, so that no two values run
+    together.
     """
     # By exact type, the commonest first: a large evaluation has millions of values.
     kind = type(value)
@@ -100,15 +101,15 @@ _NAMES: Final = tuple(encode(name) for name in (*LEAF_COLUMNS, *(f"generation.{n
 
 
 def _record(letter: bytes, names: Iterable[bytes], values: Iterable[Any]) -> bytes:
-    """The values that are not NULL, each after its name: columns of a later schema leave old seals as they are."""
+    """Encode the values that are not NULL, each after its name: columns of a later schema leave old seals unchanged."""
     parts = [name + encode(value) for name, value in zip(names, values, strict=False) if value is not None]
     return letter + _LENGTH(len(parts)) + b"".join(parts)
 
 
 def leaf_digest(rows: Iterable[Sequence[Any]], header: bytes = b"") -> str:
-    """SHA-256 over one question's predictions, by variant ordinal.
+    """Return the SHA-256 over one question's predictions, by variant ordinal.
 
-    Each row holds the values of LEAF_COLUMNS and of GENERATION_COLUMNS. header: the question itself.
+    Each row has the values of LEAF_COLUMNS and of GENERATION_COLUMNS. header: the question itself.
     """
     digest = hashlib.sha256(header)
     for row in rows:
@@ -117,7 +118,7 @@ def leaf_digest(rows: Iterable[Sequence[Any]], header: bytes = b"") -> str:
 
 
 def plain_json(document: Any) -> str:
-    """One text for one JSON document, whichever database it was read from: 1, 1.0 and 1e0 are one number."""
+    """Return one text for one JSON document, from either database: 1, 1.0 and 1e0 are one number."""
     return json.dumps(_numbers(document), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -145,7 +146,7 @@ def _question_record(row: Any, options: Sequence[tuple[int, str]]) -> bytes:
 
 
 def question_hash(row: Any, options: Sequence[tuple[int, str]]) -> Any:
-    """A SHA-256 over a question, with QUESTION_COLUMNS as attributes, and its options: its leaf as an example."""
+    """Return a SHA-256 over a question, with QUESTION_COLUMNS as attributes, and its options."""
     return hashlib.sha256(_question_record(row, options))
 
 
@@ -160,7 +161,7 @@ def asked_header(question: Any, n_variants: int, shard: int | None) -> bytes:
 
 @dataclass(frozen=True)
 class Leaf:
-    """What a seal covers of one question. prompts: SHA-256 over its prompts' digests; None where one is not known."""
+    """The sealed digests of one question. prompts: SHA-256 over its prompts' digests; None if one is unknown."""
 
     question_id: int
     external_id: str
@@ -179,10 +180,10 @@ def question_leaves(
     records: QuestionRecords | None = None,
     tables: "Iterable[pa.Table] | None" = None,
 ) -> Iterator[Leaf]:
-    """The leaf of every question that is asked, after those of the few-shot examples.
+    """Yield the leaf of every question, after those of the few-shot examples.
 
-    records: questions that are known already, to which those that are read are added. tables: the predictions, as
-    archives have them (`archive_files.SCHEMA`), in whole questions; None: they are read from where they are.
+    records: questions that were read before, to which new ones are added. tables: the predictions in the form of
+    archives (`archive_files.SCHEMA`), in whole questions; None reads them from the database or the folder.
     """
     yield from _few_shot_leaves(session, evaluation_id)
     asked = _asked(session, evaluation_id, {} if records is None else records)
@@ -242,14 +243,14 @@ if sealed_columns(formats.SEAL) != sealed_columns(sys.maxsize):
 
 
 def leaves(session: Session, evaluation_id: int) -> Iterator[tuple[str, str]]:
-    """(external question id, leaf digest) of every question that is asked, streamed."""
+    """Yield (external question id, leaf digest) of every question."""
     for leaf in question_leaves(session, evaluation_id):
         if not leaf.few_shot:
             yield leaf.external_id, leaf.leaf
 
 
 def _asked(session: Session, evaluation_id: int, records: QuestionRecords) -> dict[str, tuple[int, bytes]]:
-    """External id to question id and the digest of the question as it was asked."""
+    """Map external ids to question id and digest of the question."""
     query = (
         select(EvaluationQuestion.question_id, EvaluationQuestion.n_variants, Shard.ordinal.label("shard"))
         .join(Question, Question.id == EvaluationQuestion.question_id)
@@ -316,7 +317,7 @@ def _shards(session: Session, evaluation_id: int) -> Iterator[Any]:
 
 
 def shard_provenance(session: Session, evaluation_id: int) -> list[dict[str, Any]]:
-    """Who scored each shard, when, on what and at which attempt; floats as text, no database ids."""
+    """Return worker, time, engine and attempt of each shard; floats as text, no database ids."""
     return [
         {
             "shard": shard.ordinal,
@@ -341,7 +342,7 @@ def shard_provenance(session: Session, evaluation_id: int) -> list[dict[str, Any
 
 
 def evaluation_document(session: Session, evaluation: Evaluation) -> dict[str, Any]:
-    """All that is stored of an evaluation when it is sealed but its rows, without database ids."""
+    """Return the stored columns of an evaluation at its seal, without its rows and without database ids."""
     revision, version, variants = evaluation.model_revision, evaluation.benchmark_version, evaluation.variant_set
     names = select(Variant.n_options, Variant.ordinal, Variant.name).filter_by(variant_set_id=variants.id)
     return {
@@ -373,7 +374,7 @@ def evaluation_document(session: Session, evaluation: Evaluation) -> dict[str, A
 def row_document(
     row: Evaluation | Model | ModelRevision | BenchmarkVersion | VariantSet | Shard | Worker | Any, *without: str
 ) -> dict[str, Any]:
-    """A row's columns as JSON has them, less these and pointers to other tables."""
+    """Return a row's columns as JSON values, without these and without pointers to other tables."""
     left_out = {*without, "model_revision_id", "benchmark_version_id", "protocol_id", "variant_set_id", "asked_digest"}
     values = {name: getattr(row, name) for name in row.__table__.columns.keys() if name not in left_out}  # noqa: SIM118
     return {name: value.isoformat() if hasattr(value, "isoformat") else value for name, value in values.items()}
@@ -455,7 +456,7 @@ otherwise elsewhere, so they stand in the chain of each registry and not in the 
 
 
 def local_labels(evaluation: Evaluation) -> str:
-    """The digest of who asked for the evaluation, and what this registry calls its model, benchmark and protocol."""
+    """Return the digest of the requester and of this registry's names for model, benchmark and protocol."""
     rows: dict[str, Evaluation | BenchmarkVersion | ModelRevision | Protocol | VariantSet] = {
         "evaluation": evaluation,
         "benchmark_version": evaluation.benchmark_version,

@@ -1,4 +1,4 @@
-"""Provenance: from an evaluation's numbers down to files, prompts and machines; and what differs between two."""
+"""Provenance: from an evaluation's numbers down to files, prompts and machines; and the differences between two."""
 
 import hashlib
 import json
@@ -19,7 +19,7 @@ from registry.tables import ChainLink, Evaluation, EvaluationMetric, EvaluationQ
 
 
 def provenance_document(session: Session, evaluation_id: int) -> dict[str, Any]:
-    """Where an evaluation's numbers come from: specification, files, prompts, shards, copies, seal, chain."""
+    """Return the origin of an evaluation's numbers: specification, files, prompts, shards, copies, seal, chain."""
     evaluation = find_evaluation(session, evaluation_id)
     revision, version = evaluation.model_revision, evaluation.benchmark_version
     shards = shard_provenance(session, evaluation_id)
@@ -60,7 +60,7 @@ def provenance_document(session: Session, evaluation_id: int) -> dict[str, Any]:
 
 
 def more_provenance(session: Session, evaluation: Evaluation, shards: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """What both the command line and the website add to names and digests: seeds, prompts, tokens, copies, chain."""
+    """Return the additions of command line and website to names and digests: seeds, prompts, tokens, copies, chain."""
     listed = list(shards)
     naive, computed = (
         sum(shard[key] or 0 for shard in listed) if any(shard[key] is not None for shard in listed) else None
@@ -95,7 +95,7 @@ def more_provenance(session: Session, evaluation: Evaluation, shards: Iterable[M
 
 
 def _metrics_computed_by(session: Session, evaluation_id: int) -> list[str]:
-    """The versions of the code that computed the evaluation's metrics; several where some were added later."""
+    """Return the code versions that computed the evaluation's metrics; several if some were added later."""
     computed_by = EvaluationMetric.code_version
     query = select(computed_by).where(EvaluationMetric.evaluation_id == evaluation_id, computed_by.is_not(None))
     return list(session.scalars(query.distinct().order_by(computed_by)))
@@ -113,7 +113,7 @@ def are_mixed(fingerprints: Mapping[str, Mapping[str, Any]]) -> bool:
 
 
 def seeds_of(evaluation: Evaluation) -> dict[str, int | str]:
-    """Every seed that had a part in the numbers, by what it draws. Without one, nothing was drawn."""
+    """Return every seed that affected the numbers, by its use. Without one, nothing was drawn."""
     found: dict[str, int | str] = {}
     parameters = evaluation.variant_set.parameters
     if "seed" in parameters:
@@ -126,7 +126,7 @@ def seeds_of(evaluation: Evaluation) -> dict[str, int | str]:
 
 
 def prompts_document(session: Session, evaluation_id: int) -> dict[str, Any]:
-    """How many prompts' digests are kept, and one digest over them; None where nothing says what was asked.
+    """Return the number of known prompt digests, and one digest over them; None if the prompts are unknown.
 
     The digest is over one line for each question, by external id: the id and the SHA-256 over its prompts' digests.
     """
@@ -148,7 +148,7 @@ def prompts_document(session: Session, evaluation_id: int) -> dict[str, Any]:
 
 
 def copies_document(session: Session, evaluation_id: int) -> dict[str, Any]:
-    """Which results were copied from other sealed evaluations, and which evaluations hold copies of these."""
+    """Return the sealed evaluations that results were copied from, and the evaluations with copies of these."""
     query = text(
         "SELECT source_seal, source_evaluation_id, predictions, withdrawn FROM evaluation_sources "
         "WHERE evaluation_id = :id ORDER BY source_evaluation_id, predictions"
@@ -174,7 +174,7 @@ PLACE: Final = ("position", "digest", "previous", "labels", "at")
 
 
 def link_document(session: Session, subject: str | None, kind: str = "seal") -> dict[str, Any] | None:
-    """The place of a seal, or of another subject, in the chain; None while there is none."""
+    """Return the link of a seal, or of another subject, in the chain; None while there is none."""
     if subject is None:
         return None
     query = select(ChainLink).filter_by(kind=kind, subject=subject).order_by(ChainLink.position.desc()).limit(1)
@@ -185,7 +185,7 @@ def link_document(session: Session, subject: str | None, kind: str = "seal") -> 
 
 
 def evaluation_of_seal(session: Session, seal: str | None) -> int | None:
-    """Return the number of the evaluation with that seal; None if the registry does not hold it."""
+    """Return the number of the evaluation with that seal; None if the registry does not contain it."""
     return None if seal is None else session.scalar(select(Evaluation.id).filter_by(seal=seal).limit(1))
 
 
@@ -210,11 +210,11 @@ GROUPS: Final = {
     "work": "Work",
     "record": "Record",
 }
-"""What facts about an evaluation are sorted into, in this order, and their headings."""
+"""Groups of facts about an evaluation, in this order, with their headings."""
 
 
 def compare_provenance(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """What differs between two documents of `provenance_document`, and what does not, by group.
+    """Compare two documents of `provenance_document`, by group.
 
     same: group to fact to value; different: group to fact to both values. A fact that only one has is None in the
     other; facts of shards that differ within an evaluation are lists.

@@ -46,10 +46,10 @@ def seal(session: Session, evaluation_id: int) -> bool:
 
 
 def seal_together(session: Session, ids: Sequence[int], report: Callable[[int], None] | None = None) -> list[int]:
-    """Seals completely scored evaluations; returns those that were not sealed already.
+    """Seal completely scored evaluations; return those that were not sealed already.
 
-    What those of the same questions have in common is read and drawn once. report: called with how many are done.
-    Raises SealError when predictions are missing.
+    Evaluations of the same questions share their reads and draws. report: called with the number of finished ones.
+    Raises SealError if predictions are missing.
     """
     evaluations = [
         session.get_one(Evaluation, evaluation_id, with_for_update=True, populate_existing=True)
@@ -81,7 +81,7 @@ def _require_predictions(session: Session, evaluation_id: int) -> None:
 
 
 def _first_incomplete(session: Session, evaluation_id: int) -> str | None:
-    """The external id of a question that lacks predictions."""
+    """Return the external id of a question that lacks predictions, or None."""
     return session.scalars(
         select(Question.external_id)
         .join(EvaluationQuestion, EvaluationQuestion.question_id == Question.id)
@@ -102,9 +102,9 @@ def complete(
     sealed_at: datetime,
     intervals: Mapping[str, Mapping[str, Interval | None]] | None = None,
 ) -> None:
-    """Records that an evaluation is sealed, with its metrics, its leaves and its link in the chain.
+    """Record that an evaluation is sealed, with its metrics, its leaves and its link in the chain.
 
-    intervals: of `evaluation_intervals`, where they are known.
+    intervals: of `evaluation_intervals`, if they are known.
     """
     # Read before the first change: once the seal is stored, triggers refuse any other.
     for name, value in (asked(session, evaluation.id) | written(session, evaluation.id)).items():
@@ -118,7 +118,7 @@ def complete(
 
 
 def keep_leaves(session: Session, evaluation_id: int, leaves_of: Iterable[Leaf]) -> None:
-    """Stores what a seal covers of each question, and from which evaluations results were copied."""
+    """Store the leaf of each question, and the evaluations from which results were copied."""
     rows = [
         {"evaluation_id": evaluation_id, "question_id": leaf.question_id, "leaf": leaf.leaf, "prompts": leaf.prompts}
         for leaf in leaves_of
@@ -147,9 +147,9 @@ def copied_from(session: Session, evaluation_id: int) -> dict[str, int]:
 def metric_rows(
     session: Session, evaluation_id: int, intervals: Mapping[str, Mapping[str, Interval | None]] | None = None
 ) -> list[dict[str, Any]]:
-    """Every metric over every scope, in the newest definition, as rows of `evaluation_metric`.
+    """Return every metric over every scope, in the newest definition, as rows of `evaluation_metric`.
 
-    intervals: of `evaluation_intervals`, where they are known.
+    intervals: of `evaluation_intervals`, if they are known.
     """
     if intervals is None:
         intervals = evaluation_intervals(session, evaluation_id)

@@ -1,7 +1,7 @@
-"""Sign the chain's head: the key's file and the signatures that are kept.
+"""Sign the chain's head: the key's file and the stored signatures.
 
-The private key is in a file that only its owner may read, and nowhere else. Signatures are rows that hold the public
-key as well, so that what a key signed can be checked after another took its place.
+The private key is in a file that only its owner may read, and nowhere else. Rows of signatures contain the public key
+as well, so that the signatures of a replaced key can still be checked.
 """
 
 import base64
@@ -45,7 +45,7 @@ def key_path(settings: Settings) -> Path:
 def new_key(path: Path, *, replace: bool = False) -> tuple[str, Path | None]:
     """Make a key in a file that only its owner may read; return its fingerprint, and the path of the replaced one.
 
-    Raises UsageError where there is one already and it is not to be replaced, or the file cannot be written.
+    Raises UsageError if there is one already and `replace` is false, or the file cannot be written.
     """
     moved = None
     if path.exists() and not replace:
@@ -98,8 +98,8 @@ def read_key(path: Path) -> Ed25519PrivateKey:
 def sign_head(session: Session, settings: Settings, *, again_after: timedelta | None = None) -> Signed | None:
     """Sign the chain's head unless the key has signed it already; return its signature.
 
-    None while the chain is empty. again_after: a head is signed again when its signature is as old as this. Raises
-    NotFoundError without a key, UsageError for one that cannot be used.
+    None while the chain is empty. again_after: age at which a signature of the same head is renewed. Raises
+    NotFoundError without a key, UsageError for an unusable one.
     """
     key = read_key(key_path(settings))
     one_at_a_time(session, "sign chain")
@@ -161,7 +161,7 @@ def newest_signature(session: Session) -> ChainSignature | None:
 
 
 def covering(session: Session, position: int) -> ChainSignature | None:
-    """The first signature of a head that covers a link of the chain; None where nothing does."""
+    """Return the first signature of a head that covers a link of the chain; None if there is none."""
     query = select(ChainSignature).where(ChainSignature.position >= position)
     return session.scalar(query.order_by(ChainSignature.position, ChainSignature.id).limit(1))
 

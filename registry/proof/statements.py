@@ -1,8 +1,7 @@
 """Signed statements about the head of a chain, as bytes, and the check of their signature.
 
-A statement is canonical JSON behind a line that says what it is, so that a signature of one kind of statement is never
-one of another. `docs/provenance.md` describes the bytes, so that other programs can check them. Nothing here needs a
-registry.
+A statement is canonical JSON behind a line that names its kind, so that a signature of one kind is never valid for
+another. `docs/provenance.md` describes the bytes, so that other programs can check them. This module needs no registry.
 """
 
 import base64
@@ -33,8 +32,8 @@ KEYS: Final = frozenset({"at", "head", "key", "length", "registry"})
 class Statement:
     """The statement that a registry's chain had this head.
 
-    length: links of the chain. at: when it was signed, by the registry's clock. registry: its public URL; empty where
-    it has none. key: fingerprint of the key that signs.
+    length: links of the chain. at: when it was signed, by the registry's clock. registry: its public URL; empty without
+    one. key: fingerprint of the signing key.
     """
 
     head: str
@@ -147,7 +146,7 @@ def read_statement(text: str) -> Statement:
         named = all(isinstance(found[key], str) for key in KEYS - {"length"}) and is_digest(found["head"])
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise ValueError(message) from error
-    # Whatever else the text says, or says otherwise, would be signed as well.
+    # Any other content of the text would be signed as well.
     length = found["length"]
     if not named or written != text or statement.at.tzinfo is None or type(length) is not int or length < 1:
         raise ValueError(message)

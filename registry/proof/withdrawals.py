@@ -21,17 +21,17 @@ MAX_REASON: Final = 2000
 
 
 def withdraw(session: Session, evaluation_id: int, reason: str, *, actor: str = "command line") -> Withdrawal:
-    """Withdraws a sealed evaluation.
+    """Withdraw a sealed evaluation.
 
-    Raises QueueError for one that is not sealed or already no longer counts, UsageError without a reason.
+    Raises QueueError if it is not sealed or already no longer counts, UsageError without a reason.
     """
     return _add(session, evaluation_id, "withdrawn", None, reason, actor)
 
 
 def supersede(session: Session, evaluation_id: int, by: int, reason: str, *, actor: str = "command line") -> Withdrawal:
-    """Replaces an evaluation with another sealed one of the same model and benchmark.
+    """Replace an evaluation with another sealed one of the same model and benchmark.
 
-    Raises UsageError where `by` is the same, of another model or benchmark, or does not count itself.
+    Raises UsageError if `by` is the same, of another model or benchmark, or does not count itself.
     """
     evaluation, other = find_evaluation(session, evaluation_id), find_evaluation(session, by)
     if evaluation.id == other.id:
@@ -79,18 +79,18 @@ def _add(
 
 
 def withdrawal_of(session: Session, evaluation_id: int) -> Withdrawal | None:
-    """What holds of an evaluation that no longer counts; None for one that does."""
+    """Return the newest withdrawal of an evaluation that no longer counts; None for one that does."""
     query = select(Withdrawal).filter_by(evaluation_id=evaluation_id).order_by(Withdrawal.id.desc())
     return session.scalar(query.limit(1))
 
 
 def withdrawals_of(session: Session, evaluation_id: int) -> list[Withdrawal]:
-    """All that was said of an evaluation, oldest first."""
+    """Return all withdrawals of an evaluation, oldest first."""
     return list(session.scalars(select(Withdrawal).filter_by(evaluation_id=evaluation_id).order_by(Withdrawal.id)))
 
 
 def withdrawal_document(evaluation: Evaluation, row: Withdrawal) -> dict[str, Any]:
-    """A withdrawal as plain JSON, without database ids."""
+    """Return a withdrawal as plain JSON, without database ids."""
     return {
         "seal": evaluation.seal,
         "kind": row.kind,
@@ -102,12 +102,12 @@ def withdrawal_document(evaluation: Evaluation, row: Withdrawal) -> dict[str, An
 
 
 def withdrawal_digest(evaluation: Evaluation, row: Withdrawal) -> str:
-    """What the chain holds of a withdrawal."""
+    """Return the digest of a withdrawal in the chain."""
     return specification_digest(withdrawal_document(evaluation, row))
 
 
 def copies_of(session: Session, evaluation_id: int) -> list[int]:
-    """Evaluations that hold results which were copied from this one."""
+    """Return the evaluations with results that were copied from this one."""
     evaluation = find_evaluation(session, evaluation_id)
     query = select(EvaluationSource.evaluation_id).where(EvaluationSource.seal == evaluation.seal)
     return list(session.scalars(query.order_by(EvaluationSource.evaluation_id)))

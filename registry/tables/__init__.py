@@ -116,7 +116,7 @@ class Question(Base):
     text: Mapped[str] = mapped_column(Text)
     answer: Mapped[int] = mapped_column(SmallInteger)
     n_options: Mapped[int] = mapped_column(SmallInteger)
-    # Permuting the options changes what such questions mean, so every metric exists with and without them.
+    # Permuting the options changes the meaning of such questions, so every metric exists with and without them.
     refers_to_options: Mapped[bool] = mapped_column(Boolean)
     sorted_numeric: Mapped[bool] = mapped_column(Boolean)
     extra: Mapped[Any | None] = mapped_column(JsonDocument)
@@ -125,7 +125,7 @@ class Question(Base):
 
 
 class QuestionOption(Base):
-    """An option, keyed by ordinal and never by text: real benchmarks hold equal options."""
+    """An option, keyed by ordinal and never by text: real benchmarks contain equal options."""
 
     __tablename__ = "question_option"
 
@@ -135,7 +135,7 @@ class QuestionOption(Base):
 
 
 class Model(Base):
-    """A model under one name; what was loaded lives in revisions."""
+    """A model under one name; its weights and their identity are in its revisions."""
 
     __tablename__ = "model"
 
@@ -175,10 +175,10 @@ class ModelRevision(Base):
     dtype: Mapped[str | None] = mapped_column(Text)
     quantisation: Mapped[str | None] = mapped_column(Text)
     adapter: Mapped[str | None] = mapped_column(Text)
-    """Where the adapter is: a folder, or its name on the hub with `@REVISION`. NULL without one."""
+    """The adapter's folder, or its name on the hub with `@REVISION`. NULL without an adapter."""
     adapter_commit: Mapped[str | None] = mapped_column(Text)
     adapter_merged: Mapped[bool | None] = mapped_column(Boolean)
-    """Whether it is added to the base's weights, instead of computed beside them."""
+    """Whether it is added to the base's weights, instead of computed next to them."""
     base_digest: Mapped[str | None] = mapped_column(Digest)
     adapter_digest: Mapped[str | None] = mapped_column(Digest)
     """Of the two, `weights_digest` is made."""
@@ -187,8 +187,9 @@ class ModelRevision(Base):
     chat_template: Mapped[str | None] = mapped_column(Text)
     chat_template_digest: Mapped[str | None] = mapped_column(Digest)
     thinking: Mapped[Any | None] = mapped_column(JsonDocument)
-    """What its server showed can be set of its thoughts (registry/queue/thinking.py). NULL for models that are
-    loaded here, and for a server that shows nothing."""
+    """The settings of thinking that its server supports (registry/queue/thinking.py). NULL for models that are loaded
+    here, and for a server that reveals nothing.
+    """
     state: Mapped[str] = mapped_column(Text, default="registered")
     error: Mapped[str | None] = mapped_column(Text)
     prepared_by: Mapped[str | None] = mapped_column(String(36))
@@ -201,7 +202,7 @@ class ModelRevision(Base):
 
 
 class Protocol(Base):
-    """How a model is asked and its answer read: immutable, named by the digest of its definition."""
+    """The way in which a model is asked and its answer read: immutable, named by the digest of its definition."""
 
     __tablename__ = "protocol"
 
@@ -227,12 +228,12 @@ class VariantSet(Base):
     # Inserted option (negative ordinal, as text) to the text that was shown.
     inserted: Mapped[Any] = mapped_column(JsonDocument)
     content: Mapped[Any | None] = mapped_column(JsonDocument)
-    """What was read from files that a parameter names; NULL: no file was. Its digest is among the parameters."""
+    """The content of files that a parameter names; NULL without files. Its digest is among the parameters."""
     created_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
 
 
 class Variant(Base):
-    """What the variant of one ordinal does to a question with so many options."""
+    """The variant of one ordinal, for questions with this number of options."""
 
     __tablename__ = "variant"
 
@@ -253,7 +254,7 @@ class EngineFingerprint(Base):
 
 
 class RegistryGeneration(Base):
-    """The one row that says which generation the registry is of, and where it was drawn."""
+    """The single row with the registry's generation and the place where it was drawn."""
 
     __tablename__ = "registry_generation"
 
@@ -274,7 +275,7 @@ class Worker(Base):
     pid: Mapped[int] = mapped_column(Integer)
     device: Mapped[str] = mapped_column(Text)
     scopes: Mapped[Any] = mapped_column(JsonDocument, default=list)
-    """What an exclusion may name to be about this worker: its kind of device, its host, its device."""
+    """Scopes by which an exclusion can name this worker: its kind of device, its host, its device."""
     versions: Mapped[Any] = mapped_column(JsonDocument)
     """Package to version; `shuffleboard` with its commit."""
     loaded_model_revision_id: Mapped[int | None] = mapped_column(ForeignKey("model_revision.id"))
@@ -285,13 +286,13 @@ class Worker(Base):
     started_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
     last_seen: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
     stopped_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    """NULL: it was not told to stop, which a killed one never was."""
+    """NULL if it never stopped in order, such as after a kill."""
 
 
 class Evaluation(Base):
     """A model revision on a benchmark version under a protocol and a variant set.
 
-    The same specification is the same evaluation unless a new replicate is asked for.
+    The same specification is the same evaluation unless a new replicate is requested.
     """
 
     __tablename__ = "evaluation"
@@ -300,7 +301,7 @@ class Evaluation(Base):
         one_of("state", EVALUATION_STATES),
         CheckConstraint("(seal IS NULL) = (sealed_at IS NULL)", name="sealed"),
         Index("ix_evaluation_state", "state"),
-        # The leaderboard: which evaluations can be compared, and whether a newer replicate stands for one.
+        # The leaderboard: which evaluations can be compared, and whether a newer replicate replaces one.
         Index(
             "ix_evaluation_comparable",
             "asked_digest",
@@ -320,12 +321,14 @@ class Evaluation(Base):
 
     id: Mapped[int] = mapped_column(RowId, primary_key=True)
     specification: Mapped[Any] = mapped_column(JsonDocument)
-    """What is asked of which model, without database ids."""
+    """The model, questions, variants and protocol, without database ids."""
     specification_digest: Mapped[str] = mapped_column(Digest)
     asked_digest: Mapped[str] = mapped_column(Digest)
-    """What it has in common with those that were asked the same: `registry.scores.asked.asked_digest`."""
+    """Equal for evaluations of the same questions and variants under the same protocol:
+    `registry.scores.asked.asked_digest`.
+    """
     replicate: Mapped[int] = mapped_column(Integer, default=0)
-    """0 for the first; the same specification asked again on purpose is the next."""
+    """0 for the first; repeating the same specification on purpose gives the next."""
     model_revision_id: Mapped[int] = mapped_column(ForeignKey("model_revision.id"), index=True)
     benchmark_version_id: Mapped[int] = mapped_column(ForeignKey("benchmark_version.id"), index=True)
     protocol_id: Mapped[int] = mapped_column(ForeignKey("protocol.id"))
@@ -337,9 +340,9 @@ class Evaluation(Base):
     requester: Mapped[str | None] = mapped_column(Text)
     """Name of the account, as it was then."""
     questions: Mapped[int] = mapped_column(Integer)
-    """How many are asked."""
+    """Number of questions."""
     prompts: Mapped[int] = mapped_column(Integer)
-    """How many prompts that comes to."""
+    """Number of prompts."""
     created_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
     started_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
     failed_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
@@ -349,7 +352,7 @@ class Evaluation(Base):
     """Digest of everything that was scored; NULL: not complete."""
     seal_version: Mapped[int | None] = mapped_column(SmallInteger)
     """Number of the seal's format (`registry.formats.SEAL`); NULL: not sealed."""
-    # How its questions were asked: see `registry.scores.asked`. Written when it is sealed.
+    # Facts about its prompts: see `registry.scores.asked`. Written when it is sealed.
     distinct_prompts_min: Mapped[int | None] = mapped_column(SmallInteger)
     """Fewest different prompts that show one of its questions."""
     distinct_prompts_max: Mapped[int | None] = mapped_column(SmallInteger)
@@ -359,13 +362,13 @@ class Evaluation(Base):
     """Whether no prompt alters options or labels."""
     chance: Mapped[float | None] = mapped_column(Double)
     """Accuracy of guessing: the mean of 1 / number of options."""
-    # What was written, as far as it is known: see `registry.scores.written`. Written when it is sealed.
+    # Facts about its written answers: see `registry.scores.written`. Written when it is sealed.
     unread: Mapped[int | None] = mapped_column(Integer)
     """Answers in which no rule found one."""
     unfinished: Mapped[int | None] = mapped_column(Integer)
     """Answers that a limit cut off, or whose thought did not end."""
     tokens_per_answer: Mapped[float | None] = mapped_column(Double)
-    """The mean of what was written to a prompt, its thought included."""
+    """Mean number of tokens written to a prompt, including the thought."""
     thought_tokens_per_answer: Mapped[float | None] = mapped_column(Double)
     # As the specification has it, for views to read.
     sampled_from: Mapped[int | None] = mapped_column(Integer)
@@ -374,11 +377,12 @@ class Evaluation(Base):
     """The seed that drew the sample."""
     repeats: Mapped[int | None] = mapped_column(SmallInteger)
     """How often each prompt is asked: answer r of variant v is variant v · repeats + r. With 1, variants that show one
-    prompt have one answer, copied; NULL: the answers were recorded, each drawn by itself."""
+    prompt have one answer, copied; NULL: the answers were recorded, each drawn by itself.
+    """
     lists_options: Mapped[bool] = mapped_column(Boolean, default=True, server_default=text("true"))
     """Whether prompts list the options; without a list, every order of them shows the same prompt."""
     conflict_of_interest: Mapped[str | None] = mapped_column(Text)
-    """What its submitter stated: `none`, or what ties them to the model's maker; NULL: nothing was stated."""
+    """Its submitter's statement: `none`, or the tie to the model's maker; NULL: nothing was stated."""
     replayed_from: Mapped[str | None] = mapped_column(Digest, index=True)
     """Seal of the evaluation whose stored answers this one has, under another key or reading; NULL: no replay."""
 
@@ -408,7 +412,7 @@ class Shard(Base):
     state: Mapped[str] = mapped_column(Text, default="queued")
     prompts: Mapped[int] = mapped_column(Integer)
     fence: Mapped[int] = mapped_column(Integer, default=0)
-    """Rises with every claim; only who holds the newest may finish."""
+    """Rises with every claim; only the owner of the newest claim may finish."""
     lease_until: Mapped[datetime | None] = mapped_column(UtcDateTime)
     """When another worker may claim it, by the database's clock."""
     not_before: Mapped[datetime | None] = mapped_column(UtcDateTime)
@@ -433,7 +437,7 @@ class Shard(Base):
     elapsed_s: Mapped[float | None] = mapped_column(Double)
     """Seconds of scoring in all."""
     matching_s: Mapped[float | None] = mapped_column(Double)
-    """Those of them that matching answers took."""
+    """Part of `elapsed_s` spent on matching answers."""
     claimed_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
     finished_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
 
@@ -459,15 +463,15 @@ class Exclusion(Base):
     model_revision_id: Mapped[int | None] = mapped_column(ForeignKey("model_revision.id"))
     shard_id: Mapped[int | None] = mapped_column(ForeignKey("shard.id"))
     lasting: Mapped[bool] = mapped_column(Boolean)
-    """Whether trying again there is of no use, as where the memory is too small."""
+    """Whether another try there would fail too, such as if the memory is too small."""
     error: Mapped[str] = mapped_column(Text)
     created_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
 
 
 class EvaluationQuestion(Base):
-    """A question of an evaluation and the number of variants expected of it.
+    """A question of an evaluation and its expected number of variants.
 
-    It tells "not submitted" (no prediction) from "no valid answer" (a prediction without a choice).
+    It distinguishes "not submitted" (no prediction) from "no valid answer" (a prediction without a choice).
     """
 
     __tablename__ = "evaluation_question"
@@ -522,12 +526,13 @@ class Prediction(Base):
     question_id: Mapped[int] = mapped_column(RowId, primary_key=True)
     variant: Mapped[int] = mapped_column(SmallInteger, primary_key=True)
     prompt_key: Mapped[int] = mapped_column(SmallInteger)
-    """The number of its prompt among those of the question: repeats of one prompt share it. It follows from what is
-    sealed, so it is not (`registry.prompting.prompts.PromptKeys`)."""
+    """The number of its prompt among those of the question: repeats of one prompt share it. It follows from sealed
+    columns, so it is not sealed itself (`registry.prompting.prompts.PromptKeys`).
+    """
     shown: Mapped[list[int]] = mapped_column(SmallIntArray)
     """The option at each position; other arrays run along it."""
     question_shown: Mapped[bool] = mapped_column(Boolean)
-    """False where the question was replaced by an empty string."""
+    """False if the question was replaced by an empty string."""
     own_options: Mapped[bool] = mapped_column(Boolean)
     """Exactly the question's own options were shown."""
     unchanged: Mapped[bool] = mapped_column(Boolean)
@@ -541,14 +546,14 @@ class Prediction(Base):
     tied: Mapped[bool] = mapped_column(Boolean)
     """Others were as probable; the first position was taken."""
     extraction_rule: Mapped[str | None] = mapped_column(Text)
-    """The rule that found the answer in what was written."""
+    """The rule that found the answer in the text."""
     state: Mapped[str | None] = mapped_column(Text)
-    """`unfinished`, `empty` or `refused`; NULL: `answered` where there is an answer, otherwise `unread`."""
+    """`unfinished`, `empty` or `refused`; NULL: `answered` if there is an answer, otherwise `unread`."""
     label_logprobs: Mapped[list[float] | None] = mapped_column(DoubleArray)
     label_probabilities: Mapped[list[float] | None] = mapped_column(DoubleArray)
     """Renormalised over the labels shown."""
     label_mass: Mapped[float | None] = mapped_column(Double)
-    """What they summed to before."""
+    """Their sum before normalisation."""
     answer_probability: Mapped[float | None] = mapped_column(Double)
     """Of the right option."""
     brier_score: Mapped[float | None] = mapped_column(Double)
@@ -562,7 +567,7 @@ class Prediction(Base):
     choice_sensitivity: Mapped[bool | None] = mapped_column(Boolean)
     choice_sensitivity_normalized: Mapped[bool | None] = mapped_column(Boolean)
     # The sealed evaluation and its variant that this result was copied from, since the prompt was the same. Its seal
-    # names it in every registry, its number only in the one where it was copied.
+    # names it in every registry, its number only in the one that made the copy.
     reused_from_evaluation_id: Mapped[int | None] = mapped_column(RowId)
     reused_from_variant: Mapped[int | None] = mapped_column(SmallInteger)
     reused_from_seal: Mapped[str | None] = mapped_column(Digest)
@@ -571,16 +576,16 @@ class Prediction(Base):
 
 
 class Generation(Base):
-    """Text that a model wrote for one prompt: its answer, and beside it its thought.
+    """Text that a model wrote for one prompt: its answer, with its thought in a column of its own.
 
-    `extracted`: the answer that was found in it. `finished`: whether the model ended the text, or a stop sequence did,
-    and not the limit on tokens. All but the text are NULL where the text was imported.
+    `extracted`: the answer found in it. `finished`: whether the model or a stop sequence ended the text, and not the
+    limit on tokens. All but the text are NULL if the text was imported.
 
-    `thought`: compressed (`predictions.texts`), NULL where there is none or thoughts are not kept; then digest
-    and length still say what it was. A thought that stood in the text holds its markers, so that thought and text
-    together are what the model wrote; one that was handed over apart (`thought_apart`) is what was handed over.
-    `thought_opened`: the template had opened it. `thought_tokens`: of `tokens`. `forced`: the thought was closed at its
-    limit and the answer asked for. `seconds`: from when the prompt was asked to its last token.
+    `thought`: compressed (`predictions.texts`), NULL if there is none or thoughts are not kept; digest and length are
+    kept in any case. A thought that was part of the text includes its markers, so that thought and text together are
+    the model's output; one that the server returned separately (`thought_apart`) is as returned. `thought_opened`:
+    whether the template had opened it. `thought_tokens`: part of `tokens`. `forced`: whether the thought was closed at
+    its limit. `seconds`: from the request to the last token.
     """
 
     __tablename__ = "generation"
@@ -624,7 +629,7 @@ class Archive(Base):
     location: Mapped[str] = mapped_column(Text)
     """URL of the place that the folder is in."""
     digest: Mapped[str] = mapped_column(Digest)
-    """SHA-256 of the folder's `evaluation.json`, which has those of its other files."""
+    """SHA-256 of the folder's `evaluation.json`, which contains those of the other files."""
     size: Mapped[int] = mapped_column(BigInteger)
     """Bytes of all its files."""
     predictions: Mapped[int] = mapped_column(Integer)
@@ -645,24 +650,24 @@ class QuestionScore(Base):
     evaluation_id: Mapped[int] = mapped_column(RowId, primary_key=True)
     question_id: Mapped[int] = mapped_column(RowId, primary_key=True)
     expected: Mapped[int] = mapped_column(SmallInteger)
-    """Variants that were to be asked."""
+    """Number of planned variants."""
     stored: Mapped[int] = mapped_column(SmallInteger)
     """Predictions that there are."""
     original_correct: Mapped[bool | None] = mapped_column(Boolean)
     variants: Mapped[int] = mapped_column(SmallInteger)
-    """Those that show the question with exactly its own options."""
+    """Number of variants that show the question with exactly its own options."""
     valid: Mapped[int] = mapped_column(SmallInteger)
-    """Those of them with a valid answer."""
+    """Number of these with a valid answer."""
     correct: Mapped[int] = mapped_column(SmallInteger)
-    """Those of them with the right answer."""
+    """Number of these with the right answer."""
     first_option: Mapped[int | None] = mapped_column(SmallInteger)
-    """What the first of them was answered with."""
+    """The answer to the first of these."""
     agreeing: Mapped[int] = mapped_column(SmallInteger)
     """How many were answered so."""
     equal_pairs: Mapped[int | None] = mapped_column(Integer)
     """Pairs of them with the same answer."""
     others: Mapped[int | None] = mapped_column(SmallInteger)
-    """Variants beside the original order."""
+    """Number of variants other than the original order."""
     others_correct: Mapped[int | None] = mapped_column(SmallInteger)
     shown: Mapped[int | None] = mapped_column(SmallInteger)
     """Variants that show the question."""
@@ -690,11 +695,10 @@ class QuestionScore(Base):
 
 
 class QuestionSeal(Base):
-    """What the seal of an evaluation covers of one question, kept so that a changed row is named by its question.
+    """The part of an evaluation's seal that covers one question, kept so that a changed row is named by its question.
 
-    `leaf`: the digest that went into the seal. `prompts`: SHA-256 over the digests of the question's prompts; NULL
-    where nothing says what was asked. Few-shot examples that were shown have a row as well, without prompts.
-    Append-only.
+    `leaf`: the digest that went into the seal. `prompts`: SHA-256 over the digests of the question's prompts; NULL if
+    the prompts are unknown. Few-shot examples that were shown have a row as well, without prompts. Append-only.
     """
 
     __tablename__ = "question_seal"
@@ -716,9 +720,10 @@ class EvaluationSource(Base):
 
 
 class Withdrawal(Base):
-    """A sealed evaluation that no longer counts: it was wrong, or another stands for it. Append-only.
+    """A sealed evaluation that no longer counts: it was wrong, or another replaces it. Append-only.
 
-    `superseded_by`: the seal of the other. `actor`: who said so. The newest row of an evaluation holds.
+    `superseded_by`: the seal of its replacement. `actor`: the account that withdrew it. The newest row of an evaluation
+    counts.
     """
 
     __tablename__ = "withdrawal"
@@ -740,9 +745,9 @@ class Withdrawal(Base):
 class ChainLink(Base):
     """A seal, folder, withdrawal or snapshot in the order in which they were made. Append-only.
 
-    `subject`: the digest of what the link is about. `labels`: of a seal, the digest of who asked for the evaluation and
-    what this registry calls its model and benchmark, which the seal leaves out; of a folder, its evaluation's seal.
-    `digest` covers all columns, and through `previous` every link before.
+    `subject`: the digest of the sealed thing. `labels`: for a seal, the digest of the requester and this registry's
+    names for model and benchmark, which the seal leaves out; for a folder, its evaluation's seal. `digest` covers all
+    columns, and through `previous` every earlier link.
     """
 
     __tablename__ = "chain_link"
@@ -777,7 +782,7 @@ class ChainSignature(Base):
 
 
 class SubjectCategory(Base):
-    """Which category a subject counts in. `source` says whose grouping it is."""
+    """The category in which a subject counts. `source` names the author of the grouping."""
 
     __tablename__ = "subject_category"
 
@@ -787,9 +792,9 @@ class SubjectCategory(Base):
 
 
 class EvaluationMetric(Base):
-    """A metric of an evaluation over a scope: "all", "unflagged", "subject:…", "with-corrected-keys@1". Append-only.
+    """A metric of an evaluation over a scope: "all", "unflagged", "subject:…". Append-only.
 
-    `value` NULL: undefined, and `n` says over how many questions.
+    `value` NULL: undefined; `n` is the number of questions.
     """
 
     __tablename__ = "evaluation_metric"
@@ -842,7 +847,7 @@ class QuestionPride(Base):
 
 
 class Analysis(Base):
-    """What was computed of a sealed evaluation beside its metrics, with all it was computed from. Append-only."""
+    """A further result computed from a sealed evaluation, with all of its inputs. Append-only."""
 
     __tablename__ = "analysis"
     __table_args__ = (UniqueConstraint("evaluation_id", "kind", "parameters_digest"),)
@@ -857,7 +862,7 @@ class Analysis(Base):
 
 
 class Suite(Base):
-    """A named, versioned list of tasks: what to ask, how, and under which variants."""
+    """A named, versioned list of tasks with their protocols and variants."""
 
     __tablename__ = "suite"
     __table_args__ = (UniqueConstraint("name", "version"), UniqueConstraint("name", "digest"))
@@ -892,7 +897,7 @@ class Board(Base):
 
 
 class BoardEntry(Base):
-    """One evaluation that a board asks of every model. Entries of one task and variant set are pooled by question."""
+    """One evaluation that a board requires of every model; those of one task and variant set are pooled by question."""
 
     __tablename__ = "board_entry"
 
@@ -911,7 +916,7 @@ class BoardEntry(Base):
 
 
 class BoardSnapshot(Base):
-    """A board as it stood at a time: made when an evaluation of it is sealed, and kept for good.
+    """A board at one time: made when an evaluation of it is sealed, and kept for good.
 
     `digest` is over `document`: the definition, the rows, and the seals of the evaluations they come from.
     """
@@ -932,8 +937,8 @@ class BoardStanding(Base):
     """A model revision's value in one column of a snapshot, with its rank among the complete ones.
 
     `value` NULL: a part of it is missing or undefined. Ranks are NULL until every entry of the board is sealed.
-    `rank_low` … `rank_high`: percentile interval of the rank. Models of one `tier` are not told apart. Both are of each
-    model for itself, `all_rank_low`, `all_rank_high` and `all_tier` of all models at once.
+    `rank_low` … `rank_high`: percentile interval of the rank. Models of one `tier` are not distinguished. Both are for
+    each model by itself, `all_rank_low`, `all_rank_high` and `all_tier` for all models at once.
     """
 
     __tablename__ = "board_standing"
@@ -962,7 +967,7 @@ class PublishedResult(Base):
     """A number as a paper prints it. Never mixed with measured ones.
 
     `printed` keeps the digits. `metric` is the paper's name; `registry_metric` and `registry_value` are ours, in our
-    unit, where the two mean the same. `ordinal`: line of the transcription.
+    unit, if the two mean the same. `ordinal`: line of the transcription.
     """
 
     __tablename__ = "published_result"

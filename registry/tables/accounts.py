@@ -1,7 +1,6 @@
-"""The tables of accounts and what they submit: accounts, tokens, audit, submissions, saved queries.
+"""The tables of accounts and their requests: accounts, tokens, audit, submissions, saved queries.
 
-None of them is read by a documented view, and none is part of a result: an evaluation keeps its requester's name as
-text.
+No documented view reads them, and they are no part of a result: an evaluation keeps its requester's name as text.
 """
 
 from datetime import datetime
@@ -27,13 +26,13 @@ OUTCOMES: Final = ("done", "refused")
 
 
 class Role(Base):
-    """What an account may do."""
+    """The rights of an account."""
 
     __tablename__ = "role"
 
     name: Mapped[str] = mapped_column(Text, primary_key=True)
     rank: Mapped[int] = mapped_column(SmallInteger, unique=True)
-    """An account may do what those of a lower rank may."""
+    """An account has the rights of all lower ranks."""
     description: Mapped[str] = mapped_column(Text)
 
 
@@ -57,7 +56,7 @@ class Account(Base):
 
 
 class AccountIdentity(Base):
-    """A person at an OpenID Connect provider whom an account signs in: known by issuer and subject, by nothing else."""
+    """A person at an OpenID Connect provider who signs in as an account, identified by issuer and subject alone."""
 
     __tablename__ = "account_identity"
     __table_args__ = (UniqueConstraint("issuer", "subject"), UniqueConstraint("account_id", "issuer"))
@@ -99,7 +98,7 @@ class ApiToken(Base):
     account_id: Mapped[int] = mapped_column(ForeignKey("account.id"), index=True)
     name: Mapped[str] = mapped_column(Text)
     hint: Mapped[str] = mapped_column(Text)
-    """Its first letters, to tell it from others."""
+    """Its first letters, by which its owner recognises it."""
     digest: Mapped[str] = mapped_column(Digest, unique=True)
     """SHA-256 of the secret, which is not kept."""
     scopes: Mapped[Any] = mapped_column(JsonDocument)
@@ -113,10 +112,10 @@ class ApiToken(Base):
 
 
 class AuditEvent(Base):
-    """Who did what, or was refused. Append-only.
+    """An action of an account, or its refusal. Append-only.
 
     `actor`: the account's name at the time, or "anonymous", or "command line"; `action`: such as "submission.approve";
-    `target`: what it was done to, as text. `details` never contains a secret.
+    `target`: the thing that was changed, as text. `details` never contains a secret.
     """
 
     __tablename__ = "audit_event"
@@ -135,7 +134,7 @@ class AuditEvent(Base):
     action: Mapped[str] = mapped_column(Text)
     """Such as "submission.approve"."""
     target: Mapped[str | None] = mapped_column(Text)
-    """What it was done to, as text."""
+    """The thing that was changed, as text."""
     outcome: Mapped[str] = mapped_column(Text)
     address: Mapped[str | None] = mapped_column(Text)
     details: Mapped[Any | None] = mapped_column(JsonDocument)
@@ -145,10 +144,10 @@ class AuditEvent(Base):
 class Submission(Base):
     """A request to evaluate a model on a suite, and a maintainer's decision.
 
-    `model`: what `models add` would be given (name, kind, location, revision, dtype …), checked when it was asked for;
-    no path on the server is ever among it. `estimate`: what the maintainer was shown when deciding.
-    `finished_at`: when the last of its evaluations ended, however it ended.
-    `anonymous`: its evaluations do not carry the submitter's name. `conflict_of_interest`: as of an evaluation.
+    `model`: the arguments of `models add` (name, kind, location, revision, dtype …), checked on request; never a path
+    on the server. `estimate`: the estimate shown to the maintainer who decided.
+    `finished_at`: when the last of its evaluations ended, with or without success.
+    `anonymous`: its evaluations do not carry the submitter's name. `conflict_of_interest`: as in an evaluation.
     """
 
     __tablename__ = "submission"

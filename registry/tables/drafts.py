@@ -9,10 +9,10 @@ from registry.db import Base, Digest, JsonDocument, RowId
 
 
 class Draft(Base):
-    """What a model wrote for one prompt of a shard that is still being asked.
+    """A model's answer to one prompt of a shard in progress.
 
-    `fingerprint`: digest of what wrote it; what something else wrote is not used. `written`: the text, its thought if
-    that came apart, why it ended, and tokens and seconds.
+    `fingerprint`: digest of the engine that wrote it; answers of another engine are not used. `written`: the text, a
+    separate thought, the reason for its end, tokens and seconds.
     """
 
     __tablename__ = "draft"

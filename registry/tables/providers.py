@@ -1,7 +1,7 @@
-"""The tables of models that others serve for money: rate limits of keys, calls, batches, budgets.
+"""The tables of models that providers serve for money: rate limits of keys, calls, batches, budgets.
 
-A call is written down before it is made, so that whatever happens to its worker, what was asked for is known, and what
-was answered is asked no second time.
+A call is stored before it is made, so that it is known whatever happens to its worker, and no answered prompt is
+requested twice.
 """
 
 from datetime import datetime
@@ -35,13 +35,13 @@ class RateLimit(Base):
     __tablename__ = "rate_limit"
 
     key: Mapped[str] = mapped_column(Text, primary_key=True)
-    """Where the key is kept, such as `env:EXAMPLE_API_KEY`: never the key."""
+    """The place of the key, such as `env:EXAMPLE_API_KEY`: never the key."""
     requests_free_at: Mapped[datetime] = mapped_column(UtcDateTime)
     """Until when the requests that were let through use the limit up."""
     tokens_free_at: Mapped[datetime] = mapped_column(UtcDateTime)
     """The same of tokens."""
     not_before: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    """The provider asked to wait until then."""
+    """The provider requires a wait until then."""
 
 
 class ProviderCall(Base):
@@ -84,9 +84,9 @@ class ProviderCall(Base):
     """NULL: not known."""
     prompt_tokens: Mapped[int | None] = mapped_column(Integer)
     cached_tokens: Mapped[int | None] = mapped_column(Integer)
-    """Those of the prompt that the provider had in its cache."""
+    """Tokens of the prompt that were in the provider's cache."""
     written_tokens: Mapped[int | None] = mapped_column(Integer)
-    """With those of hidden reasoning."""
+    """Tokens of the answer, hidden reasoning included."""
     reasoning_tokens: Mapped[int | None] = mapped_column(Integer)
     """Those written that are not shown."""
     outcome: Mapped[str | None] = mapped_column(Text)
@@ -97,15 +97,15 @@ class ProviderCall(Base):
     system_fingerprint: Mapped[str | None] = mapped_column(Text)
     text: Mapped[str | None] = mapped_column(Text)
     reasoning: Mapped[str | None] = mapped_column(Text)
-    """The thought that the provider hands over beside the text, whole or as its summary."""
+    """The thought that the provider returns apart from the text, whole or as a summary."""
     error: Mapped[str | None] = mapped_column(Text)
 
 
 class ProviderBatch(Base):
-    """Calls of one shard that a provider is given together: those that are begun until the batch has ended.
+    """Calls of one shard that are sent to a provider together; they are `begun` until the batch has ended.
 
-    `written`: nothing was sent. `sent`: the request that makes it is under way, or its answer was lost. `submitted`:
-    the provider has it. `ended`: what came of its calls is stored.
+    `written`: nothing was sent. `sent`: the request that makes it is in progress, or its answer was lost. `submitted`:
+    the provider has it. `ended`: the results of its calls are stored.
     """
 
     __tablename__ = "provider_batch"
@@ -137,7 +137,7 @@ class ProviderBatch(Base):
 
 
 class Budget(Base):
-    """What an evaluation, a submission or an account's evaluations may cost, in the price list's currency."""
+    """The most that an evaluation, a submission or an account's evaluations may cost, in the price list's currency."""
 
     __tablename__ = "budget"
     __table_args__ = (one_of("kind", BUDGET_KINDS), CheckConstraint("amount >= 0", name="amount"))
@@ -151,4 +151,4 @@ class Budget(Base):
     held: Mapped[float] = mapped_column(Double, default=0.0)
     """The most that calls under way can cost."""
     refused: Mapped[float | None] = mapped_column(Double)
-    """The most that the call can cost for which there was no room last; None where there was always room."""
+    """The most that the last refused call could have cost; None if no call was refused."""

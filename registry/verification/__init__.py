@@ -50,13 +50,13 @@ __all__ = ["OUTSIDE", "TOLERANCE", "Findings", "alike", "verify_all", "verify_ev
 
 
 def verify_evaluation(session: Session, evaluation_id: int, *, head: str | None = None) -> dict[str, Any]:
-    """Recomputes what is stored of a sealed evaluation, and lists what does not match or cannot be read.
+    """Recompute the stored values of a sealed evaluation, and list everything that differs or cannot be read.
 
     Prompts, leaves, seal, question scores, PriDe, metrics with their intervals, analyses, copies, the newest snapshots
-    of boards that it is on, and its place in the chain. Of an archived evaluation leaves and seal are recomputed from
-    its folder, and metrics compared with those in it; what else follows from its rows needs them restored.
+    of its boards, and its place in the chain. For an archived evaluation leaves and seal are recomputed from its
+    folder, and metrics compared with those in it; everything else needs its rows restored.
     head: a head of the chain that was published.
-    Raises NotFoundError for an evaluation that is not there.
+    Raises NotFoundError for an unknown evaluation.
     """
     found = Findings()
     known = attempt(session, found, "evaluation", _is_there, session, evaluation_id)
@@ -159,7 +159,7 @@ def _check_gone(session: Session, found: Findings) -> None:
 
 
 def verify_all(session: Session, *, head: str | None = None) -> dict[str, Any]:
-    """Verifies every sealed evaluation, every snapshot and the chain; and that nothing the chain holds is gone."""
+    """Verify every sealed evaluation, every snapshot and the chain, and that nothing in the chain is missing."""
     found = Findings()
     attempt(session, found, "database file", check_pages, session, found)
     sealed = select(Evaluation.id).where(Evaluation.seal.is_not(None)).order_by(Evaluation.id)

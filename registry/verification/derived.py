@@ -1,4 +1,4 @@
-"""Whether what follows from the predictions is what is stored."""
+"""Check that stored values follow from the predictions."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -94,9 +94,9 @@ def _told_apart(
     evaluation: Evaluation,
     rows: Sequence[tuple[int, int, list[int]]],
 ) -> bool:
-    """Whether answers have the number of their prompt. rows: (number, variant, order).
+    """Return whether answers have the number of their prompt. rows: (number, variant, order).
 
-    Recorded orders are numbered as their file has them: of these, whether equal ones have one number.
+    Recorded orders are numbered as in their file, so equal orders must have one number.
     """
     keys = PromptKeys(definition, question_shape(question), lists_options=evaluation.lists_options)
     pairs = {(number, keys.of(keys.recorded(variant, tuple(order)))) for number, variant, order in rows}
@@ -110,7 +110,7 @@ _Built = dict[int, dict[int, tuple[str, list[int]]]]
 def _rebuilt(
     session: Session, evaluation: Evaluation, questions: Sequence[Question]
 ) -> tuple[_Built, list[tuple[str, str]]]:
-    """What `_built` gives of those of which prompts can be built, and (problem, external id) of the others."""
+    """Return the result of `_built` for questions with prompts, and (problem, external id) for the others."""
     try:
         return _built(session, evaluation, questions), []
     except (ShuffleboardError, LookupError) as error:
@@ -150,7 +150,7 @@ def _by_question(rows: Result[Any]) -> dict[int, dict[str, Any]]:
 
 
 def check_pride(session: Session, evaluation_id: int, found: Findings) -> None:
-    """PriDe's answers, and whether what they were computed from is kept."""
+    """Check PriDe's answers, and that their inputs are kept."""
     stored = {
         external_id: PrideAnswer(estimation, correct)
         for external_id, estimation, correct in session.execute(
@@ -173,7 +173,7 @@ def check_pride(session: Session, evaluation_id: int, found: Findings) -> None:
 
 
 def check_sample(session: Session, evaluation: Evaluation, found: Findings) -> None:
-    """Draw the sample of an evaluation's questions again, and compare it with what was asked."""
+    """Draw the sample of an evaluation's questions again, and compare it with the stored questions."""
     if evaluation.sampled_from is None:
         return
     kept = evaluation.specification["questions"]
@@ -202,7 +202,7 @@ _STATED: Final = (
 
 
 def check_metrics(session: Session, evaluation_id: int, found: Findings) -> None:
-    """Every metric in its newest definition over every scope, with its interval. Older definitions stay as they are."""
+    """Check every metric in its newest definition over every scope, with its interval, but no older definition."""
     stored = {
         (row.scope, row.metric): {name: getattr(row, name) for name in _STATED}
         for row in session.scalars(select(EvaluationMetric).filter_by(evaluation_id=evaluation_id))
@@ -229,7 +229,7 @@ def check_metrics(session: Session, evaluation_id: int, found: Findings) -> None
 
 
 def check_asked(session: Session, evaluation: Evaluation, found: Findings) -> None:
-    """How the evaluation was asked and what was written, as its questions, answers and texts have it."""
+    """Compare the evaluation's facts about prompts and texts with its questions, answers and texts."""
     for name, computed in (asked(session, evaluation.id) | written(session, evaluation.id)).items():
         stored = getattr(evaluation, name)
         if not alike(stored, computed):

@@ -1,4 +1,4 @@
-"""What a verification found, and what it does not look at."""
+"""The findings of a verification, and the columns that it does not check."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -18,7 +18,7 @@ OF_INTERVALS: Final = 1e-6
 _CHUNK: Final = 500
 
 LISTED: Final = 10
-"""Questions that are named of those that differ in one way; the rest is counted."""
+"""Number of questions that are named for one kind of difference; the rest is counted."""
 
 OUTSIDE: Final[dict[str, dict[str, str]]] = {
     "evaluation": {
@@ -61,7 +61,7 @@ OUTSIDE: Final[dict[str, dict[str, str]]] = {
 
 @dataclass
 class Findings:
-    """What does not match. questions: the external ids of those that a problem is about."""
+    """The differences found. questions: the external ids of questions with a problem."""
 
     problems: list[str] = field(default_factory=list)
     questions: set[str] = field(default_factory=set)
@@ -80,7 +80,7 @@ class Findings:
 
 
 def names_of(session: Session, ids: Iterable[int]) -> list[str]:
-    """The external ids of these questions."""
+    """Return the external ids of these questions."""
     names: list[str] = []
     listed = list(ids)
     for start in range(0, len(listed), _CHUNK):
@@ -90,7 +90,7 @@ def names_of(session: Session, ids: Iterable[int]) -> list[str]:
 
 
 def alike(one: Any, other: Any, tolerance: float = TOLERANCE) -> bool:
-    """Equal, numbers within the tolerance, those of intervals within theirs; SQLite has no booleans, so 1 is True."""
+    """Compare two values: numbers within the tolerance, intervals within theirs; 1 is True, as in SQLite."""
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         return one.keys() == other.keys() and all(
             alike(value, other[key], OF_INTERVALS if "interval" in str(key) else tolerance)

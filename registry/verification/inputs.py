@@ -1,4 +1,4 @@
-"""Whether what was evaluated is what the specification names."""
+"""Check that the inputs of an evaluation still match its specification."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ from registry.verification.findings import Findings
 
 
 def check_references(session: Session, evaluation: Evaluation, found: Findings) -> bool:
-    """Whether the rows that an evaluation points to are there; where not, nothing else can be looked at."""
+    """Check that the rows that an evaluation points to exist; return whether they do."""
     pointed: tuple[tuple[str, type[Base], int], ...] = (
         ("model revision", ModelRevision, evaluation.model_revision_id),
         ("benchmark version", BenchmarkVersion, evaluation.benchmark_version_id),
@@ -51,7 +51,7 @@ def check_references(session: Session, evaluation: Evaluation, found: Findings) 
 
 
 def check_specification(evaluation: Evaluation, found: Findings) -> bool:
-    """Whether everything that the specification names is what it names."""
+    """Check that files and benchmarks still match the specification's digests; return whether they do."""
     specification, before = evaluation.specification, len(found.problems)
     if specification_digest(specification) != evaluation.specification_digest:
         found.add("specification: it does not match the stored digest")
@@ -88,7 +88,7 @@ def check_specification(evaluation: Evaluation, found: Findings) -> bool:
     elif not meant.is_of_its_files():
         found.add("variants: what was read from a file does not match its digest")
     elif stored.name != meant.name or (
-        # Texts of inserted options may be worded anew in a later version of a kind.
+        # A later version of a kind may change the texts of inserted options.
         meant.made_by(variants["version"])
         and stored.inserted != {str(ordinal): words for ordinal, words in meant.inserted().items()}
     ):
@@ -97,7 +97,7 @@ def check_specification(evaluation: Evaluation, found: Findings) -> bool:
 
 
 def check_content(session: Session, evaluation: Evaluation, found: Findings) -> None:
-    """The benchmark's content against its digest, and whether all that was asked is of it."""
+    """Check the benchmark's content against its digest, and that all questions of the evaluation belong to it."""
     version = evaluation.benchmark_version
     options: dict[int, list[str]] = {}
     of_version = (
@@ -138,7 +138,7 @@ def check_content(session: Session, evaluation: Evaluation, found: Findings) -> 
 
 
 def check_variants(session: Session, evaluation: Evaluation, found: Findings) -> None:
-    """The stored names of variants against the kind's function, for every number of options that was asked."""
+    """Check the stored names of variants against the kind's function, for every number of options."""
     stored = evaluation.variant_set
     definition = stored_variants(stored)
     if stored.kind == "imported" or not definition.made_by(stored.version):

@@ -1,4 +1,4 @@
-"""Whether an evaluation's place in its registry is what it was: the chain, withdrawals, snapshots."""
+"""Check an evaluation's place in its registry: the chain, withdrawals, snapshots."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from registry.verification.findings import Findings, alike
 
 
 def check_link(session: Session, evaluation: Evaluation, found: Findings) -> None:
-    """The seal's link in the chain, and what it says of the names that are used here."""
+    """Check the seal's link in the chain, and the names in it."""
     assert evaluation.seal is not None
     linked, same = chain.is_linked(session, "seal", evaluation.seal, local_labels(evaluation))
     if not linked:
@@ -31,7 +31,7 @@ def check_link(session: Session, evaluation: Evaluation, found: Findings) -> Non
 
 
 def check_withdrawals(session: Session, evaluation: Evaluation, found: Findings) -> None:
-    """What was said of this evaluation, and whether anything that was said of any is gone: there are few."""
+    """Check the withdrawals of this evaluation, and that no withdrawal of any evaluation is missing."""
     linked = set(session.scalars(select(ChainLink.subject).filter_by(kind="withdrawal")))
     query = select(Evaluation, Withdrawal).join(Withdrawal, Withdrawal.evaluation_id == Evaluation.id)
     for other, row in session.execute(query):
@@ -44,7 +44,7 @@ def check_withdrawals(session: Session, evaluation: Evaluation, found: Findings)
 
 
 def newest_snapshots(session: Session, evaluation: Evaluation) -> Iterator[BoardSnapshot]:
-    """The newest snapshot of each board that may show the evaluation."""
+    """Yield the newest snapshot of each board that may show the evaluation."""
     entries = session.scalars(
         select(BoardEntry).where(
             BoardEntry.benchmark_version_id == evaluation.benchmark_version_id,
@@ -59,7 +59,7 @@ def newest_snapshots(session: Session, evaluation: Evaluation) -> Iterator[Board
 
 
 def misplaced_snapshots(session: Session) -> Iterator[str]:
-    """Snapshots that the chain does not hold with their board and their time."""
+    """Yield the snapshots that the chain does not contain with their board and their time."""
     links = select(ChainLink.subject, ChainLink.labels).filter_by(kind="snapshot")
     linked = {(row.subject, row.labels) for row in session.execute(links)}
     stored = select(BoardSnapshot.digest, BoardSnapshot.as_of, Board.digest.label("board")).outerjoin(
@@ -71,7 +71,7 @@ def misplaced_snapshots(session: Session) -> Iterator[str]:
 
 
 def snapshot_problems(session: Session, snapshot: BoardSnapshot) -> list[str]:
-    """What does not match of a board's snapshot: its digest, its board, its standings."""
+    """Return the problems of a board's snapshot: its digest, its board, its standings."""
     document = snapshot.document
     name = f"board {document['board']}, snapshot {snapshot.digest[:12]}…"
     problems = []

@@ -17,11 +17,12 @@ from registry.settings import Settings
 from registry.tables import EngineFingerprint, Evaluation, EvaluationQuestion, Generation, Prediction, Question, Shard
 
 TOLERANCE: Final = 1e-4
-"""How far a probability in float32 may lie from the one that was sealed: what batches, prefixes and threads may move it
-by is 1e-4 at most (docs/provenance.md)."""
+"""Largest accepted difference of a probability in float32; batches, prefixes and threads change it by 1e-4 at most
+(docs/provenance.md).
+"""
 
 LOW_PRECISION_TOLERANCE: Final = 0.05
-"""The same in 16 bits or less, where a product of another shape rounds otherwise."""
+"""The same in 16 bits or less, which round differently in products of another shape."""
 
 LISTED: Final = 10
 
@@ -31,7 +32,7 @@ Key = tuple[int, int]
 
 
 class Rescorer(Protocol):
-    """What gives a model prompts again: the module `workers.rescoring`, which the caller passes in."""
+    """The interface that scores prompts again: the module `workers.rescoring`, which the caller passes in."""
 
     def score_again(
         self,
@@ -41,24 +42,24 @@ class Rescorer(Protocol):
         sample: Sequence[Key],
         fingerprint: Mapping[str, Any],
     ) -> tuple[dict[Key, dict[str, Any]], dict[str, Any]]:
-        """What the prompts come to now, and the fingerprint of what scored them; `fingerprint`: of the first time."""
+        """Return new results of the prompts and the fingerprint of their engine; `fingerprint`: the first time's."""
         ...
 
     def promises_same_bits(self, one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-        """Whether two fingerprints promise that a prompt has the same bits under both."""
+        """Return whether two fingerprints promise the same bits for a prompt."""
         ...
 
 
 def rescore_evaluation(
     engine: Engine, settings: Settings, evaluation_id: int, prompts: int, seed: int, rescorer: Rescorer
 ) -> dict[str, Any]:
-    """Gives the model some prompts again, drawn by `seed`, and compares the results with what is stored.
+    """Score some prompts again, drawn by `seed`, and compare the results with the stored ones.
 
-    largest_difference: of a probability; None where only texts are written. flips: answers that differ. Where both
-    sides were computed canonically on equal engines, every bit must be equal. ok: within the tolerance, and where there
-    are no probabilities, no answer differs.
-    Raises QueueError for one that is not sealed, UsageError for recorded outputs, ModelError where the model's files
-    are not those that were scored.
+    largest_difference: of a probability; None if only texts are written. flips: answers that differ. If both were
+    computed canonically on equal engines, every bit must be equal. ok: within the tolerance, and without probabilities,
+    no answer differs.
+    Raises QueueError if it is not sealed, UsageError for recorded outputs, ModelError if the model's files have
+    changed.
     """
     with read_session(engine) as session:
         evaluation = find_sealed(session, evaluation_id)
