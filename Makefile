@@ -17,7 +17,7 @@ MESSAGE ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo services peer test test-long spec fuzz chaos deploy-check gpu test-servers docs migration bench bench-peers bench-import bench-statistics bench-web bench-db bench-sql bench-workers bench-fleet screenshots check format constraints lock sbom audit clean
+.PHONY: help setup demo services peer test test-long spec fuzz chaos deploy-check gpu test-servers docs migration bench bench-all screenshots check format constraints lock sbom audit clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -105,31 +105,11 @@ docs: setup ## Write the generated pages of docs/ again and build the site, with
 migration: setup ## Draft a migration: what changed of the tables (MESSAGE="Add ...")
 	$(BIN)/python -m migrations.draft "$(MESSAGE)"
 
-bench: bench-statistics bench-peers ## Measure: bootstrap and scoring, as ratios in one run
+bench: setup services ## Run a bench: ARGS="web --requests 11"; without ARGS, list them
+	$(BIN)/python -m bench $(ARGS)
 
-bench-peers: setup peer $(VLLM)/.installed ## Score the same prompts by the trie, lm-evaluation-harness, vLLM and llama.cpp: 4 GB, 20 minutes (ARGS=...)
-	$(BIN)/python -m tests.bench.bench_peers $(ARGS)
-
-bench-statistics: setup ## Time the bootstrap against its plain form
-	$(BIN)/python -m tests.bench.bench_statistics
-
-bench-import: setup services ## Import letters of 26 models and a million predictions into both databases (ARGS=...)
-	$(BIN)/python -m tests.bench.bench_import $(ARGS)
-
-bench-web: setup services ## Time the pages on 500 models × 60 benchmarks (ARGS=...)
-	$(BIN)/python -m tests.bench.bench_web $(ARGS)
-
-bench-db: setup services ## Grow a database by millions of predictions: size, import, sealing, pages (ARGS=...)
-	$(BIN)/python -m tests.bench.bench_db $(ARGS)
-
-bench-sql: setup services ## Ask the SQL page over 3,000 evaluations and 20 million predictions (ARGS=...)
-	$(BIN)/python -m tests.bench.bench_sql $(ARGS)
-
-bench-workers: setup services ## Let 10 to 200 workers claim, beat and store on one database (ARGS=...)
-	$(BIN)/python -m tests.bench.bench_workers $(ARGS)
-
-bench-fleet: setup services ## Simulate 200 GPUs with troubles on the real queue (ARGS=...)
-	$(BIN)/python -m tests.bench.bench_fleet $(ARGS)
+bench-all: setup services peer $(VLLM)/.installed ## Run every bench, as each month, and write bench/results: 4 GB, hours
+	$(BIN)/python -m bench --all
 
 screenshots: setup services ## Take the pictures of docs/images again
 	$(BIN)/python -m docs.screenshots

@@ -31,7 +31,7 @@ LARGEST_SKEWNESS: Final = 0.63
 (skewness .58; 2 have .71). An interval on 1 or 2 is too short: stating those would let up to 8.3 % of evaluations state
 an interval that misses the truth, whatever the truth; from 3 on it is at most 7.1 %. Asking for 5 would leave out so
 many short ones that the others cover 98.8 % at a truth of .05 on 200 questions. On 200 to 1,000 questions, by
-`python -m tests.bench.coverage`."""
+`python -m bench.bench_coverage`."""
 LARGEST_UNDEFINED_SHARE: Final = 0.01
 """No interval where the value is undefined in more of the resamples: those left are no longer a sample of all."""
 

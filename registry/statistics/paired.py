@@ -9,7 +9,7 @@ The interval is the difference ± t · error, with the quantile t of n − 1 deg
 ± ((b + c)/n)⁸/(n + 2): where nearly all questions differ, b + c hardly varies, b takes every other value only, and
 without this correction equal models would be told apart in up to 5.8 % of the cases. It is nothing where half of them
 differ. Equal models are told apart in at most 5 % on any number of questions from 30 on, whatever share differs, by
-enumeration (`python -m tests.bench.bench_pairs`); a resampling interval reaches 9.9 % where few differ.
+enumeration (`python -m bench.bench_pairs`); a resampling interval reaches 9.9 % where few differ.
 
 Of other values the resampled difference decides, and nothing is said while fewer than DIFFERING questions differ.
 

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, event, func, select, text
 
+from bench import bench_db
+from bench.generate_predictions import Kind, Source, store
 from registry.db import get_engine, read_session, write_session
 from registry.predictions import archive_files, bulk
 from registry.predictions.archived import archive_of
@@ -16,8 +18,6 @@ from registry.scores.question_scores import write_question_scores
 from registry.tables import Archive, Evaluation, EvaluationMetric, Prediction, QuestionScore
 from registry.verification.findings import Findings
 from registry.verification.sealed import check_archive
-from tests.bench import bench_db
-from tests.bench.generate_predictions import Kind, Source, store
 
 pytestmark = pytest.mark.long
 

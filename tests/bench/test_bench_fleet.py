@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.bench import bench_fleet
+from bench import bench_fleet
 
 pytestmark = pytest.mark.long
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench import bench_peers
-from tests.bench.few_questions import questions
+from bench import bench_peers
+from tests.support.few_questions import questions
 
 pytestmark = pytest.mark.long
 

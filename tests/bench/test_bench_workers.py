@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.bench import bench_workers
+from bench import bench_workers
 
 pytestmark = pytest.mark.long
 

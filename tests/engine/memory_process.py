@@ -13,7 +13,7 @@ from random import Random
 
 import torch
 
-from tests.bench.scorer_process import peak_memory, resident_mb
+from bench.scorer_process import peak_memory, resident_mb
 from tests.engine.tiny import VOCABULARY, as_loaded, random_model
 from workers.engine import LoadedModel, TokenisedPrompt, TrieEngine, open_engine
 

@@ -21,11 +21,11 @@ from typing import Any
 
 import torch
 
+from bench.prompts import ROOT, read_questions
 from registry.prompting.prompts import build_prompt, few_shot_examples
 from registry.prompting.protocols.store import protocol_definition
 from registry.prompting.variants import QuestionShape, parse_variants
 from shuffleboard.packaged import GEMMA3, SAMPLES, SMOLLM2, PackagedModel
-from tests.bench.prompts import ROOT, read_questions
 from tests.engine.tiny import largest_difference
 from workers.engine import (
     LoadedModel,

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from bench.prompts import PEER, ROOT, smollm2
 from registry.benchmarks.contract import read_benchmark
 from registry.benchmarks.store import import_benchmark
 from registry.db import get_engine, read_session, write_session
@@ -22,7 +23,6 @@ from registry.prompting.protocols.store import with_room
 from registry.queue.evaluations import EvaluationRequest, select_questions, submit
 from registry.revisions.store import RevisionRequest, add_revision
 from registry.settings import Settings
-from tests.bench.prompts import PEER, ROOT, smollm2
 from tests.support.commands import shuffleboard_json
 from tests.support.population import CSQA, MMLU
 from workers.artifacts import inspect_files

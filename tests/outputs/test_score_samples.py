@@ -7,13 +7,13 @@ from random import Random
 
 import pytest
 
+from bench.prompts import ROOT
 from registry.db import read_session
 from registry.errors import IngestError
 from registry.exchange.outputs.importer import ImportRequest, import_outputs
 from registry.prompting.labels import LETTERS
 from registry.studies.consistency import consistency_document
 from registry.tables import Prediction
-from tests.bench.prompts import ROOT
 from tests.outputs.conftest import four_options, registries, registry
 
 __all__ = ["registries", "registry"]

@@ -22,10 +22,10 @@ from registry.schema.triggers import trigger_names
 from registry.settings import Settings
 from registry.tables import Generation, Question
 from registry.verification.rescoring import TOLERANCE, _compared, largest_change, rescore_evaluation
-from tests.bench.few_questions import tokenizer
 from tests.engine.tiny import COMMON
 from tests.proof.commands import run
 from tests.proof.population import Population
+from tests.support.few_questions import tokenizer
 from tests.support.population import add_benchmark, question
 from workers import rescoring
 from workers.artifacts import inspect_files

@@ -1,11 +1,11 @@
-"""Questions that belong together are drawn together. The full study is tests/bench/bench_clusters.py."""
+"""Questions that belong together are drawn together. The full study is bench/bench_clusters.py."""
 
 import numpy as np
 import pytest
 
+from bench.bench_clusters import study
 from registry.errors import MetricInputError
 from registry.statistics.bootstrap import design_effect, resampled_means
-from tests.bench.bench_clusters import study
 
 NAN = np.nan
 
@@ -31,7 +31,7 @@ def test_a_drawn_cluster_brings_all_of_its_defined_questions():
 
 
 def test_only_intervals_over_clusters_hold_what_is_correlated_and_they_are_those_of_statsmodels():
-    # A standard error is 1.7 points; tests/bench/bench_clusters.py has it to .5.
+    # A standard error is 1.7 points; bench/bench_clusters.py has it to .5.
     found = study(100, 0.3, 160, seed=1)
     assert found.alone < 0.85 * 160
     assert found.clustered > 0.9 * 160

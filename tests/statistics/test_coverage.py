@@ -1,14 +1,14 @@
 """The 95 % intervals hold the truth in about 95 % of simulated evaluations.
 
 Few simulations, so wide limits: a standard error is 1.5 points. The full study is
-`python -m tests.bench.coverage`; its figures are in docs/evidence/statistics.md.
+`python -m bench.bench_coverage`; its figures are in docs/evidence/statistics.md.
 """
 
 import numpy as np
 import pytest
 
+from bench.bench_coverage import METHODS, exact, resampled, study
 from registry.statistics.bootstrap import percentile_interval
-from tests.bench.coverage import METHODS, exact, resampled, study
 from tests.support.marks import long_but
 
 SIMULATIONS = 200

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from bench.bench_pairs import SHARES, told_apart
 from registry.statistics import paired as module
 from registry.statistics.bootstrap import resampled_means
 from registry.statistics.paired import _of_tasks, _of_tasks_answered, adjusted, paired, quantile
 from registry.statistics.ranks import separated, tiers
 from registry.statistics.simultaneous import compare_all
 from registry.studies.comparing import metric_differences
-from tests.bench.bench_pairs import SHARES, told_apart
 
 QUESTIONS = 120
 

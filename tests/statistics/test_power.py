@@ -1,8 +1,9 @@
-"""Power: what a difference needs. The full comparison with simulations is tests/bench/bench_power.py."""
+"""Power: what a difference needs. The full comparison with simulations is bench/bench_power.py."""
 
 import pytest
 from statsmodels.stats.power import TTestPower
 
+from bench.bench_power import simulated
 from registry.errors import MetricInputError
 from registry.statistics.power import (
     critical_of,
@@ -14,7 +15,6 @@ from registry.statistics.power import (
     smallest_difference_of_differing,
     spread_of_differing,
 )
-from tests.bench.bench_power import simulated
 
 
 @pytest.mark.parametrize("questions", [30, 200, 2000])

@@ -1,16 +1,16 @@
 """Intervals of samples of a benchmark's questions: they are for the value of all of them.
 
-The simulation of the documentation is `python -m tests.bench.bench_sample`.
+The simulation of the documentation is `python -m bench.bench_sample`.
 """
 
 import numpy as np
 import pytest
 
+from bench.bench_sample import coverage, mmlu_pro
 from registry.statistics.bootstrap import mean_intervals, percentile_interval, resampled_means, sampling_factor
 from registry.statistics.paired import adjusted, paired
 from registry.statistics.proportions import half_width, sample_for, score_interval
 from registry.studies.comparing import metric_differences
-from tests.bench.bench_sample import coverage, mmlu_pro
 
 
 def right(share: float, number: int, seed: int = 0) -> np.ndarray:

@@ -1,9 +1,10 @@
-"""All pairs of models compared at once: rank intervals, tiers and p-values. The full study is tests/bench/bench_ranks.py."""
+"""All pairs of models compared at once: rank intervals, tiers and p-values. The full study is bench/bench_ranks.py."""
 
 import numpy as np
 import pytest
 from statsmodels.stats.multitest import multipletests
 
+from bench.bench_ranks import SETTINGS, study
 from registry.errors import MetricInputError
 from registry.statistics.bootstrap import RANK_RESAMPLES, resampled_means
 from registry.statistics.simultaneous import (
@@ -13,7 +14,6 @@ from registry.statistics.simultaneous import (
     _upper_quantile,
     compare_all,
 )
-from tests.bench.bench_ranks import SETTINGS, study
 
 NAN = np.nan
 
@@ -79,7 +79,7 @@ def test_in_blocks_the_critical_value_is_that_of_all_pairs_to_the_last_digit(mod
 
 @pytest.mark.long
 def test_all_rank_intervals_hold_at_once_where_the_marginal_ones_do_not():
-    # A standard error is 4 points here; tests/bench/bench_ranks.py has it to .3.
+    # A standard error is 4 points here; bench/bench_ranks.py has it to .3.
     equal, spread, groups = (study(SETTINGS[number], 30, seed=3) for number in (0, 2, 3))
     assert equal.simultaneous >= 26
     assert equal.simultaneous_split <= 4

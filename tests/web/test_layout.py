@@ -16,6 +16,8 @@ from flask import Flask
 from playwright.sync_api import expect
 from sqlalchemy import Engine, select
 
+from bench.generate_registry import Size
+from bench.generate_registry import fill as generate
 from registry.boards.definition import BoardDefinition, SuiteDefinition
 from registry.boards.store import import_board, import_suite
 from registry.boards.submissions import ModelRequest, request_submission
@@ -24,8 +26,6 @@ from registry.people.accounts import find_account, viewer_of_account
 from registry.settings import Settings
 from registry.sql.files import Files
 from registry.tables import BoardSnapshot, Evaluation, Model, Question
-from tests.bench.generate_registry import Size
-from tests.bench.generate_registry import fill as generate
 from tests.web.accounts import PASSWORD, add_account
 from tests.web.outputs import BOARD, Outputs
 from tests.web.outputs import fill as import_outputs

@@ -1,4 +1,4 @@
-"""How often equal models are told apart: `python -m tests.bench.bench_pairs [BOARDS]`.
+"""How often equal models are told apart: `python -m bench.bench_pairs [BOARDS]`.
 
 First by enumeration, of 0/1 values: every split of every number of differing questions, at each share of questions that
 differ. Then simulated, of average accuracy over orders and of whole boards, by the functions that pages call: BOARDS

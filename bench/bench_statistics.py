@@ -1,4 +1,4 @@
-"""Resamples 14,042 questions 10,000 times: `python -m tests.bench.bench_statistics [QUESTIONS COLUMNS]`.
+"""Resamples 14,042 questions 10,000 times: `python -m bench.bench_statistics [QUESTIONS COLUMNS]`.
 
 Prints the seconds that all mean-type metrics at once take, with and without intervals, how many times faster that is
 than the one-resample-after-the-other reference, and the largest difference between the two; then CoRA's bootstrap over

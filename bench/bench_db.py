@@ -1,6 +1,6 @@
-"""Grows a registry on PostgreSQL to millions of predictions: `python -m tests.bench.bench_db [OPTIONS]`.
+"""Grows a registry on PostgreSQL to millions of predictions: `python -m bench.bench_db [OPTIONS]`.
 
-A throw-away server is filled through the registry's own functions (tests/bench/generate_predictions.py): COPY with keys,
+A throw-away server is filled through the registry's own functions (bench/generate_predictions.py): COPY with keys,
 foreign keys, checks and triggers on, question scores after it, and seals. At each size a table tells how large the
 database is, how fast the last evaluations were imported, how long sealing takes, and how long pages take through the
 application, without a network. Making the rows up is not counted.
@@ -20,7 +20,7 @@ has fsync off, so that a disk that others use is not what is measured.
 
 Options: --predictions 1000000  --sizes 1,5,10 (millions)  --requests 20  --share 1.0 (of the benchmarks' sizes)
 --parts 300000 (what each key, check and trigger costs, on so many predictions; alone)  --explain (slowest statements)
---archive [--copy] (see above)  --minutes 600 (import nothing more after so long)  --json FILE (all figures; tests/bench/curves.py shows them)
+--archive [--copy] (see above)  --minutes 600 (import nothing more after so long)  --json FILE (all figures; bench/curves.py shows them)
 """
 
 import argparse
@@ -40,6 +40,8 @@ from typing import Any, Final
 from sqlalchemy import Engine, select, text
 from sqlalchemy.orm import Session
 
+from bench.bench_web import measure, something_written, watching
+from bench.generate_predictions import Kind, Scored, Source, profile_of, store
 from registry import chain
 from registry.boards.snapshots import refresh_boards
 from registry.db import get_engine, read_session, write_session
@@ -54,8 +56,6 @@ from registry.schema.audiences import AUDIENCES, audience_engine
 from registry.scores.asked import ASKED
 from registry.scores.question_scores import write_question_scores
 from registry.tables import Archive, Evaluation, EvaluationMetric, EvaluationQuestion, QuestionScore
-from tests.bench.bench_web import measure, something_written, watching
-from tests.bench.generate_predictions import Kind, Scored, Source, profile_of, store
 from tests.support.services import PostgresServer, postgres_execute
 from web import create_app
 

@@ -1,4 +1,4 @@
-"""Simulates many workers on one database: `python -m tests.bench.bench_workers [OPTIONS]`.
+"""Simulates many workers on one database: `python -m bench.bench_workers [OPTIONS]`.
 
 The workers are the real loop (workers/loop.py), with its threads for heartbeats and maintenance, and each with connections
 of its own. Only scoring is made up: it reads the shard's prompts, sleeps for a time around --shard-seconds, and answers by a
@@ -33,13 +33,13 @@ from sqlalchemy import Engine, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
+from bench.bench_db import BenchServer, cpu_seconds
 from registry.db import get_engine, make_engine, write_session
 from registry.logs import log_to_stderr
 from registry.operations.migrate import upgrade
 from registry.queue import claims
 from registry.queue.evaluations import EvaluationRequest, submit
 from registry.settings import Settings
-from tests.bench.bench_db import BenchServer, cpu_seconds
 from tests.support.fake_scorer import FakeScorer
 from tests.support.population import add_benchmark, add_model, question
 from tests.support.services import PoolerServer, postgres_execute

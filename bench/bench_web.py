@@ -1,6 +1,6 @@
-"""Times the website over a large registry on PostgreSQL: `python -m tests.bench.bench_web [OPTIONS]`.
+"""Times the website over a large registry on PostgreSQL: `python -m bench.bench_web [OPTIONS]`.
 
-tests/bench/generate_registry.py fills a database of a throw-away server, whose board shows every model on the first
+bench/generate_registry.py fills a database of a throw-away server, whose board shows every model on the first
 seventeen benchmarks; what a snapshot of it takes is printed first. With --url: a database that was filled already.
 Each address is asked for through the application, without a network, first once unmeasured, then --requests times, and
 made anew each time. The table says what an answer takes (median and 95th percentile), how many statements it sends, how
@@ -23,6 +23,7 @@ from typing import Any, Final
 from flask.testing import FlaskClient
 from sqlalchemy import Engine, event, func, select, text
 
+from bench.generate_registry import EXPLORED, Size, fill
 from registry.boards.definition import BoardDefinition, SuiteDefinition
 from registry.boards.snapshots import refresh_boards
 from registry.boards.store import import_board, import_suite
@@ -30,7 +31,6 @@ from registry.db import get_engine, read_session, write_session
 from registry.operations.migrate import upgrade
 from registry.schema.audiences import audience_engine, dispose
 from registry.tables import BoardSnapshot, Evaluation, EvaluationQuestion
-from tests.bench.generate_registry import EXPLORED, Size, fill
 from tests.support.services import PostgresServer, postgres_execute
 from web import create_app
 
@@ -191,6 +191,21 @@ def measure_all(url: str, requests: int, only: str) -> None:
             print(measured.line(name), flush=True)
 
 
+@contextmanager
+def filled(size: Size) -> Iterator[str]:
+    """Fill a database of a throw-away server, take a snapshot of its board, and yield its URL."""
+    with PostgresServer() as server, tempfile.TemporaryDirectory() as folder:
+        postgres_execute(server.url, "CREATE DATABASE bench TEMPLATE template0")
+        url = server.database_url("bench")
+        upgrade(url)
+        started = time.perf_counter()
+        fill(get_engine(url), Path(folder), size)
+        print(f"filled in {time.perf_counter() - started:.0f} s")
+        snapshot(get_engine(url))
+        yield url
+        dispose(get_engine(url))
+
+
 def main() -> None:
     """Fills a database and measures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -206,16 +221,8 @@ def main() -> None:
         measure_all(options.url, options.requests, options.only)
         return
     size = Size(options.models, options.benchmarks, options.questions, options.predictions)
-    with PostgresServer() as server, tempfile.TemporaryDirectory() as folder:
-        postgres_execute(server.url, "CREATE DATABASE bench TEMPLATE template0")
-        url = server.database_url("bench")
-        upgrade(url)
-        started = time.perf_counter()
-        fill(get_engine(url), Path(folder), size)
-        print(f"filled in {time.perf_counter() - started:.0f} s")
-        snapshot(get_engine(url))
+    with filled(size) as url:
         measure_all(url, options.requests, options.only)
-        dispose(get_engine(url))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Imports recorded answers into SQLite and PostgreSQL: `python -m tests.bench.bench_import [OPTIONS]`.
+"""Imports recorded answers into SQLite and PostgreSQL: `python -m bench.bench_import [OPTIONS]`.
 
 Two files: a table of the letters that 26 models gave on 12,032 questions of ten options, and a million lines with
 probabilities, the answers of one model in every order. They are made up, seeded; --table and --benchmark name real ones.
@@ -26,6 +26,7 @@ from typing import Final
 
 from sqlalchemy import text
 
+from bench.bench_db import Spent, backends, cpu_seconds
 from registry.benchmarks.contract import read_benchmark
 from registry.benchmarks.store import import_benchmark
 from registry.db import get_engine, read_session, write_session
@@ -33,7 +34,6 @@ from registry.exchange.outputs.importer import ImportRequest, import_columns, im
 from registry.operations.migrate import upgrade
 from registry.prompting.labels import LETTERS
 from registry.revisions.store import RevisionRequest, add_revision
-from tests.bench.bench_db import Spent, backends, cpu_seconds
 from tests.support.population import question, write_lines
 from tests.support.services import postgres, postgres_execute
 

@@ -1,4 +1,4 @@
-"""Simulates a fleet of GPUs with the real queue: `python -m tests.bench.bench_fleet [OPTIONS]`.
+"""Simulates a fleet of GPUs with the real queue: `python -m bench.bench_fleet [OPTIONS]`.
 
 Claims, leases, exclusions, sizes of shards and reconciling are the registry's own code on a real database, whose clock
 is the simulation's. Made up are the time that devices take, their troubles, and the results, which are not stored.
@@ -31,14 +31,14 @@ from unittest import mock
 from sqlalchemy import Engine, event, func, select, update
 from sqlalchemy.orm import Session
 
+from bench.bench_db import BenchServer
+from bench.bench_workers import cpu_of_server
 from registry.db import database_now, make_engine, write_session
 from registry.operations.migrate import upgrade
 from registry.queue import claims, exclusions
 from registry.queue.evaluations import EvaluationRequest, submit
 from registry.queue.sizing import Sizes
 from registry.tables import Evaluation, Shard, Worker
-from tests.bench.bench_db import BenchServer
-from tests.bench.bench_workers import cpu_of_server
 from tests.support.population import add_benchmark, add_model, question
 from tests.support.services import postgres_execute
 

@@ -1,4 +1,4 @@
-"""Rates of scoring and of writing with transformers on a GPU: `python -m tests.bench.bench_gpu [OPTIONS]`.
+"""Rates of scoring and of writing with transformers on a GPU: `python -m bench.bench_gpu [OPTIONS]`.
 
 A model of Llama's shape with random weights, made on the device, is asked MMLU's sample as the worker asks it, with
 SmolLM2's tokenizer. Reported: prompts a second, tokens of the prompts and those that were computed, their share of what
@@ -18,7 +18,7 @@ from typing import Any, Final
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
-from tests.bench.prompts import SAMPLES, make_case, read_questions, smollm2
+from bench.prompts import SAMPLES, make_case, read_questions, smollm2
 from workers.engine import GenerationPrompt, LoadedModel, ScoringPrompt, cache_tokens, generate_counted, open_engine
 
 SHAPES: Final[dict[str, dict[str, Any]]] = {

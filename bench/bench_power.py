@@ -1,4 +1,4 @@
-"""Planned against simulated power: `python -m tests.bench.bench_power [SIMULATIONS]`. Prints Markdown.
+"""Planned against simulated power: `python -m bench.bench_power [SIMULATIONS]`. Prints Markdown.
 
 Two models that are right, one without the other, on a share of the questions, with a true difference that the plan says
 is found with a probability of 50, 80 or 90 %. Simulated is the share of evaluations in which the interval of their

@@ -1,4 +1,4 @@
-"""How often all rank intervals of a board are right at once: `python -m tests.bench.bench_ranks [BOARDS]`.
+"""How often all rank intervals of a board are right at once: `python -m bench.bench_ranks [BOARDS]`.
 
 Simulated boards of 30 models whose true accuracies are known. A question has a difficulty that all models share, so
 that they tend to err on the same ones (correlation ½ of what lies behind right and wrong). Prints Markdown: for the

@@ -49,7 +49,7 @@ def harness(folder: Path, dtype: str) -> Run:
 
 def ours(folder: Path, kind: str, dtype: str) -> Run:
     """The project's engines."""
-    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
     import torch
     import transformers
 

@@ -1,4 +1,4 @@
-"""Coverage where questions belong together: `python -m tests.bench.bench_clusters [SIMULATIONS]`. Prints Markdown.
+"""Coverage where questions belong together: `python -m bench.bench_clusters [SIMULATIONS]`. Prints Markdown.
 
 Simulated evaluations of questions in clusters of 4 to 12, such as those on one passage. A model is right on a cluster's
 questions with a probability of the cluster's own, drawn from Beta, so that two of them are correlated by just the

@@ -1,4 +1,4 @@
-"""What is said of the order, and intervals of what it costs: `python -m tests.bench.bench_chance [EVALUATIONS]`.
+"""What is said of the order, and intervals of what it costs: `python -m bench.bench_chance [EVALUATIONS]`.
 
 Simulated models that sample, asked in m orders, k times each. First how often pages, a list of ten, a board of ten and
 its tiers attribute a loss to the order, where it does nothing and where it costs a known L₂, in percent of EVALUATIONS;

@@ -1,4 +1,4 @@
-"""How often the 95 % intervals hold the truth: `python -m tests.bench.coverage [SIMULATIONS]`. Prints Markdown.
+"""How often the 95 % intervals hold the truth: `python -m bench.bench_coverage [SIMULATIONS]`. Prints Markdown.
 
 First exactly, for 0/1 metrics: every number of right answers, weighted by its binomial probability; the bootstrap's
 samples are the binomial's own percentiles, so that chance plays no part. This is what the kind of interval and the

@@ -1,6 +1,6 @@
-"""What archiving makes of a registry: `python -m tests.bench.bench_archives [OPTIONS]`.
+"""What archiving makes of a registry: `python -m bench.bench_archives [OPTIONS]`.
 
-A throw-away database is filled through the registry's own functions (tests/bench/generate_predictions.py), with
+A throw-away database is filled through the registry's own functions (bench/generate_predictions.py), with
 evaluations that the registry seals, until there are so many predictions; then all are archived, and all are restored.
 Printed are bytes per prediction in the database before and after and in Parquet, by column too, and how long each step takes.
 
@@ -26,6 +26,8 @@ import pyarrow.parquet as pq
 from sqlalchemy import Engine, text
 from sqlalchemy.orm import Session
 
+from bench.bench_db import BenchServer
+from bench.generate_predictions import Kind, Scored, Source, store
 from registry.db import get_engine, write_session
 from registry.files.stores import store_at
 from registry.operations.archiving import Shared, archive, restore, write
@@ -38,8 +40,6 @@ from registry.proof.manifest import compute_seal
 from registry.proof.seal import seal
 from registry.scores.question_scores import write_question_scores
 from registry.tables import Evaluation
-from tests.bench.bench_db import BenchServer
-from tests.bench.generate_predictions import Kind, Scored, Source, store
 from tests.support.services import S3Server, postgres_execute
 
 MIB = 2**20

@@ -1,6 +1,6 @@
-"""Compares visitors' selections with boards made of them: `python -m tests.bench.bench_selections --url URL [OPTIONS]`.
+"""Compares visitors' selections with boards made of them: `python -m bench.bench_selections [OPTIONS]`.
 
-URL: a database that holds what `generate_registry.fill` and `bench_web.snapshot` make of Size(571, 17, 40). Selections are drawn at
+The registry is made up: 571 models, 17 benchmarks of 40 questions, unless --url names one. Selections are drawn at
 random, one for each seed: tasks, weights, columns, and models by name, family, developer, licence, openness, size and
 date. Each is computed as the website's page has it, whose models are compared in the column that ranks them; with all
 columns compared, as the API has it; and as a board made of the same selection (--boards). Every difference of
@@ -8,7 +8,7 @@ values, intervals, ranks and tiers is printed, with the CPU time of the selectio
 
 With OPENBLAS_NUM_THREADS=1, as `shuffleboard serve` has it.
 
-Options: --first 0  --last 100  --boards
+Options: --url URL  --first 0  --last 100  --boards
 """
 
 import argparse
@@ -17,12 +17,15 @@ import random
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from functools import cache
 from typing import Any, Final, NamedTuple
 from unittest import mock
 
 from sqlalchemy.orm import Session
 
+from bench.bench_web import BOARD, TASKS, filled
+from bench.generate_registry import Size
 from registry.boards import standings
 from registry.boards.definition import Column
 from registry.boards.reading import snapshot_as_of
@@ -32,7 +35,6 @@ from registry.boards.standings import TaskColumn
 from registry.boards.store import board_definition, import_board
 from registry.db import get_engine, read_session, write_session
 from registry.tables import BoardSnapshot
-from tests.bench.bench_web import BOARD, TASKS
 
 COLUMNS: Final = (
     "accuracy@cyclic",
@@ -147,20 +149,25 @@ def summary(name: str, spent: Sequence[float]) -> str:
 def main() -> None:
     """Computes and compares."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--url", required=True)
+    parser.add_argument("--url", help="a database that bench_web filled")
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--last", type=int, default=100)
     parser.add_argument("--boards", action="store_true")
     options = parser.parse_args()
-    seeds = range(options.first, options.last)
-    with read_session(get_engine(options.url)) as session:
+    with nullcontext(options.url) if options.url else filled(Size(571, 17, 40)) as url:
+        measure(url, range(options.first, options.last), boards=options.boards)
+
+
+def measure(url: str, seeds: range, *, boards: bool) -> None:
+    """Compute the selections of these seeds, and print what they took."""
+    with read_session(get_engine(url)) as session:
         snapshot = snapshot_as_of(session, BOARD)
         found = list(computed(session, snapshot, seeds))
-        print(f"{len(found)} selections, seeds {seeds.start} to {seeds.stop - 1}")
-        print(summary("page", [one.page for one in found]))
-        print(summary("all columns compared", [one.every for one in found]), flush=True)
-    if options.boards:
-        print(f"{compare_with_boards(options.url, found)} of {len(found)} differ from their boards", flush=True)
+    print(f"{len(found)} selections, seeds {seeds.start} to {seeds.stop - 1}")
+    print(summary("page", [one.page for one in found]))
+    print(summary("all columns compared", [one.every for one in found]), flush=True)
+    if boards:
+        print(f"{compare_with_boards(url, found)} of {len(found)} differ from their boards", flush=True)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from registry.prompting.prompts import QuestionText, build_prompt, few_shot_exam
 from registry.prompting.protocols.store import protocol_definition
 from registry.prompting.variants import QuestionShape, parse_variants
 
-ROOT: Final = Path(__file__).resolve().parents[2]
+ROOT: Final = Path(__file__).resolve().parents[1]
 SAMPLES: Final = ROOT / "registry" / "benchmarks" / "samples"
 PEER: Final = ROOT / ".venv-peer" / "bin" / "python"
 SUBJECT: Final = "sociology"

@@ -1,4 +1,4 @@
-"""Shows what `bench_db --json FILE` measured: `python -m tests.bench.curves FILE PICTURE.svg`.
+"""Shows what `bench_db --json FILE` measured: `python -m bench.curves FILE PICTURE.svg`.
 
 Prints the tables of docs/evidence/performance.md and draws its picture.
 """
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 from xml.sax.saxutils import escape
 
-from tests.bench.generate_predictions import Kind
+from bench.generate_predictions import Kind
 
 WIDTH, HEIGHT, GAP = 250, 150, 70
 COLOURS: Final = ("#0072b2", "#d55e00", "#009e73")

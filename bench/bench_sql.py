@@ -1,7 +1,7 @@
-"""Times the SQL page over thousands of sealed evaluations: `python -m tests.bench.bench_sql [OPTIONS]`.
+"""Times the SQL page over thousands of sealed evaluations: `python -m bench.bench_sql [OPTIONS]`.
 
 A throw-away registry on SQLite, or with --postgresql on a server, gets evaluations that the registry imports and seals,
-one of each kind and each made-up model (tests/bench/generate_predictions.py); the others get the rows of one of these,
+one of each kind and each made-up model (bench/generate_predictions.py); the others get the rows of one of these,
 and, in place of predictions, links to its files, since writing twenty million rows of predictions takes an hour and
 their queries read files only. Printed are how fast the files of those that have predictions are written, how long the
 list of all takes, and, for a process that is warm, what a count of all predictions and queries of the leaderboard take:
@@ -34,6 +34,8 @@ from urllib.parse import urlencode
 from sqlalchemy import Engine, select, text
 from sqlalchemy.orm import Session
 
+from bench.bench_db import SCORED_LIKE, STAND_IN, BenchServer
+from bench.generate_predictions import Kind, Source, profile_of, store
 from registry.db import get_engine, read_session, utc_text, write_session
 from registry.operations.migrate import upgrade
 from registry.proof.seal import seal
@@ -43,8 +45,6 @@ from registry.sql import Queries
 from registry.sql.examples import EXAMPLES
 from registry.sql.files import Files
 from registry.tables import Evaluation
-from tests.bench.bench_db import SCORED_LIKE, STAND_IN, BenchServer
-from tests.bench.generate_predictions import Kind, Source, profile_of, store
 from tests.sql.attacks import BOMBS
 from tests.support.services import postgres_execute
 

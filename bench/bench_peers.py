@@ -1,4 +1,4 @@
-"""Scores the same prompts by the token trie and by others, in one precision, in one run: `make bench-peers`.
+"""Scores the same prompts by the token trie and by others, in one precision, in one run: `make bench ARGS=peers`.
 
 The others are lm-evaluation-harness, a real vLLM built for CPUs, a llama.cpp server, and of our own the plain batches and
 the trie's other forms. Real questions of two subjects, under `cyclic` and `full`, with 0 and 5 examples, are put to
@@ -32,9 +32,9 @@ from typing import Any, Final
 
 import httpx2
 
-from tests.bench.bench_db import cpu_seconds
-from tests.bench.figures import Work, compare
-from tests.bench.prompts import PEER, ROOT, SAMPLES, Case, Prompt, make_case, read_questions, smollm2, smollm2_gguf
+from bench.bench_db import cpu_seconds
+from bench.figures import Work, compare
+from bench.prompts import PEER, ROOT, SAMPLES, Case, Prompt, make_case, read_questions, smollm2, smollm2_gguf
 from tests.servers.endpoints import endpoint
 from tests.servers.vllm import VLLM, vllm_server
 from tests.support.llama_server import MODEL, llama_process, write_dequantised
@@ -406,9 +406,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     engines = given.engines.split(",")
     if not set(engines) <= set(NAMES) - {OURS}:
         raise SystemExit(f"--engines {given.engines}: name some of {', '.join(list(NAMES)[1:])}")
-    for kind, needed in (("harness", PEER), ("vllm", VLLM)):
+    for kind, needed, target in (("harness", PEER, "peer"), ("vllm", VLLM, "test-servers")):
         if kind in engines and not needed.exists():
-            raise SystemExit(f"{needed} is missing; run `make bench-peers`, or leave {kind} out with --engines")
+            raise SystemExit(f"{needed} is missing; run `make {target}`, or leave {kind} out with --engines")
     about = machine()
     cases = make_cases(given)
     model = given.model or smollm2(ROOT / "build" / "bench" / "smollm2")

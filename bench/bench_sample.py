@@ -1,4 +1,4 @@
-"""Coverage of the 95 % intervals of samples of questions, by replay of real answers: `python -m tests.bench.bench_sample`.
+"""Coverage of the 95 % intervals of samples of questions, by replay of real answers: `python -m bench.bench_sample`.
 
 Accuracy: models on the 12,032 questions of MMLU-Pro. Average and worst accuracy: two models' twelve orders of the 1,273
 questions of MedQA. A sample is drawn for each seed as an evaluation with --sample draws it, and its interval is compared
@@ -23,7 +23,7 @@ from registry.statistics.bootstrap import RESAMPLES, mean_intervals, sampling_fa
 from registry.studies.comparing import metric_differences
 
 Floats = NDArray[np.float64]
-DATA: Final = Path(__file__).resolve().parent.parent / "data"
+DATA: Final = Path(__file__).resolve().parent.parent / "tests" / "data"
 EVERY_MODEL: Final = 5
 """One of so many of the 26 models of MMLU-Pro is replayed."""
 
