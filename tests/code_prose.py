@@ -26,8 +26,10 @@ WORDS: Final = {
     "what": (r"\bwhat\b(?![^.!?:;]*\?)", 11),
     "where": (r"\bwhere\b(?![^.!?:;]*\?)", 13),
     "software that acts": (
-        r"\b(?:ask(?:s|ed|ing)?|sa(?:ys?|id|ying)|tells?|told|telling|st(?:ands?|ood|anding)|h(?:olds?|eld|olding)"
-        + r"|(?:comes?|came|coming) to)\b",
+        (
+            r"\b(?:ask(?:s|ed|ing)?|sa(?:ys?|id|ying)|tells?|told|telling|st(?:ands?|ood|anding)|h(?:olds?|eld|olding)"
+            r"|(?:comes?|came|coming) to)\b"
+        ),
         16,
     ),
     "one that": (r"\bones? that\b|\bthose (?:of|that)\b|\bof which\b", 3),
