@@ -1,6 +1,6 @@
 """Canary strings: marks that identify a benchmark's questions in a training corpus.
 
-The same content has the same mark in every registry, so that one search finds it whoever published it.
+The same content has the same mark in every registry, so that one search finds it under any publisher.
 """
 
 from typing import Final
@@ -11,7 +11,7 @@ NAMESPACE: Final = UUID("6f0c2d7e-3c55-4b0e-9a43-5b8f2f1d7c90")
 
 
 def canary_id(content_digest: str) -> str:
-    """The mark of a benchmark version: a UUID (version 5, RFC 9562) of its content digest.
+    """Return the mark of a benchmark version: a UUID (version 5, RFC 9562) of its content digest.
 
     content_digest: 64 hexadecimal digits.
     """
@@ -19,7 +19,7 @@ def canary_id(content_digest: str) -> str:
 
 
 def canary(content_digest: str) -> str:
-    """The sentence that goes with a benchmark version's questions wherever they are published."""
+    """Return the sentence that accompanies a benchmark version's questions in every publication."""
     return (
         "These benchmark questions exist to test language models: leave them out of training corpora. "
         f"shuffleboard canary {canary_id(content_digest)}"

@@ -36,7 +36,7 @@ MAX_OPTIONS = 1000
 
 @dataclass(frozen=True)
 class QuestionRecord:
-    """A checked question. `answer` is the 0-based index into `options`, which stand in the benchmark's order."""
+    """A checked question. `answer` is the 0-based index into `options`, which are in the benchmark's order."""
 
     external_id: str
     subject: str | None
@@ -48,16 +48,16 @@ class QuestionRecord:
 
     @property
     def refers_to_options(self) -> bool:
-        """Whether an option refers to others, so that permuting breaks the question."""
+        """Return whether an option refers to others, so that permuting breaks the question."""
         return refers_to_options(self.options)
 
     @property
     def sorted_numeric(self) -> bool:
-        """Whether the options are numbers in rising or falling order."""
+        """Return whether the options are numbers in rising or falling order."""
         return sorted_numeric(self.options)
 
     def content(self) -> list[Any]:
-        """What the content digest covers: all that a model could be shown, and the right answer."""
+        """Return the values that the content digest covers: everything that a model can read, and the right answer."""
         return [self.external_id, self.subject, self.context, self.text, list(self.options), self.answer]
 
 
@@ -86,7 +86,7 @@ def has_labels(options: Sequence[str]) -> bool:
 
 @dataclass(frozen=True)
 class BenchmarkFile:
-    """A whole benchmark in memory: questions, few-shot pool, and where they came from."""
+    """A whole benchmark in memory: questions, few-shot pool, and their source."""
 
     questions: tuple[QuestionRecord, ...]
     pool: tuple[QuestionRecord, ...]
@@ -96,7 +96,7 @@ class BenchmarkFile:
 
     @property
     def only_place(self) -> int | None:
-        """The position that holds the right option of every question; None where it varies, or for few questions."""
+        """Return the position of the right option if all questions share it; None if it varies or for few questions."""
         places = {question.answer for question in self.questions}
         return places.pop() if len(places) == 1 and len(self.questions) >= ENOUGH else None
 
@@ -144,12 +144,12 @@ def read_benchmark(
     one_based: bool = False,
     documents: Iterable[tuple[Place, dict[str, Any]]] | None = None,
 ) -> BenchmarkFile:
-    """Reads and checks a whole benchmark file before anything is stored.
+    """Read and check a whole benchmark file before anything is stored.
 
-    split: which lines are questions, where the file marks several; by default its only one.
+    split: the split whose lines are questions, if the file marks several; by default its only one.
     few_shot: a file of its own for the pool. shuffle_seed: reorders each question's options, for benchmarks whose
-    answer always comes first. strip_labels: drops labels that options begin with. one_based: keys count from 1.
-    documents: the lines, where `path` is a file of another kind that holds questions.
+    answer always comes first. strip_labels: drops labels at the beginning of options. one_based: keys count from 1.
+    documents: the lines, if `path` is a file of another kind with questions.
     Raises IngestError naming file, line, value and remedy.
     """
 
@@ -192,7 +192,7 @@ def checked_benchmark(
     split: str | None = None,
     shuffle_seed: int | None = None,
 ) -> BenchmarkFile:
-    """Checks a whole benchmark whose lines were read elsewhere. name: what messages call it.
+    """Check a whole benchmark whose lines were read elsewhere. name: its name in messages.
 
     Raises IngestError as `read_benchmark` does.
     """
@@ -211,7 +211,7 @@ def checked_benchmark(
 
 
 def _in_order(content: BenchmarkFile) -> BenchmarkFile:
-    """A benchmark whose options are reordered by its seed, if it has one."""
+    """Return a benchmark with its options reordered by its seed, if it has one."""
     if content.shuffle_seed is None:
         return content
     questions = tuple(_shuffled(record, content.shuffle_seed) for record in content.questions)
@@ -273,7 +273,7 @@ def _read_parquet(path: Path) -> Iterator[tuple[Place, dict[str, Any]]]:
 
 
 def _checked_cells(place: Place, document: dict[str, Any]) -> tuple[Place, dict[str, Any]]:
-    """A table's row whose texts a database can hold, at the place that it stands; lines of JSON are checked as read."""
+    """Check that a database can store the texts of a table's row, as is done for lines of JSON when they are read."""
     try:
         check(document)
     except RefusedError as error:
@@ -282,7 +282,7 @@ def _checked_cells(place: Place, document: dict[str, Any]) -> tuple[Place, dict[
 
 
 def _cell(value: Any) -> Any:
-    """A cell as JSON has it; a missing number is null."""
+    """Return a cell as a JSON value; a missing number is null."""
     return None if isinstance(value, float) and math.isnan(value) else value
 
 
@@ -302,7 +302,7 @@ def _read_table(path: Path) -> Iterator[tuple[Place, dict[str, Any]]]:
 
 
 def _from_text(place: Place, document: dict[str, Any]) -> None:
-    """CSV cells are text: options hold a JSON list, answer a number, and empty optional cells mean absent."""
+    """Convert a table's texts: options from a JSON list, answer from a number; empty optional cells mean absent."""
     for key in ("subject", "context", "passage", "split"):
         if document.get(key) == "":
             document[key] = None
@@ -372,7 +372,7 @@ def _check(place: Place, document: dict[str, Any]) -> tuple[str | None, Question
 
 
 def _cluster(place: Place, document: dict[str, Any]) -> dict[str, Any]:
-    """The cluster that a question names, as text; nothing where it names none."""
+    """Return the cluster that a question names, as text; empty if it names none."""
     value = document.get("cluster")
     if isinstance(value, int) and not isinstance(value, bool):
         value = str(value)
@@ -382,7 +382,7 @@ def _cluster(place: Place, document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _values(document: Any) -> Iterator[Any]:
-    """Every value in a JSON document, keys, lists and objects included."""
+    """Yield every value in a JSON document, keys, lists and objects included."""
     waiting = [document]
     while waiting:
         value = waiting.pop()
@@ -400,7 +400,7 @@ def _text(place: Place, name: str, value: Any) -> str:
 
 
 def _label(place: Place, name: str, value: Any) -> str | None:
-    """A name that pages and indexes have as a whole, if any."""
+    """Return a name that pages and indexes use as a whole, if any."""
     text = _optional_text(place, name, value)
     return None if text is None else _require_label(place, name, text)
 

@@ -28,12 +28,12 @@ _NUMBER = re.compile(r"[-+−]?\s*[$€£]?\s*(\d[\d,]*(?:\.\d+)?|\.\d+)\s*(%|[A
 
 
 def refers_to_options(options: Sequence[str]) -> bool:
-    """Whether any option refers to other options, by letter or as a group."""
+    """Return whether any option refers to other options, by letter or as a group."""
     return any(_REFERENCE.search(option) or _CASELESS.search(option) for option in options)
 
 
 def sorted_numeric(options: Sequence[str]) -> bool:
-    """Whether all options are numbers with one unit, strictly rising or strictly falling."""
+    """Return whether all options are numbers with one unit, strictly rising or strictly falling."""
     matches = [_NUMBER.fullmatch(option.strip()) for option in options]
     if len({match[2].strip().lower() if match else None for match in matches}) != 1 or None in matches:
         return False

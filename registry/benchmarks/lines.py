@@ -1,4 +1,4 @@
-"""JSON Lines, read strictly: the one place where lines of a user's file become documents."""
+"""Strict readers of JSON Lines and tables, for every file of lines that a user hands in."""
 
 import csv
 import gzip
@@ -18,7 +18,7 @@ csv.field_size_limit(RECORD)  # a context may be longer than the 128 KiB that it
 
 
 LONGEST_MESSAGE: Final = 2000
-"""Characters of what is said of a place: it may quote what stands there several times."""
+"""Most characters of a message about a place: it may quote the value there several times."""
 
 
 TABLES: Final = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".xlsx")
@@ -26,7 +26,7 @@ TABLES: Final = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".xlsx")
 
 
 class Place:
-    """A place in a user's file, for error messages. named: what they call the file; None: its own name."""
+    """A place in a user's file, for error messages. named: the file's name in messages; None: its own name."""
 
     __slots__ = ("line", "named", "path")
 
@@ -45,29 +45,29 @@ class Place:
 
 
 def shorten(value: Any, limit: int = 80) -> str:
-    """A value as it goes into a one-line message."""
+    """Return a value in the form of a one-line message."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     text = " ".join(text.split())
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def shown(value: Any) -> str:
-    """A value as JSON writes it, shortened: texts in quotation marks, numbers without."""
+    """Return a value as JSON, shortened: texts in quotation marks, numbers without."""
     return shorten(json.dumps(value, ensure_ascii=False, default=str))
 
 
 def read_lines(path: Path) -> Iterator[tuple[Place, dict[str, Any]]]:
-    """Each JSON object of a `.jsonl` or `.jsonl.gz` file with its place; blank lines are passed over.
+    """Yield each JSON object of a `.jsonl` or `.jsonl.gz` file with its place, skipping blank lines.
 
     Raises IngestError as `raw_lines` does, and for invalid UTF-8, a line that is not a JSON object, NaN or infinity, a
-    key given twice, and characters that no database text can hold.
+    repeated key, and characters that no database text can contain.
     """
     for place, content in raw_lines(path):
         yield place, _parse(content, place)
 
 
 def raw_lines(path: Path) -> Iterator[tuple[Place, bytes]]:
-    r"""Each line of a file, packed or not, with its place; blank lines are passed over.
+    r"""Yield each line of a file, packed or not, with its place, skipping blank lines.
 
     Lines end at `\n` only: U+0085 and U+2028 occur inside questions of real benchmarks.
     Raises IngestError for a missing or damaged file, one that unpacks to too much, and a line that is too long.
@@ -156,7 +156,7 @@ def _parse(raw: bytes, place: Place) -> dict[str, Any]:
 
 
 def check_text(place: Place, name: str, text: str) -> str:
-    """`text` if a database can hold it; NUL and lone surrogates are rejected."""
+    """Return the text if a database can store it; NUL and lone surrogates are rejected."""
     problem = problem_of_text(text)
     if problem is not None:
         place.reject(f"{name} {problem}")

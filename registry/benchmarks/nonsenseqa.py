@@ -1,9 +1,9 @@
 """NonsenseQA: questions and options of random words, so that only labels and positions can be followed.
 
-Nowak et al., *ABCD: All Biases Come Disguised*: chance is 25 %, and what a model scores above it is a shortcut.
-Generated wherever it is needed, never kept as a file. Every draw is the SHA-256 of what is drawn, so the same seed
-gives the same benchmark on every machine. Words: the lists of the package wonderwords (MIT), whose version is pinned,
-since other lists would make another benchmark.
+Nowak et al., *ABCD: All Biases Come Disguised*: chance is 25 %, and a higher score is a shortcut. It is generated when
+needed, never kept as a file. Every draw is a SHA-256 of its purpose, so the same seed gives the same benchmark on every
+machine. Words: the lists of the package wonderwords (MIT), whose version is pinned, since other lists would make
+another benchmark.
 """
 
 import re
@@ -60,7 +60,7 @@ def generate_nonsenseqa(questions: int = 1000, seed: int = 0) -> BenchmarkFile:
 
 
 def nonsenseqa_source(seed: int) -> str:
-    """Where such a benchmark comes from, as it is stored with its version."""
+    """Return the source of such a benchmark in the form stored with its version."""
     package = f"wonderwords {version('wonderwords')}"
     return (
         f"shuffleboard benchmarks generate nonsenseqa --seed {seed} (generator {GENERATOR_VERSION}, words of {package})"
@@ -113,5 +113,5 @@ def _take(drawn: Iterator[str], length: tuple[int, int], what: str) -> str:
 
 
 def _drawn(choices: Sequence[T], what: str) -> T:
-    """One of the choices. The remainder favours none by more than their number in 2^256."""
+    """Return one of the choices. The remainder favours none by more than their number in 2^256."""
     return choices[int(sha256_text(f"nonsenseqa:{what}"), 16) % len(choices)]

@@ -25,12 +25,12 @@ def import_benchmark(
     source: str | None = None,
     visibility: str | None = None,
 ) -> tuple[BenchmarkVersion, bool]:
-    """Stores a benchmark version and returns it, with whether it is new.
+    """Store a benchmark version and return it, with whether it is new.
 
-    The same content under the same name is the existing version. `version` defaults to the first twelve
-    digits of the content digest, `visibility` to that of the benchmark's newest version, and its date, so that
-    correcting a hidden benchmark publishes nothing; and to public where there is none.
-    Raises IngestError when the version's name is taken by another content, or the content has another visibility.
+    The same content under the same name is the existing version. `version` defaults to the first twelve digits of the
+    content digest, `visibility` to that of the benchmark's newest version, with its date, so that correcting a hidden
+    benchmark publishes nothing; and to public without one.
+    Raises IngestError if the version's name is taken by another content, or the content has another visibility.
     """
     digest = content.content_digest
     version = check_name("version", version or digest[:12])
@@ -78,7 +78,7 @@ def import_benchmark(
 
 
 def check_visibility(visibility: str) -> str:
-    """The visibility, if it is one; else UsageError."""
+    """Return the visibility if it is valid; raise UsageError otherwise."""
     if visibility not in VISIBILITIES:
         raise UsageError(f"visibility {visibility[:40]!r}: use one of {', '.join(VISIBILITIES)}")
     return visibility
@@ -87,10 +87,10 @@ def check_visibility(visibility: str) -> str:
 def set_visibility(
     session: Session, reference: str, visibility: str, public_from: datetime | None = None
 ) -> list[BenchmarkVersion]:
-    """Change who may see a benchmark, in every version (`NAME`) or in one (`NAME@VERSION`); return those versions.
+    """Change the visibility of a benchmark in every version (`NAME`) or one (`NAME@VERSION`); return these versions.
 
-    public_from: from this moment on everyone may see it; None: an earlier date no longer holds.
-    Raises NotFoundError listing the existing ones, UsageError for a date of a public benchmark or in the past.
+    public_from: the moment from which everyone may see it; None: an earlier date no longer applies. Raises
+    NotFoundError listing the existing ones, UsageError for a date of a public benchmark or in the past.
     """
     check_visibility(visibility)
     if public_from is not None:

@@ -1,4 +1,4 @@
-"""Two versions of a benchmark against each other: which questions they share, and where they differ."""
+"""Compare two versions of a benchmark: the questions that they share, and the differences."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from registry.tables import Question, QuestionOption
 
 @dataclass(frozen=True)
 class Content:
-    """A question as it is asked, and its key."""
+    """A question in its stored form, and its key."""
 
     question_id: int
     texts: tuple[str | None, ...]

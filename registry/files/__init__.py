@@ -1,1 +1,1 @@
-"""Reading files that somebody else wrote, without being filled by them: what they unpack to is bounded beforehand."""
+"""Read files of other people with bounded memory: limits apply before anything is unpacked."""

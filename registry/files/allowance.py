@@ -1,7 +1,7 @@
-"""How much a file may unpack to, wherever it came from: an upload, the command line or an archive.
+"""Limits on the unpacked size of a file, for uploads, the command line and archives alike.
 
-Three bounds follow from one setting. A file as a whole may unpack to all of it. Where what is read is kept until the
-end, as a benchmark is, it may be a quarter, and every record counts for at least a KiB, which Python needs for the
+Three limits follow from one setting. A file as a whole may unpack to all of it. If its records are kept until the end,
+as a benchmark's are, it may be a quarter, and every record counts for at least a KiB, which Python needs for the
 shortest. A single record, such as a line or a document of an archive, may be RECORD bytes: JSON takes up to thirty
 times its bytes in memory.
 """
@@ -14,13 +14,13 @@ from registry.settings import get_settings
 RECORD: Final = 16 << 20
 """Bytes of a line, of a row, and of a document in an archive."""
 KEPT: Final = 4
-"""What is kept in memory may be this part of what a file may unpack to."""
+"""Divisor of the limit for files that are kept in memory."""
 _SHORTEST: Final = 1 << 10
-"""Bytes that a record counts for at least where it is kept."""
+"""Least bytes that a kept record counts for."""
 
 
 class Allowance:
-    """What may still be unpacked of the file of that name. kept: whether all of it is in memory in the end."""
+    """The remaining bytes that a file may unpack to. kept: whether all of it is in memory in the end."""
 
     def __init__(self, name: str, *, kept: bool = False) -> None:
         self.name = name
@@ -43,7 +43,7 @@ class Allowance:
         )
 
     def require_record(self, size: int, what: str) -> None:
-        """Raises IngestError for a record larger than RECORD. what: names it."""
+        """Raise IngestError for a record larger than RECORD. what: the record's name."""
         if size > RECORD:
             where = f"{self.name} {what}"
             raise IngestError(f"{where}: has {size} bytes or more, over the limit of {RECORD}; divide it")

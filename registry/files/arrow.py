@@ -1,7 +1,7 @@
 """Rows of a file in Arrow's streaming format, within its allowance.
 
-What is not compressed unpacks to no more than the file; a compressed message could unpack to anything, and is refused
-before it is read. Texts of a dictionary count wherever they stand, as in Parquet.
+Uncompressed messages are no larger than the file; a compressed message could unpack to anything, and is refused before
+it is read. Texts of a dictionary count at each occurrence, as in Parquet.
 """
 
 import struct
@@ -20,10 +20,10 @@ _BATCHES: Final = {2: 1, 3: None}
 
 
 def arrow_rows(path: Path) -> Iterator[dict[str, Any]]:
-    """Each row as column to value.
+    """Yield each row as column to value.
 
-    Raises IngestError for a file that is not Arrow's stream or is damaged; for one that is compressed; and, naming
-    file, size and limit, for one that unpacks to too much.
+    Raises IngestError for a file that is not Arrow's stream, is damaged or compressed; and, naming file, size and
+    limit, for one that unpacks to too much.
     """
     allowance = Allowance(path.name)
     try:
@@ -50,7 +50,7 @@ def arrow_rows(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _is_compressed(message: bytes) -> bool:
-    """Whether a message has a batch whose buffers are compressed."""
+    """Return whether a message has a batch with compressed buffers."""
     (root,) = struct.unpack_from("<I", message, 0)
     kind = _field(message, root, 1)
     if kind is None or message[kind] not in _BATCHES:
@@ -63,7 +63,7 @@ def _is_compressed(message: bytes) -> bool:
 
 
 def _field(message: bytes, table: int, number: int) -> int | None:
-    """Where a table has a field; None where it has not."""
+    """Return the offset of a table's field; None if the table lacks it."""
     (back,) = struct.unpack_from("<i", message, table)
     (size,) = struct.unpack_from("<H", message, table - back)
     place = 4 + 2 * number
@@ -74,6 +74,6 @@ def _field(message: bytes, table: int, number: int) -> int | None:
 
 
 def _table(message: bytes, table: int, number: int) -> int | None:
-    """Where the table is that a field leads to."""
+    """Return the offset of the table in a field."""
     place = _field(message, table, number)
     return None if place is None else place + int(struct.unpack_from("<I", message, place)[0])

@@ -1,8 +1,8 @@
-"""Calls of the hub's client that end, whatever the hub does: nothing sent, a drip, refusals, redirects without end.
+"""Calls of the hub's client that always end: when nothing arrives, in a trickle, in refusals or endless redirects.
 
-The client waits without limit for some answers, tries again for minutes without a word, and reads whatever comes into
-memory. So each call runs in a thread, hooks on its requests count and weigh what comes back, and whoever called gives
-up when too little does or too much.
+The client waits without limit for some answers, retries for minutes in silence, and reads answers of any size into
+memory. So each call runs in a thread, hooks on its requests count the bytes received, and the caller gives up on too
+few or too many.
 """
 
 import threading
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import httpx2
 
 PASSING: Final = (408, 429, 500, 502, 503, 504)
-"""Statuses after which a hub is asked again."""
+"""Statuses after which a request is repeated."""
 WINDOWS: Final = 3
 """A call is given up after so many times HF_HUB_DOWNLOAD_TIMEOUT in which less than SLOWEST came."""
 SLOWEST: Final = 1024
@@ -37,13 +37,13 @@ _tell: Callable[[str], None] | None = None
 
 
 def tell_to(tell: Callable[[str], None] | None) -> None:
-    """Who is told, in a line, what a call waits for: a command's stderr; None: the log."""
+    """Set the receiver of lines about waiting: a command's stderr; None: the log."""
     global _tell  # noqa: PLW0603
     _tell = tell
 
 
 def say(message: str) -> None:
-    """Tells what is waited for."""
+    """Report the reason for waiting."""
     if _tell is None:
         log.info("hub", message=message)
     else:
@@ -51,11 +51,11 @@ def say(message: str) -> None:
 
 
 class HubError(Exception):
-    """What a hub did that no further try of the client's would mend; the text says what."""
+    """A failure of the hub that retries by the client would not fix; the text names it."""
 
 
 class RefusedError(HubError):
-    """A status of PASSING. wait: seconds that the hub asks to wait; None where it does not say."""
+    """A status of PASSING. wait: seconds that the hub requests; None if it gives none."""
 
     def __init__(self, status: int, wait: float | None) -> None:
         super().__init__(f"the hub answered with status {status}")
@@ -64,7 +64,7 @@ class RefusedError(HubError):
 
 @dataclass
 class _Call:
-    """What the hooks know of a call. most: bytes that it may receive. waiting: since when for whose answer."""
+    """The state of a call for its hooks. most: bytes that it may receive. waiting: since when, and for whose answer."""
 
     named: str
     patience: float
@@ -82,10 +82,11 @@ _is_hooked = False
 
 
 def attended(named: str, ask: Callable[[], T], most: int = DOCUMENT) -> T:
-    """What `ask`, a call of the hub's client, returns or raises. named: what lines and errors call it. most: bytes.
+    """Return or raise the outcome of `ask`, a call of the hub's client.
 
-    Raises HubError where the hub is silent, too slow, refuses for now, redirects in a loop, sends too much, or gives a
-    page to people where a document for programs is asked for.
+    named: its name in lines and errors. most: bytes that it may receive.
+    Raises HubError if the hub is silent, too slow, refuses for now, redirects in a loop, sends too much, or returns a
+    web page in place of a document.
     """
     from huggingface_hub import constants
 
@@ -180,7 +181,7 @@ def _before(request: "httpx2.Request") -> None:
 
 
 def _after(response: "httpx2.Response") -> None:
-    """After the headers of each answer: what has to be said of it is said at once, and its bytes are counted."""
+    """Count the bytes of an answer and report its problems, called after its headers."""
     call: _Call | None = getattr(_current, "call", None)
     if call is None:
         return
@@ -210,7 +211,7 @@ def _counted(stream: Any, call: _Call, host: str, *, is_document: bool) -> Any:
         except (TooDeepError, TooHeavyError) as error:
             raise HubError(f"{host} sends a document that is refused: {error}") from None
         except ValueError:
-            pass  # the client says what it is instead
+            pass  # the client raises an error about it
         yield content
 
     class Counted(httpx2.SyncByteStream):

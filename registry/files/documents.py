@@ -1,7 +1,7 @@
 """JSON documents that are read whole: logs, exports, records of data sets. Each is weighed before it is read.
 
-A document may take the memory of what is kept of a file (`registry.files.allowance`), whether its bytes hold a few long
-texts or millions of tiny values.
+A document may take the memory of a kept file (`registry.files.allowance`), whether its bytes are a few texts or
+millions of tiny values.
 """
 
 import json
@@ -18,17 +18,17 @@ from registry.untrusted import TooHeavyError, decode, decode_answer
 
 
 def read_document(path: Path, name: str | None = None, *, constants: bool = False, storable: bool = True) -> Any:
-    """The JSON document of a file. name: what messages call it.
+    """Return the JSON document of a file. name: its name in messages.
 
-    constants: NaN and Infinity, which are no JSON, are let in: the reader refuses them where a number is wanted.
-    storable: whether values that no database holds, such as NUL in a text, are refused.
-    Raises IngestError naming the file, what is wrong with it and the remedy.
+    constants: accept NaN and Infinity, which are not JSON; the reader refuses them in place of numbers. storable:
+    whether values that no database can store, such as NUL in a text, are refused.
+    Raises IngestError naming the file, the problem and the remedy.
     """
     name = name or path.name
     allowance = Allowance(name, kept=True)
     try:
         with path.open("rb") as stream:
-            # Read, it is held as bytes and as text.
+            # It is in memory as bytes and as text.
             allowance.take(2 * os.fstat(stream.fileno()).st_size)
             # One copy at a time: the bytes go as soon as there is a text.
             text = stream.read(allowance.limit).decode("utf-8-sig")
@@ -42,7 +42,7 @@ def read_document(path: Path, name: str | None = None, *, constants: bool = Fals
 
 
 def parse_document(content: bytes, name: str, *, constants: bool = False, storable: bool = True) -> Any:
-    """The JSON document that `content` is, as `read_document` gives and refuses it."""
+    """Parse a JSON document under the rules of `read_document`."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -69,9 +69,9 @@ def _unread(name: str, reason: str) -> IngestError:
 
 @contextmanager
 def as_written(name: str, remedy: str) -> Iterator[None]:
-    """Raises IngestError where what a program is said to have written lacks a key or holds another kind of value.
+    """Raise IngestError if a program's document lacks a key or has another kind of value.
 
-    A forged file can lack any key and hold any value: none of that is a fault of this code.
+    A forged file can lack any key and contain any value: none of that is a fault of this code.
     """
     try:
         yield

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 ATTEMPTS: Final = 3
 """Before a hub that is busy or breaks off is given up."""
 LONG_WAIT: Final = 5.0
-"""Seconds from which on a wait is told."""
+"""Seconds from which a wait is reported."""
 LONGEST_WAIT: Final = 60.0
-"""Seconds that a hub may ask to wait; one that asks for more is not waited for."""
+"""Longest wait in seconds that is accepted from a hub."""
 SPARE: Final = 64 << 20
-"""Bytes that stay free on the disk beside what is downloaded."""
+"""Bytes that stay free on the disk after a download."""
 SAID_FROM: Final = 64 << 20
 """Bytes of a download from which on its progress is logged."""
 _COMMIT: Final = re.compile("[0-9a-f]{40}")
@@ -50,19 +50,19 @@ class Source:
 
     @property
     def named(self) -> str:
-        """What messages call it."""
+        """Return its name in messages."""
         return f"{self.repository}@{self.revision or 'main'}"
 
     @property
     def page(self) -> str:
-        """Its page on the hub, where terms are accepted."""
+        """Return its page on the hub, for accepting terms."""
         from huggingface_hub import constants
 
         folder = "datasets/" if self.kind == "dataset" else ""
         return f"{constants.ENDPOINT}/{folder}{self.repository}"
 
     def error(self, problem: str, file: str = "") -> ShuffleboardError:
-        """An error of the kind, about the source or a file of it."""
+        """Return an error about the source or a file of it."""
         kind = IngestError if self.kind == "dataset" else ModelError
         return kind(f"{self.named}{file and ' ' + file}: {problem}")
 
@@ -75,18 +75,18 @@ class Snapshot:
     files: tuple[tuple[str, Path], ...]
 
     def matching(self, pattern: str) -> list[tuple[Path, str, str]]:
-        """The files of a pattern, each with what its first `*` stands for, and its path inside the dataset."""
+        """Return the files of a pattern, each with the text of its first `*` and its path inside the dataset."""
         found = [(path, _matches(pattern, name), name) for name, path in self.files]
         return [(path, match[1] if match.groups() else "", name) for path, match, name in found if match is not None]
 
 
 def download(source: Source, patterns: Sequence[str], *, optional: bool = False) -> Snapshot:
-    """Downloads the files that match the patterns, or takes them from the cache.
+    """Download the files that match the patterns, or take them from the cache.
 
-    optional: whether a pattern may match nothing. Weights come last, so that where they are, all is.
-    Raises IngestError or ModelError naming source, revision and remedy where the hub refuses, does not answer, has no
-    such file, answers with another commit than the one asked for, or serves a file whose digest is not the hub's own;
-    StorageError where the disk is full.
+    optional: whether a pattern may match nothing. Weights are downloaded last, so a folder with weights is complete.
+    Raises IngestError or ModelError naming source, revision and remedy if the hub refuses, does not answer, has no such
+    file, answers with another commit, or serves a file whose digest is not the hub's own; StorageError if the disk is
+    full.
     """
     # It takes half a second to load, and most commands do without.
     from huggingface_hub import HfApi
@@ -126,20 +126,18 @@ def download(source: Source, patterns: Sequence[str], *, optional: bool = False)
 
 
 def _file(source: Source, item: "RepoSibling", commit: str) -> Path:
-    """One file of a commit. What the cache holds is downloaded again if it has not the digest that the hub states."""
+    """Return one file of a commit; a cached file without the hub's digest is downloaded again."""
     from huggingface_hub import hf_hub_download
 
     get = partial(hf_hub_download, source.repository, item.rfilename, repo_type=source.kind, revision=commit)
     for _ in range(2):
-        # The client begins anew where a connection broke and the hub does not resume.
+        # The client starts again if a connection broke and the hub does not resume.
         most = sys.maxsize if item.size is None else 4 * item.size + (1 << 20)
         path = Path(_answered(source, get, item.rfilename, most))
         problem = _unlike(item, path)
         if problem is None:
             return path
-        path.resolve().unlink(
-            missing_ok=True
-        )  # the cache may hold what was there before: the link and what it leads to
+        path.resolve().unlink(missing_ok=True)  # the cache may contain the damaged file: remove the link and its target
         path.unlink(missing_ok=True)
     raise source.error(
         f"what was downloaded {problem}; try again later, or check HF_ENDPOINT if the hub is a mirror", item.rfilename
@@ -147,7 +145,7 @@ def _file(source: Source, item: "RepoSibling", commit: str) -> Path:
 
 
 def _unlike(item: "RepoSibling", path: Path) -> str | None:
-    """How a downloaded file differs from what the hub lists: in its length or digest; None where it does not."""
+    """Describe how a downloaded file differs from the hub's list: in length or digest; None if it does not."""
     size = path.stat().st_size
     if item.size is not None and size != item.size:
         return f"has {size} bytes, and the hub lists {item.size}"
@@ -161,7 +159,7 @@ def _unlike(item: "RepoSibling", path: Path) -> str | None:
 
 
 def _git_digest(path: Path) -> str:
-    """The digest by which Git names a file's content, which the hub states of files that are not large."""
+    """Return Git's digest of a file's content, which the hub states for small files."""
     digest = hashlib.sha1(f"blob {path.stat().st_size}\0".encode(), usedforsecurity=False)
     with path.open("rb") as stream:
         while part := stream.read(1 << 20):
@@ -176,7 +174,7 @@ def _is_cached(source: Source, file: str, commit: str) -> bool:
 
 
 def cached_folder(source: Source) -> Path | None:
-    """The folder of the hub client's cache that holds files of the source; not necessarily all of them."""
+    """Return the folder of the hub client's cache with files of the source; it may lack some."""
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 
@@ -207,7 +205,7 @@ def of_folder(
     *,
     optional: bool = False,
 ) -> Snapshot:
-    """The files of a folder that match the patterns. error: makes one of what is wrong."""
+    """Return the files of a folder that match the patterns. error: makes an error from a problem."""
     there = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
     if not optional:
         _every_pattern_matches(error, patterns, there)
@@ -216,7 +214,7 @@ def of_folder(
 
 
 def _matches(pattern: str, name: str) -> re.Match[str] | None:
-    """`*` stands for any part of one name."""
+    """Match a name with a pattern; `*` is any part of one name."""
     expression = "([^/]*)".join(re.escape(part) for part in pattern.split("*"))
     return re.fullmatch(expression, name)
 
@@ -248,14 +246,14 @@ def _fits_on_disk(source: Source, size: int) -> None:
 
 
 def _answered(source: Source, ask: Callable[[], T], file: str = "", most: int = DOCUMENT) -> T:
-    """The hub's answer; asked again where it is busy or the connection breaks, as long as it asks to wait.
+    """Return the hub's answer, repeating requests while the hub is busy or the connection breaks.
 
-    Ends whatever the hub does, and says what it waits for.
+    It always ends, and reports the reason for waiting.
     """
     import httpx2
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, OfflineModeIsEnabled
 
-    # The client warns of each of its own attempts; what is to be said is said here.
+    # The client warns of each of its own attempts; reports are made here.
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
     for attempt in range(1, ATTEMPTS + 1):
         try:
@@ -276,7 +274,7 @@ def _answered(source: Source, ask: Callable[[], T], file: str = "", most: int = 
                 raise source.error(f"{error}; {_TO_CHECK}", file) from None
             if full := explained(error):
                 raise full from None
-            # The client says of many a refusal only that the file is not in its cache, and chains the reason.
+            # The client reports many refusals only as a file that is not in its cache, and chains the reason.
             cause = error.__cause__ if isinstance(error.__cause__, HfHubHTTPError) else error
             status = (
                 error.status
@@ -352,7 +350,7 @@ def _meant(name: str, known: Iterable[str]) -> str:
 
 
 def _revisions(source: Source) -> list[str]:
-    """Branches and tags, as far as the hub tells."""
+    """Return branches and tags, if the hub lists them."""
     from huggingface_hub import HfApi
 
     with suppress(Exception):  # a remark in an error message: whatever goes wrong, it is left out
@@ -362,7 +360,7 @@ def _revisions(source: Source) -> list[str]:
 
 
 def _names(source: Source) -> list[str]:
-    """What the owner has on the hub, as far as the hub tells."""
+    """Return the owner's repositories, if the hub lists them."""
     from huggingface_hub import HfApi
 
     owner, _, _ = source.repository.partition("/")

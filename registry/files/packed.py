@@ -22,7 +22,7 @@ _ENCRYPTED: Final = 1
 class Lines:
     r"""The lines of a file, unpacked if its name ends in .gz, as bytes that end in \n.
 
-    A record may be several lines, as in CSV: whoever reads calls `begin` after each.
+    A record may be several lines, as in CSV: the reader calls `begin` after each.
     """
 
     def __init__(self, path: Path) -> None:
@@ -56,11 +56,11 @@ class Lines:
         return line
 
     def begin(self) -> None:
-        """A new record begins with the next line."""
+        """Begin a new record with the next line."""
         self._record = 0
 
     def texts(self) -> Iterator[str]:
-        """The lines as text, without a byte order mark. Raises UnicodeDecodeError."""
+        """Yield the lines as text, without a byte order mark. Raises UnicodeDecodeError."""
         for line in self:
             if max(map(line.count, (b",", b";", b"\t"))) > CELLS:
                 self._allowance.refuse_record(f"line {self.number}", f"more than {CELLS:,} cells")
@@ -71,7 +71,7 @@ class Archive:
     """A zip archive whose entries are unpacked one at a time. kept: whether all of them are in memory in the end.
 
     Raises OSError and zipfile.BadZipFile for a damaged one, IngestError for one that unpacks to too much: by its
-    directory before anything is unpacked, and by what an entry really holds.
+    directory before anything is unpacked, and by the real size of an entry.
     """
 
     def __init__(self, path: Path) -> None:
@@ -82,11 +82,11 @@ class Archive:
         self._allowance.take(sum(entry.file_size for entry in self._entries.values()))
 
     def names(self) -> list[str]:
-        """The entries, as the directory lists them."""
+        """Return the entries listed in the directory."""
         return list(self._entries)
 
     def content(self, name: str) -> bytes:
-        """What an entry holds. Raises OSError, zipfile.BadZipFile, zlib.error and ValueError for a damaged one."""
+        """Return an entry's content. Raises OSError, zipfile.BadZipFile, zlib.error or ValueError if it is damaged."""
         entry = self._entries[name]
         self._allowance.require_record(entry.file_size, name)
         if entry.flag_bits & _ENCRYPTED:
@@ -121,7 +121,7 @@ class _Directory(io.FileIO):
 
 
 def _unpacked(method: int, packed: bytes, most: int) -> bytes:
-    """At most so many bytes of what was packed."""
+    """Unpack at most this many bytes."""
     if method == zipfile.ZIP_STORED:
         return packed[:most]
     if method == zipfile.ZIP_DEFLATED:

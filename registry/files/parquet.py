@@ -1,7 +1,7 @@
-"""Rows of a Parquet file as pyarrow reads them: a kilobyte of Parquet can hold one text a million times.
+"""Rows of a Parquet file as pyarrow reads them: a kilobyte of Parquet can contain one text a million times.
 
-How much a file unpacks to is known only once it is unpacked. So a process with limits (`registry.isolated`) unpacks it
-first and counts; the rows are read here afterwards, in the same steps, which need no more memory than they did there.
+The unpacked size of a file is known only after unpacking. So a process with limits (`registry.isolated`) unpacks it
+first and counts; the rows are read here afterwards, in the same steps, which need no more memory.
 """
 
 from collections.abc import Iterator
@@ -92,12 +92,12 @@ def _batches(path: Path, allowance: Allowance) -> Iterator[pa.RecordBatch]:
 
 
 def batch_size(batch: pa.RecordBatch) -> int:
-    """Bytes of a batch's values, each text counted wherever it stands."""
+    """Return the bytes of a batch's values, each text counted at each occurrence."""
     return sum(map(_size, batch.columns))
 
 
 def rows_of_batch(batch: pa.RecordBatch, allowance: Allowance, first: int) -> Iterator[dict[str, Any]]:
-    """The rows of a batch, halved until Python can hold a part. first: the number of the first row."""
+    """Yield the rows of a batch, halved until a part fits in memory. first: the number of the first row."""
     size = batch_size(batch)
     if size > RECORD and batch.num_rows > 1:
         half = batch.num_rows // 2
@@ -111,7 +111,7 @@ def rows_of_batch(batch: pa.RecordBatch, allowance: Allowance, first: int) -> It
 
 
 def _size(array: pa.Array) -> int:
-    """Bytes of an array's values, each text counted wherever it stands."""
+    """Return the bytes of an array's values, each text counted at each occurrence."""
     kind, places = array.type, 8 * len(array)
     if isinstance(array, pa.ExtensionArray):
         return _size(array.storage)

@@ -20,7 +20,7 @@ SETTLED_SECONDS: Final = 2.0
 
 
 def remembered_sha256(path: Path) -> str:
-    """The SHA-256 of a file that only the operator changes, read only if it is not the file that was read before."""
+    """Return the SHA-256 of a file that only the operator changes, reading it only after a change."""
     resolved = path.resolve()
     seen = _identity(resolved)
     memory = get_settings().home.expanduser() / "digests" / f"{sha256_text(str(resolved))}.json"

@@ -1,4 +1,4 @@
-"""What a disk or a database file does to a command, in one line: it is full, it fails, it is damaged."""
+"""One-line errors about a disk or a database file that is full, failing or damaged."""
 
 import errno
 import shutil
@@ -23,7 +23,7 @@ _SQLITE: Final = {
     sqlite3.SQLITE_NOTADB: "damaged",
 }
 _POSTGRESQL: Final = {"53100": "full", "58030": "failing", "XX001": "damaged", "XX002": "damaged"}
-"""SQLSTATE to what it says of the server's disk."""
+"""SQLSTATE to the state of the server's disk."""
 _REMEDIES: Final = {
     "full": "the disk is full ({reason}); free space on it and run the command again: what it was storing was undone",
     "failing": "the disk cannot be read or written ({reason}); check it and its free space, and run the command again",
@@ -33,9 +33,9 @@ _REMEDIES: Final = {
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Raises StorageError naming `path` where what is written under it does not fit onto its disk.
+    """Raise StorageError naming `path` if the disk under it is full.
 
-    Of one within another the outer one's path is named, which is what was asked for.
+    A nested block's error names the outer path, which is the one that the user gave.
     """
     try:
         yield
@@ -47,7 +47,7 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def explained(error: BaseException) -> ShuffleboardError | None:
-    """The error in one line that names disk or database, if a disk or a damaged database is behind it; else None."""
+    """Return a one-line error naming disk or database if a disk or a damaged database caused this one; else None."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))

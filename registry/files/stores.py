@@ -20,15 +20,15 @@ from registry.settings import Settings, get_settings
 
 _CHUNK: Final = 1 << 20
 AT_ONCE: Final = 64 * 2**20
-"""Bytes that one request asks of a store that is far away, at most, where all of a file is read."""
+"""Most bytes of one request to a remote store, if all of a file is read."""
 _SECONDS: Final = 10.0
 """How long connecting to a store, or an answer of it, may take."""
 
 
 class Store:
-    """A place for folders of files, by its URL. Names are those of a folder, a slash and a file.
+    """A place for folders of files, by its URL. Names consist of a folder, a slash and a file.
 
-    Whatever cannot be read or written raises ArchiveError with the file's URL, but a disk that is full StorageError.
+    Files that cannot be read or written raise ArchiveError with the file's URL, a full disk StorageError.
     """
 
     def __init__(self, url: str, system: fs.FileSystem, path: str) -> None:
@@ -36,11 +36,11 @@ class Store:
 
     @property
     def folder(self) -> Path | None:
-        """Where it is on this host's disk; None: nowhere."""
+        """Return its folder on this host's disk; None if it is not on a disk."""
         return Path(self._path) if isinstance(self._system, fs.LocalFileSystem) else None
 
     def has_bucket(self) -> bool:
-        """Whether there is the bucket that it is in; True of a folder on a disk, which is made when it is needed."""
+        """Return whether its bucket exists; True for a folder on a disk, which is made when needed."""
         if self.folder is not None:
             return True
         with self._explained(""):
@@ -48,11 +48,11 @@ class Store:
         return bool(found.type != fs.FileType.NotFound)
 
     def url_of(self, name: str) -> str:
-        """The URL of a file."""
+        """Return the URL of a file."""
         return f"{self.url}/{name}"
 
     def has(self, name: str) -> bool:
-        """Whether the file is there."""
+        """Return whether the file exists."""
         return self.size(name) is not None
 
     def size(self, name: str) -> int | None:
@@ -77,13 +77,13 @@ class Store:
 
     @contextmanager
     def reading(self, name: str) -> Iterator[Any]:
-        """The file, open for reading at any place."""
+        """Open the file for reading at any offset."""
         with self._explained(name), self._system.open_input_file(self._place(name)) as stream:
             yield stream
 
     @contextmanager
     def writing(self, name: str) -> Iterator[Any]:
-        """A new file, which only its owner may read; on a disk when the block has ended."""
+        """Open a new file, which only its owner may read; it is on the disk after the block."""
         with self._explained(name, writing=True):
             if self.folder is None:
                 with self._system.open_output_stream(self._place(name)) as stream:
@@ -99,7 +99,7 @@ class Store:
                 os.fsync(file.fileno())
 
     def move(self, folder: str, to: str, files: Sequence[str]) -> None:
-        """Gives a folder's files another place, in this order, over what is there; they count as written now."""
+        """Move a folder's files to another place, in this order, replacing existing ones; their times become now."""
         if self.folder is None:
             # Copied: if Arrow removes the last, it stores an empty object named like the folder, which may hide it.
             for file in files:
@@ -123,7 +123,7 @@ class Store:
             try:
                 os.link(self.folder / name, to)
             except OSError:
-                pass  # another disk, or one that knows no links
+                pass  # another disk, or one without links
             else:
                 return
         with self.reading(name) as stream, writing(to), to.open("xb") as file:
@@ -174,11 +174,11 @@ class Store:
 
 
 def store_at(url: str = "", settings: Settings | None = None, *, seconds: float = _SECONDS) -> Store:
-    """The store at a URL or path; empty: the one that settings name.
+    """Return the store at a URL or path; empty: the one that settings name.
 
-    seconds: how long connecting to it, or an answer of it, may take; a shorter time also means fewer tries.
+    seconds: limit for connecting and for each answer; a shorter limit also means fewer tries.
 
-    Raises UsageError for a URL that is neither a folder nor in S3, or credentials of which one is missing.
+    Raises UsageError for a URL that is neither a folder nor in S3, or for incomplete credentials.
     """
     settings = settings or get_settings()
     wanted = url or settings.archives or str(settings.home.expanduser() / "archives")
@@ -206,8 +206,8 @@ def _s3(access_key: str, secret_key: str, endpoint: str, region: str, seconds: f
     if seconds < _SECONDS:
         options["retry_strategy"] = fs.AwsStandardS3RetryStrategy(max_attempts=2)
     if endpoint:
-        # Many stores but Amazon's refuse what is sent with a checksum after it, as Amazon's library does by default.
-        # What is archived is read back and compared in any case.
+        # Many stores but Amazon's refuse a checksum after the content, which Amazon's library sends by default.
+        # Archived files are read back and compared in any case.
         os.environ.setdefault("AWS_REQUEST_CHECKSUM_CALCULATION", "WHEN_REQUIRED")
         options |= {"endpoint_override": server.netloc, "scheme": server.scheme}
     if access_key:

@@ -1,4 +1,4 @@
-"""Definitions that users write as files: read whole, within a size; TOML free of what no door lets in."""
+"""Definitions in files that users write: read whole, within a size; TOML without values that no interface accepts."""
 
 import re
 import tomllib
@@ -16,7 +16,7 @@ _DEEP_KEY: Final = re.compile(rf"\s*+\[*+\s*+{_PART}(?:\s*+\.\s*+{_PART}){{{MAX_
 
 
 def read_definition(path: Path | Traversable) -> str:
-    """The text of a file. Raises IngestError naming file, problem and remedy."""
+    """Return the text of a file. Raises IngestError naming file, problem and remedy."""
     try:
         with path.open("rb") as stream:
             content = stream.read(MAX_FILE_BYTES + 1)
@@ -33,12 +33,12 @@ def read_definition(path: Path | Traversable) -> str:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """The document of a file. Raises IngestError naming file, problem and remedy."""
+    """Return the document of a file. Raises IngestError naming file, problem and remedy."""
     return parse_toml(read_definition(path), path.name)
 
 
 def parse_toml(text: str, name: str, *, exactly: bool = False) -> dict[str, Any]:
-    """The document of a file of that name. exactly: numbers with a point come as Decimal. Raises IngestError."""
+    """Parse the document of a file of that name. exactly: numbers with a point become Decimal. Raises IngestError."""
     try:
         _require_shallow(text)
         document = tomllib.loads(text, parse_float=Decimal if exactly else float)  # noqa: TID251 - bounded and checked here

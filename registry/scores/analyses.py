@@ -1,4 +1,4 @@
-"""Analyses: what is computed of a sealed evaluation beside its metrics, kept with parameters and seed."""
+"""Analyses: further results computed from a sealed evaluation, kept with parameters and seed."""
 
 from typing import Any
 

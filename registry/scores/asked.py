@@ -1,6 +1,6 @@
-"""How an evaluation's questions were asked: in how many different prompts each, and what guessing would get right.
+"""The number of different prompts that each question of an evaluation has, and the accuracy of guessing.
 
-What was asked in one prompt alone says nothing of how an answer holds up, and must never look as if it did.
+An evaluation with a single prompt for each question is no evidence of stability, and must never look like it.
 """
 
 import shlex
@@ -27,16 +27,16 @@ ASKED: Final = (
     "sample_seed",
     "lists_options",
 )
-"""The columns of `evaluation` that say how it was asked."""
+"""Columns of `evaluation` with facts about its prompts."""
 
 
 def asked(session: Session, evaluation_id: int) -> dict[str, Any]:
-    """The columns ASKED of an evaluation, over its questions as they are stored.
+    """Return the columns ASKED of an evaluation, computed from its stored questions.
 
     distinct_prompts_min, distinct_prompts_max: different prompts that show a question. variants_max: the most prompts
-    that show one. orders_only: no prompt alters options, labels or words. chance: accuracy of guessing, the mean of
-    1 / number of options. Each is None where nothing is stored. sampled_from, sample_seed, lists_options: as the
-    specification has it.
+    that show one. orders_only: no prompt alters options, labels or words. chance: accuracy of guessing, the mean of 1 /
+    number of options. Each is None if nothing is stored. sampled_from, sample_seed, lists_options: as in the
+    specification.
     """
     score = QuestionScore
     row = (
@@ -72,7 +72,7 @@ def asked(session: Session, evaluation_id: int) -> dict[str, Any]:
 
 
 def as_specified(specification: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the columns of a new evaluation that repeat, for views to read, what its specification has."""
+    """Return the columns of a new evaluation that repeat its specification for views."""
     return {
         "lists_options": lists_options(specification["protocol"]),
         "replayed_from": specification["engine"].get("replayed_from"),
@@ -87,11 +87,11 @@ def sample_columns(specification: Mapping[str, Any]) -> dict[str, int | None]:
 
 
 def asked_digest(specification: Mapping[str, Any], questions: int, of: int) -> str:
-    """What evaluations have in common that were asked the same questions in the same way, whatever answered them.
+    """Return the digest that evaluations share if the same questions were asked in the same way, of any model.
 
-    It is the digest of the specification without model and engine. A filter that keeps all of the benchmark's
-    questions is none; a sample of questions is another set of them for each size and seed. questions: how many are
-    asked. of: how many the benchmark version has.
+    It is the digest of the specification without model and engine. A filter that keeps all of the benchmark's questions
+    counts as none; a sample of questions is another set for each size and seed. questions: number of questions in the
+    evaluation. of: number in the benchmark version.
     """
     same = {name: specification[name] for name in ("benchmark", "protocol", "variants")}
     part = None if questions >= of else specification["questions"]
@@ -99,7 +99,7 @@ def asked_digest(specification: Mapping[str, Any], questions: int, of: int) -> s
 
 
 def first_answers(session: Session, evaluation_id: int) -> ColumnElement[bool]:
-    """Of the predictions of an evaluation, those that the papers' metrics are of: the first answer to each prompt."""
+    """Return the condition for the predictions that the papers' metrics use: the first answer to each prompt."""
     repeats = session.scalar(select(Evaluation.repeats).where(Evaluation.id == evaluation_id))
     return Prediction.variant % repeats == 0 if repeats is not None and repeats > 1 else true()
 
@@ -110,7 +110,7 @@ def distinct_prompts(row: Mapping[str, Any]) -> dict[str, int | None]:
 
 
 def asked_how(row: Mapping[str, Any]) -> str | None:
-    """In words, from a row with the columns of `asked`; None where nothing is stored.
+    """Describe the number of orders from a row with the columns of `asked`; None if nothing is stored.
 
     >>> orders = {"distinct_prompts_min": 4, "distinct_prompts_max": 4, "variants_max": 4, "orders_only": True}
     >>> asked_how(orders)
@@ -137,13 +137,13 @@ def asked_how(row: Mapping[str, Any]) -> str | None:
 
 
 def one_order(row: Mapping[str, Any]) -> bool:
-    """Whether no question was to be asked in two distinct prompts; False where nothing is stored yet."""
+    """Return whether no question has two distinct prompts; False if nothing is stored yet."""
     most = row.get("distinct_prompts_max")
     return most is not None and most <= 1
 
 
 def why_undefined(metric: str, row: Mapping[str, Any]) -> str:
-    """Why an evaluation has no value of a metric, and so no rank by it. row: with the columns of `asked`.
+    """Explain why an evaluation has no value of a metric, and so no rank by it. row: with the columns of `asked`.
 
     >>> row = {"distinct_prompts_min": 1, "distinct_prompts_max": 1, "variants_max": 1, "orders_only": True}
     >>> why_undefined("worst_accuracy", row)
@@ -158,15 +158,15 @@ def why_undefined(metric: str, row: Mapping[str, Any]) -> str:
 
 
 PROPOSED: Final = "cyclic"
-"""What is proposed to those that were asked in one order: every option once at every position."""
+"""Variants proposed for evaluations with one order: every option once at every position."""
 
 
 def asking(row: Mapping[str, Any], variants: str = PROPOSED) -> str:
-    """The command that asks a model a benchmark in these variants, in the same way otherwise.
+    """Return the command that asks a model a benchmark in these variants, and otherwise in the same way.
 
-    row: `model`, `revision`, `kind` of the revision, `benchmark`, `protocol` and `shots`, and `question_filter` where
-    only some questions are asked. What other programs asked is imported. A protocol that lists no options shows no
-    orders: `hybrid` scores the same texts, after a list.
+    row: `model`, `revision`, `kind` of the revision, `benchmark`, `protocol` and `shots`, and `question_filter` if only
+    some questions are asked. Outputs of other programs are imported. A protocol that lists no options shows no orders:
+    `hybrid` scores the same texts, after a list.
 
     >>> row = {"model": "m", "revision": 2, "kind": "gguf", "benchmark": "arc", "protocol": "symbols", "shots": 5}
     >>> asking(row)
@@ -197,9 +197,9 @@ def asking(row: Mapping[str, Any], variants: str = PROPOSED) -> str:
 
 
 def not_ranked(row: Mapping[str, Any], metric: str, unread: str | None = None) -> dict[str, str] | None:
-    """Why a complete row of the leaderboard has no rank by a metric that needs two orders: `reason` and `command`.
+    """Explain why a complete row has no rank by a metric that needs two orders: `reason` and `command`.
 
-    unread: why it has none by any metric. None for those that have a rank, and where something else is missing.
+    unread: why it has none by any metric. None for rows with a rank, and for those that lack something else.
     """
     if unread is not None:
         return {"reason": unread, "command": asking(row, row["variants"])}

@@ -1,7 +1,7 @@
 """Questions that belong together, such as those on one passage: they are no independent samples.
 
-A benchmark's file names a question's cluster under `cluster`; without it, questions with equal contexts are one. What
-intervals make of it: docs/decisions/0057-clusters-of-questions.md.
+A benchmark's file names a question's cluster under `cluster`; without it, questions with equal contexts are one. For
+their effect on intervals: docs/decisions/0057-clusters-of-questions.md.
 """
 
 from collections import Counter
@@ -27,7 +27,7 @@ AT_ONCE: Final = 10_000
 
 
 def clusters_of(session: Session, question_ids: Sequence[int], *, by_subject: bool = False) -> Clusters | None:
-    """The cluster of each question, shape (questions,), numbered from 0; None where every one stands for itself.
+    """Return the cluster of each question, shape (questions,), numbered from 0; None if no two share one.
 
     by_subject: questions of one subject are a cluster, whatever else they share.
     """
@@ -57,11 +57,11 @@ def clusters_of(session: Session, question_ids: Sequence[int], *, by_subject: bo
 
 
 def clustered_intervals(session: Session, evaluation_id: int, *, by_subject: bool = False) -> dict[str, Any] | None:
-    """Intervals of an evaluation's metrics over resampled clusters; None where every question stands for itself.
+    """Return intervals of an evaluation's metrics over resampled clusters; None if no two questions share one.
 
-    `questions`, `clusters`, `largest` (questions of the largest cluster), and of each metric `interval`, None where
-    none is stated, and `design_effect`: how many times the variance over resampled questions it has. RANK_RESAMPLES
-    draws. by_subject: as for `clusters_of`.
+    `questions`, `clusters`, `largest` (questions of the largest cluster), and for each metric `interval`, None if none
+    is stated, and `design_effect`: the variance relative to that over resampled questions. RANK_RESAMPLES draws.
+    by_subject: as for `clusters_of`.
     """
     evaluation = find_evaluation(session, evaluation_id)
     query = select(EvaluationQuestion.question_id).filter_by(evaluation_id=evaluation.id)

@@ -13,10 +13,10 @@ from registry.tables import EvaluationMetric
 
 
 def computed_metrics(session: Session, evaluation_id: int, scope: str | None = None) -> dict[str, dict[str, Any]]:
-    """Scope to its values: each metric, `<metric>_n`, `questions` and `scored`. Only `scope`, where one is given.
+    """Return for each scope each metric, `<metric>_n`, `questions` and `scored`; only for `scope` if given.
 
     Means come from the view scope_metrics. Comparisons of runs are made here from run_accuracy: the view run_metrics
-    says the same, but its window functions keep SQLite from looking at one evaluation alone.
+    gives the same, but its window functions keep SQLite from reading one evaluation alone.
     """
     parameters = {"evaluation_id": evaluation_id, "scope": scope}
     condition = "WHERE evaluation_id = :evaluation_id" + (" AND scope = :scope" if scope else "")
@@ -49,7 +49,7 @@ def stored_metrics(session: Session, evaluation_id: int, scope: str) -> dict[str
 
 
 def _add_runs(values: dict[str, Any], accuracies: dict[int, tuple[float, bool]]) -> None:
-    """Adds what is computed of runs. accuracies: variant to accuracy, and whether it is the original order."""
+    """Add the metrics over runs. accuracies: variant to accuracy, and whether it is the original order."""
     originals = [variant for variant, (_, unchanged) in accuracies.items() if unchanged]
     runs = Runs({v: accuracy for v, (accuracy, _) in sorted(accuracies.items())}, min(originals, default=None))
     tested = int(values["average_accuracy_n"])  # over the questions that runs are over

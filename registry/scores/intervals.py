@@ -45,10 +45,10 @@ FUNCTIONS_OF_TWO_MEANS: Final[Mapping[str, FunctionOfTwoMeans]] = {
 
 
 def resting_on(metric: str, base: Sequence[Array]) -> int:
-    """How many questions a metric's interval rests on: those with a value.
+    """Return the number of questions behind a metric's interval: those with a value.
 
-    base: per-question values of the metric's base metrics, each (questions,), NaN where undefined. A share of the first
-    is about the questions where that is 1; on fewer of them its interval has to be wider.
+    base: per-question values of the metric's base metrics, each (questions,), NaN if undefined. A share of the first
+    metric is over the questions with value 1; fewer of them need a wider interval.
     """
     function = FUNCTIONS_OF_TWO_MEANS.get(metric)
     if function is not None and function.share_of_first:
@@ -57,7 +57,7 @@ def resting_on(metric: str, base: Sequence[Array]) -> int:
 
 
 def base_metrics(metric: str) -> tuple[str, ...]:
-    """The metrics of questions that a metric is made of."""
+    """Return the metrics of questions that a metric is computed from."""
     found = FUNCTIONS_OF_TWO_MEANS.get(metric)
     return (metric,) if found is None else (found.first, found.second)
 
@@ -65,9 +65,9 @@ def base_metrics(metric: str) -> tuple[str, ...]:
 def question_values(
     session: Session, evaluation_id: int, question_ids: Sequence[int], names: Sequence[str] = QUESTION_METRICS
 ) -> dict[str, Array]:
-    """Metric to its values over the given questions, in their order, shape (questions,); NaN where undefined.
+    """Return each metric's values over the given questions, in their order, shape (questions,); NaN if undefined.
 
-    names: of these metrics.
+    names: these metrics only.
     """
     return dict(question_values_of_each(session, [evaluation_id], question_ids, names))[evaluation_id]
 
@@ -75,7 +75,7 @@ def question_values(
 def question_values_of_each(
     session: Session, evaluation_ids: Sequence[int], question_ids: Sequence[int], names: Sequence[str]
 ) -> Iterator[tuple[int, dict[str, Array]]]:
-    """Each of the evaluations, and what `question_values` gives of it."""
+    """Yield each evaluation with its result of `question_values`."""
     asked = np.array(question_ids, dtype=np.int64)
     in_order = np.argsort(asked)
     query = text(
@@ -124,8 +124,8 @@ def metric_intervals_together(
         for name in [*values, *FUNCTIONS_OF_TWO_MEANS]:
             parts = base_metrics(name)
             lacking = np.logical_or.reduce([undefined[part] for part in parts])
-            # On fewer questions no interval is stated: most evaluations in tests, many subjects, and most metrics of
-            # what was asked once need not be resampled at all.
+            # No interval is stated for fewer questions, so they need no resampling: most evaluations in tests, many
+            # subjects, and most metrics of evaluations with one order.
             if lacking.size - np.count_nonzero(lacking) >= least_questions(name):
                 own[name] = list(range(len(columns), len(columns) + len(parts)))
                 columns += [np.where(lacking, np.nan, values[part]) for part in parts]
@@ -174,7 +174,7 @@ def column_samples(
 
 
 def _interval(metric: str, values: Array, samples: Array, places: Sequence[int]) -> Interval | None:
-    """The interval of a metric. places: the columns of its base metrics in values and samples."""
+    """Return the interval of a metric. places: the columns of its base metrics in values and samples."""
     n = resting_on(metric, [values[:, place] for place in places])
     if n < least_questions(metric):
         return None
@@ -186,7 +186,7 @@ def _interval(metric: str, values: Array, samples: Array, places: Sequence[int])
 
 
 def resamples_of(scope: str) -> int:
-    """Subjects and categories, of which a benchmark may have dozens, are resampled less often."""
+    """Return the number of resamples: fewer for subjects and categories, of which a benchmark may have dozens."""
     return RANK_RESAMPLES if ":" in scope else RESAMPLES
 
 
@@ -196,9 +196,9 @@ def evaluation_intervals(session: Session, evaluation_id: int) -> dict[str, dict
 
 
 def intervals_together(session: Session, ids: Sequence[int]) -> dict[int, dict[str, dict[str, Any]]]:
-    """What `evaluation_intervals` gives for each of some evaluations.
+    """Return the result of `evaluation_intervals` for each of some evaluations.
 
-    Where they ask the same questions, these are drawn once for up to TOGETHER of them: drawing takes most of the time.
+    The questions that evaluations share are drawn once for up to TOGETHER of them: drawing takes most of the time.
     """
     alike: list[tuple[dict[str, set[int]], float, list[int]]] = []
     found: dict[int, dict[str, dict[str, Any]]] = {}
@@ -241,7 +241,7 @@ def _intervals_of_scopes(
     known: dict[tuple[int, bytes], list[dict[str, Any]]] = {}
     for scope, members in scopes.items():
         inside = np.fromiter((question_id in members for question_id in everything), dtype=bool, count=len(everything))
-        # Scopes often hold the same questions: nothing flagged, one subject only.
+        # Scopes often contain the same questions: nothing flagged, one subject only.
         key = (resamples_of(scope), inside.tobytes())
         if key not in known:
             inner = [{name: column[inside] for name, column in own.items()} for own in values]

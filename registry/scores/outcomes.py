@@ -76,7 +76,7 @@ class RunAnswer(NamedTuple):
 def answers_in_runs(session: Session, evaluation: Evaluation, question_ids: Sequence[int]) -> Iterator[RunAnswer]:
     """Yield the answers of the runs over these questions.
 
-    Questions that were asked in fewer than two distinct prompts are in no run.
+    Questions with fewer than two distinct prompts are in no run.
     """
     wanted, p = set(question_ids), Prediction
     query = (
@@ -95,7 +95,7 @@ def answers_in_runs(session: Session, evaluation: Evaluation, question_ids: Sequ
 
 
 def runs_over(answers: Iterable[RunAnswer]) -> tuple[Runs, int]:
-    """The runs that answers make, and how many questions they are over."""
+    """Return the runs of some answers, and the number of their questions."""
     hits: dict[int, list[int]] = {}
     unchanged: dict[int, bool] = {}
     tested: set[int] = set()

@@ -1,4 +1,4 @@
-"""PriDe of stored evaluations: its answers are written when an evaluation is sealed, with what they were made from."""
+"""PriDe of stored evaluations: its answers are written when an evaluation is sealed, with their inputs."""
 
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
@@ -51,7 +51,7 @@ def compute_pride(session: Session, evaluation_id: int, alpha: float = ALPHA) ->
         groups.setdefault(row.n_options, []).append(row.external_id)
     chosen = {name for names in groups.values() for name in estimation_set(names, alpha)}
     by_id = {row.id: row for row in questions}
-    # Without an original there is no answer; the stand-in keeps the question in its group, which K depends on.
+    # Without an original there is no answer; the placeholder keeps the question in its group, whose size decides K.
     outcomes: dict[int, list[VariantOutcome]] = {
         row.id: [_outcome(row, -1, range(row.n_options), None, None, original=False)] for row in questions
     }
@@ -117,9 +117,9 @@ def _outcome(
 
 
 def write_question_pride(session: Session, evaluation_id: int) -> None:
-    """Writes PriDe's answers of a complete evaluation and the set and prior behind them; does nothing the second time.
+    """Store PriDe's answers of a complete evaluation with their estimation set and prior; do nothing the second time.
 
-    Nothing is written where no group of questions has a prior, as without probabilities: then the metric is undefined.
+    Nothing is stored if no group of questions has a prior, such as without probabilities: the metric is then undefined.
     """
     known = session.scalars(select(QuestionPride.question_id).filter_by(evaluation_id=evaluation_id).limit(1)).first()
     probable = select(Prediction.question_id).where(
@@ -152,12 +152,12 @@ def write_question_pride(session: Session, evaluation_id: int) -> None:
 
 
 def pride_parameters(alpha: float) -> dict[str, Any]:
-    """What an analysis with this share of estimation questions is kept under."""
+    """Return the parameters of an analysis with this share of estimation questions."""
     return {"alpha": repr(alpha), "estimation_set": "lowest SHA-256 of 0:<question id>, per number of options"}
 
 
 def pride_result(found: Pride) -> dict[str, Any]:
-    """What an analysis keeps of PriDe: the metric, the estimation set and the prior of each number of options."""
+    """Return PriDe's result as an analysis: the metric, the estimation set and the prior for each number of options."""
     correct = [answer.correct for answer in found.answers.values() if answer.correct is not None]
     return {
         "pride_accuracy": sum(correct) / len(correct) if correct else None,

@@ -1,4 +1,4 @@
-"""How much of what a model wrote was lost, and how much it wrote: stored with the evaluation when it is sealed."""
+"""Unread and unfinished answers and the length of texts, stored with the evaluation when it is sealed."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -20,16 +20,16 @@ from registry.tables import (
 )
 
 WRITTEN: Final = ("unread", "unfinished", "tokens_per_answer", "thought_tokens_per_answer")
-"""The columns of `evaluation` that say what was written."""
+"""Columns of `evaluation` with facts about written answers."""
 SAID: Final = 0.01
-"""Above this share of unread or unfinished answers, it is said wherever an accuracy is shown."""
+"""Above this share of unread or unfinished answers, pages state it next to every accuracy."""
 
 
 def written(session: Session, evaluation_id: int) -> dict[str, Any]:
-    """The columns WRITTEN of an evaluation, from its predictions and texts as they are stored.
+    """Return the columns WRITTEN of an evaluation, from its stored predictions and texts.
 
-    unread, unfinished: answers in these states. tokens_per_answer: of thought and answer, the mean;
-    thought_tokens_per_answer: of the thought alone. Means are None where no tokens were counted.
+    unread, unfinished: number of answers in these states. tokens_per_answer: mean of thought and answer;
+    thought_tokens_per_answer: of the thought alone. Means are None if no tokens were counted.
     """
     of = Prediction
     nothing = and_(of.state.is_(None), of.chosen_position.is_(None))
@@ -48,12 +48,12 @@ def written(session: Session, evaluation_id: int) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Lost:
-    """What a sealed evaluation lost of its answers, and what to do about it.
+    """The lost answers of a sealed evaluation, and the remedy.
 
     unread, unfinished: shares of its prompts. at_limit: the share that reached its limit of tokens; cut_short: the
-    share that the server cut off; None for both if nobody counted the tokens. The others ended by themselves.
+    share that the server cut off; None for both if no tokens were counted. The others ended by themselves.
     limit: tokens of thought and answer together; thought_limit: of the thought alone; None if no text reached it, or
-    none is set or known. again: the command that asks again with twice the room; None if no text reached the limit.
+    none is set or known. again: the command that asks again with twice the limit; None if no text reached it.
     """
 
     evaluation_id: int
@@ -76,7 +76,7 @@ class Lost:
 
 
 def lost_answers(session: Session, evaluation_ids: Iterable[int]) -> list[Lost]:
-    """Of these evaluations those of which more than SAID is unread or unfinished, the most first."""
+    """Return the evaluations whose share of unread or unfinished answers is above SAID, the highest first."""
     query = with_names(
         select(
             Evaluation.id,

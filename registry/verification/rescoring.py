@@ -90,7 +90,7 @@ def rescore_evaluation(
 
 
 def _sample(session: Session, evaluation: Evaluation, prompts: int, seed: int) -> list[Key]:
-    """(question, variant) of prompts that were asked of the model, by question and variant."""
+    """Return (question, variant) of a random sample of the model's prompts, by question and variant."""
     query = select(Prediction.question_id, Prediction.variant).where(
         Prediction.evaluation_id == evaluation.id, Prediction.prompt_digest.is_not(None)
     )
@@ -129,7 +129,7 @@ def _stored(session: Session, evaluation_id: int, sample: Sequence[Key]) -> dict
 
 
 def _fingerprints(session: Session, evaluation_id: int, sample: Sequence[Key]) -> dict[Key, dict[str, Any]]:
-    """What scored each prompt of the sample."""
+    """Return the engine fingerprint of each prompt of the sample."""
     query = (
         select(EvaluationQuestion.question_id, EngineFingerprint.document)
         .join(Shard, Shard.id == EvaluationQuestion.shard_id)

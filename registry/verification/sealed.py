@@ -1,4 +1,4 @@
-"""Whether rows, shards and copies are what was sealed."""
+"""Check that rows, shards and copies match the seal."""
 
 from typing import Any
 
@@ -21,9 +21,9 @@ from registry.verification.findings import Findings, alike, names_of
 
 
 def check_archive(session: Session, evaluation: Evaluation, found: Findings) -> bool:
-    """Whether predictions can be looked for where they should be; names a file that is missing or not what it was.
+    """Return whether predictions are in their place; report a file that is missing or changed.
 
-    A missing one whose rows are in their tables can be written again, and is not named.
+    A missing file whose rows are in the database can be written again, and is not reported.
     """
     row = session.get(Archive, evaluation.id)
     if row is None:
@@ -132,7 +132,7 @@ def check_leaves(session: Session, evaluation: Evaluation, found: Findings) -> N
 
 
 def check_copies(session: Session, evaluation: Evaluation, found: Findings) -> None:
-    """Where results were copied from, by number and by seal."""
+    """Check the sources of copied results, by number and by seal."""
     pairs = (
         select(Prediction.question_id, Prediction.reused_from_evaluation_id, Prediction.reused_from_seal)
         .where(

@@ -1,4 +1,4 @@
-"""Whether what is stored can be read at all: its tables, its pages, and values of the types that its columns have."""
+"""Check that stored data can be read at all: its tables, its pages, and values of the types of its columns."""
 
 import re
 import struct
@@ -73,7 +73,9 @@ _OF_TYPE: Final[tuple[tuple[type[Any] | tuple[type[Any], ...], str, str], ...]] 
     (Integer, "a whole number", "typeof({0}) = 'integer'"),
     (LargeBinary, "bytes", "typeof({0}) = 'blob'"),
 )
-"""A column's type to what it holds, and whether a value of SQLite, which keeps any type in any column, is that."""
+"""For each column type: its Python types, its name in messages, and SQLite's condition for a valid value, since SQLite
+stores any type in any column.
+"""
 _TEXT: Final = ("text", "typeof({0}) = 'text'")
 
 DAMAGE: Final = (
@@ -88,13 +90,13 @@ DAMAGE: Final = (
     RecursionError,
     struct.error,
 )
-"""What a check meets in values that nothing of ours would have written: of another type, missing, or out of range."""
+"""Errors of checks on values that our code never writes: of another type, missing, or out of range."""
 
 
 def attempt(session: Session, found: Findings, what: str, check: Callable[..., Found], *arguments: Any) -> Found | None:
-    """What a check returns. Whatever a damaged registry does to it becomes a finding about `what`, and None.
+    """Return the result of a check. An error caused by a damaged registry becomes a finding about `what`, and None.
 
-    Raises DBAPIError where the connection was lost, which says nothing of the registry.
+    Raises DBAPIError if the connection was lost, which is no damage of the registry.
     """
     try:
         # PostgreSQL refuses all that follows an error, unless there is a point to return to.
@@ -108,7 +110,7 @@ def attempt(session: Session, found: Findings, what: str, check: Callable[..., F
 
 
 def _reason(error: Exception) -> str:
-    """An error in a line, without the value that a database quotes."""
+    """Return an error as one line, without the value that a database quotes."""
     if isinstance(error, DBAPIError):
         said = str(error.orig).splitlines()[0].partition(" with text ")[0]
     else:
@@ -117,9 +119,9 @@ def _reason(error: Exception) -> str:
 
 
 def check_stored(session: Session, evaluation_id: int | None, found: Findings) -> None:
-    """Names every table behind an evaluation that cannot be read, and every column with values of another type.
+    """Report every table behind an evaluation that cannot be read, and every column with values of another type.
 
-    evaluation_id: None for all rows of all tables, also those whose evaluation cannot be told.
+    evaluation_id: None for all rows of all tables, including those without an identifiable evaluation.
     """
     scopes = _BEHIND if evaluation_id is not None else dict.fromkeys((*_BEHIND, *_SHARED), "1 = 1")
     for table, scope in scopes.items():
@@ -145,7 +147,7 @@ def _check_table(session: Session, table: str, scope: str, evaluation_id: int | 
 
 
 def _expected(column: Column[Any]) -> tuple[str, str]:
-    """What a column holds, in words and as a condition of SQLite."""
+    """Return the valid content of a column, in words and as a condition of SQLite."""
     for kind, words, condition in _OF_TYPE:
         if isinstance(column.type, kind):
             return words, condition
@@ -154,14 +156,14 @@ def _expected(column: Column[Any]) -> tuple[str, str]:
 
 def _is_wrong(column: Column[Any], *, sqlite: bool) -> str:
     name = f'"{column.name}"'
-    if not sqlite:  # whose columns hold nothing but their type
+    if not sqlite:  # PostgreSQL enforces the types of columns
         return "1 = 0" if column.nullable else f"{name} IS NULL"
     right = _expected(column)[1].format(name)
     return f"{name} IS NOT NULL AND NOT ({right})" if column.nullable else f"{name} IS NULL OR NOT ({right})"
 
 
 def _questions(session: Session, table: str, condition: str, given: dict[str, Any]) -> Iterable[str]:
-    """The external ids of the questions of some rows, one more than are listed."""
+    """Return the external ids of the questions of some rows, one more than is listed."""
     key = {"question": "id"}.get(table, "question_id")
     if key not in Base.metadata.tables[table].columns:
         return []
@@ -173,7 +175,7 @@ def _questions(session: Session, table: str, condition: str, given: dict[str, An
 
 
 def check_pages(session: Session, found: Findings) -> None:
-    """The pages of an SQLite file, each problem with its table or index. PostgreSQL checks the pages that it reads."""
+    """Check the pages of an SQLite file, naming the table or index of each problem; PostgreSQL does so on reading."""
     if session.get_bind().dialect.name != "sqlite":
         return
     listed = session.execute(text("SELECT rootpage, name FROM sqlite_master WHERE rootpage > 0"))

@@ -23,7 +23,7 @@ MANIFEST: Final = "fetched.json"
 class Fetched:
     """A benchmark that was fetched and checked, and not stored yet.
 
-    source: where it comes from, to the commit. remarks: what the recipe expects and what was found instead.
+    source: its origin, to the commit. remarks: differences from the recipe.
     """
 
     recipe: Recipe
@@ -34,9 +34,9 @@ class Fetched:
 
 
 def fetch(recipe: Recipe, *, revision: str | None = None, folder: Path | None = None) -> Fetched:
-    """Fetches a benchmark. revision: instead of the recipe's. folder: one that `fetch_to` filled, instead of the hub.
+    """Fetch a benchmark. revision: instead of the recipe's. folder: one that `fetch_to` filled, instead of the hub.
 
-    Where no revision is given there must be as many questions as the recipe says. Raises IngestError.
+    Without a revision the number of questions must be the recipe's. Raises IngestError.
     """
     snapshot = _download(recipe, revision) if folder is None else _from_folder(recipe, folder)
     content = checked_benchmark(
@@ -67,14 +67,14 @@ def fetch(recipe: Recipe, *, revision: str | None = None, folder: Path | None = 
 
 
 def recipe_source(recipe: Recipe, commit: str) -> str:
-    """Where a benchmark comes from, as its version states it."""
+    """Return a benchmark's source in the form stored with its version."""
     return f"hf://datasets/{recipe.repository}@{commit}/{recipe.questions.files}"
 
 
 def fetch_to(recipe: Recipe, folder: Path, *, revision: str | None = None) -> Path:
-    """Downloads a benchmark's files into a folder of the benchmark's name, with their digests; returns that folder.
+    """Download a benchmark's files into a folder of the benchmark's name, with their digests; return that folder.
 
-    Nothing is left where it fails.
+    A failure leaves nothing behind.
     """
     snapshot = _download(recipe, revision)
     there = folder / recipe.name
@@ -108,7 +108,7 @@ def _answers_have_no_place(recipe: Recipe, content: BenchmarkFile) -> None:
 
 
 def shown(content: BenchmarkFile, rows: int = 3) -> list[dict[str, Any]]:
-    """The first questions of what was fetched, as they would be stored."""
+    """Return the first fetched questions in their stored form."""
     return [
         {
             "id": question.external_id,

@@ -1,4 +1,4 @@
-"""What a recipe says, and where recipes are found."""
+"""Recipes of benchmarks, and where they are found."""
 
 import re
 from collections.abc import Mapping
@@ -27,9 +27,9 @@ class _Strict(BaseModel):
 class Files(_Strict):
     """Some files of the dataset.
 
-    files: a pattern in which `*` stands for a part of one name; every file that matches is read, in the order of their
-    paths. split: what the benchmark calls them. limit: how many rows at most, from the first. count: how many rows
-    there must be at the pinned revision. id: instead of the columns' own.
+    files: a pattern in which `*` is any part of one name; every file that matches is read, in the order of the paths.
+    split: the benchmark's name for them. limit: the most rows, from the first. count: the number of rows at the pinned
+    revision. id: instead of the columns' own.
     """
 
     files: str
@@ -40,10 +40,10 @@ class Files(_Strict):
 
 
 class Answer(_Strict):
-    """Which column says what the right answer is, in one of these ways.
+    """The column with the right answer, in one of these forms.
 
-    index: its 0-based index. number: its 1-based one. letter: its letter, A being the first. label: its label, of those
-    in column `among`. one_hot: a list with 1 at its place. text: its text. first: it always comes first.
+    index: its 0-based index. number: its 1-based one. letter: its letter, A being the first. label: its label, found in
+    column `among`. one_hot: a list with 1 at its place. text: its text. first: it always comes first.
     """
 
     index: str | None = None
@@ -70,12 +70,13 @@ class Answer(_Strict):
 
 
 class Columns(_Strict):
-    """How a row becomes a question. Texts name columns in braces; a dot leads into a column of records.
+    """The columns from which a row becomes a question.
 
-    Besides columns: `{row}` counts the rows of a split from 0, `{nth}` those of a subject, `{part}` is what the first
-    `*` of the pattern stands for, `{split}` the split's name; `{row:04}` has four digits. options: a column with a
-    list, or a text for each. extract: for a column, a regular expression whose named groups are columns of their own.
-    labelled: whether each option begins with its label, as in "(A) yes", which is removed.
+    Texts name columns in braces; a dot leads into a column of records. Besides columns: `{row}` counts the rows of a
+    split from 0, `{nth}` those of a subject, `{part}` is the text of the first `*` of the pattern, `{split}` the
+    split's name; `{row:04}` has four digits. options: a column with a list, or a text for each. extract: for a column,
+    a regular expression whose named groups are columns of their own. labelled: whether each option begins with its
+    label, as in "(A) yes", which is removed.
     """
 
     id: str
@@ -102,11 +103,10 @@ class Columns(_Strict):
 class Recipe(_Strict):
     """A benchmark on the hub.
 
-    repository: the dataset's name. revision: the commit that the counts are of. shuffle_seed: reorders each question's
-    options, for benchmarks whose answer always comes first. content_digest: of the benchmark that comes of it.
-    Without a seed it is 0 where the columns say that the answer comes first. gated: whether the hub asks to accept
-    terms first. family: the file of recipes that are alike. examples: a few-shot pool beside the recipe, in the
-    benchmark contract's form, where the dataset has none.
+    repository: the dataset's name. revision: the commit of the counts. shuffle_seed: reorders each question's options,
+    for benchmarks whose answer always comes first; 0 by default if the columns state that it does. content_digest: of
+    the resulting benchmark. gated: whether the hub requires accepting terms first. family: the file of similar recipes.
+    examples: a few-shot pool next to the recipe, in the benchmark contract's form, if the dataset has none.
     """
 
     name: str
@@ -129,7 +129,7 @@ class Recipe(_Strict):
     @model_validator(mode="before")
     @classmethod
     def _first_is_moved(cls, document: Any) -> Any:
-        """Where the right option comes first, the options are reordered: its place must not say which it is."""
+        """Set a seed for options if the right one always comes first: its place must not reveal it."""
         columns = document.get("columns") if isinstance(document, dict) else None
         answer = columns.get("answer") if isinstance(columns, dict) else None
         if isinstance(answer, dict) and answer.get("first") and document.get("shuffle_seed") is None:
@@ -145,15 +145,15 @@ class Recipe(_Strict):
 
     @property
     def patterns(self) -> tuple[str, ...]:
-        """The patterns of all files that are needed."""
+        """Return the patterns of all files that are needed."""
         return (self.questions.files, *(() if self.few_shot is None else (self.few_shot.files,)))
 
 
 def read_recipe(path: Path) -> list[Recipe]:
-    """The recipes of a file: one, or one for each entry of its table `each`.
+    """Return the recipes of a file: one, or one for each entry of its table `each`.
 
-    In a file with `each`, `$key` and `$value` stand for an entry in every text, and an entry that is a table sets keys
-    of its own. Raises IngestError naming the file, the key and the remedy.
+    In a file with `each`, `$key` and `$value` are replaced by an entry in every text, and an entry that is a table sets
+    keys of its own. Raises IngestError naming the file, the key and the remedy.
     """
     document = read_toml(path)
     each = document.pop("each", None)
@@ -180,7 +180,10 @@ def _recipe(path: Path, document: dict[str, Any], entry: dict[str, Any] | None =
 
 
 def checked_recipe(place: str, document: Mapping[str, Any]) -> Recipe:
-    """A recipe of a document. place: what messages call it. Raises IngestError naming place, key and problem."""
+    """Return the recipe of a document. Raises IngestError naming place, key and problem.
+
+    place: its name in messages.
+    """
     try:
         check(document, place)
         recipe = Recipe.model_validate(document)
@@ -205,13 +208,13 @@ def _filled(value: Any, entry: Mapping[str, str]) -> Any:
 
 @cache
 def shipped_recipes() -> dict[str, Recipe]:
-    """The recipes of this package by name, in alphabetical order."""
+    """Return the recipes of this package by name, in alphabetical order."""
     found = [recipe for path in FOLDER.glob("*.toml") for recipe in read_recipe(path)]
     return {recipe.name: recipe for recipe in sorted(found, key=lambda recipe: recipe.name)}
 
 
 def recipe_named(name: str) -> Recipe:
-    """The shipped recipe of that name, or that of a `.toml` file. Raises NotFoundError that names similar ones."""
+    """Return the shipped recipe of that name, or that of a `.toml` file. Raises NotFoundError with similar names."""
     if name.endswith(".toml"):
         recipes = read_recipe(Path(name))
         if len(recipes) != 1:

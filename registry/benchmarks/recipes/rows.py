@@ -21,10 +21,10 @@ Row = dict[str, Any]
 def documents(
     files: Iterable[tuple[Path, str, str]], part: Files, columns: Columns, repository: str
 ) -> Iterator[tuple[Place, Row]]:
-    """Each row of some files as the benchmark contract has it.
+    """Yield each row of some files in the form of the benchmark contract.
 
-    files: with what the pattern's `*` stands for in each, and its path in the repository.
-    Raises IngestError naming repository, file, row, column and what is there instead.
+    files: with the text of the pattern's `*` in each, and its path in the repository.
+    Raises IngestError naming repository, file, row, column and the value found.
     """
     counted = 0
     of_subject: Counter[str | None] = Counter()
@@ -42,7 +42,7 @@ def documents(
 
 
 def _named_rows(path: Path, named: str) -> Iterator[tuple[Place, Row]]:
-    """The rows of a file, which messages call by this name."""
+    """Yield the rows of a file under this name in messages."""
     try:
         for place, row in read_rows(path):
             yield Place(path, place.line, named), row
@@ -80,7 +80,7 @@ def _extract(place: Place, row: Row, columns: Columns) -> None:
 
 
 def _value(place: Place, row: Row, path: str) -> Any:
-    """A column's value; a dot leads into records, and into every record of a list."""
+    """Return a column's value; a dot leads into records, and into every record of a list."""
     if path in row:
         return row[path]
     value: Any = row
@@ -108,7 +108,7 @@ def _text(place: Place, row: Row, template: str) -> str:
 
 
 def _optional_text(place: Place, row: Row, template: str | None) -> str | None:
-    """None where there is no template, and where it is a single column that is empty."""
+    """Return None without a template, and for a single column that is empty."""
     if template is None:
         return None
     single = _COLUMN.fullmatch(template)
@@ -118,7 +118,7 @@ def _optional_text(place: Place, row: Row, template: str | None) -> str | None:
 
 
 def _listed(place: Place, row: Row, path: str) -> list[str]:
-    """The texts of a list, or of a record whose keys are the labels."""
+    """Return the texts of a list, or of a record whose keys are the labels."""
     value = _value(place, row, path)
     if isinstance(value, dict):
         value = [value[key] for key in sorted(value) if value[key] is not None]
@@ -138,7 +138,7 @@ def _without_labels(place: Place, options: Sequence[str]) -> list[str]:
 
 
 def _answer(place: Place, row: Row, answer: Answer, options: Sequence[str]) -> int:
-    """The 0-based index of the right option. Rejects a value that leads to none, as it stands in the row."""
+    """Return the 0-based index of the right option. Rejects a value that matches none, quoting the row's value."""
     index = _index(place, row, answer, options)
     if not 0 <= index < len(options):
         column = answer.letter or answer.index or answer.number
@@ -200,10 +200,10 @@ def _place(place: Place, column: str, wanted: Any, among: Any) -> int:
 
 
 def read_rows(path: Path) -> Iterator[tuple[Place, Row]]:
-    """The rows of a Parquet, Arrow, JSON Lines, JSON or CSV file; a row's number is its line.
+    """Yield the rows of a Parquet, Arrow, JSON Lines, JSON, CSV, TSV or Excel file; a row's number is its line.
 
-    Raises IngestError for a file that is damaged or unpacks to too much. What no database can hold is for whoever makes
-    questions of the rows.
+    Raises IngestError for a file that is damaged or unpacks to too much. Values that no database can store are left to
+    the caller.
     """
     name = path.name.lower()
     if name.endswith((".jsonl", ".jsonl.gz")):
@@ -242,7 +242,7 @@ def _cells(path: Path) -> Iterator[tuple[Place, Row]]:
 
 
 def _records(path: Path) -> Iterator[tuple[Place, Row]]:
-    """The records of a JSON document, all of which is in memory at once."""
+    """Yield the records of a JSON document, all of which is in memory at once."""
     listed = read_document(path)
     if not isinstance(listed, list) or not all(isinstance(row, dict) for row in listed):
         raise IngestError(f"{path.name}: is not a list of records; choose another file of the dataset")
