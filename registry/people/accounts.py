@@ -1,8 +1,7 @@
-"""Accounts, passwords, tokens, and who may do what. Functions take the session first and never commit.
+"""Accounts, passwords, tokens, and their rights. Functions take the session first and never commit.
 
-A **role** is a step of a ladder: reader, submitter, maintainer, admin. A **scope** is one thing that may be done;
-a role has those of its step and of the steps below, and a token has those it was given, as long as its account's role
-still has them.
+A **role** is a step of a ladder: reader, submitter, maintainer, admin. A **scope** is one right; a role includes the scopes of
+its step and of all lower steps, and a token has those it was given, as long as its account's role still has them.
 """
 
 import hashlib
@@ -48,7 +47,7 @@ MIN_PASSWORD: Final = 12
 MAX_PASSWORD: Final = 1024
 TOKEN_PREFIX: Final = "shb_"  # noqa: S105 - not a secret: what secrets begin with
 TOKEN_BYTES: Final = 32
-"""256 random bits: nothing shorter than the digest that is kept of them."""
+"""256 random bits: no shorter than the stored digest."""
 MAX_TOKEN_DAYS: Final = 3650
 USED_AGAIN_SECONDS: Final = 60
 """`last_used_at` is written at most this often, so that reading by token is not a write each time."""
@@ -63,7 +62,7 @@ def scopes_of(role: str) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class Viewer:
-    """The caller, and what they may do. `account_id` None: not signed in."""
+    """The caller and their rights. `account_id` None: not signed in."""
 
     name: str
     scopes: frozenset[str]
@@ -73,18 +72,18 @@ class Viewer:
 
     @property
     def audience(self) -> Audience:
-        """Which benchmarks they see."""
+        """Return the audience whose benchmarks they see."""
         if self.account_id is None or "read" not in self.scopes:
             return "all" if self.role == "operator" else "public"
         return "all" if "maintain" in self.scopes else "members"
 
     @property
     def signed_in(self) -> bool:
-        """Whether it is an account."""
+        """Return whether it is an account."""
         return self.account_id is not None
 
     def may(self, scope: str) -> bool:
-        """Whether they may do what the scope stands for."""
+        """Return whether they have the right."""
         return scope in self.scopes
 
     def require(self, scope: str) -> None:
@@ -104,7 +103,7 @@ OPERATOR: Final = Viewer("command line", frozenset(SCOPES), role="operator")
 
 
 def anonymous(*, reading: bool, sql: bool) -> Viewer:
-    """An anonymous visitor."""
+    """Return an anonymous visitor."""
     return Viewer("anonymous", frozenset(["read"] * reading + ["sql"] * (reading and sql)))
 
 
@@ -124,7 +123,7 @@ def _nobodys_hash() -> str:
 
 
 def check_password(password: str) -> str:
-    """The password, if it is acceptable. Raises UsageError, which never contains it."""
+    """Return the password if it is acceptable. Raises UsageError, which never contains it."""
     if not MIN_PASSWORD <= len(password) <= MAX_PASSWORD:
         raise UsageError(
             f"a password of {len(password)} characters; use one of {MIN_PASSWORD} to {MAX_PASSWORD:,} characters"
@@ -135,14 +134,14 @@ def check_password(password: str) -> str:
 
 
 def check_role(role: str) -> str:
-    """The role, if there is one of that name."""
+    """Return the role if there is one of that name. Raises UsageError."""
     if role not in ROLES:
         raise UsageError(f"role {role!r}: no such role; use one of {', '.join(ROLES)}")
     return role
 
 
 def create_account(session: Session, name: str, role: str, password: str | None = None) -> Account:
-    """A new account. password None: it cannot sign in, only use tokens.
+    """Create an account. password None: it cannot sign in, only use tokens.
 
     Raises UsageError for an invalid name, role or password, or a name that is taken.
     """
@@ -158,12 +157,12 @@ def create_account(session: Session, name: str, role: str, password: str | None 
 
 
 def has_account(session: Session, name: str) -> bool:
-    """Whether an account has that name."""
+    """Return whether an account has that name."""
     return session.scalar(select(Account.id).filter_by(name=name)) is not None
 
 
 def find_account(session: Session, name: str) -> Account:
-    """The account of that name; NotFoundError where there is none."""
+    """Return the account of that name. Raises NotFoundError."""
     account = session.scalar(select(Account).filter_by(name=name))
     if account is None:
         raise NotFoundError(f"no account {name!r}; `shuffleboard accounts list` lists the existing ones")
@@ -209,9 +208,9 @@ def _require_another_admin(session: Session, account: Account) -> None:
 
 
 def sign_in(session: Session, name: str, password: str) -> Account:
-    """The account of that name and password.
+    """Return the account of that name and password.
 
-    Raises AuthenticationError, with the same message and after the same time whatever was wrong.
+    Raises AuthenticationError, with the same message and after the same time for every cause.
     """
     account = session.scalar(select(Account).filter_by(name=name))
     known = account.password_hash if account is not None and account.disabled_at is None else None
@@ -228,7 +227,7 @@ def sign_in(session: Session, name: str, password: str) -> Account:
 
 
 def signed_in_from(session: Session, name: str, days: int) -> set[str]:
-    """The addresses that the account of that name signed in from within so many days."""
+    """Return the addresses from which the account of that name signed in within this many days."""
     query = (
         select(AuditEvent.address)
         .join(Account, Account.id == AuditEvent.account_id)
@@ -243,7 +242,7 @@ def signed_in_from(session: Session, name: str, days: int) -> set[str]:
 
 
 def viewer_of_account(account: Account) -> Viewer:
-    """An account that is signed in."""
+    """Return the viewer for an account that is signed in."""
     return Viewer(account.name, scopes_of(account.role), account.id, account.role)
 
 
@@ -251,9 +250,9 @@ def viewer_of_account(account: Account) -> Viewer:
 
 
 def begin_session(session: Session, account: Account, hours: float) -> str:
-    """Signs a browser in: the secret for its cookie, of which only the SHA-256 is stored.
+    """Sign a browser in; return the secret for its cookie, of which only the SHA-256 is stored.
 
-    hours: how long sessions last. Those of all accounts that began earlier are removed.
+    hours: how long sessions last. Sessions of all accounts that began earlier are removed.
     """
     session.execute(delete(BrowserSession).where(BrowserSession.created_at < database_now(-3600 * hours)))
     secret = secrets.token_urlsafe(TOKEN_BYTES)
@@ -262,7 +261,7 @@ def begin_session(session: Session, account: Account, hours: float) -> str:
 
 
 def account_of_session(session: Session, secret: str, hours: float) -> Account | None:
-    """Whom a cookie's secret stands for; None once the session was ended, is older than `hours`, or never was."""
+    """Return the account of a cookie's secret; None if the session was ended, is older than `hours` or is unknown."""
     return session.scalar(
         select(Account)
         .join(BrowserSession, BrowserSession.account_id == Account.id)
@@ -292,9 +291,10 @@ def end_sessions(account: Account) -> int:
 def issue_token(
     session: Session, account: Account, name: str, scopes: Iterable[str], days: int | None = None
 ) -> tuple[ApiToken, str]:
-    """A new token and its secret, which is not stored: only its SHA-256 is. days: until it expires; None: never.
+    """Issue a token; return it with its secret, of which only the SHA-256 is stored.
 
-    Raises UsageError for scopes that there are none of, or that the account's role does not have.
+    days: until it expires; None: never.
+    Raises UsageError for unknown scopes, or scopes that the account's role does not have.
     """
     asked = sorted(set(scopes), key=[*SCOPES, *sorted(set(scopes))].index)
     unknown = [scope for scope in asked if scope not in SCOPES]
@@ -325,9 +325,9 @@ def _digest(secret: str) -> str:
 
 
 def viewer_of_token(session: Session, secret: str) -> Viewer:
-    """Whom a token stands for.
+    """Return the viewer of a token.
 
-    Raises AuthenticationError for one that is malformed, unknown, expired, revoked, or of a disabled account.
+    Raises AuthenticationError if it is malformed, unknown, expired, revoked, or of a disabled account.
     """
     if not _TOKEN.fullmatch(secret):
         raise AuthenticationError(f"this is not a token of this registry: they begin with {TOKEN_PREFIX}")
@@ -352,7 +352,7 @@ def viewer_of_token(session: Session, secret: str) -> Viewer:
 
 
 def used_lately(session: Session, token_id: int) -> bool:
-    """Whether a token's use was recorded within the last minute."""
+    """Return whether a token's use was recorded within the last minute."""
     used = session.get_one(ApiToken, token_id).last_used_at
     now = session.scalar(select(database_now()))
     assert now is not None
@@ -384,7 +384,7 @@ def record(
     address: str | None = None,
     details: dict[str, Any] | None = None,
 ) -> None:
-    """Adds to the audit trail. details must not hold a secret."""
+    """Add an event to the audit trail. details must not contain a secret."""
     session.add(
         AuditEvent(
             account_id=viewer.account_id,
@@ -406,7 +406,7 @@ def _storable(value: Any) -> Any:
     return value
 
 
-# What is shown
+# Documents
 
 
 ACCOUNT: Final = ("role", "created_at", "last_login_at")
@@ -415,7 +415,7 @@ AUDIT: Final = ("id", "at", "actor", "action", "target", "outcome", "address", "
 
 
 def account_row(account: Account) -> dict[str, Any]:
-    """What is shown of an account."""
+    """Return the public fields of an account."""
     return picked(account, ACCOUNT) | {
         "account": account.name,
         "password": account.password_hash is not None,
@@ -424,10 +424,10 @@ def account_row(account: Account) -> dict[str, Any]:
 
 
 def token_row(token: ApiToken, account: str) -> dict[str, Any]:
-    """What is shown of a token."""
+    """Return the public fields of a token."""
     return picked(token, TOKEN) | {"account": account, "begins": token.hint}
 
 
 def audit_row(event: AuditEvent) -> dict[str, Any]:
-    """What is shown of an event."""
+    """Return the public fields of an event."""
     return picked(event, AUDIT)

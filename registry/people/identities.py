@@ -1,7 +1,7 @@
-"""People of an OpenID Connect provider, and the accounts that they sign in. Functions never commit.
+"""People of an OpenID Connect provider, and the accounts that they sign in to. Functions never commit.
 
-A person is known by issuer and subject alone. A name or an e-mail address never leads to an account: whoever may choose
-theirs at the provider would choose another's account.
+A person is identified by issuer and subject alone. A name or an e-mail address never leads to an account: people could
+change theirs at the provider to reach another's account.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ MAX_SUBJECT: Final = 255
 """Characters of a subject, as OpenID Connect has it."""
 
 ANONYMOUS: Final = accounts.anonymous(reading=False, sql=False).name
-"""What the audit trail calls those who are not signed in: nobody may be called so."""
+"""The audit trail's name for visitors who are not signed in: no account may have it."""
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,9 @@ class Identity:
 
 @dataclass(frozen=True)
 class Arrival:
-    """What a sign-in came to. before: the account's role until now; None where the account is new.
+    """The outcome of a sign-in. before: the account's role until now; None for a new account.
 
-    refusal: why the person may not sign in, where they may not.
+    refusal: why the person may not sign in; None if they may.
     """
 
     account: Account | None
@@ -46,7 +46,7 @@ class Arrival:
 
 
 def check_subject(subject: Any) -> str:
-    """The subject, if it can be one. Raises UsageError."""
+    """Return the subject if it is valid. Raises UsageError."""
     if not isinstance(subject, str) or not 0 < len(subject) <= MAX_SUBJECT or not subject.isprintable():
         raise UsageError(
             f"the subject is not a text of 1 to {MAX_SUBJECT} printable characters; take the provider's own"
@@ -55,7 +55,7 @@ def check_subject(subject: Any) -> str:
 
 
 def account_of(session: Session, identity: Identity) -> Account | None:
-    """The account that a person signs in."""
+    """Return the account that a person signs in to."""
     return session.scalar(
         select(Account)
         .join(AccountIdentity, AccountIdentity.account_id == Account.id)
@@ -64,9 +64,9 @@ def account_of(session: Session, identity: Identity) -> Account | None:
 
 
 def arrive(session: Session, identity: Identity, claims: Mapping[str, Any], rules: RoleRules) -> Arrival:
-    """Finds or makes the account of a person whom the provider has signed in, with the role that the rules give.
+    """Find or create the account of a person whom the provider has signed in, with the role from the rules.
 
-    The role is the rules' each time, also where it is lower than before. Someone whom no rule fits any more is refused,
+    The rules set the role at each sign-in, also to a lower one. A person who no longer fits a rule is refused and
     signed out everywhere, and their account falls to the lowest role.
     """
     role = rules.role_of(claims)
@@ -114,7 +114,7 @@ def _no_role() -> str:
 
 
 def link(session: Session, account: Account, identity: Identity) -> None:
-    """From now on the person signs the account in. Raises UsageError where either has another already."""
+    """Link a person to an account. Raises UsageError if either has another link already."""
     check_subject(identity.subject)
     owner = account_of(session, identity)
     if owner is not None:
@@ -128,9 +128,9 @@ def link(session: Session, account: Account, identity: Identity) -> None:
 
 
 def unlink(account: Account) -> list[Identity]:
-    """No person of a provider signs the account in any more, and its browsers are signed out; returns whom it had.
+    """Remove the link of an account to a person and sign its browsers out; return the removed identities.
 
-    Raises UsageError where there was none.
+    Raises UsageError if there was none.
     """
     had = [Identity(one.issuer, one.subject) for one in account.identities]
     if not had:

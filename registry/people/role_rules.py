@@ -1,4 +1,4 @@
-"""Which claims of a provider give which role: the TOML file that SHUFFLEBOARD_OIDC_ROLES names.
+"""Rules that turn a provider's claims into roles: the TOML file that SHUFFLEBOARD_OIDC_ROLES names.
 
     name_claim = "preferred_username"
 
@@ -12,8 +12,8 @@
     claim = ["realm_access", "roles"]
     values = ["board-admin"]
 
-A person has the highest role of the rules that fit, and `otherwise` where none does; without it they are refused. No
-role comes from anywhere else: what no rule names gives nothing.
+A person has the highest role of the rules that fit, and `otherwise` if none does; without it they are refused. Roles
+come from nowhere else.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ from registry.files.toml import read_toml
 from registry.people.accounts import ROLES
 
 VERIFIED: Final = {"email": "email_verified", "phone_number": "phone_number_verified"}
-"""Claims that people may write themselves, and the claim that says whether the provider has checked them."""
+"""Claims that people may write themselves, with the claim that confirms the provider's check."""
 
 
 class _Rule(BaseModel):
@@ -86,10 +86,10 @@ def _known_role(role: str) -> str:
 
 @dataclass(frozen=True)
 class RoleRules:
-    """What a mapping file says.
+    """The content of a mapping file.
 
     name_claim: the claim that names an account at its first sign-in. grants: path to a claim, and a value of it → role.
-    otherwise: the role of those whom no rule fits; None: they are refused.
+    otherwise: the role of people who fit no rule; None: they are refused.
     """
 
     name_claim: str
@@ -97,16 +97,16 @@ class RoleRules:
     otherwise: str | None = None
 
     def role_of(self, claims: Mapping[str, Any]) -> str | None:
-        """The highest role that the claims give; None: they may not sign in.
+        """Return the highest role for the claims; None: they may not sign in.
 
-        A value counts only as a whole: a claim that is this text, or a list that holds it.
+        A value counts only as a whole: a claim that equals this text, or a list that contains it.
         """
         held = [role for (path, value), role in self.grants.items() if value in _texts(claims, path)]
         return max(held, key=ROLES.index, default=self.otherwise)
 
 
 def _texts(claims: Mapping[str, Any], path: tuple[str, ...]) -> list[str]:
-    """The texts that a claim holds; none of one that the provider has not verified."""
+    """Return the texts in a claim; none if the provider has not verified it."""
     found: Any = claims
     for key in path:
         if not isinstance(found, Mapping) or key not in found:
@@ -118,7 +118,7 @@ def _texts(claims: Mapping[str, Any], path: tuple[str, ...]) -> list[str]:
 
 
 def load_role_rules(path: str) -> RoleRules:
-    """The rules of a file. Raises UsageError that names the setting, the place in the file, and what is wrong there."""
+    """Load the rules of a file. Raises UsageError that names the setting, the place in the file, and the problem."""
     setting = f"SHUFFLEBOARD_OIDC_ROLES={path}"
     try:
         document = _File.model_validate(read_toml(Path(path).expanduser()))
@@ -147,7 +147,7 @@ def load_role_rules(path: str) -> RoleRules:
 
 
 def _place(loc: tuple[int | str, ...]) -> str:
-    """Where in the file, as people count: `rule 2, role`."""
+    """Return a place in the file, counted from 1: `rule 2, role`."""
     if loc[:1] == ("rule",) and len(loc) > 1 and isinstance(loc[1], int):
         return ", ".join([f"rule {loc[1] + 1}", *(str(key) for key in loc[2:3])])
     return str(loc[0])

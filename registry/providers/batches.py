@@ -1,7 +1,7 @@
-"""Batches: many calls that a provider is given together, for less money, and answers within a day.
+"""Batches: many calls sent to a provider together, cheaper and answered within a day.
 
-A batch is written down with its calls before anything is sent, and has a tag that the provider stores: whoever goes on
-with the shard finds it there, in whatever state its worker was killed.
+A batch is stored with its calls before anything is sent, and has a tag that the provider stores: the next worker of the
+shard finds it there, whatever its state at the previous worker's death.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,23 +20,23 @@ from registry.tables.providers import ProviderBatch, ProviderCall
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a call of a batch has no answer. cost: None where nobody knows."""
+    """The reason why a call of a batch has no answer. cost: None if unknown."""
 
     error: str
     cost: float | None
 
 
 Result = Mapping[str, Any] | Failure
-"""What `calls.answered` stores of an answer, or why there is none."""
+"""The values that `calls.answered` stores of an answer, or why there is none."""
 
 
 def write_down(
     session: Session, journal: calls.Journal, tag: str, wanted: Sequence[tuple[calls.Key, float | None]]
 ) -> tuple[int, list[int]]:
-    """Writes a batch down with calls for as many of the first prompts as budgets have room for.
+    """Store a batch with calls for as many of the first prompts as budgets allow.
 
     wanted: prompts, each with the most that its answer can cost. Returns the numbers of the batch and of its calls.
-    Raises LostClaimError, and what `budgets.hold` raises.
+    Raises LostClaimError, and the errors of `budgets.hold`.
     """
     calls.check_claim(session, journal)
     count = budgets.hold(session, journal.subjects, [most for _, most in wanted])
@@ -58,7 +58,7 @@ def begin_sending(session: Session, journal: calls.Journal, batch_id: int) -> No
 
 
 def submitted(session: Session, batch_id: int, remote_id: str) -> bool:
-    """Stores the provider's name for a batch; False where it was given up meanwhile."""
+    """Store the provider's name for a batch; return False if it was given up in the meantime."""
     if _move(session, batch_id, ("sent",), state="submitted", remote_id=remote_id):
         return True
     return session.get_one(ProviderBatch, batch_id).remote_id == remote_id
@@ -76,9 +76,9 @@ def end(
     results: Mapping[int, Result],
     otherwise: Failure,
 ) -> int:
-    """Stores what came of a batch, whole, and ends it; returns how many calls were answered.
+    """Store the results of a whole batch and end it; return how many calls were answered.
 
-    results: by number of the call. otherwise: of the calls that are not among them. Raises LostClaimError.
+    results: by number of the call. otherwise: for calls that are not among them. Raises LostClaimError.
     """
     calls.check_claim(session, journal)
     batch = session.get_one(ProviderBatch, batch_id, with_for_update=True)
@@ -108,13 +108,13 @@ def end(
 
 
 def waits(session: Session, evaluation_id: int) -> bool:
-    """Whether an evaluation waits for a batch."""
+    """Return whether an evaluation waits for a batch."""
     query = select(ProviderBatch.id).where(ProviderBatch.evaluation_id == evaluation_id, ProviderBatch.state != "ended")
     return session.scalar(query.limit(1)) is not None
 
 
 def known(session: Session) -> tuple[frozenset[str], datetime]:
-    """The providers' names of all batches that have one, and the database's time before they were read."""
+    """Return the providers' names of all batches that have one, and the database's time before the query."""
     now = session.scalars(select(database_now())).one()
     found = session.scalars(select(ProviderBatch.remote_id).where(ProviderBatch.remote_id.is_not(None)))
     return frozenset(name for name in found if name is not None), now

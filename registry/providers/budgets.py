@@ -1,7 +1,7 @@
-"""Budgets: what an evaluation, a submission or an account's evaluations may cost.
+"""Budgets: the most that an evaluation, a submission or an account's evaluations may cost.
 
-A call is let through only if the budget has room for the most it can cost, on top of what was spent and of the most
-that calls under way can cost. So a budget is kept whatever the answers cost.
+A call is made only if the budget covers the most it can cost, in addition to past costs and the most that open calls
+can cost. So a budget is kept whatever the answers cost.
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ class Full:
 
     @classmethod
     def of(cls, row: Budget, most: float) -> "Full | None":
-        """None where there is room."""
+        """Return the full budget; None if it covers the call."""
         full = row.spent + most > row.amount
         return cls(row.kind, row.subject, row.spent, row.amount, most) if full else None
 
@@ -64,9 +64,9 @@ class UnpricedError(UsageError):
 
 
 def set_budget(session: Session, kind: str, subject: str, amount: float | None) -> Budget | None:
-    """Sets a budget; None removes it. What was spent already counts.
+    """Set a budget; None removes it. Past costs count.
 
-    Raises UsageError for an unknown kind or an amount below 0, NotFoundError where the subject does not exist.
+    Raises UsageError for an unknown kind or an amount below 0, NotFoundError if the subject does not exist.
     """
     if kind not in BUDGET_KINDS:
         raise UsageError(f"budget kind {kind!r}: use one of {', '.join(BUDGET_KINDS)}")
@@ -99,7 +99,7 @@ def _checked(session: Session, kind: str, subject: str) -> str:
 
 
 def _so_far(session: Session, kind: str, subject: str) -> tuple[float, float]:
-    """(spent, held) by the calls that there are."""
+    """Return (spent, held) from the existing calls."""
     begun = ProviderCall.state == "begun"
     ended = func.coalesce(ProviderCall.cost, ProviderCall.cost_limit)
     spent, held = session.execute(
@@ -140,11 +140,11 @@ def _is_one_of(subjects: Sequence[Subject]) -> ColumnElement[bool]:
 
 
 def hold(session: Session, subjects: Sequence[Subject], limits: Sequence[float | None]) -> int:
-    """Sets aside the most that calls can cost, for as many of the first as there is room for; returns how many.
+    """Reserve the most that calls can cost, for as many of the first as the budgets cover; return how many.
 
-    limits: of each call, at least one; None where the model has no price.
-    Raises BudgetHeldError where calls under way may leave room for the first, BudgetReachedError where nothing will,
-    and UnpricedError where there is a budget but no price.
+    limits: of each call, at least one; None if the model has no price.
+    Raises BudgetHeldError if open calls may leave enough for the first, BudgetReachedError if nothing will, and
+    UnpricedError if there is a budget but no price.
     """
     # In one order, so that two workers never wait for each other.
     rows = session.scalars(
@@ -173,8 +173,8 @@ def hold(session: Session, subjects: Sequence[Subject], limits: Sequence[float |
 
 
 def replace_hold(session: Session, subjects: Sequence[Subject], was_held: float, spent: float) -> None:
-    """Counts what a call cost in the place of what was set aside for it."""
-    # A budget that was set while the call was under way began with what was set aside for it.
+    """Replace a call's reservation by its cost."""
+    # A budget that was set while the call was open began with the call's reservation.
     session.execute(
         update(Budget)
         .where(_is_one_of(subjects))
@@ -184,7 +184,7 @@ def replace_hold(session: Session, subjects: Sequence[Subject], was_held: float,
 
 
 def full_budget(session: Session, evaluation_id: int) -> Full | None:
-    """The budget without room for the call it refused last, or for an evaluation's dearest; None if there is none."""
+    """Return the budget that cannot cover its last refused call, or the evaluation's dearest; None if there is none."""
     dearest = session.scalar(
         select(func.max(ProviderCall.cost_limit)).where(ProviderCall.evaluation_id == evaluation_id)
     )
@@ -194,7 +194,7 @@ def full_budget(session: Session, evaluation_id: int) -> Full | None:
 
 def pause(session: Session, evaluation_id: int, full: Full) -> None:
     """Pauses an evaluation whose budget is reached, and keeps which call that was for."""
-    # The budget first, as whoever sets one and resumes in one transaction: neither waits for what the other holds.
+    # The budget's row first, in the same order as setting a budget and resuming: neither waits for the other's lock.
     session.execute(update(Budget).where(_is_one_of([(full.kind, full.subject)])).values(refused=full.most))
     session.execute(
         update(Evaluation)
@@ -204,7 +204,7 @@ def pause(session: Session, evaluation_id: int, full: Full) -> None:
 
 
 def budget_document(row: Budget) -> dict[str, Any]:
-    """A budget as JSON and the command line show it."""
+    """Return a budget's fields for JSON and the command line."""
     return {
         "kind": row.kind,
         "subject": row.subject,

@@ -1,7 +1,7 @@
-"""Calls: each is written down before it is made, with the most it can cost, and once more when it has ended.
+"""Calls: each is stored before it is made, with the most it can cost, and updated when it has ended.
 
-So an answer is stored as soon as it is there, a worker that goes on with a shard asks only for those that are missing,
-and what a killed worker had asked for is known.
+So an answer is stored as soon as it arrives, the next worker of a shard requests only missing answers, and the requests
+of a killed worker are known.
 """
 
 from collections.abc import Iterable
@@ -28,9 +28,9 @@ class LostClaimError(Exception):
 
 @dataclass(frozen=True)
 class Journal:
-    """What a worker writes calls of one shard into; valid as long as its claim is.
+    """A worker's record of the calls of one shard, valid as long as its claim.
 
-    held: the condition on `shard` that the claim still holds. subjects: the budgets that its calls count in.
+    held: the condition on `shard` that the claim is valid. subjects: the budgets in which its calls count.
     """
 
     shard_id: int
@@ -42,9 +42,9 @@ class Journal:
 def open_journal(
     session: Session, shard_id: int, held: ColumnElement[bool], evaluation_id: int, keys: Iterable[Key]
 ) -> Journal:
-    """The journal of a shard. Calls of its prompts that an earlier worker began and never ended count as failed.
+    """Open the journal of a shard. Calls of its prompts that an earlier worker never ended count as failed.
 
-    Those of a batch go on without a worker.
+    Calls of a batch continue without a worker.
     """
     journal = Journal(shard_id, held, evaluation_id, budgets.subjects_of(session, evaluation_id))
     check_claim(session, journal)
@@ -61,14 +61,14 @@ def open_journal(
 
 
 def open_batch(session: Session, shard_id: int) -> ProviderBatch | None:
-    """The batch that a shard waits for."""
+    """Return the batch that a shard waits for."""
     return session.scalar(
         select(ProviderBatch).where(ProviderBatch.shard_id == shard_id, ProviderBatch.state != "ended")
     )
 
 
 def answers(session: Session, evaluation_id: int, keys: Iterable[Key]) -> dict[Key, ProviderCall]:
-    """The calls of an evaluation that were answered, for those of these prompts that were."""
+    """Return the answered calls of an evaluation for these prompts."""
     wanted = set(keys)
     found = session.scalars(
         select(ProviderCall).where(
@@ -81,9 +81,9 @@ def answers(session: Session, evaluation_id: int, keys: Iterable[Key]) -> dict[K
 
 
 def begin(session: Session, journal: Journal, key: Key, cost_limit: float | None) -> int:
-    """Writes down that a prompt is about to be asked for; returns the call's number.
+    """Store the beginning of a call for a prompt; return its number.
 
-    Raises LostClaimError, and what `budgets.hold` raises.
+    Raises LostClaimError, and the errors of `budgets.hold`.
     """
     check_claim(session, journal)
     budgets.hold(session, journal.subjects, [cost_limit])
@@ -94,9 +94,9 @@ def begin(session: Session, journal: Journal, key: Key, cost_limit: float | None
 
 
 def answered(session: Session, journal: Journal, call_id: int, **values: Any) -> None:
-    """Stores an answer: its text, outcome, tokens, cost and who gave it.
+    """Store an answer: its text, outcome, tokens, cost and source.
 
-    Where the prompt was answered meanwhile, for the worker that has the shard now, only the cost counts.
+    If the shard's new worker got an answer in the meantime, only the cost counts.
     """
     call = session.get_one(ProviderCall, call_id, with_for_update=True)
     others = select(ProviderCall.id).where(
@@ -112,7 +112,7 @@ def answered(session: Session, journal: Journal, call_id: int, **values: Any) ->
 
 
 def failed(session: Session, journal: Journal, call_id: int, error: str, cost: float | None) -> None:
-    """Stores that a call had no answer. cost: 0 where the provider refused it; None where nobody knows."""
+    """Store that a call had no answer. cost: 0 if the provider refused it; None if unknown."""
     call = session.get_one(ProviderCall, call_id, with_for_update=True)
     _end(session, journal, call, state="failed", error=error, cost=cost)
 
@@ -129,15 +129,15 @@ def _end(session: Session, journal: Journal, call: ProviderCall, *, cost: float 
 
 
 def check_claim(session: Session, journal: Journal) -> None:
-    """Raises LostClaimError where the shard is another worker's by now."""
-    # Locked: whoever claims the shard next waits until what is begun here is written, and then sees it.
+    """Raise LostClaimError if another worker has the shard now."""
+    # The lock makes the shard's next claimant wait for this transaction, so that it sees the new calls.
     held = select(Shard.id).where(journal.held)
     if session.scalar(held.with_for_update(of=Shard, read=True)) is None:
         raise LostClaimError
 
 
 def forget_texts(session: Session, evaluation_id: int, questions: Any) -> None:
-    """Removes what was answered, and keeps what it cost."""
+    """Delete the texts of answers, and keep their costs."""
     session.execute(
         update(ProviderCall)
         .where(

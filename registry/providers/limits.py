@@ -19,19 +19,20 @@ WINDOW_SECONDS: Final = 60.0
 BURST_SECONDS: Final = 1.0
 """How much of a limit that was not used may be used later, so that a short pause costs nothing."""
 SLACK_SECONDS: Final = BURST_SECONDS + 1.5
-"""A minute's requests are spread over this much more than a minute, since some take longer on their way than others and
-a provider counts when they arrive: a limit of 600 a minute comes to 576."""
+"""Additional seconds over which a minute's requests are spread, since a provider counts arrivals and travel times vary:
+a limit of 600 a minute becomes 576.
+"""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What may be sent in any minute; None: as much as one likes."""
+    """Limits per minute; None: no limit."""
 
     requests_per_minute: int | None = None
     tokens_per_minute: int | None = None
 
     def at_most(self, requests: int | None, tokens: int | None) -> "Limits":
-        """The stricter of these and others."""
+        """Return the stricter of these and other limits."""
         return Limits(_least(self.requests_per_minute, requests), _least(self.tokens_per_minute, tokens))
 
 
@@ -40,9 +41,9 @@ def _least(*values: int | None) -> int | None:
 
 
 def reserve(session: Session, key: str, limits: Limits, tokens: int) -> float:
-    """Gives a request of so many tokens its place; returns the seconds until it may begin.
+    """Reserve a slot for a request of this many tokens; return the seconds until it may begin.
 
-    tokens: of the prompt and the most that may be written; `refund` gives back what was not needed.
+    tokens: of the prompt and the longest answer; `refund` returns the unused ones.
     """
     row, now = _locked(session, key)
     return place(row, limits, tokens, now)
@@ -59,32 +60,32 @@ def place(row: RateLimit, limits: Limits, tokens: int, now: datetime) -> float:
 
 
 def waits_until(row: RateLimit, now: datetime) -> datetime | None:
-    """When a request that came now could begin; None: at once."""
+    """Return when a new request could begin; None: at once."""
     burst = timedelta(seconds=BURST_SECONDS)
     start = max(row.not_before or now, row.requests_free_at - burst, row.tokens_free_at - burst)
     return start if start > now else None
 
 
 def _share(limit: int, amount: int) -> timedelta:
-    """How long an amount uses a limit up. Sizes that do not fill a minute evenly leave the rest of it free."""
+    """Return the time that an amount uses of a limit. Sizes that do not fill a minute evenly leave the rest free."""
     if amount <= 0:
         return timedelta()
     return timedelta(seconds=(WINDOW_SECONDS + SLACK_SECONDS) / max(1, limit // amount))
 
 
 def refund(session: Session, key: str, limits: Limits, reserved: int, used: int) -> None:
-    """Puts the tokens that an answer took in the place of those that were reserved for it."""
+    """Replace the tokens reserved for an answer by its real tokens."""
     if limits.tokens_per_minute is not None and used != reserved:
         row, _ = _locked(session, key)
         row.tokens_free_at += _share(limits.tokens_per_minute, used) - _share(limits.tokens_per_minute, reserved)
 
 
 def hold(session: Session, key: str, seconds: float) -> None:
-    """Lets no request with a key begin for so long, because its provider asked for it."""
+    """Block all requests with a key for some seconds, as its provider requires."""
     row, now = _locked(session, key)
     until = now + timedelta(seconds=seconds)
     row.not_before = max(until, row.not_before or until)
-    # Who has a place before then asks for another. The new places follow one another as any do.
+    # Requests with earlier slots reserve again. The new slots follow one another as usual.
     row.requests_free_at = max(row.requests_free_at, until)
 
 
@@ -97,7 +98,7 @@ def held_for(session: Session, key: str) -> float:
 
 
 def _locked(session: Session, key: str) -> tuple[RateLimit, datetime]:
-    """The row of a key, locked, and the time after it was."""
+    """Return the locked row of a key, and the time after locking."""
     query = select(RateLimit).where(RateLimit.key == key).with_for_update()
     row = session.scalar(query)
     if row is None:

@@ -1,4 +1,4 @@
-"""The price list: what a million tokens cost, by provider and model. Data, dated, and overridable by a file."""
+"""The price list: the cost of a million tokens, by provider and model. Data, dated, and overridable by a file."""
 
 import datetime as dt
 from collections.abc import Mapping
@@ -20,9 +20,9 @@ TURN_TOKENS: Final = 64
 
 
 class Price(BaseModel):
-    """Of a million tokens. cached_prompt: of a prompt's tokens that the provider had in its cache; None: as others.
+    """Prices of a million tokens. cached_prompt: for tokens in the provider's cache; None: the usual price.
 
-    batch: what the same costs in a batch, as a factor.
+    batch: factor for calls in a batch.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -33,20 +33,20 @@ class Price(BaseModel):
     batch: float = Field(1.0, ge=0, le=1)
 
     def of(self, prompt_tokens: int, cached_tokens: int, written_tokens: int) -> float:
-        """What an answer costs. prompt_tokens: with the cached ones; written_tokens: with the hidden ones."""
+        """Return the cost of an answer. prompt_tokens: with the cached ones; written_tokens: with the hidden ones."""
         cached = self.prompt if self.cached_prompt is None else self.cached_prompt
         uncached = (prompt_tokens - cached_tokens) * self.prompt
         return (uncached + cached_tokens * cached + written_tokens * self.written) / _A_MILLION
 
     def in_batch(self) -> "Price":
-        """The price of what is asked in a batch."""
+        """Return the price in a batch."""
         cached = None if self.cached_prompt is None else self.batch * self.cached_prompt
         return Price(
             prompt=self.batch * self.prompt, written=self.batch * self.written, cached_prompt=cached, batch=1.0
         )
 
     def at_most(self, text: str, most_tokens: int) -> float:
-        """The most that an answer to a text can cost: no token is shorter than a byte."""
+        """Return the most that an answer to a text can cost: no token is shorter than a byte."""
         return self.of(len(text.encode()) + TURN_TOKENS, 0, most_tokens)
 
 
@@ -59,7 +59,7 @@ class PriceList:
     prices: Mapping[str, Mapping[str, Price]]
 
     def find(self, provider: str, model: str) -> Price | None:
-        """The price of a model; None where the list does not have it."""
+        """Return the price of a model; None if the list does not have it."""
         fitting = [pattern for pattern in self.prices.get(provider, {}) if fnmatchcase(model, pattern)]
         return self.prices[provider][max(fitting, key=len)] if fitting else None
 
@@ -68,9 +68,9 @@ _PRICES: Final = TypeAdapter(dict[str, dict[str, Price]])
 
 
 def load_prices(path: str = "") -> PriceList:
-    """The list that ships, with the entries of a file before its own; the file's alone where its currency is another.
+    """Load the shipped list, overridden by a file's entries; a file in another currency replaces it.
 
-    Raises UsageError naming the file and what is wrong with it.
+    Raises UsageError naming the file and the problem.
     """
     file = Path(path).expanduser() if path else None
     try:

@@ -1,4 +1,4 @@
-"""Endpoints: which servers may serve models, and what their answers leave unknown.
+"""Endpoints: the servers that may serve models, and the limits of their answers.
 
 A deployment lists them in a TOML file that SHUFFLEBOARD_ENDPOINTS names, one table for each:
 
@@ -9,7 +9,7 @@ A deployment lists them in a TOML file that SHUFFLEBOARD_ENDPOINTS names, one ta
     url_prefix = "https://api.example.org/v1"
     key_env = "EXAMPLE_API_KEY"
 
-A model of kind `openai` is at a location that one of them covers. The registry knows an endpoint's name and URL but
+A model of kind `openai` is at a location that one of them covers. The registry stores an endpoint's name and URL but
 never its key: only a worker reads that, and sends it only to URLs of that endpoint.
 """
 
@@ -37,15 +37,14 @@ _UNWISE: Final = frozenset('%\\"<>^`{|}')
 class Endpoint(BaseModel):
     """One table of the file.
 
-    url_prefix: scheme, host, port and beginning of the path; a location below it belongs to this endpoint.
-    key_env, key_file: where a worker finds the key, if there is one. allow_http: plain HTTP beyond this machine.
-    top_logprobs: how many log-probabilities to ask for, instead of the setting's number. openai_parameters_only: leave
-    out what OpenAI's own service refuses: the parameters top_k and min_p, and asking for chosen tokens.
-    requests_per_minute, tokens_per_minute: what its key allows, over all workers; None: no limit. provider: whose
-    service it is, which is then asked through the provider's own library, for written answers alone. reasoning_models:
-    names, or patterns such as o3*, of models that think before they answer; reasoning_tokens: how much, beside what the
-    protocol allows; adaptive_thinking: those of them that decide this by themselves (Anthropic's). batch: ask through
-    the provider's batch service, for less money and within a day.
+    url_prefix: scheme, host, port and beginning of the path; a location below it belongs to this endpoint. key_env,
+    key_file: the place of the key, if there is one. allow_http: plain HTTP beyond this machine. top_logprobs: number of
+    log-probabilities to request, instead of the setting's. openai_parameters_only: leave out parameters that OpenAI's
+    own service refuses: top_k, min_p, and requests for chosen tokens. requests_per_minute, tokens_per_minute: limits of
+    its key, over all workers; None: no limit. provider: the provider whose own library is used, for written answers
+    alone. reasoning_models: names, or patterns such as o3*, of models that think before they answer; reasoning_tokens:
+    their tokens in addition to the protocol's; adaptive_thinking: those models that decide this by themselves
+    (Anthropic's). batch: use the provider's batch service, for less money and within a day.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -76,29 +75,29 @@ class Endpoint(BaseModel):
         return self
 
     def limits_key(self) -> str:
-        """Names what its limits belong to: the place of its key, or the endpoint where it has none."""
+        """Return the owner of its limits: the place of its key, or the endpoint if it has none."""
         if self.key_env is not None:
             return f"env:{self.key_env}"
         return f"endpoint:{self.name}" if self.key_file is None else f"file:{self.key_file}"
 
     def thinking_tokens(self, model: str) -> int | None:
-        """How much a model may think; None where it is no reasoning model."""
+        """Return the tokens that a model may think; None if it is no reasoning model."""
         reasons = any(fnmatchcase(model, pattern) for pattern in self.reasoning_models)
         return self.reasoning_tokens if reasons else None
 
     def thinks_adaptively(self, model: str) -> bool:
-        """Whether a reasoning model decides by itself how much it thinks."""
+        """Return whether a reasoning model decides by itself how much it thinks."""
         return any(fnmatchcase(model, pattern) for pattern in self.adaptive_thinking)
 
     def covers(self, url: str) -> bool:
-        """Whether a canonical URL is the prefix or lies below it; whole path segments count."""
+        """Return whether a canonical URL is the prefix or lies below it; whole path segments count."""
         return url == self.url_prefix or url.startswith(self.url_prefix + "/")
 
 
 def load_endpoints(path: str) -> dict[str, Endpoint]:
-    """The endpoints of a file, by name; none where no file is named.
+    """Return the endpoints of a file, by name; empty if no file is named.
 
-    Raises UsageError that names the file, the table and what is wrong with it, and never a value: it may be a key.
+    Raises UsageError that names the file, the table and the problem, and never a value: it may be a key.
     """
     if not path:
         return {}
@@ -140,7 +139,7 @@ def _endpoint(name: str, table: Any, path: str) -> Endpoint:
 
 
 def canonical_url(url: str) -> str:
-    """A URL in the one form that is stored and compared: lower-case host, no default port, no slash at the end.
+    """Return a URL in the single form for storing and comparing: lower-case host, no default port, no slash at the end.
 
     Raises ModelError for anything but http and https, and for user names, queries, fragments, escapes and dots in the
     path, with which one URL could pass for another.
@@ -173,12 +172,12 @@ def _host(parts: SplitResult, port: int | None) -> str:
 
 
 def host_of(url: str) -> str:
-    """The host of an address, with its port where that is not the default; what messages and fingerprints show."""
+    """Return the host of an address for messages and fingerprints, with a port other than the default."""
     return urlsplit(url).netloc
 
 
 def is_loopback(url: str) -> bool:
-    """Whether an address is of this machine."""
+    """Return whether an address is on this machine."""
     host = urlsplit(url).hostname or ""
     try:
         return ipaddress.ip_address(host).is_loopback
@@ -187,10 +186,10 @@ def is_loopback(url: str) -> bool:
 
 
 def find_endpoint(endpoints: Mapping[str, Endpoint], location: str, reference: str | None = None) -> Endpoint:
-    """The endpoint that a canonical location belongs to: the one with the longest prefix.
+    """Return the endpoint of a canonical location: the one with the longest prefix.
 
-    reference: the name that it is expected to have. Raises ModelError where no endpoint covers the location, where
-    another one does, and for plain HTTP to another machine.
+    reference: its expected name. Raises ModelError if no endpoint or another one covers the location, and for plain
+    HTTP to another machine.
     """
     covering = [endpoint for endpoint in endpoints.values() if endpoint.covers(location)]
     if not covering:
@@ -214,7 +213,7 @@ def find_endpoint(endpoints: Mapping[str, Endpoint], location: str, reference: s
 
 
 def endpoint_of(location: str, settings: Settings) -> Endpoint | None:
-    """The endpoint that a stored location is on; None if it is on none of this process."""
+    """Return the endpoint of a stored location; None if this process has none for it."""
     try:
         return find_endpoint(load_endpoints(settings.endpoints), location)
     except ModelError:
@@ -222,17 +221,17 @@ def endpoint_of(location: str, settings: Settings) -> Endpoint | None:
 
 
 def provider_of(location: str, settings: Settings) -> str | None:
-    """Whose service a stored location is; None where it is a server's, or on no endpoint of this process."""
+    """Return the provider of a stored location; None if it is a server's, or on no endpoint of this process."""
     endpoint = endpoint_of(location, settings)
     return None if endpoint is None else endpoint.provider
 
 
 def answered_from_partial(logprobs: Sequence[float | None]) -> tuple[int | None, bool]:
-    """(position of the answer, whether all is known) from log-probabilities of which some may be unknown.
+    """Return (position of the answer, whether all is known) from log-probabilities, some of which may be unknown.
 
-    logprobs: by position; None where a label is not among the most probable tokens that an endpoint lists. Such a label
-    is less probable than every label that is listed, or as probable as the last at most, so the highest known one is
-    the answer as soon as one is known; the lowest position on a tie. The probabilities are known only where all are.
+    logprobs: by position; None if a label is not among the most probable tokens that an endpoint lists. Such a label is
+    no more probable than any listed one, so the highest known one is the answer; the lowest position on a tie. The
+    probabilities are known only if all are.
     """
     known = [(value, position) for position, value in enumerate(logprobs) if value is not None]
     if not known:

@@ -1,4 +1,4 @@
-"""Models and their revisions: registering, finding, and what identifies one."""
+"""Models and their revisions: registration, search, and identity."""
 
 import re
 from collections.abc import Mapping
@@ -28,9 +28,9 @@ PICKLES: Final = ("*.bin", "*.pt", "*.pth", "*.pkl", "*.pickle", "*.ckpt")
 
 
 def check_revision(kind: str, revision: str) -> str:
-    """The revision of a model of that kind, if it may be one: whoever registers it, and through whichever door.
+    """Return the revision of a model of that kind if it is valid, for every interface that registers models.
 
-    Of the hub it is a branch, a tag or a commit, on an endpoint the model's name there: never a path. Raises
+    On the hub it is a branch, a tag or a commit, on an endpoint the model's name there: never a path. Raises
     UsageError.
     """
     shown = f"revision {revision[:100]!r}"
@@ -50,9 +50,9 @@ def check_revision(kind: str, revision: str) -> str:
 class RevisionRequest:
     """A user's description of a model revision; the digests come from the files.
 
-    revision: for kind openai the model's name on its server. key_reference: the endpoint that a location of kind openai
-    is expected to belong to; the location alone says which it is, so it is checked and not stored. adapter: a folder,
-    or a name on the hub with `@REVISION`; merged: whether to add it to the weights, None without an adapter.
+    revision: for kind openai the model's name on its server. key_reference: the expected endpoint of a location of kind
+    openai; the location alone decides, so it is checked and not stored. adapter: a folder, or a name on the hub with
+    `@REVISION`; merged: whether to add it to the weights, None without an adapter.
     """
 
     kind: str
@@ -111,7 +111,7 @@ class RevisionRequest:
             )
         location = canonical_url(self.location)
         find_endpoint(load_endpoints(get_settings().endpoints), location, self.key_reference)
-        # Precision is whatever the server has: what is said of it is kept as it was said.
+        # The server decides the precision; the user's description of it is stored unchanged.
         return RevisionRequest(
             "openai", location, self.revision, self.dtype, self.quantisation, key_reference=self.key_reference
         )
@@ -119,12 +119,11 @@ class RevisionRequest:
 
 @dataclass(frozen=True)
 class ModelFiles:
-    """What identifies a revision's files. commit: of the hub, or None for local files.
+    """The identity of a revision's files. commit: of the hub, or None for local files.
 
-    The digests of a model on an endpoint are None: nobody outside sees its files. With an adapter weights_digest is
-    made of base_digest and adapter_digest, so that no other model has the same. thinking: what a server showed can be
-    set of thoughts; None: nothing. licence, parameters: as the card and the weights of the folder have them; None: they
-    do not say.
+    The digests of a model on an endpoint are None: its files are not accessible. With an adapter weights_digest is made
+    of base_digest and adapter_digest, so that no other model has the same. thinking: the settings of thinking that a
+    server supports; None: none. licence, parameters: from the card and the weights of the folder; None if they lack it.
     """
 
     weights_digest: str | None
@@ -160,15 +159,15 @@ class ModelFiles:
 
 
 def is_local(location: str) -> bool:
-    """Whether a location names something on this machine's disk rather than on the hub."""
+    """Return whether a location is on this machine's disk rather than on the hub."""
     return location.startswith(("/", "./", "../", "~")) or location in (".", "..") or Path(location).exists()
 
 
 def check_location(kind: str, location: str) -> str:
-    """The location in the form it is stored: an absolute path, or a hub name as given.
+    """Return the location in its stored form: an absolute path, or a hub name as given.
 
-    Raises ModelError when a local folder holds no weights, only pickles, no configuration or no tokenizer, and for an
-    invalid GGUF file. Pickles are refused because loading one runs whatever code is in it.
+    Raises ModelError if a local folder has no weights, only pickles, no configuration or no tokenizer, and for an
+    invalid GGUF file. Pickles are refused because loading one runs any code in it.
     """
     if not is_local(location):
         if kind == "gguf":
@@ -216,9 +215,9 @@ def _refuse_pickles(location: str, path: Path, remedy: str) -> None:
 
 
 def check_adapter(adapter: str) -> str:
-    """The adapter in the form it is stored: an absolute path, or a hub name with `@REVISION` as given.
+    """Return the adapter in its stored form: an absolute path, or a hub name with `@REVISION` as given.
 
-    Raises ModelError when a local folder is not that of one adapter of PEFT's in safetensors.
+    Raises ModelError if a local folder is not that of one PEFT adapter in safetensors.
     """
     if not is_local(adapter):
         name, revision = split_reference(adapter)
@@ -248,11 +247,10 @@ def add_revision(
     description: Mapping[str, Any] | None = None,
     files: ModelFiles | None = None,
 ) -> tuple[ModelRevision, bool]:
-    """Registers a revision under `name` and returns it, with whether it is new.
+    """Register a revision under `name` and return it, with whether it is new.
 
     An identical request is the existing revision; a different one under the same name, in whatever case, is its next
-    revision. Without
-    `files` it waits for a worker to hash them.
+    revision. Without `files` it waits for a worker to hash them.
     description: family, developer, parameters, licence, released (YYYY-MM-DD), url; given values replace those of the
     model.
     """
@@ -331,7 +329,7 @@ def describe(model: Model, description: Mapping[str, Any]) -> list[str]:
 
 
 def request_of(revision: ModelRevision) -> RevisionRequest:
-    """The request that a stored revision came from."""
+    """Return the request that made a stored revision."""
     return RevisionRequest(
         revision.kind,
         revision.location,
@@ -344,9 +342,9 @@ def request_of(revision: ModelRevision) -> RevisionRequest:
 
 
 def model_identity(revision: ModelRevision) -> dict[str, Any]:
-    """What identifies a revision in specifications: content, never a path or a database id.
+    """Return a revision's identity for specifications: content, never a path or a database id.
 
-    A model on an endpoint shows no content, so its address and its name there stand for it.
+    A model on an endpoint has no accessible content, so its address and its name there identify it.
     """
     adapter = {
         "base": revision.base_digest,
@@ -365,6 +363,6 @@ def model_identity(revision: ModelRevision) -> dict[str, Any]:
     }
     if revision.kind in ("external", "openai"):
         identity["revision"] = revision.requested_revision
-    if revision.kind == "openai":  # without digests, where it is asked is all that tells it from another
+    if revision.kind == "openai":  # without digests, only its address distinguishes it from another
         identity["endpoint"] = revision.location
     return identity

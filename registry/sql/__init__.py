@@ -1,10 +1,10 @@
 """Untrusted SQL: read-only queries over the documented views, answered by DuckDB from files.
 
-relations.py   which relations lie in files, and the statements that make the documented views of them
-files.py       writes the files for each audience, and lists what it may read
-asking.py      asks a query in a process that can read these files and nothing else
+relations.py   relations with files, and the statements that make the documented views from them
+files.py       writes the files for each audience, and lists its readable ones
+asking.py      runs a query in a process that can read these files and nothing else
 process.py     that process
-results.py     the result, and its forms to download
+results.py     the result, and its download formats
 """
 
 from registry.sql.asking import Answered, NotReadyError, Queries

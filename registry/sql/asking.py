@@ -1,7 +1,7 @@
-"""Answers untrusted queries, each in a process that can read its audience's files and nothing else.
+"""Run untrusted queries, each in a process that can read its audience's files and nothing else.
 
-Processes are started ahead and answer one query after the other. One that breaks a limit is killed; the next query gets
-another.
+Processes are started ahead and answer one query after the other. A process that breaks a limit is killed; the next
+query gets another.
 """
 
 import atexit
@@ -57,7 +57,7 @@ class NotReadyError(DatabaseError):
 
 @dataclass(frozen=True)
 class Answered:
-    """The rows of a query, and what they were read from."""
+    """The rows of a query, and the files that it read."""
 
     result: QueryResult
     listed: Listed
@@ -123,7 +123,7 @@ class Pool:
         self._owner = os.getpid()
 
     def take(self, folder: Path, key: str) -> _Process:
-        """A process that has opened this list, or has opened nothing yet."""
+        """Return a process that has opened this list, or nothing yet."""
         with self._lock:
             if self._owner != os.getpid():  # a fork has nothing of its parent's
                 self._idle, self._owner = [], os.getpid()
@@ -135,7 +135,7 @@ class Pool:
         return _Process(folder)
 
     def give_back(self, process: _Process) -> None:
-        """Keeps a process for the next query, and those of the same folder that were used last."""
+        """Keep a process for the next query, and those of the same folder that were used last."""
         with self._lock:
             here = [*(other for other in self._idle if other.folder == process.folder), process][-MOST_IDLE:]
             older = [other for other in self._idle if other not in here]
@@ -156,7 +156,7 @@ atexit.register(_POOL.close)
 
 
 class Queries:
-    """Asks queries of one registry."""
+    """The queries of one registry."""
 
     def __init__(self, engine: Engine, settings: Settings) -> None:
         self._settings = settings
@@ -179,7 +179,7 @@ class Queries:
         """
         if "\0" in sql or any("\ud800" <= character <= "\udfff" for character in sql):
             raise QueryRefusedError("the query has a NUL character or half of a surrogate pair; remove it")
-        self.files.current(audience)  # whoever has to wait for it holds up nobody else
+        self.files.current(audience)  # waiting here blocks no other query
         with self._places.take(client):
             listed = self._listed(audience)
             if listed is None:
@@ -198,7 +198,7 @@ class Queries:
         return Answered(result, listed)
 
     def _listed(self, audience: Audience) -> Listed | None:
-        """What a query reads: while a process opens newer files, which takes seconds for thousands, those before."""
+        """Return the list for a query: the previous one while a process opens newer files, which takes seconds."""
         listed, before = self.files.current(audience), self._opened.get(audience)
         if listed is None or before is None or before.key == listed.key or not self.files.may_answer(audience, before):
             return listed
@@ -222,7 +222,7 @@ class Queries:
         if answer.get("kind") == "set-up":
             process.kill()
         elif answer.get("kind") in ("time", "died", "size") or process.queries >= MOST_QUERIES:
-            process.kill()  # it is dead already, or what it holds of a large query is not given back
+            process.kill()  # it is dead already, or keeps the memory of a large query
             self._open_ahead(audience, listed)
         else:
             _POOL.give_back(process)

@@ -1,14 +1,14 @@
-"""The files that the SQL page's queries read: written for each audience when what it may see has changed.
+"""The files that the SQL page's queries read, written for each audience when its visible rows have changed.
 
     HOME/sql/<database>-<shape>/
         evaluations/evaluation_id=12/<relation>-<sealed>.parquet   of a sealed evaluation; never changes; that of
                                                                    its predictions is its own file, linked or copied
         views/<number>/<name>.parquet                              the small views, as an audience sees them
-        <audience>.json                                            which of these files a query may read, as of when
+        <audience>.json                                            the files that a query may read, as of when
 
-Nothing here is the only place of anything: a folder that is removed is written again. A process reads only what its
-audience's list names, so what an audience may see is one list of paths. A list that names anything that the audience
-may no longer see is not used (`Files.current`).
+Nothing is stored here alone: a deleted folder is written again. A process reads only the files in its audience's list,
+so an audience's rights are one list of paths. A list with a file that the audience may no longer see is not used
+(`Files.current`).
 """
 
 import fcntl
@@ -62,7 +62,7 @@ from registry.tables import Benchmark, BenchmarkVersion, Board, Evaluation, Eval
 BATCH: Final = 20_000
 """Rows that are in memory at once while a file is written."""
 PATIENCE_SECONDS: Final = 15.0
-"""How long a query waits for files that are being written when those that are there are older than they may be."""
+"""Seconds that a query waits for new files if the existing ones are too old."""
 FIRST_PATIENCE_SECONDS: Final = 20.0
 """How long it waits when there are none."""
 PUBLISH_SECONDS: Final = 10.0
@@ -73,22 +73,21 @@ WRITING_SECONDS: Final = 86_400.0
 WRITING_BYTES: Final = 2 << 30
 """Limits of the process that writes."""
 UNUSED_SECONDS: Final = 86_400.0
-"""How long the files of another version of this software stay once it lists nothing anew."""
+"""Seconds after which the files of another version of this software are deleted, unless it lists them again."""
 KEPT_FOLDERS: Final = 3
 """Folders of views that stay, since a query may still read an older one."""
 
 _SEEN: Final = (Benchmark, BenchmarkVersion, ModelRevision, Model, Board, Evaluation)
-"""Tables by whose rows it is told whether an audience sees less than before."""
+"""Tables whose rows show whether an audience sees less than before."""
 
 
 @dataclass(frozen=True)
 class Listed:
-    """What an audience's queries read.
+    """The files that an audience's queries read.
 
-    as_of: when the database held what the small views say. written, waiting: sealed evaluations whose files are there,
-    and whose files are still to be written. unsealed: evaluations that are not in the views over predictions, since
-    they are not complete. key: another one for other files. folder: that of the small views, which stays the same while
-    they do.
+    as_of: the time of the small views. written, waiting: sealed evaluations with and without files. unsealed:
+    evaluations missing from the views over predictions, since they are not complete. key: differs for other files.
+    folder: that of the small views, which stays the same as long as they do.
     """
 
     key: str
@@ -117,10 +116,10 @@ class Files:
         self._writing: dict[Audience, threading.Thread] = {}
 
     def current(self, audience: Audience) -> Listed | None:
-        """What an audience's queries read now, written again first if that is due; None: it is being written.
+        """Return the files for an audience's queries, writing them again if that is due; None while they are written.
 
-        It is due once the files are half as old as they may be; a query waits only once they are older than that. A
-        list that names anything that the audience no longer sees is written again before anything is answered.
+        It is due once the files have half of their maximal age; a query waits only beyond that age. A list with
+        anything that the audience no longer sees is written again before any answer.
         """
         listed = self._usable(audience)
         if listed is not None:
@@ -137,16 +136,16 @@ class Files:
         return listed
 
     def may_answer(self, audience: Audience, older: Listed) -> bool:
-        """Whether queries may still be answered from an older list."""
+        """Return whether queries may still be answered from an older list."""
         return time.time() - older.as_of.timestamp() < self._seconds and not self._sees_less(audience, older)
 
     def _usable(self, audience: Audience) -> Listed | None:
-        """What was last listed for an audience, if it names nothing that the audience no longer sees."""
+        """Return the last list for an audience if it names nothing that the audience no longer sees."""
         listed = self.listed(audience)
         return None if listed is None or self._sees_less(audience, listed) else listed
 
     def listed(self, audience: Audience) -> Listed | None:
-        """What was last listed for an audience."""
+        """Return the last list for an audience."""
         path = self.folder / f"{audience}.json"
         try:
             stat = path.stat()
@@ -168,7 +167,7 @@ class Files:
             return any(not set(listed.seen[name]) <= set(ids) for name, ids in _seen(session).items())
 
     def renew(self, audience: Audience) -> threading.Thread:
-        """Writes what is missing of an audience's files, in the thread of this process that does so."""
+        """Write an audience's missing files, in this process's writing thread."""
         with self._lock:
             thread = self._writing.get(audience)
             if thread is None or not thread.is_alive():
@@ -178,7 +177,7 @@ class Files:
             return thread
 
     def _write(self, audience: Audience) -> None:
-        """Has the files written by another process, which takes no time from pages that this one makes meanwhile."""
+        """Write the files in another process, which takes no time from this process's pages."""
         url = self._engine.url.render_as_string(hide_password=False)
         job = Job(f"{__name__}:written", WRITING_SECONDS, WRITING_BYTES, dict(os.environ))
         try:
@@ -187,12 +186,12 @@ class Files:
             log.exception("the files for SQL queries could not be written")
 
     def write(self, audience: Audience) -> Listed:
-        """Writes what is missing, and lists it; one process at a time. Raises StorageError, ArchiveError."""
+        """Write missing files, and list them; one process at a time. Raises StorageError, ArchiveError."""
         asked = time.time()
         with self._locked():
             listed = self.listed(audience)
             if listed is not None and not listed.waiting and listed.as_of.timestamp() > asked:
-                return listed  # another process has written them meanwhile
+                return listed  # another process has written them in the meantime
             begun = time.monotonic()
             listed, failed = self._list(audience), 0
             while listed.waiting > failed:
@@ -204,7 +203,7 @@ class Files:
             return listed
 
     def _tidy(self) -> None:
-        """Removes the files of evaluations that are no longer there, and those of another shape that nobody uses."""
+        """Delete the files of deleted evaluations, and unused files of another shape."""
         wanted = {f"evaluation_id={number}" for number in self._places("all")}
         for folder in (self.folder / "evaluations").glob("evaluation_id=*"):
             if folder.name not in wanted:
@@ -277,7 +276,7 @@ class Files:
 
     @contextmanager
     def _whole(self, path: Path) -> Iterator[Path]:
-        """Where to write a file that is there whole or not at all."""
+        """Yield the path at which to write a file that appears whole or not at all."""
         whole = self.folder / path
         make_folder(whole.parent)
         part = whole.with_name(f"{whole.name}.{os.getpid()}-{threading.get_ident()}.part")
@@ -292,7 +291,7 @@ class Files:
     # An audience's list
 
     def _list(self, audience: Audience) -> Listed:
-        """Writes the small views as the audience sees them, and lists what its queries may read."""
+        """Write the small views as the audience sees them, and list the files that its queries may read."""
         before = self.listed(audience)
         folder = Path("views") / f"{audience}-{time.time_ns()}"
         others: dict[str, str] = {}
@@ -327,8 +326,8 @@ class Files:
         if there:
             of_evaluations = {name: [_name(found[name]) for found in there] for name in there[0]}
         else:
-            # One without rows, so that each relation has its columns. Never beside others: DuckDB reckons with as many
-            # rows in each file as the first has, and would begin each join with the predictions.
+            # A file without rows, so that each relation has its columns, but never among others: DuckDB estimates the
+            # rows of all files from the first, and would begin each join with the predictions.
             nothing = folder / "evaluation_id=0"
             of_evaluations = {name: [_name(nothing / f"{name}.parquet")] for name in (*OF_EVALUATION, PREDICTIONS)}
             for name in OF_EVALUATION:
@@ -353,7 +352,7 @@ class Files:
         close(part)
         part.replace(self.folder / f"{audience}.json")
         for old in sorted((self.folder / "views").glob(f"{audience}-*"))[:-KEPT_FOLDERS]:
-            shutil.rmtree(old, ignore_errors=True)  # never the one that is listed, which is the newest
+            shutil.rmtree(old, ignore_errors=True)  # never the listed one, which is the newest
         listed = self.listed(audience)
         assert listed is not None
         return listed
@@ -384,7 +383,7 @@ def written(order: Mapping[str, Any]) -> None:
 
 
 def _name(path: Path) -> str:
-    """What a query's process knows a file by."""
+    """Return a file's name in a query's process."""
     return f"{SCHEME}://{path}"
 
 

@@ -1,13 +1,13 @@
 """The process that answers untrusted queries. It is started by its path, and imports none of our code.
 
 DuckDB in memory, over the files that one audience may read, with external access and the local file system switched
-off: the process holds nothing that its audience may not see, so nothing in a query's text has to be understood. It
-reads the files by `Sealed`, since DuckDB would tell the whole path of a local one in its settings. Its limits are the
-address space, DuckDB's own memory limit, a watchdog that interrupts a query, and its parent, which kills it.
+off: the process contains nothing that its audience may not see, so a query's text needs no analysis. It reads the files
+through `Sealed`, since DuckDB's settings would reveal the whole path of a local one. Its limits are its address space,
+DuckDB's own memory limit, a watchdog that interrupts a query, and its parent, which kills it.
 
-stdin and stdout: one JSON document a line. The first line opens the files (`Opening`); it is answered by `{}` or by an
-error. Each further line is a query (`Question`), answered by `columns`, `types`, `rows`, `truncated`, `cut_cells` and
-`elapsed_s`, or by `error` and `kind` ("refused", "time", "size", "set-up").
+stdin and stdout: one JSON document a line. The first line opens the files (`Opening`); the reply is `{}` or an error.
+Each further line is a query (`Question`); the reply has `columns`, `types`, `rows`, `truncated`, `cut_cells` and
+`elapsed_s`, or `error` and `kind` ("refused", "time", "size", "set-up").
 """
 
 import json
@@ -28,11 +28,11 @@ from types import SimpleNamespace
 from typing import Any, Final, TypedDict
 
 ADDRESS_SPACE_BYTES: Final = 3 * 2**29
-"""What the process may map, files and libraries included."""
+"""Address space of the process, files and libraries included."""
 MEMORY_BYTES: Final = 448 * 2**20
-"""What it may hold: DuckDB's own limit knows nothing of the values that Python makes of rows."""
+"""Memory of the process: DuckDB's own limit does not count the values that Python makes of rows."""
 DUCKDB_BYTES: Final = 256 * 2**20
-"""What DuckDB may hold; nothing is spilled to files."""
+"""Memory of DuckDB; nothing is spilled to files."""
 SCHEME: Final = "sealed"
 """Of the names that DuckDB knows the files by: `sealed://` and the path below the working folder."""
 BATCH: Final = 100
@@ -47,7 +47,7 @@ class Opening(TypedDict):
 
 
 class Question(TypedDict):
-    """A query and what its answer may come to."""
+    """A query and the limits of its answer."""
 
     sql: str
     rows: int
@@ -68,12 +68,12 @@ class Utc(tzinfo):
     dst = utcoffset
 
     def localize(self, moment: datetime) -> datetime:
-        """A time that has no zone yet, in this one."""
+        """Return a time without a zone in this one."""
         return moment.replace(tzinfo=self)
 
 
 class RefusedError(Exception):
-    """The query is refused or ended; kind says by what."""
+    """The query is refused or ended; kind names the limit."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
@@ -108,7 +108,7 @@ class Answer:
         return True
 
     def _cell(self, value: Any) -> Any:
-        """A value as JSON has it; long texts and lists are cut, as text."""
+        """Return a value as JSON; long texts and lists are cut, as text."""
         value = plain(value)
         if isinstance(value, (list, dict)):
             text = json.dumps(value, ensure_ascii=False)
@@ -121,7 +121,7 @@ class Answer:
         return value
 
     def document(self) -> str:
-        """The answer as JSON."""
+        """Return the answer as JSON."""
         rest = {
             "columns": self.columns,
             "types": self.types,
@@ -133,7 +133,7 @@ class Answer:
 
 
 def plain(value: Any) -> Any:
-    """A value of DuckDB as JSON has it: times in UTC and in ISO's form, bytes as hexadecimal digits."""
+    """Return a value of DuckDB as a JSON value: times in UTC and in ISO's form, bytes as hexadecimal digits."""
     if isinstance(value, datetime):
         # The registry's times are in UTC, and have no zone in its files.
         return f"{value if value.tzinfo is None else value.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
@@ -154,7 +154,7 @@ def plain(value: Any) -> Any:
 
 
 LOST: Final[list[str]] = []
-"""What kept a listed file from being read."""
+"""Errors of reading listed files."""
 
 
 class Positioned(FileIO):
@@ -166,18 +166,18 @@ class Positioned(FileIO):
         self._of_thread = threading.local()
 
     def tell(self) -> int:
-        """Where this thread reads next."""
+        """Return this thread's position."""
         return int(getattr(self._of_thread, "offset", 0))
 
     def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
-        """Where this thread reads next; only from the beginning."""
+        """Set this thread's position, from the beginning only."""
         if whence != os.SEEK_SET:
             raise ValueError(f"whence is {whence}; positions are counted from the beginning")
         self._of_thread.offset = offset
         return offset
 
     def read(self, size: int | None = -1, /) -> bytes:
-        """The next bytes of this thread, all of them up to the end of the file."""
+        """Return this thread's next bytes, up to the end of the file by default."""
         start = self.tell()
         left = os.fstat(self.fileno()).st_size - start if size is None or size < 0 else size
         data = os.pread(self.fileno(), max(0, left), start)
@@ -186,12 +186,12 @@ class Positioned(FileIO):
 
 
 def opened(opening: Opening) -> Any:
-    """A connection that can read these files and reach nothing else."""
+    """Return a connection that can read these files and nothing else."""
     import duckdb
     from fsspec import AbstractFileSystem
 
     class Sealed(AbstractFileSystem):  # type: ignore[misc] # it has no types
-        """The files below the working folder, which never change. DuckDB asks for none but those listed."""
+        """The files below the working folder, which never change. DuckDB opens only the listed ones."""
 
         protocol, cachable = SCHEME, False
 
@@ -231,7 +231,7 @@ def opened(opening: Opening) -> Any:
         "allow_persistent_secrets": False,
         "secret_directory": "none",
         "default_null_order": "nulls_last",
-        "enable_external_file_cache": False,  # it holds nothing of local files, and looks at each
+        "enable_external_file_cache": False,  # it is useless for local files, and looks at each
     }
     connection = duckdb.connect(":memory:", config=limits)
     connection.register_filesystem(Sealed())
@@ -249,7 +249,7 @@ def opened(opening: Opening) -> Any:
 
 
 def ask(connection: Any, question: Question) -> Answer:
-    """The rows of one SELECT."""
+    """Return the rows of one SELECT."""
     import duckdb
 
     answer = Answer(question)
@@ -286,8 +286,8 @@ def ask(connection: Any, question: Question) -> Answer:
 
 
 def said(error: Exception) -> str:
-    """An error of DuckDB without its kind: what is wrong, names that are similar, and the line with the place."""
-    # What Python says has paths in it.
+    """Return an error of DuckDB without its kind: the problem, similar names, and the line with the place."""
+    # Python's errors contain paths.
     text = str(error).partition("Traceback (most")[0].strip()
     first, _, rest = text.partition("\n")
     return f"{(first.partition(': ')[2] or first).rstrip('!')}\n{rest}".strip()[:2000] or "the query cannot be answered"

@@ -1,12 +1,12 @@
-"""What queries over files read, on the SQL page and on published sites: which relations lie in files, and the views.
+"""The relations that queries over files read, on the SQL page and on published sites: their files and their views.
 
-The documented views are stated once, as the PostgreSQL text of `registry/schema/views/`, which DuckDB reads as it is.
-Three kinds of them:
+The documented views are stated once, as the PostgreSQL text of `registry/schema/views/`, which DuckDB reads unchanged.
+There are three kinds:
 
-- of a sealed evaluation (`OF_EVALUATION`): what grows with questions or shards. The SQL page has a file of each
-  evaluation's own, which never changes;
-- small ones (`small_views`): the rows as the database gives them to the audience, written again when something changed;
-- the others are computed by DuckDB from these, from a few columns of tables (`TABLES`), and from the predictions in the
+- of a sealed evaluation (`OF_EVALUATION`): those that grow with questions or shards. The SQL page has one file for each
+  evaluation, which never changes;
+- small ones (`small_views`): the rows that the database gives the audience, written again after each change;
+- the others are computed by DuckDB from these, from a few columns of tables (`TABLES`), and from the predictions in
   folders of sealed evaluations (`views`).
 """
 
@@ -31,11 +31,11 @@ from registry.sql.process import SCHEME
 from registry.tables import BenchmarkVersion, Evaluation, ModelRevision, Question
 
 OF_EVALUATION: Final = ("evaluation_metrics", "evaluation_provenance", "question_metrics", "question_statistics")
-"""Views of which a file is written for each sealed evaluation."""
+"""Views with a file for each sealed evaluation."""
 PREDICTIONS: Final = "prediction_file"
 """The relation of sealed evaluations' own files."""
 OF_FILES: Final = ("prediction", "generation", "prediction_detail")
-"""What is made of these files alone."""
+"""Relations computed from these files alone."""
 COMPUTED: Final = (
     "evaluation_question_scope",
     "scope_metrics",
@@ -76,14 +76,14 @@ OF_VIEWS: Final[Mapping[str, str]] = {
     "evaluation_question": "SELECT evaluation_id, question_id, expected AS n_variants FROM question_metrics",
     "withdrawal": "SELECT evaluation_id FROM withdrawals",
 }
-"""What computed views read of tables that documented views have the columns of → its SELECT."""
+"""Tables that computed views read, if documented views have their columns → its SELECT."""
 _UNORDERED: Final = frozenset({JSON, INTEGERS, DOUBLES})
 """Types that PostgreSQL has no order of."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a registry: evaluations and what they are of, and a board."""
+    """A part of a registry: evaluations with their models and benchmarks, and a board."""
 
     evaluations: tuple[int, ...]
     board: str | None = None
@@ -91,7 +91,7 @@ class Part:
 
 @cache
 def small_views() -> tuple[str, ...]:
-    """The documented views that are written as the database answers them."""
+    """Return the documented views whose files contain the database's rows."""
     return tuple(
         view.name for view in documented_views() if view.name not in (*OF_EVALUATION, *COMPUTED, "prediction_detail")
     )
@@ -99,21 +99,21 @@ def small_views() -> tuple[str, ...]:
 
 @cache
 def types_of(name: str) -> Mapping[str, str]:
-    """The columns of a relation in files, with their types."""
+    """Return the columns of a relation in files, with their types."""
     return TABLES.get(name) or {column.name: column.type for column in columns_of(name).values()}
 
 
 def query_of(name: str, part: Part | None = None) -> Select[Any]:
-    """The rows of a relation that the session may see, in an order of their own: all, or those of a part."""
+    """Return the query for a relation's rows that the session may see, in a fixed order: all, or those of a part."""
     types = types_of(name)
-    # Statistics are those that were stored: predictions may be archived, so that no view computes any of them.
+    # Stored statistics are used: predictions may be archived, so no view can compute them.
     rows = relation_of("question_score" if name == "question_statistics" else name, types)
     query = select(rows).order_by(*(rows.c[column] for column, kind in types.items() if kind not in _UNORDERED))
     return query if part is None else query.where(_within(name, rows.c, part))
 
 
 def _within(name: str, columns: Any, part: Part) -> ColumnElement[bool]:
-    """Whether a row belongs to a part. Raises KeyError for a relation of which nobody has said so."""
+    """Return the condition that a row belongs to a part. Raises KeyError for a relation without a rule."""
     if "evaluation_id" in columns:
         printed = columns.evaluation_id.is_(None) if name == "measured_and_published" else false()
         return is_in(columns.evaluation_id, part.evaluations) | printed
@@ -146,7 +146,7 @@ def _within(name: str, columns: Any, part: Part) -> ColumnElement[bool]:
 
 @cache
 def views() -> Mapping[str, str]:
-    """What DuckDB makes of the files → its SELECT: the documented views that have none, and what these are made of."""
+    """Return the SELECTs of relations that DuckDB computes from files: views without files, and their sources."""
     return {
         **OF_VIEWS,
         **{name: relation(name, PREDICTIONS) for name in OF_FILES},
@@ -156,7 +156,7 @@ def views() -> Mapping[str, str]:
 
 @cache
 def shape() -> str:
-    """A digest of all that decides how files are made and read: those of another shape are not read."""
+    """Return a digest of everything that decides how files are made and read: files of another shape are not read."""
     parts = [
         SCHEME,
         str(SCHEMA),
@@ -168,7 +168,7 @@ def shape() -> str:
 
 
 def statements(of_evaluations: Mapping[str, Sequence[str]], others: Mapping[str, str]) -> list[str]:
-    """CREATE VIEW for every documented view, and for what they are made of.
+    """Return CREATE VIEW for every documented view, and for its sources.
 
     of_evaluations: relation → its files, in folders named `evaluation_id=N`. others: relation → its file.
     """
@@ -181,7 +181,7 @@ def statements(of_evaluations: Mapping[str, Sequence[str]], others: Mapping[str,
 
 
 def _columns(name: str) -> str:
-    """A relation's columns in the documented order. Times are in UTC, and without a zone as on published sites."""
+    """Return a relation's columns in the documented order. Times are in UTC without a zone, as on published sites."""
     if name == PREDICTIONS:
         return "*"
     return ", ".join(

@@ -15,10 +15,10 @@ Cell = Any
 class QueryResult:
     """The rows of a query, or the first of them.
 
-    columns: names as the query gives them; they may repeat. types: DuckDB's, by column. rows: shape (n_rows,
-    n_columns). truncated: there were more rows. notes: sentences on what was left out, for people. elapsed_s: seconds
-    that the query took. Times are UTC text (2026-05-01T12:00:00.000000Z), bytes are hexadecimal digits, NULL is None;
-    floats may be NaN or infinite.
+    columns: names as in the query; they may repeat. types: DuckDB's, by column. rows: shape (n_rows, n_columns).
+    truncated: there were more rows. notes: sentences on omissions, for people. elapsed_s: seconds that the query took.
+    Times are UTC text (2026-05-01T12:00:00.000000Z), bytes are hexadecimal digits, NULL is None, floats may be NaN or
+    infinite.
     """
 
     columns: tuple[str, ...]
@@ -30,7 +30,7 @@ class QueryResult:
 
 
 def as_json(result: QueryResult) -> str:
-    """One JSON document: `columns`, `types`, `rows` as lists in their order, `truncated`, `notes`, `elapsed_s`.
+    """Return one JSON document: `columns`, `types`, `rows` as lists in their order, `truncated`, `notes`, `elapsed_s`.
 
     JSON has no NaN and no infinities: they become the texts "NaN", "Infinity" and "-Infinity", as in PostgreSQL's JSON.
     """
@@ -46,23 +46,23 @@ def as_json(result: QueryResult) -> str:
 
 
 def as_csv(result: QueryResult) -> str:
-    """CSV (lines end in a line feed alone) with one line of headings; NULL is an empty cell, lists are JSON.
+    """Return CSV (lines end in a line feed alone) with one line of headings; NULL is an empty cell, lists are JSON.
 
     A text that a spreadsheet would run as a formula gets an apostrophe before it, as in the leaderboard's CSV; numbers
-    stay what they are, also negative ones. JSON has every text as it is.
+    are unchanged, also negative ones. JSON has every text unchanged.
     """
     names = list(map(spreadsheet_cell, _names(result)))
     return csv_text((dict(zip(names, map(_flat, row), strict=True)) for row in result.rows), names)
 
 
 def as_parquet(result: QueryResult) -> bytes:
-    """A Parquet file. Values of several kinds in a column become texts."""
+    """Return a Parquet file. Values of several kinds in a column become texts."""
     names = _names(result)
     return parquet_bytes([dict(zip(names, row, strict=True)) for row in result.rows], names, "a query")
 
 
 def _names(result: QueryResult) -> list[str]:
-    """The names of the columns; those that repeat are numbered."""
+    """Return the names of the columns; repeated ones are numbered."""
     names: list[str] = []
     for name in result.columns:
         taken, number = name, 1
