@@ -1,7 +1,8 @@
 """Accounts, passwords, tokens, and their rights. Functions take the session first and never commit.
 
-A **role** is a step of a ladder: reader, submitter, maintainer, admin. A **scope** is one right; a role includes the scopes of
-its step and of all lower steps, and a token has those it was given, as long as its account's role still has them.
+A **role** is a step of a ladder: reader, submitter, maintainer, admin. A **scope** is one right; a role includes the
+scopes of its step and of all lower steps, and a token has those it was given, as long as its account's role still has
+them.
 """
 
 import hashlib

@@ -1,18 +1,18 @@
-"""Who may see which benchmark: for each audience the same tables and views, less what it may not see.
+"""Visibility of benchmarks: each audience has the same tables and views, without the rows that it may not see.
 
 A benchmark version is `public`, for `members` (everyone with an account) or `hidden` (only maintainers and the command
-line), since published questions leak into training data. An **audience** sees the registry through filtered
-copies: every table that leads to a benchmark becomes a view of the rows it may see, and every documented view is
-created again over those. A query is the same for every audience; only where its names lead differs, so no query can
-forget to filter. If a version has a moment in `public_from`, everyone sees it from then on: the filters compare it with
-the database's clock whenever they are read, so nothing has to run at that moment.
+line), since published questions leak into training data. An **audience** sees the registry through filtered copies:
+every table that leads to a benchmark becomes a view of the rows it may see, and every documented view is created again
+over those. A query is the same for every audience; only the targets of its names differ, so no query can forget to
+filter. If a version has a moment in `public_from`, everyone sees it from then on: the filters compare it with the
+database's clock whenever they are read, so nothing has to run at that moment.
 
 PostgreSQL: four schemas that `db upgrade` makes (registry/schema/repeatable.py). `shuffleboard_public_tables` and
-`shuffleboard_members_tables` hold the filtered tables with the documented views over them, and a search path puts them
-before `public` for the website. `shuffleboard_public` and `shuffleboard_members` hold only the documented views, which
-reader roles are granted. Those are security barriers: a query's condition is evaluated on a row only after the filter,
-or an error in it (such as a division by zero where a benchmark has a certain name) would reveal hidden rows.
-SQLite: TEMP views on the connection, which its names resolve to first.
+`shuffleboard_members_tables` contain the filtered tables with the documented views over them, and a search path puts
+them before `public` for the website. `shuffleboard_public` and `shuffleboard_members` contain only the documented
+views, which reader roles are granted. Those are security barriers: a query's condition is evaluated on a row only after
+the filter, or an error in it (such as a division by zero if a benchmark has a certain name) would reveal hidden rows.
+SQLite: TEMP views on the connection, which take precedence over tables.
 """
 
 # Every name in these statements is one of this file's.
@@ -42,7 +42,7 @@ SEES: Final[dict[Audience, tuple[str, ...]]] = {
 """Audience → the visibilities of benchmark versions it sees, whatever the date."""
 
 NOW: Final = {"sqlite": "(strftime('%Y-%m-%dT%H:%M:%f', 'now') || '000Z')", "postgresql": "now()"}
-"""The time as each engine's views may ask for it."""
+"""The current time in each engine's views."""
 
 _SEEN: Final = (
     "{version}.visibility IN ({visibilities}) OR ({version}.public_from IS NOT NULL AND {version}.public_from <= {now})"
@@ -58,7 +58,7 @@ _HIDDEN_BOARDS: Final = (
     f"SELECT entry.board_id FROM {{base}}.board_entry AS entry "
     f"WHERE entry.benchmark_version_id {{among}}({_HIDDEN_VERSIONS}{{end}}"
 )
-# Of a model that was only ever asked what an audience may not see, not even the name is known.
+# A model whose evaluations are all invisible to an audience is invisible itself, even its name.
 _HIDDEN_REVISIONS: Final = (
     "SELECT asked.model_revision_id FROM {base}.evaluation AS asked "
     f"WHERE asked.id {{among}}({_HIDDEN_EVALUATIONS}{{end}} "
@@ -84,11 +84,11 @@ _SETS: Final = {
         "end": ")",
     },
     # As an array the few hidden ones are looked up once, by index, before anything else, and each row is compared with
-    # them where it is read. To the planner NOT IN (SELECT) costs a look-up again for each row that an index finds, so
-    # that it reads whole tables instead: a page of the leaderboard took ten times as long.
+    # them when it is read. The planner expects another look-up of NOT IN (SELECT) for each row that an index finds, so
+    # it reads whole tables instead: a page of the leaderboard took ten times as long.
     "postgresql": {"among": "= ANY (ARRAY", "not_among": "<> ALL (ARRAY", "end": "))"},
 }
-"""How each engine asks whether something is among the rows of a query, `column {among}(SELECT …{end}`."""
+"""Each engine's test of membership in the rows of a query, `column {among}(SELECT …{end}`."""
 
 FILTERED: Final[dict[str, str]] = {
     "benchmark": "EXISTS (SELECT 1 FROM {base}.benchmark_version AS version "
@@ -161,7 +161,7 @@ CLOSED: Final = frozenset(
         "submission_evaluation",
     }
 )
-"""Tables that no documented view reads: each of their readers asks for its own permission."""
+"""Tables that no documented view reads: each of their readers checks a permission of its own."""
 
 
 def visible_to(audience: Audience) -> ColumnElement[bool]:
@@ -172,20 +172,20 @@ def visible_to(audience: Audience) -> ColumnElement[bool]:
 
 
 def schema(audience: Audience) -> str:
-    """The PostgreSQL schema that holds the documented views of an audience."""
+    """Return the PostgreSQL schema with the documented views of an audience."""
     return f"shuffleboard_{audience}"
 
 
 def search_path(audience: Audience) -> str:
-    """The PostgreSQL search path that leads the website's queries to what an audience may see."""
+    """Return the PostgreSQL search path that leads the website's queries to an audience's rows."""
     return "public" if audience == "all" else f"{schema(audience)}_tables,public"
 
 
 def _filter(table: str, visibilities: str, dialect: str) -> str:
     condition = FILTERED[table]
     if dialect == "postgresql" and "{not_among}" in condition:
-        # PostgreSQL takes an array that it does not know for ten rows' values: of a registry with two evaluations it
-        # would expect that a thousandth is left. Of what it cannot look into it expects half.
+        # PostgreSQL estimates an unknown array as ten rows' values: for a registry with two evaluations it would expect
+        # that a thousandth is left. For an opaque expression it expects half.
         condition = f"coalesce({condition}, false)"
     seen = _SEEN.format(version="{version}", visibilities=visibilities, now=NOW[dialect])
     return condition.format(
@@ -197,12 +197,12 @@ def _filter(table: str, visibilities: str, dialect: str) -> str:
 
 
 def _postgresql_audiences() -> tuple[Audience, ...]:
-    """Those with schemas of their own: `all` reads `public`."""
+    """Return the audiences with schemas of their own: `all` reads `public`."""
     return tuple(audience for audience in AUDIENCES if audience != "all")
 
 
 def postgresql_schemas() -> tuple[str, ...]:
-    """Of each audience that with its tables and views, and that with the views alone."""
+    """Return for each audience the schema with its tables and views, and the one with the views alone."""
     return tuple(f"{schema(audience)}{end}" for audience in _postgresql_audiences() for end in ("_tables", ""))
 
 
@@ -224,7 +224,7 @@ def postgresql_views() -> Iterator[tuple[str, str, str]]:
 
 @lru_cache(maxsize=4)
 def sqlite_statements(audience: Audience) -> tuple[str, ...]:
-    """TEMP views that show a connection to SQLite what the audience may see."""
+    """Return TEMP views that show a connection to SQLite the rows that the audience may see."""
     if audience == "all":
         return ()
     visibilities = ", ".join(f"'{visibility}'" for visibility in SEES[audience])
@@ -267,7 +267,7 @@ def _narrow(url: str, audience: Audience) -> Engine:
 
 
 def dispose(engine: Engine) -> None:
-    """Closes the process's pooled connections to the engine's database, whoever reads through them.
+    """Close the process's pooled connections to the engine's database, for every audience.
 
     The engines are forgotten: a process that opens many databases one after the other keeps none of them.
     """

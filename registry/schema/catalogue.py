@@ -1,8 +1,8 @@
-"""The guard: compares the catalogue of a database with this code, and with what `db upgrade` left there.
+"""The guard: compares the catalogue of a database with this code, and with the record of the last `db upgrade`.
 
 `db upgrade` records the definition of every column, constraint, index, view, trigger and function in the table
-`schema_catalogue`. Whatever differs from that record was changed by somebody else. Columns, constraints and indices are
-also compared by name with the tables of the code, which finds a revision that lacks something.
+`schema_catalogue`. Any difference from that record is a later change by hand. Columns, constraints and indices are also
+compared by name with the tables of the code, which finds an incomplete revision.
 """
 
 import json
@@ -48,17 +48,17 @@ class Difference:
 
     @property
     def is_repeatable(self) -> bool:
-        """A view, trigger or function, which `db upgrade` makes again."""
+        """Return whether it is a view, trigger or function, which `db upgrade` makes again."""
         return self.name.partition(" ")[0] in _REPEATABLE
 
     @property
     def is_of_table(self) -> bool:
-        """A column, constraint or index."""
+        """Return whether it is a column, constraint or index."""
         return self.name.partition(" ")[0] in ("column", "constraint", "index")
 
     @property
     def remedy(self) -> str:
-        """What makes the database right again."""
+        """Return the command that repairs the database."""
         kind, _, name = self.name.partition(" ")
         if kind == "right":
             return "run as a superuser: shuffleboard db roles"
@@ -71,7 +71,7 @@ class Difference:
         return f"restore a backup from before the change, or make it again as the owner: {self.expected or name}"
 
     def __str__(self) -> str:
-        """One line, without the remedy."""
+        """Return one line, without the remedy."""
         if self.kind == "changed":
             return f"{self.name} is {self.found!r} instead of {self.expected!r}"
         return f"{self.name} is missing" if self.kind == "missing" else f"{self.name} is one too many"
@@ -127,7 +127,7 @@ def describe(differences: list[Difference]) -> str:
 
 
 def differences_of(engine: Engine) -> list[Difference]:
-    """Return the differences of a database at this code's revision; none for one at another, which is said first."""
+    """Return the differences of a database at this code's revision; none at another, which is reported first."""
     with engine.execution_options(read_only=True).connect() as connection:
         return find_differences(connection) if history.revision_of(connection) == history.head() else []
 
@@ -180,7 +180,7 @@ def _name_of(constraint: Constraint, connection: Connection) -> str | None:
 
 
 def _is_unnamed(name: str) -> bool:
-    """Check that an object is one that an engine makes for itself, such as a NOT NULL constraint of PostgreSQL 18."""
+    """Return whether an engine makes this object itself, such as a NOT NULL constraint of PostgreSQL 18."""
     return name.endswith("_not_null")
 
 
@@ -211,7 +211,7 @@ def _items_of_table(table: str, statement: str) -> Iterator[tuple[str, str]]:
 
 
 def _split(body: str) -> Iterator[str]:
-    """Split at the commas that stand in no brackets and no text."""
+    """Split at the commas outside brackets and texts."""
     depth, begin, quoted = 0, 0, ""
     for place, character in enumerate(body):
         if quoted:

@@ -1,4 +1,4 @@
-"""What the documentation says of views and columns, as comments in PostgreSQL, where psql and editors show them."""
+"""The documentation of views and columns as comments in PostgreSQL, for psql and editors."""
 
 from collections.abc import Iterator
 

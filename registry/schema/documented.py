@@ -1,6 +1,6 @@
 """The documented views and their columns: columns.toml, with the metrics filled in from their entries.
 
-The one place where a column is described. Read when first asked for, and once.
+The only description of columns. It is read once, on first use.
 """
 
 import re
@@ -25,14 +25,14 @@ _UNITS: Final[Mapping[str, str]] = {
     "integer[]": "list",
     "double[]": "list of fractions",
 }
-"""Type of a column → its unit, where columns.toml gives none."""
+"""Type of a column → its unit, if columns.toml gives none."""
 
 
 @dataclass(frozen=True)
 class ColumnDocument:
-    """A column: what it means, its unit or kind (`id`, `count`, `flag`, `time`, `list`, …), and when it is NULL.
+    """A column: its meaning, its unit or kind (`id`, `count`, `flag`, `time`, `list`, …), and when it is NULL.
 
-    answers: whether the API's answers have it. summary: of a metric, which its meaning only names, in a sentence.
+    answers: whether the API's answers have it. summary: for a metric, a sentence; its meaning is only a name.
     """
 
     name: str
@@ -45,19 +45,19 @@ class ColumnDocument:
 
     @property
     def nullable(self) -> bool:
-        """Whether it may be NULL."""
+        """Return whether it may be NULL."""
         return self.null != "never"
 
     @property
     def sentence(self) -> str:
-        """All of it in one text, as programs beside this one show it."""
+        """Return meaning, unit and NULL as one text, for other programs."""
         meaning = f"{self.meaning}: {self.summary}" if self.summary else f"{self.meaning}."
         return f"{meaning} {self.unit.capitalize()}; NULL: {self.null}."
 
 
 @dataclass(frozen=True)
 class ViewDocument:
-    """A view: what it has one row for, what it is for, more about it, and its columns."""
+    """A view: the subject of a row, its use, more about it, and its columns."""
 
     name: str
     one_row_per: str
@@ -68,7 +68,7 @@ class ViewDocument:
 
 @cache
 def documented_views(*, markdown: bool = False) -> tuple[ViewDocument, ...]:
-    """Every documented view, those that people ask for most first; as plain text, or with Markdown's links and code."""
+    """Return every documented view, the most used first; as plain text, or with Markdown's links and code."""
     if not markdown:
         return tuple(_plain(view) for view in documented_views(markdown=True))
     views = tomllib.loads((Path(__file__).parent / "columns.toml").read_text(encoding="utf-8"))  # noqa: TID251 - our own
@@ -88,7 +88,7 @@ def columns_of(view: str) -> Mapping[str, ColumnDocument]:
 
 
 def metrics_of(view: str) -> tuple[str, ...]:
-    """The metrics that a view has a column for, where columns.toml says `<metric>`."""
+    """Return the metrics with a column in a view, for `<metric>` in columns.toml."""
     if view == "question_metrics":
         return QUESTION_METRICS
     return tuple(name for name, metric in METRICS.items() if view in ("leaderboard", metric.view))
@@ -115,7 +115,7 @@ def _column(view: str, pattern: str, given: Mapping[str, Any], metric: Metric | 
     if "meaning" in given:
         described = _column(view, name, given, None)
         return replace(described, meaning=described.meaning.replace("<metric>", metric.name))
-    # A function of two means says itself when the view that computes it has none.
+    # A function of two means is its own reason for NULL if its view has none.
     null = metric.undefined if metric.of_two_means and view == metric.view else given.get("null", metric.undefined)
     label = f"[{metric.label}](metrics.md#{metric.name})"
     return ColumnDocument(name, "double", label, metric.unit, null, answers, metric.summary)
@@ -144,7 +144,7 @@ def _without_marks(text: str) -> str:
 
 
 def datasette_metadata(database: str) -> dict[str, Any]:
-    """The documented views as metadata of Datasette, for the database that it serves under that name."""
+    """Return the documented views as metadata of Datasette, for the database that it serves under that name."""
     tables = {
         view.name: {
             "title": view.use_it_for.capitalize(),

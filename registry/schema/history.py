@@ -1,8 +1,8 @@
-"""The schema as this code knows it, and whether a database has it: asked by every command and request.
+"""The schema of this code, and whether a database has it: checked by every command and request.
 
 A database has this code's schema if its tables are at the newest revision and its views and triggers are today's.
 
-Nothing here loads Alembic, which takes longer than the question; `registry.operations.migrate` runs the migrations.
+Nothing here loads Alembic, which takes longer than the check; `registry.operations.migrate` runs the migrations.
 """
 
 import math
@@ -23,25 +23,25 @@ from registry.errors import DatabaseError, UnreachableError, UpgradedError
 from registry.schema import repeatable
 
 STAMP: Final = "schema_stamp"
-"""The table with the version of this package that made the schema: what a newer version writes, an older one reads."""
+"""The table with the version of this package that made the schema: a newer version writes it, an older one reads it."""
 
 _LINE = re.compile(r"^(revision|down_revision) = (?:[\"'](\w+)[\"']|None)$", re.MULTILINE)
 
 
 def migrations_folder() -> Path:
-    """Where the migrations lie: a package that never imports this one."""
+    """Return the folder of the migrations: a package that never imports this one."""
     location = migrations.__file__
     assert location is not None
     return Path(location).parent
 
 
 def version_folders() -> tuple[Path, ...]:
-    """Where its revisions lie, a file for each."""
+    """Return the folder of its revisions, with a file for each."""
     return (migrations_folder() / "versions",)
 
 
 def revisions() -> Mapping[str, str | None]:
-    """Every revision this code knows, and the one it follows, as the migrations' files say."""
+    """Return every known revision, and its predecessor, from the migrations' files."""
     return _read(version_folders())
 
 
@@ -55,14 +55,14 @@ def _read(folders: tuple[Path, ...]) -> Mapping[str, str | None]:
 
 
 def head() -> str:
-    """The newest revision this code knows."""
+    """Return the newest known revision."""
     known = revisions()
     (newest,) = known.keys() - set(known.values())
     return newest
 
 
 def current(engine: Engine) -> str | None:
-    """The revision the database is at; None for an empty one. Raises DatabaseError when it cannot be read."""
+    """Return the revision of a database; None for an empty one. Raises DatabaseError if it cannot be read."""
     try:
         # On SQLite a reader waits for no writer.
         with engine.execution_options(read_only=True).connect() as connection:
@@ -76,13 +76,13 @@ def current(engine: Engine) -> str | None:
 
 
 def not_todays(engine: Engine) -> list[str]:
-    """The views, triggers and functions of a database that were made by other code; empty if it is at no revision."""
+    """Return the views, triggers and functions that other code made; empty if the database is at no revision."""
     with engine.execution_options(read_only=True).connect() as connection:
         return [] if revision_of(connection) is None else repeatable.not_todays(connection)
 
 
 def revision_of(connection: Connection) -> str | None:
-    """The revision that a transaction sees; None in an empty database."""
+    """Return the revision that a transaction sees; None in an empty database."""
     if not inspect(connection).has_table("alembic_version"):
         return None
     at: str | None = connection.scalar(text("SELECT version_num FROM alembic_version"))
@@ -119,7 +119,7 @@ def stamp(connection: Connection) -> None:
 def require_unchanged(connection: Connection, before: Made) -> None:
     """Raise UpgradedError if the schema was made again since a process looked at it.
 
-    A database that is empty meanwhile is being restored, which its generation shows.
+    A database that is empty in the meantime is being restored, which its generation shows.
     """
     now = made(connection)
     if now.revision is not None and now != before:
@@ -175,7 +175,7 @@ def listed(names: Sequence[str]) -> str:
 def require_known(database: str, found: Made) -> None:
     """Raise UpgradedError for a schema that is newer than this code, DatabaseError for one that is too old.
 
-    database: as the message names it.
+    database: its name in messages.
     """
     if is_newer(found.version):
         raise UpgradedError(
@@ -203,10 +203,10 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def is_too_old(at: str) -> bool:
-    """Whether a revision is from before the first schema: revisions are named by their times."""
+    """Return whether a revision is older than the first schema: revisions are named by their times."""
     return at < min(revisions())
 
 
 def shown(engine: Engine) -> str:
-    """The database as messages name it: its URL without the password."""
+    """Return the database's name in messages: its URL without the password."""
     return make_url(engine.url).render_as_string(hide_password=True)

@@ -1,4 +1,4 @@
-"""What PostgreSQL is told of the tables, so that it plans well."""
+"""Statistics for PostgreSQL's planner."""
 
 from collections.abc import Collection
 from typing import Final
@@ -18,6 +18,6 @@ as long, and no plan rests on them."""
 
 
 def analyze(tables: Collection[str]) -> str:
-    """The statement that counts what is small, and these of BY_EVALUATION."""
+    """Return the statement that analyses small tables, and these of BY_EVALUATION."""
     counted = (f"public.{table}{columns}" for table, columns in BY_EVALUATION.items() if table in tables)
     return f"ANALYZE {', '.join([_ALWAYS, *counted])}"

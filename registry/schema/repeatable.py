@@ -1,12 +1,12 @@
-"""Views, triggers and audiences: `db upgrade` makes them from this code's texts, so that no revision has to hold them.
+"""Views, triggers and audiences: `db upgrade` makes them from this code's texts, so that no revision contains them.
 
-The table `schema_definition` says which of them a database has, with a digest of the text that each was made from. It
-is to them what `alembic_version` is to the tables, and like that no part of the models. A database whose digests are
-not today's is refused until `db upgrade` has run, as one at an older revision is.
+The table `schema_definition` lists those that a database has, with a digest of the text that each was made from. It is
+to them what `alembic_version` is to the tables, and like that no part of the models. A database with other digests than
+today's is refused until `db upgrade` has run, as one at an older revision is.
 
-Views of every audience are one group and triggers another: when a text of a group has changed, the whole group is made
-again, since a view may select from any view before it, and an unchanged group costs no lock. On PostgreSQL a reader
-sees the old views until the transaction ends and the new ones afterwards.
+Views of every audience are one group and triggers another: after a change of one text, the whole group is made again,
+since a view may select from any view before it, and an unchanged group costs no lock. On PostgreSQL a reader sees the
+old views until the transaction ends and the new ones afterwards.
 """
 
 # Every name in these statements is one of this package's, or was when the database was made.
@@ -38,7 +38,7 @@ class Definition:
 
     @property
     def digest(self) -> str:
-        """Of kind, path and statement, as hex."""
+        """Return the digest of kind, path and statement, as hex."""
         return sha256(f"{self.kind}\0{self.path}\0{self.statement}".encode()).hexdigest()
 
 
@@ -75,16 +75,16 @@ def digests(dialect: str) -> Mapping[str, str]:
 
 
 def stored(connection: Connection) -> dict[str, str]:
-    """Name → digest, of what the database was given; empty if it was never given any."""
+    """Return the stored digests by name; empty if the database has none."""
     if not inspect(connection).has_table(TABLE):
         return {}
     return {row[0]: row[1] for row in connection.execute(text(f"SELECT name, digest FROM {TABLE}"))}
 
 
 def not_todays(connection: Connection) -> list[str]:
-    """The names of views, triggers and functions that were made from another text, came in or went, sorted.
+    """Return the names of views, triggers and functions that are new, gone or made from another text, sorted.
 
-    What somebody dropped or changed by hand is not among them: that takes a look at the catalogue, see `absent`.
+    Changes by hand are not included: they need a look at the catalogue, see `absent`.
     """
     here, today = stored(connection), digests(connection.dialect.name)
     if here == today:
@@ -93,7 +93,7 @@ def not_todays(connection: Connection) -> list[str]:
 
 
 def absent(connection: Connection) -> list[str]:
-    """The names of what today's code makes and the database has not, sorted."""
+    """Return the names of today's views, triggers and functions that the database lacks, sorted."""
     return sorted(digests(connection.dialect.name).keys() - _present(connection).keys())
 
 
@@ -113,10 +113,10 @@ def refresh(connection: Connection) -> bool:
 
 
 def remove(connection: Connection) -> None:
-    """Drops all of them, in the caller's transaction, and forgets that they were there.
+    """Drop all of them, in the caller's transaction, with their record.
 
     Tables are altered without them: on SQLite a batch ALTER fails on a table that a view uses, and silently drops
-    triggers. The schemas of audiences stay: what is granted by default on their future views is kept with them.
+    triggers. The schemas of audiences stay: they keep the default grants on their future views.
     """
     for kind in ("view", "trigger", "function"):
         _drop(connection, (kind,))
@@ -134,7 +134,7 @@ def _drop(connection: Connection, kinds: Collection[Kind]) -> None:
     dropped = [name for name in there if known.get(name) in kinds]
     gone = [name for name in dropped if known[name] == "view"]
     if gone and connection.dialect.name == "postgresql":
-        # At once: none is then in another's way. From the outermost inwards, as whoever reads one locks them.
+        # At once, so that none blocks another. From the outermost inwards, in a reader's order of locks.
         connection.exec_driver_sql(f"DROP VIEW {', '.join(gone)}")
     elif gone:
         for name in gone:
@@ -151,7 +151,7 @@ def _drop(connection: Connection, kinds: Collection[Kind]) -> None:
 
 
 def _present(connection: Connection) -> dict[str, str]:
-    """Name → what DROP needs after it, of each view, trigger and function in the database, the newest first."""
+    """Return name → DROP's further argument, for each view, trigger and function in the database, the newest first."""
     if connection.dialect.name == "sqlite":
         query = "SELECT name, '' FROM sqlite_master WHERE type IN ('view', 'trigger') ORDER BY rowid DESC"
         return {row[0]: row[1] for row in connection.execute(text(query))}

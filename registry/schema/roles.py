@@ -1,9 +1,9 @@
-"""The roles of a registry on PostgreSQL: who owns, who works, who reads.
+"""The roles of a registry on PostgreSQL: owner, application, readers.
 
     <prefix>_owner          owns schemas, tables and views; upgrades the database
     <prefix>_app            website, workers and command line: rows, never tables; owns nothing
     <prefix>_reader         SELECT on the documented views of what is public, and nothing else
-    <prefix>_member_reader  the same of what members see
+    <prefix>_member_reader  the same for members' views
 
 The owner of a table can disable the triggers that protect sealed data, so website and workers own none. The readers are
 for people with a login of their own, and every limit that a role can have is set on the role. The website needs none of
@@ -29,8 +29,8 @@ from registry.schema.planner import BY_EVALUATION, analyze
 CONNECTIONS: Final = 8
 """How often a reader may be connected at the same time."""
 
-# What a reader has no use for: waits, locks and messages that others feel, writing past a read-only transaction
-# (large objects, until PostgreSQL 16), SQL within a text, ending others' queries, texts as long as one asks for.
+# Functions that a reader does not need: waits, locks and messages that affect others, writing past a read-only
+# transaction (large objects, until PostgreSQL 16), SQL within a text, ending others' queries, texts of any length.
 _TAKEN: Final = (
     r"^(lo_.*|loread|lowrite|pg_sleep.*|pg_(try_)?advisory_.*|pg_notify|pg_logical_emit_message|set_config"
     r"|(query|table|schema|database|cursor)_to_xml.*|ts_stat|ts_rewrite|pg_(cancel|terminate)_backend|repeat|lpad|rpad)$"
@@ -44,7 +44,7 @@ class RoleNames:
     prefix: str = "shuffleboard"
 
     def __post_init__(self) -> None:
-        """Raises UsageError for a prefix that cannot stand in SQL as it is."""
+        """Raise UsageError for a prefix that is no plain SQL name."""
         if not re.fullmatch(r"[a-z][a-z0-9_]{0,39}", self.prefix):
             raise UsageError(
                 f"prefix {self.prefix!r}: use up to 40 lower-case letters, digits and '_', beginning with a letter"
@@ -62,17 +62,17 @@ class RoleNames:
 
     @property
     def reader(self) -> str:
-        """Reads what is public."""
+        """Return the role that reads public rows."""
         return f"{self.prefix}_reader"
 
     @property
     def member_reader(self) -> str:
-        """Reads what members see."""
+        """Return the role that reads members' rows."""
         return f"{self.prefix}_member_reader"
 
     @property
     def all(self) -> tuple[str, ...]:
-        """Every role."""
+        """Return every role."""
         return (self.owner, self.app, self.reader, self.member_reader)
 
 
@@ -85,9 +85,9 @@ READER_SECONDS: Final = 60
 
 
 def reader_settings(schema: str) -> dict[str, str]:
-    """The limits of a reader of `schema`, by the name of the setting, as PostgreSQL keeps them.
+    """Return the limits of a reader of `schema`, by the name of the setting, in PostgreSQL's form.
 
-    They are set on the role, where its holder may change all but the last one.
+    They are set on the role, whose user may change all but the last one.
     """
     return {
         "search_path": schema,
@@ -107,9 +107,10 @@ def reader_settings(schema: str) -> dict[str, str]:
 
 
 def changed_settings(expected: Mapping[str, str], found: Mapping[str, str]) -> list[str]:
-    """How the settings of a reader differ from its limits, a phrase for each setting.
+    """Return the differences between a reader's settings and its limits, a phrase for each setting.
 
-    What only a superuser may set may be missing: `db roles` may have run without one, and no reader can remove it.
+    Settings that only a superuser may set may be missing: `db roles` may have run without one, and no reader can remove
+    them.
     """
     names = sorted({*expected, *found} - (_SUPERUSERS - set(found)))
     return [
@@ -120,10 +121,10 @@ def changed_settings(expected: Mapping[str, str], found: Mapping[str, str]) -> l
 
 
 def script(names: RoleNames, database: str, *, superuser: bool = True) -> Iterator[str]:
-    """The statements that make or refresh the roles of `database`, which is at the newest schema.
+    """Yield the statements that make or refresh the roles of `database`, which is at the newest schema.
 
-    superuser: whether to do what only a superuser may: the bound on
-    temporary files, and taking functions from everyone that readers have no use for. Passwords are not part of it.
+    superuser: whether to include the statements that only a superuser may run: the bound on temporary files, and
+    revoking functions that readers do not need from everyone. Passwords are not part of it.
     """
     yield from _make_roles(names, superuser)
     yield from _hand_over(names, database)
@@ -134,10 +135,10 @@ def script(names: RoleNames, database: str, *, superuser: bool = True) -> Iterat
 
 
 def apply_roles(engine: Engine, names: RoleNames, passwords: Mapping[str, str]) -> bool:
-    """Makes or refreshes the roles, in one transaction; returns whether as a superuser.
+    """Make or refresh the roles, in one transaction; return whether as a superuser.
 
-    passwords: role to new password; the others keep what they have. The server gets what it stores of a password, not
-    the password. Raises UsageError for SQLite and for passwords of other roles, DatabaseError when it is refused.
+    passwords: role to new password; the others keep theirs. The server gets the stored form of a password, not the
+    password. Raises UsageError for SQLite and for passwords of other roles, DatabaseError if it is refused.
     """
     if engine.dialect.name != "postgresql":
         raise UsageError("only PostgreSQL has roles")
@@ -188,7 +189,7 @@ def _schemas() -> tuple[str, ...]:
 
 
 def _hand_over(names: RoleNames, database: str) -> Iterator[str]:
-    """Makes the owner the owner, and takes from everyone what PostgreSQL gives everyone."""
+    """Yield statements that transfer ownership to the owner, and revoke PostgreSQL's default rights of everyone."""
     yield f"REVOKE CREATE, TEMPORARY ON DATABASE {_quoted(database)} FROM PUBLIC"
     yield f"GRANT CONNECT ON DATABASE {_quoted(database)} TO {', '.join(names.all)}"
     yield f"GRANT CREATE, TEMPORARY ON DATABASE {_quoted(database)} TO {names.owner}"
@@ -220,7 +221,7 @@ END $$"""
 
 
 def _grant_app(names: RoleNames) -> Iterator[str]:
-    """Rows of every table, today's and those of later upgrades."""
+    """Yield grants on rows of every table, present and future."""
     of_owner = f"ALTER DEFAULT PRIVILEGES FOR ROLE {names.owner} IN SCHEMA"
     yield f"GRANT USAGE ON SCHEMA {', '.join(_schemas())} TO {names.app}"
     yield f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {names.app}"
@@ -252,12 +253,12 @@ END $$"""
 
 
 def _grant_readers(names: RoleNames, superuser: bool) -> Iterator[str]:
-    """SELECT on the documented views of one audience, today's and those of later upgrades, and the limits."""
+    """Yield grants of SELECT on the documented views of each audience, present and future, and the limits."""
     for role, name in ((names.reader, schema("public")), (names.member_reader, schema("members"))):
         yield f"GRANT USAGE ON SCHEMA {name} TO {role}"
         yield f"GRANT SELECT ON ALL TABLES IN SCHEMA {name} TO {role}"
         yield f"ALTER DEFAULT PRIVILEGES FOR ROLE {names.owner} IN SCHEMA {name} GRANT SELECT ON TABLES TO {role}"
-        # `db upgrade` makes them so, and the website asks no others (registry/schema/audiences.py says why).
+        # `db upgrade` sets this, and the website needs no others (registry/schema/audiences.py says why).
         yield f"""\
 DO $$
 DECLARE view text;
@@ -266,7 +267,7 @@ BEGIN
         EXECUTE format('ALTER VIEW {name}.%I SET (security_barrier = true)', view);
     END LOOP;
 END $$"""
-        # What whoever has the password may have changed.
+        # Reset changes by the role's users.
         yield f"ALTER ROLE {role} RESET ALL"
         for setting, value in reader_settings(name).items():
             if superuser or setting not in _SUPERUSERS:

@@ -28,12 +28,12 @@ _TYPES: Final[Mapping[str, TypeEngine[Any]]] = {
 
 
 def view_of(name: str, *, whole: bool = True) -> FromClause:
-    """A SQL view as something to select from. whole: with the columns that the API's answers leave out."""
+    """Return a SQL view to select from. whole: with the columns that the API's answers leave out."""
     return relation_of(name, {item.name: item.type for item in columns_of(name).values() if whole or item.answers})
 
 
 def relation_of(name: str, types: Mapping[str, str]) -> FromClause:
-    """A view or table as something to select from. types: of its columns, as they are documented."""
+    """Return a view or table to select from. types: of its documented columns."""
     return table(name, *(column(of, _TYPES[kind]) for of, kind in types.items()))
 
 
@@ -59,12 +59,12 @@ option_probability: Final = _view("option_probability")
 
 
 def rows_of(session: Session, query: Executable) -> list[Row]:
-    """A query's rows by column name, numbers as plain Python numbers."""
+    """Return a query's rows by column name, numbers as plain Python numbers."""
     return listed(session.execute(query))
 
 
 def listed(result: Result[Any]) -> list[Row]:
-    """The same of what was found."""
+    """Return a result's rows in the form of `rows_of`."""
     names = tuple(result.keys())
     return [dict(zip(names, map(_number, row), strict=True)) for row in result]
 

@@ -1,8 +1,8 @@
-"""The SQL views: one file each, in the order in which they depend on each other.
+"""The SQL views: one file each, in the order of their dependencies.
 
-`name.sql` serves both engines; `name.sqlite.sql` and `name.postgresql.sql` stand only where they must differ. A view
-file holds the SELECT alone, with a comment on top that states its grain and what NULL means. Where `{{ place }}` stands
-in it, columns are filled in (metric_columns.py).
+`name.sql` serves both engines; `name.sqlite.sql` and `name.postgresql.sql` exist only if they must differ. A view's
+file is one SELECT, with a comment on top that states its grain and the meaning of NULL. `{{ place }}` is replaced by
+columns (metric_columns.py).
 """
 
 import re
@@ -43,14 +43,14 @@ _FOLDER = Path(__file__).parent
 
 @cache
 def view_sql(name: str, dialect: str) -> str:
-    """The SELECT of a view on `sqlite` or `postgresql`."""
+    """Return the SELECT of a view on `sqlite` or `postgresql`."""
     special = _FOLDER / f"{name}.{dialect}.sql"
     path = special if special.exists() else _FOLDER / f"{name}.sql"
     return _filled(name, path.read_text(encoding="utf-8").strip().removesuffix(";"))
 
 
 def read_by(sql: str) -> list[str]:
-    """The tables, views and names of its own that a query selects from."""
+    """Return the tables, views and common table expressions that a query selects from."""
     return sorted(set(re.findall(r"\b(?:from|join)\s+(\w+)", re.sub(r"--[^\n]*", "", sql), re.IGNORECASE)))
 
 

@@ -31,7 +31,7 @@ def _question_metrics() -> Iterator[str]:
 
 
 def _means() -> Iterator[str]:
-    """Of each metric that questions have, and of each pair that is combined, over the questions that have both."""
+    """Yield means of each metric of questions, and of each combined pair over the questions with both."""
     for name in QUESTION_METRICS:
         yield f"avg(question_metrics.{name}) as {name}"
         yield f"count(question_metrics.{name}) as {name}_n"
@@ -61,7 +61,7 @@ def _scope_metrics() -> Iterator[str]:
 
 
 def _combined(pair: FunctionOfTwoMeans, first: str, second: str) -> str:
-    """The pair's function, given columns instead of numbers."""
+    """Return the pair's function as SQL over columns."""
     dialect = DefaultDialect()
     dialect.div_is_floordiv = False  # means are no integers: without a cast, none is rounded
     value = pair.function(literal_column(first), literal_column(second))
@@ -81,7 +81,7 @@ def _values() -> Iterator[str]:
 
 
 def _shares(column: Callable[[FunctionOfTwoMeans], str]) -> Callable[[], Iterator[str]]:
-    """A branch of a case for each metric that is a share of another's mean."""
+    """Return branches of a CASE for the metrics that are shares of another's mean."""
     pairs = {name: metric.of_two_means for name, metric in METRICS.items()}
     return lambda: (
         f"when '{name}' then {column(pair)}" for name, pair in pairs.items() if pair is not None and pair.share_of_first
@@ -212,4 +212,4 @@ FILLED: Final[Mapping[str, Mapping[str, Callable[[], str]]]] = {
         "seconds": _lines(_shares(lambda pair: f"'{pair.second}'"), 4, ""),
     },
 }
-"""View → what its file calls a place → the text that belongs there."""
+"""View → name of a place in its file → its text."""
