@@ -174,7 +174,7 @@ class Store:
 
 
 def store_at(url: str = "", settings: Settings | None = None, *, seconds: float = _SECONDS) -> Store:
-    """Return the store at a URL or path; empty: the one that settings name.
+    """Return the store at a URL or path; empty: settings name it.
 
     seconds: limit for connecting and for each answer; a shorter limit also means fewer tries.
 

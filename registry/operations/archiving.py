@@ -1,9 +1,9 @@
-"""Folders of sealed evaluations: written after sealing, and the only place of predictions once these are archived.
+"""Folders of sealed evaluations: written after sealing, and the only place of predictions after archiving.
 
 A folder is written under a temporary name and read back: its predictions must give the leaves that the seal covers.
-Then it is given its name, which has its digest, and recorded. Archiving deletes the rows of an evaluation whose folder
-is in place and right, restoring inserts them again, each in one transaction: a process that is killed leaves all rows
-in their tables, or none. What it may leave besides is a folder that nothing refers to, which `strays` lists.
+Then it gets its name, which contains its digest, and is recorded. Archiving deletes the rows of an evaluation whose
+folder is in place and correct, restoring inserts them again, each in one transaction: a killed process leaves all rows
+in their tables, or none. It may also leave an unused folder, which `strays` lists.
 """
 
 import shutil
@@ -45,12 +45,12 @@ _RECORDED: Final = (
     .join(Evaluation, Evaluation.id == Archive.evaluation_id)
     .order_by(Archive.evaluation_id)
 )
-"""What is recorded of folders, with the seals of their evaluations."""
+"""Records of folders, with the seals of their evaluations."""
 
 
 @dataclass(frozen=True)
 class Moved:
-    """An evaluation whose predictions moved, or would: how many, and the bytes of the file where there is one."""
+    """An evaluation whose predictions moved, or would: their number, and the bytes of the file if there is one."""
 
     evaluation_id: int
     predictions: int
@@ -70,10 +70,10 @@ class Policy:
 
 
 def chosen(session: Session, policy: Policy) -> list[int]:
-    """The evaluations that a policy archives and that are not archived, by id.
+    """Return the evaluations that a policy archives and that are not archived, by id.
 
-    Raises UsageError for a policy that says nothing, or numbers out of range; NotFoundError and QueueError for an
-    evaluation that is named and is not there or not sealed.
+    Raises UsageError for an empty policy, or numbers out of range; NotFoundError and QueueError for a named evaluation
+    that does not exist or is not sealed.
     """
     days, least = policy.older_than_days, policy.larger_than
     if days is not None and not 0 <= days <= MAX_DAYS:
@@ -99,7 +99,7 @@ def chosen(session: Session, policy: Policy) -> list[int]:
 
 
 def plan(session: Session, ids: Sequence[int], to: str = "") -> Iterator[Moved]:
-    """What archiving these evaluations would move."""
+    """Yield the moves that archiving these evaluations would make."""
     store = store_at(to)
     for evaluation_id in ids:
         find_sealed(session, evaluation_id)
@@ -107,24 +107,24 @@ def plan(session: Session, ids: Sequence[int], to: str = "") -> Iterator[Moved]:
 
 
 class Shared:
-    """What several evaluations that are archived one after the other have in common, so that it is built once."""
+    """Data that several evaluations share while they are archived one after the other."""
 
     def __init__(self) -> None:
         self._records: dict[int, QuestionRecords] = {}
 
     def records(self, benchmark_version_id: int) -> QuestionRecords:
-        """The questions of a benchmark version, to be added to."""
+        """Return the cached questions of a benchmark version, which the caller extends."""
         while len(self._records) > _VERSIONS:
             del self._records[next(iter(self._records))]
         return self._records.setdefault(benchmark_version_id, {})
 
 
 def write(engine: Engine, evaluation_id: int, to: str = "", shared: Shared | None = None) -> Archive:
-    """Writes an evaluation's file unless it is in place and right, and returns what is recorded of it.
+    """Write an evaluation's folder unless it is in place and correct, and return its record.
 
-    to: a folder or s3://bucket/prefix; empty: the one that settings name. shared: of the evaluations before. Raises
-    QueueError for one that is not sealed, SealError where its rows are not what was sealed, ArchiveError where the file
-    cannot be written, does not hold what it was given, or is gone or changed while it is the only place of the rows.
+    to: a folder or s3://bucket/prefix; empty: settings name it. shared: of the evaluations before. Raises
+    QueueError if it is not sealed, SealError if its rows do not match the seal, ArchiveError if the folder cannot be
+    written, reads back differently, or is missing or changed while it is the only place of the rows.
     """
     store, shared = store_at(to), shared or Shared()
     with read_session(engine) as session:
@@ -144,7 +144,7 @@ def write(engine: Engine, evaluation_id: int, to: str = "", shared: Shared | Non
             store.remove(part)
     with write_session(engine) as session:
         held = session.get_one(Evaluation, evaluation_id, with_for_update=True, populate_existing=True)
-        if held.seal != seal:  # the database was restored meanwhile
+        if held.seal != seal:  # the database was restored in the meantime
             raise ArchiveError(f"evaluation {evaluation_id} is another one than a moment ago; archive it again")
         row = session.get(Archive, evaluation_id)
         if row is not None and row.state == "written":
@@ -168,7 +168,7 @@ def write(engine: Engine, evaluation_id: int, to: str = "", shared: Shared | Non
 
 
 def record(engine: Engine, ids: Iterable[int]) -> None:
-    """Writes the folders of these sealed evaluations that are not in place, so that the chain has those that leave.
+    """Write the missing folders of these sealed evaluations, so that the chain contains them before an export.
 
     Raises as `write` does.
     """
@@ -178,9 +178,9 @@ def record(engine: Engine, ids: Iterable[int]) -> None:
 
 
 def _is_in_place(row: Archive, seal: str, store: Store) -> bool:
-    """Whether the folder is in this store and what was written, or archived anywhere.
+    """Return whether the folder is in this store and unchanged, or archived anywhere.
 
-    Raises ArchiveError where it is archived and not there.
+    Raises ArchiveError if it is archived and missing.
     """
     if row.state == "archived":
         place_of(row, seal)
@@ -189,9 +189,9 @@ def _is_in_place(row: Archive, seal: str, store: Store) -> bool:
 
 
 def copy(session: Session, evaluation: Evaluation, to: Path) -> None:
-    """Puts a sealed evaluation's folder at a place of this disk: its own if it is there and right, else the same anew.
+    """Copy a sealed evaluation's folder to a path on this disk, or write it again if it is missing or changed.
 
-    Raises ArchiveError where it is archived, and the folder is missing or not what was archived.
+    Raises ArchiveError if the evaluation is archived, and the folder is missing or changed.
     """
     row = session.get(Archive, evaluation.id)
     assert evaluation.seal is not None
@@ -211,7 +211,7 @@ def copy(session: Session, evaluation: Evaluation, to: Path) -> None:
 
 
 def _whole(row: Archive, seal: str) -> tuple[Store, str]:
-    """The place of a folder whose predictions are what was archived. Raises ArchiveError where they are not."""
+    """Return the place of a folder whose predictions are unchanged. Raises ArchiveError otherwise."""
     store, name = place_of(row, seal)
     wrong = sorted({PREDICTIONS, EVALUATION}.intersection(folder.changed(store, name, row.digest)))
     if wrong:
@@ -221,9 +221,9 @@ def _whole(row: Archive, seal: str) -> tuple[Store, str]:
 
 
 def archive(engine: Engine, evaluation_id: int, to: str = "", shared: Shared | None = None) -> Moved | None:
-    """Deletes an evaluation's predictions and texts, which its file holds; None where that was done.
+    """Delete an evaluation's predictions and texts, which are in its folder; return None if that was done before.
 
-    The file is written first unless it is in place and right. Raises as `write` does; then the rows are as they were.
+    The folder is written first unless it is in place and correct. Raises as `write` does; then the rows are unchanged.
     """
     row = write(engine, evaluation_id, to, shared)
     if row.state == "archived":
@@ -249,10 +249,10 @@ def archive(engine: Engine, evaluation_id: int, to: str = "", shared: Shared | N
 
 
 def restore(engine: Engine, evaluation_id: int) -> Moved | None:
-    """Brings an evaluation's predictions and texts back into their tables; None where they are there.
+    """Insert an evaluation's predictions and texts into their tables again; return None if they are there.
 
-    Its folder stays; metrics that were defined while it was archived are added. Raises ArchiveError if the folder is
-    missing or not what was written; then everything is as it was.
+    Its folder stays; metrics that were defined since archiving are added. Raises ArchiveError if the folder is missing
+    or changed; then nothing changes.
     """
     with write_session(engine) as session:
         evaluation = session.get_one(Evaluation, find_sealed(session, evaluation_id).id, with_for_update=True)
@@ -284,13 +284,13 @@ def restore(engine: Engine, evaluation_id: int) -> Moved | None:
         return Moved(evaluation_id, row.predictions, row.texts, store.url_of(name), row.size)
 
 
-# Beside a backup
+# Backups
 
 
 def take_along(session: Session, target: Store) -> tuple[int, list[str]]:
-    """Copies the folders of sealed evaluations into another store; how many, and what is wrong with archived ones.
+    """Copy the folders of sealed evaluations into another store; return their number, and problems of archived ones.
 
-    One that is missing or changed while its rows are in their tables is left out: it can be written again.
+    A missing or changed folder is left out if its rows are in their tables: it can be written again.
     """
     count, problems = 0, []
     for row, seal in session.execute(_RECORDED):
@@ -323,7 +323,7 @@ def bring_along(session: Session, source: Store) -> None:
 
 
 def _carry(source: Store, name: str, target: Store) -> None:
-    """Copies a folder from one store to another, where it is whole or not there."""
+    """Copy a folder from one store to another, where it appears whole or not at all."""
     part = f"{name[:64]}.{uuid.uuid4().hex[:8]}{PART}"
     try:
         for file in folder.FILES:
@@ -344,9 +344,9 @@ class Strays:
 
 
 def strays(session: Session, store: Store, older_than_s: float = YOUNG_SECONDS) -> Strays:
-    """Folders of a store that nothing refers to, and folders that are missing or not whole, wherever they should be.
+    """Return the unused folders of a store, and the recorded folders that are missing or incomplete in any store.
 
-    Not unknown ones that were written within `older_than_s`: a process may be about to refer to them.
+    Unused folders that were written within `older_than_s` are left out: a process may be about to record them.
     """
     listed = {store.url: store.folders()}
     known = set[str]()
@@ -394,7 +394,7 @@ def open_predictions(session: Session, seconds: float) -> tuple[int, list[str]]:
 
 
 def remove_parts(store: Store) -> list[str]:
-    """Removes what processes that were killed left unfinished, once it is certainly nobody's; URLs of these folders."""
+    """Delete unfinished folders of killed processes once they are old enough; return their URLs."""
     listed = sorted(store.folders().items())
     found = [name for name, (_, age) in listed if name.endswith(PART) and _is_seal(name) and age >= YOUNG_SECONDS]
     for name in found:
@@ -403,12 +403,12 @@ def remove_parts(store: Store) -> list[str]:
 
 
 def _is_seal(name: str) -> bool:
-    """Whether a name begins with a seal."""
+    """Return whether a name begins with a seal."""
     return set(name[:64]) <= set("0123456789abcdef") and name[64:65] in ("-", ".")
 
 
 def _stored(session: Session, evaluation_id: int) -> tuple[int, int]:
-    """How many predictions and texts of an evaluation are in their tables."""
+    """Return the numbers of predictions and texts of an evaluation in their tables."""
     counts = [
         session.scalar(select(func.count()).select_from(table).where(table.evaluation_id == evaluation_id)) or 0
         for table in (Prediction, Generation)
@@ -429,7 +429,7 @@ def _insert(session: Session, evaluation_id: int, table: pa.Table) -> None:
 def _require_sealed(
     session: Session, evaluation: Evaluation, tables: Iterable[pa.Table], records: QuestionRecords
 ) -> None:
-    """Raises SealError unless tables of predictions hold what the seal covers of each question.
+    """Raise SealError unless tables of predictions give the sealed leaf of each question.
 
     records: of `question_leaves`.
     """

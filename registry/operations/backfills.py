@@ -1,4 +1,4 @@
-"""What an upgrade gives to evaluations that were sealed before a metric or a definition was there."""
+"""Additions of an upgrade to evaluations that were sealed before a metric or a definition existed."""
 
 from sqlalchemy import insert, select
 from sqlalchemy.orm import Session

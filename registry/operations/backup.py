@@ -1,7 +1,7 @@
-"""Backup and restore: the database in one file, and beside it the folders of sealed evaluations; others go on.
+"""Backup and restore of the running registry: the database as one file, next to the folders of sealed evaluations.
 
-SQLite's file is a database that can be opened as it is; PostgreSQL's is what its own client writes (pg_dump, custom
-format). Either holds password hashes and hidden benchmarks, so only its owner may read it.
+SQLite's file is a database that can be opened directly; PostgreSQL's is written by its own client (pg_dump, custom
+format). Both contain password hashes and hidden benchmarks, so only the owner may read them.
 """
 
 import json
@@ -35,7 +35,7 @@ from registry.schema import history
 SQLITE_MAGIC: Final = b"SQLite format 3\0"
 POSTGRESQL_MAGIC: Final = b"PGDMP"
 DEBIAN_PROGRAMS: Final = Path("/usr/lib/postgresql")
-"""Where Debian keeps the clients, a folder for each major version."""
+"""Debian's place of the clients, a folder for each major version."""
 
 _OBJECTS: Final = text(
     "SELECT count(*) FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace "
@@ -45,7 +45,7 @@ _OBJECTS: Final = text(
 
 
 FOLDERS: Final = ".folders"
-"""Ends the name of the folder beside a backup that has the folders of sealed evaluations."""
+"""Ending of the name of a backup's folder with the folders of sealed evaluations."""
 DESCRIPTION: Final = "backup.json"
 """File in that folder with the number of the backup's format. The database's file is the engine's own."""
 _SCRATCH: Final = ".backup-"
@@ -54,9 +54,9 @@ _SCRATCH: Final = ".backup-"
 
 @dataclass(frozen=True)
 class Backup:
-    """What was written: the file, its bytes, the engine it is of, and the revision of its schema.
+    """A written backup: the file, its bytes, its engine, and the revision of its schema.
 
-    folders: how many folders of sealed evaluations are beside it; problems: what is wrong with others.
+    folders: number of folders of sealed evaluations next to it; problems: of other folders.
     """
 
     path: Path
@@ -69,9 +69,9 @@ class Backup:
 
 @dataclass(frozen=True)
 class Restored:
-    """What a database came to hold. from_revision: of the file; older ones were upgraded to `revision`.
+    """The outcome of a restore. from_revision: of the file; older ones were upgraded to `revision`.
 
-    sealed: evaluations whose seals were computed again; problems: what does not match.
+    sealed: evaluations whose seals were computed again; problems: differences.
     """
 
     from_revision: str
@@ -81,10 +81,10 @@ class Restored:
 
 
 def backup(url: str, path: Path) -> Backup:
-    """Writes the whole database into a new file, as it stands at one moment, and the folders that it refers to.
+    """Write the whole database into a new file, as of one moment, and the folders that it refers to.
 
-    Raises UsageError for a file that is there already, DatabaseError when the database cannot be read, the file cannot
-    be written, or PostgreSQL's client is missing or older than the server. A backup that failed leaves no file.
+    Raises UsageError if the file exists, DatabaseError if the database cannot be read, the file cannot be written, or
+    PostgreSQL's client is missing or older than the server. A failed backup leaves no file.
     """
     engine = get_engine(url)
     revision = history.current(engine)
@@ -102,7 +102,7 @@ def backup(url: str, path: Path) -> Backup:
             _dump_postgresql(engine.url, _server_version(url), scratch)
         size = scratch.stat().st_size
         folders = scratch.with_name(beside.name)
-        # Afterwards: a folder never changes, and one that is new meanwhile does no harm.
+        # Afterwards: folders never change, and additional ones do no harm.
         with read_session(engine) as session:
             count, problems = take_along(session, store_at(str(folders)))
         if count:
@@ -113,12 +113,12 @@ def backup(url: str, path: Path) -> Backup:
 
 
 def restore(url: str, path: Path) -> Restored:
-    """Fills an empty database with a backup, brings it to this code's schema, and verifies all that is sealed in it.
+    """Fill an empty database with a backup, upgrade it to this code's schema, and verify everything sealed in it.
 
-    Folders of sealed evaluations that are missing or changed here come from beside the file.
+    Folders of sealed evaluations that are missing or changed here are copied from the backup's.
 
     Raises UsageError for a file that is no backup or one of the other engine, IngestError for an unknown format,
-    DatabaseError for a database that is not empty and for a restore that fails, which leaves it empty.
+    DatabaseError for a database that is not empty and for a failed restore, which leaves it empty.
     """
     from registry.verification import verify_all
 
@@ -134,7 +134,7 @@ def restore(url: str, path: Path) -> Restored:
     before = history.current(engine)
     assert before is not None
     revision = migrate.upgrade(url)
-    # Workers that still hold claims of the database that was backed up can store nothing in this one.
+    # Workers with claims from the original database can store nothing in this one.
     with write_session(engine) as session:
         generation.draw(session, generation.RESTORED)
     with read_session(engine) as session:
@@ -144,7 +144,7 @@ def restore(url: str, path: Path) -> Restored:
 
 
 def problems_of(report: dict[str, Any]) -> list[str]:
-    """Every problem of a report of `verify_all`, each with the evaluation that it is about."""
+    """Return every problem in a report of `verify_all`, each with its evaluation."""
     of_evaluations = [
         f"evaluation {one['evaluation']}: {problem}" for one in report["evaluations"] for problem in one["problems"]
     ]
@@ -153,7 +153,7 @@ def problems_of(report: dict[str, Any]) -> list[str]:
 
 @contextmanager
 def _beside(path: Path) -> Iterator[Path]:
-    """A file on the same disk that becomes `path` when all of it is written; only its owner may read it."""
+    """Yield a file on the same disk that becomes `path` when it is complete; only its owner may read it."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         for left in path.parent.glob(f"{_SCRATCH}*"):  # by a process that was killed
@@ -189,7 +189,7 @@ def _require_backup_of(engine_name: str, path: Path) -> None:
 
 
 def _require_known_folders(beside: Path) -> None:
-    """Raise IngestError if the folders beside a backup, which may be missing, have a number that is not known."""
+    """Raise IngestError if a backup's folders, which may be missing, have an unknown format number."""
     if beside.exists():
         description = read_document(beside / DESCRIPTION)
         number = description.get(formats.NUMBER) if isinstance(description, dict) else None
@@ -210,11 +210,11 @@ def _copy_sqlite(source: Path, target: Path) -> None:
     try:
         with closing(sqlite3.connect(source)) as here, closing(sqlite3.connect(target)) as there:
             here.backup(there)
-            # Whoever puts this file in the place of another, by whatever means, has a database of another generation.
+            # A database that was replaced by this file, by any means, is of another generation.
             if there.execute("SELECT 1 FROM sqlite_master WHERE name = 'registry_generation'").fetchone():
                 there.execute("UPDATE registry_generation SET place = NULL")
                 there.commit()
-            # One file by itself, without the -wal that the mode of the original would make beside it.
+            # A single file, without the -wal that the mode of the original would add.
             there.execute("PRAGMA journal_mode=DELETE")
             (verdict,) = there.execute("PRAGMA quick_check(1)").fetchone()
     except sqlite3.Error as error:
@@ -256,15 +256,15 @@ def _known_revision(path: Path) -> None:
 
 
 def _server_version(url: str) -> int:
-    """The server's major version."""
+    """Return the server's major version."""
     with get_engine(url).connect() as connection:
         return int(connection.exec_driver_sql("SHOW server_version_num").scalar_one()) // 10000
 
 
 def _require_no_pooler(engine: Engine) -> None:
-    """Raises UsageError behind a pooler: pg_dump and pg_restore empty the search path of the connection that they get.
+    """Raise UsageError behind a pooler: pg_dump and pg_restore empty the search path of their connection.
 
-    Whoever is lent it next would find no table.
+    The connection's next user would find no table.
     """
     if is_pooled(engine):
         raise UsageError(
@@ -274,9 +274,9 @@ def _require_no_pooler(engine: Engine) -> None:
 
 
 def client_program(name: str, at_least: int) -> Path:
-    """The newest of PostgreSQL's programs `name` that is installed here; on PATH it comes first if it is new enough.
+    """Return the newest installed PostgreSQL program `name`; the one on PATH comes first if it is new enough.
 
-    Raises DatabaseError when there is none of at least that major version.
+    Raises DatabaseError if there is none of at least that major version.
     """
     on_path = shutil.which(name)
     candidates = [Path(on_path)] if on_path else []
@@ -303,7 +303,7 @@ def _major_version(program: Path) -> int:
 
 
 def _place(url: URL) -> tuple[str, dict[str, str]]:
-    """Where a client connects, as it may stand in a list of processes, and the environment that holds the password."""
+    """Return a client's connection string without the password, and the environment with it."""
     place: dict[str, Any] = {**url.translate_connect_args(username="user", database="dbname"), **url.query}
     password = place.pop("password", None)
     place.pop("sslpassword", None)
@@ -312,7 +312,7 @@ def _place(url: URL) -> tuple[str, dict[str, str]]:
 
 
 def _run(program: Path, arguments: Sequence[str], url: URL | None, doing: str) -> str:
-    """Runs a client program, connected to `url` if there is one, and returns what it writes.
+    """Run a client program, connected to `url` if given, and return its output.
 
     Raises DatabaseError with its first error.
     """
@@ -334,7 +334,7 @@ def _dump_postgresql(url: URL, server: int, target: Path) -> None:
 
 def _fill_postgresql(url: str, path: Path) -> None:
     engine = get_engine(url)
-    history.current(engine)  # says what is wrong where it cannot be reached
+    history.current(engine)  # raises the right error if it cannot be reached
     with engine.connect() as connection:
         objects = connection.scalar(_OBJECTS)
     if objects:
@@ -349,6 +349,6 @@ def _fill_postgresql(url: str, path: Path) -> None:
         raise UsageError(f"{path}: does not contain a registry; give a file that `db backup` wrote")
     history.require_known(str(path), history.Made(revision[1], version[1]))
     # In one transaction. Tables are filled before their triggers are made. Owners and rights are those of another
-    # server's roles: `db roles` makes this one's.
+    # server's roles: `db roles` sets this one's.
     options = ["--single-transaction", "--no-owner", "--no-privileges", str(path)]
     _run(program, options, engine.url, "the restore")

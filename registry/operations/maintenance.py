@@ -1,4 +1,4 @@
-"""Maintenance: what has to be done again and again, whether or not anything is being scored.
+"""Maintenance: recurring work, whether or not anything is being scored.
 
 Every worker does it between shards, and `shuffleboard worker beat` does nothing else. Any number may do it at once:
 each part locks its rows, skips those locked by others, and repeats its condition before it writes.
@@ -88,14 +88,14 @@ class Maintenance:
         for complete in ready:
             with structlog.contextvars.bound_contextvars(evaluation=complete):
                 self._seal(complete)
-        # Also when nothing was sealed here: whoever sealed the last one may have been killed before this line.
+        # Also if nothing was sealed here: the process that sealed the last one may have been killed before this line.
         for board in refresh_boards(self.engine):
             log.info("board_refreshed", board=board)
         self._sign()
         self._keep_files()
 
     def _sign(self) -> None:
-        """Signs a head that is new, and an unchanged one once a day, where there is a key."""
+        """Sign a new head, and an unchanged one once a day, if there is a key."""
         try:
             with self.transaction() as session:
                 keep_signed(session, self.settings)
@@ -113,7 +113,7 @@ class Maintenance:
             log.info("evaluation_sealed")
 
     def _keep_files(self) -> None:
-        """Writes the files of sealed evaluations that have none: those sealed just now, and what a kill left."""
+        """Write the missing files of sealed evaluations: of new ones, and of those interrupted by a kill."""
         with read_session(self.engine) as session:
             missing = unwritten(session)
         if not missing:
@@ -133,7 +133,7 @@ class Maintenance:
 
     @contextmanager
     def transaction(self, leases: int = 1) -> Iterator[Session]:
-        """A transaction that PostgreSQL ends, with its locks, when this process is frozen for so many leases."""
+        """Begin a transaction that PostgreSQL ends, with its locks, if this process is frozen for this many leases."""
         idle = leases * max(self.settings.lease_seconds, MINIMUM_IDLE_SECONDS)
         with write_session(self.engine, idle) as session:
             yield session

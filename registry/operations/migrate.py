@@ -151,7 +151,7 @@ def make_schema(connection: Connection) -> bool:
 
 def _complete(session: Session) -> None:
     """Metrics that came in after an evaluation was sealed."""
-    # numpy comes with it, which the web, that only asks for the revision, does without.
+    # Imported here, since it loads numpy, which the web does not need for the revision.
     from registry.operations.backfills import add_missing_metrics
 
     if archived := add_missing_metrics(session):
@@ -165,5 +165,5 @@ def _load_shipped(session: Session) -> None:
 
 
 def _is_held(error: DBAPIError) -> bool:
-    """Whether somebody else held what a statement wanted for longer than it waits."""
+    """Return whether a statement waited longer than its limit for another's lock."""
     return getattr(error.orig, "sqlstate", None) in HELD or "database is locked" in str(error.orig)

@@ -1,10 +1,10 @@
 """Moves a registry from one database to another, of either engine: `shuffleboard db move`.
 
-The source is read in one snapshot, and everything on the target happens in one transaction, the making of its schema
-and the verification of every seal included. So the target is complete and proved, or as it was.
+The source is read in one snapshot, and everything on the target happens in one transaction, including its schema and
+the verification of every seal. So the target is complete and proved, or unchanged.
 
-The triggers that keep what is sealed stay on: evaluations are written as unsealed, and given their seals after all of
-their rows. Only for what a new database ships with, which makes room, is one switched off and on again.
+The triggers that protect sealed data stay on: evaluations are written as unsealed, and get their seals after all of
+their rows. Only one is switched off and on again, for deleting the rows that ship with a new database.
 """
 
 # Every name in these statements is one of a table of ours.
@@ -36,7 +36,7 @@ from registry.verification import verify_all
 BATCH: Final = 5000
 """Rows that are read at a time, and written by one statement."""
 SHIPPED: Final = ("suite", "published_result", "subject_category", "role")
-"""Tables of which a new database has rows before anybody uses it."""
+"""Tables of a new database that are not empty."""
 
 _SEALING: Final = ("seal", "sealed_at")
 
@@ -45,7 +45,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Moved:
-    """Rows by table, how many evaluations are sealed, and what verification finds on the target as in the source."""
+    """Rows by table, the number of sealed evaluations, and problems that verification finds in both databases."""
 
     rows: dict[str, int]
     sealed: int
@@ -75,7 +75,7 @@ class _Seals:
     waiting: list[dict[str, Any]] = field(default_factory=list)
 
     def take(self, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        """The rows as unsealed evaluations."""
+        """Return the rows as unsealed evaluations."""
         self.waiting += [
             {"sealed_id": row["id"], **{name: row[name] for name in _SEALING}} for row in rows if row["seal"]
         ]
@@ -90,14 +90,14 @@ class _Seals:
 
 
 def move(source_url: str, target_url: str, say: Say = lambda _line: None) -> Moved:
-    """Copies everything from one database into another that is empty, and proves that it arrived.
+    """Copy everything from one database into an empty one, and prove that it arrived.
 
-    Ids and sequences are kept. Compared are, of every table, the number of rows and a digest over their contents; and
-    every seal, chain link and snapshot is verified on the target. say: is told of each table.
+    Ids and sequences are kept. For every table the number of rows and a digest over their contents are compared; and
+    every seal, chain link and snapshot is verified on the target. say: receives a line for each table.
 
-    The source must be at this code's schema and stays as it is; the target is made, or is at that schema and holds
-    nothing but what ships with it. Raises UsageError where both are the same, DatabaseError for all else that cannot
-    be, and then the target is as it was.
+    The source must be at this code's schema and stays unchanged; the target is made, or is at that schema and contains
+    only the rows that ship with it. Raises UsageError if both are the same, DatabaseError for all other problems, and
+    then the target is unchanged.
     """
     source, target = get_engine(source_url), get_engine(target_url)
     if source.url == target.url:
@@ -115,7 +115,7 @@ def move(source_url: str, target_url: str, say: Say = lambda _line: None) -> Mov
 
 @contextmanager
 def _left_as_it_was(target: Engine) -> Iterator[None]:
-    """Refuses a target that holds something, and removes the file of one that failed before there was a database."""
+    """Refuse a target that contains anything, and delete the file of a move that failed before the database existed."""
     file = Path(str(target.url.database)) if target.dialect.name == "sqlite" else None
     is_new = file is not None and not file.exists()
     try:
@@ -149,7 +149,7 @@ def _require_free(target: Engine) -> None:
 
 @contextmanager
 def _snapshot(source: Engine) -> Iterator[Connection]:
-    """Reads the source as it stands at one moment, whatever others write meanwhile."""
+    """Read the source as of one moment, whatever others write."""
     options: dict[str, Any] = {"read_only": True}
     if source.dialect.name == "postgresql":
         options |= {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
@@ -158,7 +158,7 @@ def _snapshot(source: Engine) -> Iterator[Connection]:
 
 
 def _tables() -> list[Table]:
-    """Every table that is copied, after those that it refers to: all but the registry's generation, drawn anew."""
+    """Return every copied table, after those that it refers to: all but the registry's generation."""
     return [table for table in Base.metadata.sorted_tables if table.name != RegistryGeneration.__tablename__]
 
 
@@ -170,10 +170,10 @@ def _count(connection: Connection, table: Table) -> int:
 
 
 def _prepare(write: Connection) -> None:
-    """The newest schema without a row."""
+    """Make the newest schema without a row."""
     migrate.make_schema(write)
     if write.dialect.name == "postgresql":
-        # Those of a migration: a large table takes longer than any statement of one.
+        # A migration's limit is too short: a large table takes longer than any statement of a migration.
         write.exec_driver_sql("SET LOCAL statement_timeout = 0")
     for name in SHIPPED:
         with _without_triggers(write, name):
@@ -201,7 +201,7 @@ def _without_triggers(write: Connection, table: str) -> Iterator[None]:
 
 
 def _copy(read: Connection, write: Connection, say: Say) -> dict[str, int]:
-    """Copies every table and compares it with what then stands in the target; rows by table."""
+    """Copy every table and compare it with the target's; return rows by table."""
     seals = _Seals()
     given: dict[str, _Contents] = {}
     for table in _tables():
@@ -229,7 +229,7 @@ def _copy(read: Connection, write: Connection, say: Say) -> dict[str, int]:
 
 
 def _batches(connection: Connection, table: Table) -> Iterator[list[dict[str, Any]]]:
-    """A table's rows as column name to value, a batch at a time."""
+    """Yield a table's rows as column name to value, a batch at a time."""
     found = connection.execute(select(table).execution_options(yield_per=BATCH))
     for rows in found.mappings().partitions():
         yield [{str(name): value for name, value in row.items()} for row in rows]
@@ -244,7 +244,7 @@ def _insert(write: Connection, table: Table, rows: Sequence[dict[str, Any]]) -> 
 
 
 def _set_sequences(read: Connection, write: Connection) -> None:
-    """Makes the next id of each table one that the source has not given away."""
+    """Set the next id of each table to one that the source has not used."""
     for table in _tables():
         key = list(table.primary_key.columns)
         if len(key) != 1 or not isinstance(key[0].type, BigInteger):
@@ -266,7 +266,7 @@ def _set_sequences(read: Connection, write: Connection) -> None:
 
 
 def _comparable(value: Any, kind: Any) -> Any:
-    """A value as both engines give it back, for digests."""
+    """Return a value in the form that both engines share, for digests."""
     if value is None:
         return None
     if isinstance(kind, JsonDocument):
@@ -277,7 +277,7 @@ def _comparable(value: Any, kind: Any) -> Any:
 
 
 def _plain_numbers(document: Any) -> Any:
-    """A document whose whole numbers are integers: JSONB writes 1e22 with all of its digits, and knows no −0."""
+    """Return a document whose whole numbers are integers: JSONB writes 1e22 with all of its digits, and has no −0."""
     if isinstance(document, float) and document.is_integer():
         return int(document)
     if isinstance(document, dict):
@@ -295,9 +295,9 @@ def _written(value: Any) -> str:
 
 
 def _verified(source: Engine, write: Connection) -> tuple[int, list[str]]:
-    """How many evaluations are sealed on the target, and what verification finds there.
+    """Verify the target; return its number of sealed evaluations, and the problems found.
 
-    Raises DatabaseError where it finds something that it does not find in the source.
+    Raises DatabaseError for a problem that the source does not have.
     """
     with Session(write) as session:
         report = verify_all(session)

@@ -17,7 +17,7 @@ LAST_PAUSE_SECONDS: Final = 8.0
 
 
 def engine_of(settings: Settings, *, create: bool = True) -> Engine:
-    """The engine on a database of this code's revision. create: set up an empty SQLite file first."""
+    """Return the engine on a database of this code's revision. create: set up an empty SQLite file first."""
     url = settings.resolved_database_url()
     engine = get_engine(url)
     if create and engine.dialect.name == "sqlite" and current(engine) is None:
@@ -29,11 +29,10 @@ def engine_of(settings: Settings, *, create: bool = True) -> Engine:
 
 
 def engine_when_reachable(settings: Settings) -> Engine:
-    """The same for a service, which may be started while PostgreSQL still starts: waits for it, with growing pauses.
+    """Return the engine for a service, waiting with growing pauses while PostgreSQL starts.
 
-    Raises DatabaseError for tables, views or triggers that are not as this code made them, and UnreachableError when
-    it does not answer within SHUFFLEBOARD_DATABASE_WAIT_SECONDS. SQLite is not waited for:
-    a file that cannot be opened stays so.
+    Raises DatabaseError for tables, views or triggers of other code, and UnreachableError if it does not answer within
+    SHUFFLEBOARD_DATABASE_WAIT_SECONDS. SQLite gets no wait: a file that cannot be opened stays so.
     """
     until = None
     pause = FIRST_PAUSE_SECONDS

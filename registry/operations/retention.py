@@ -1,8 +1,8 @@
-"""What may be removed after a time: answers of evaluations that were given up, and workers that left no trace.
+"""Deletion of old data: answers of abandoned evaluations, and workers without any result.
 
-A seal covers every prediction, every text and who scored them, so nothing of a sealed evaluation is removed, and its
-triggers would refuse it. What is left are evaluations that were cancelled or have failed. They keep their row, their
-questions and their shards; a shard that loses its answers is `cancelled`, so that a retry asks for them again.
+A seal covers every prediction, every text and every worker, so nothing of a sealed evaluation is deleted, and its
+triggers would refuse it. That leaves evaluations that were cancelled or have failed. They keep their row, their
+questions and their shards; a shard that loses its answers is `cancelled`, so that a retry scores them again.
 """
 
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ SECONDS_A_DAY: Final = 86_400.0
 
 @dataclass(frozen=True)
 class Removed:
-    """What an evaluation lost, or would lose. last_activity: when it was asked for, begun, or last worked on."""
+    """The losses of an evaluation, real or planned. last_activity: when it was requested, begun, or last worked on."""
 
     evaluation_id: int
     state: str
@@ -38,18 +38,18 @@ class Removed:
 
 @dataclass
 class Pruned:
-    """What was removed: answers, by evaluation, and how many workers."""
+    """The deleted data: answers, by evaluation, and the number of workers."""
 
     evaluations: list[Removed] = field(default_factory=list)
     workers: int = 0
 
 
 def prune(engine: Engine, days: int, *, dry_run: bool = False) -> Pruned:
-    """Removes what is older than so many days and may go, one evaluation a transaction; with dry_run it only counts.
+    """Delete data older than this many days, one evaluation a transaction; with dry_run only count it.
 
-    Of a cancelled evaluation all answers go. Of a failed one those of shards for which the model wrote texts go, with
-    the texts: an answer whose text is gone cannot be checked. Its other answers are kept for a retry. Workers go that
-    were silent for as long and scored nothing that is stored.
+    A cancelled evaluation loses all answers. A failed one loses the answers of shards with texts, and the texts: an
+    answer without its text cannot be checked. Its other answers are kept for a retry. Workers are deleted if they were
+    silent for as long and have no stored result.
     Raises UsageError for days outside 1 to MAX_DAYS.
     """
     if not 1 <= days <= MAX_DAYS:
@@ -75,7 +75,7 @@ _GIVEN_UP: Final = and_(Evaluation.seal.is_(None), Evaluation.state.in_(GIVEN_UP
 
 def _prune_one(session: Session, evaluation_id: int, days: int, *, dry_run: bool) -> Removed | None:
     query = select(Evaluation).where(Evaluation.id == evaluation_id, _GIVEN_UP)
-    # Locked and asked for again, since it may have been retried meanwhile.
+    # Locked and queried again, since it may have been retried in the meantime.
     evaluation = session.scalar(query if dry_run else query.with_for_update())
     if evaluation is None:
         return None
@@ -108,7 +108,7 @@ def _prune_one(session: Session, evaluation_id: int, days: int, *, dry_run: bool
 
 
 def _of_questions(column: Any, table: Any, evaluation_id: int) -> Select[Any]:
-    """A column of an evaluation's questions that have rows in a table."""
+    """Return the query for a column of an evaluation's questions with rows in a table."""
     same = (
         table.evaluation_id == EvaluationQuestion.evaluation_id,
         table.question_id == EvaluationQuestion.question_id,

@@ -1,4 +1,4 @@
-"""What takes the room: bytes of each table, and of each evaluation's predictions and texts, hot or archived."""
+"""Bytes of each table, and of each evaluation's predictions and texts, in the database or archived."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -31,7 +31,7 @@ PER_PREDICTION: Final = ("prediction", "generation")
 class TableSize:
     """Bytes of a table's rows and of its indexes.
 
-    indexes: None where SQLite was built without what counts bytes; those of rows are then estimated from some of them.
+    indexes: None if SQLite was built without its page statistics; bytes of rows are then estimated from a sample.
     """
 
     table: str
@@ -48,7 +48,7 @@ class TableSize:
 class EvaluationSize:
     """Bytes of an evaluation's predictions and texts.
 
-    hot: those in the database, as its part of the tables by its prompts; archived: those of its file.
+    hot: in the database, as its part of the tables by its prompts; archived: in its file.
     """
 
     evaluation_id: int
@@ -69,7 +69,7 @@ class Sizes:
 
 
 def sizes(engine: Engine, limit: int) -> Sizes:
-    """What takes the room. limit: how many evaluations are listed at most."""
+    """Return the sizes. limit: the most evaluations in the list."""
     with read_session(engine) as session:
         return Sizes(_database(session), tables := _tables(session), _evaluations(session, tables)[:limit])
 
@@ -96,7 +96,7 @@ def _largest_first(one: TableSize) -> tuple[int, str]:
 
 
 def _sampled(session: Session, table: Table) -> TableSize:
-    """A table's bytes as its rows times what some of them hold."""
+    """Estimate a table's bytes as its rows times the mean bytes of a sample."""
     bytes_of = " + ".join(f"coalesce(length(CAST({column.name} AS BLOB)), 0) + 1" for column in table.columns)
     query = (
         f"SELECT (SELECT count(*) FROM {table.name}) * "  # noqa: S608 - names of ours

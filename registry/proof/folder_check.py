@@ -79,7 +79,7 @@ def _read_asked(store: Store, name: str) -> list[dict[str, Any]]:
 
 
 def _changed(store: Store, name: str, asked: list[dict[str, Any]], hashes: Hashes, number: int) -> list[str]:
-    """Return the questions and examples whose leaves differ from those of a folder.
+    """Return the questions and examples whose leaves differ from the folder's.
 
     asked: rows of its questions. number: of its seal's format.
     """

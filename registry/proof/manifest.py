@@ -180,7 +180,7 @@ def question_leaves(
     records: QuestionRecords | None = None,
     tables: "Iterable[pa.Table] | None" = None,
 ) -> Iterator[Leaf]:
-    """Yield the leaf of every question, after those of the few-shot examples.
+    """Yield the leaf of every question, after the leaves of the few-shot examples.
 
     records: questions that were read before, to which new ones are added. tables: the predictions in the form of
     archives (`archive_files.SCHEMA`), in whole questions; None reads them from the database or the folder.
@@ -414,7 +414,7 @@ def manifest_of(
 
 
 def _facts(values: Mapping[str, Any], columns: Iterable[str]) -> dict[str, Any]:
-    """Of these columns those that are not NULL, as a specification holds them: floats as text."""
+    """Return the columns that are not NULL in the form of a specification: floats as text."""
     found = {name: values[name] for name in columns if values.get(name) is not None}
     return {name: repr(value) if isinstance(value, float) else value for name, value in found.items()}
 

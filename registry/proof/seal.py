@@ -46,7 +46,7 @@ def seal(session: Session, evaluation_id: int) -> bool:
 
 
 def seal_together(session: Session, ids: Sequence[int], report: Callable[[int], None] | None = None) -> list[int]:
-    """Seal completely scored evaluations; return those that were not sealed already.
+    """Seal completely scored evaluations; return the ones not sealed before.
 
     Evaluations of the same questions share their reads and draws. report: called with the number of finished ones.
     Raises SealError if predictions are missing.

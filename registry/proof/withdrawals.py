@@ -79,7 +79,7 @@ def _add(
 
 
 def withdrawal_of(session: Session, evaluation_id: int) -> Withdrawal | None:
-    """Return the newest withdrawal of an evaluation that no longer counts; None for one that does."""
+    """Return the newest withdrawal of an evaluation that no longer counts; None if it counts."""
     query = select(Withdrawal).filter_by(evaluation_id=evaluation_id).order_by(Withdrawal.id.desc())
     return session.scalar(query.limit(1))
 

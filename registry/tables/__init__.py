@@ -526,7 +526,7 @@ class Prediction(Base):
     question_id: Mapped[int] = mapped_column(RowId, primary_key=True)
     variant: Mapped[int] = mapped_column(SmallInteger, primary_key=True)
     prompt_key: Mapped[int] = mapped_column(SmallInteger)
-    """The number of its prompt among those of the question: repeats of one prompt share it. It follows from sealed
+    """The number of its prompt within the question: repeats of one prompt share it. It follows from sealed
     columns, so it is not sealed itself (`registry.prompting.prompts.PromptKeys`).
     """
     shown: Mapped[list[int]] = mapped_column(SmallIntArray)
@@ -567,7 +567,7 @@ class Prediction(Base):
     choice_sensitivity: Mapped[bool | None] = mapped_column(Boolean)
     choice_sensitivity_normalized: Mapped[bool | None] = mapped_column(Boolean)
     # The sealed evaluation and its variant that this result was copied from, since the prompt was the same. Its seal
-    # names it in every registry, its number only in the one that made the copy.
+    # names it in every registry, its number only in the registry that made the copy.
     reused_from_evaluation_id: Mapped[int | None] = mapped_column(RowId)
     reused_from_variant: Mapped[int | None] = mapped_column(SmallInteger)
     reused_from_seal: Mapped[str | None] = mapped_column(Digest)
@@ -583,7 +583,7 @@ class Generation(Base):
 
     `thought`: compressed (`predictions.texts`), NULL if there is none or thoughts are not kept; digest and length are
     kept in any case. A thought that was part of the text includes its markers, so that thought and text together are
-    the model's output; one that the server returned separately (`thought_apart`) is as returned. `thought_opened`:
+    the model's output; a separate one (`thought_apart`) is as returned. `thought_opened`:
     whether the template had opened it. `thought_tokens`: part of `tokens`. `forced`: whether the thought was closed at
     its limit. `seconds`: from the request to the last token.
     """
@@ -629,7 +629,7 @@ class Archive(Base):
     location: Mapped[str] = mapped_column(Text)
     """URL of the place that the folder is in."""
     digest: Mapped[str] = mapped_column(Digest)
-    """SHA-256 of the folder's `evaluation.json`, which contains those of the other files."""
+    """SHA-256 of the folder's `evaluation.json`, which contains the digests of the other files."""
     size: Mapped[int] = mapped_column(BigInteger)
     """Bytes of all its files."""
     predictions: Mapped[int] = mapped_column(Integer)
@@ -897,7 +897,7 @@ class Board(Base):
 
 
 class BoardEntry(Base):
-    """One evaluation that a board requires of every model; those of one task and variant set are pooled by question."""
+    """One evaluation that a board requires of every model; entries of one task and variant set are pooled by question."""
 
     __tablename__ = "board_entry"
 

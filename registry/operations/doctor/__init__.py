@@ -1,6 +1,6 @@
-"""`shuffleboard doctor`: checks a deployment and reports what was found and what to do.
+"""`shuffleboard doctor`: checks a deployment and reports findings with remedies.
 
-One small function a check; CHECKS lists them all. Those that ask other hosts run next to the others and are given up
+CHECKS lists all checks, one small function each. Checks that depend on other hosts run in parallel and are given up
 after a few seconds, so that an answer comes soon whatever hangs.
 """
 
@@ -58,13 +58,13 @@ CHECKS: Final = (
 
 
 FAR_SECONDS: Final = 5.0
-"""How long all checks that ask others may take together."""
+"""Seconds for all checks of other hosts together."""
 
 
 def examine(context: Context, checks: Iterable[Check] = CHECKS) -> Iterator[Finding]:
-    """The finding of each check that means something on this engine.
+    """Yield the finding of each check that applies to this engine.
 
-    A check whose needs are not met is skipped, and says so. Nothing is changed.
+    A check whose needs are not met is reported as skipped. Nothing is changed.
     """
     until = time.monotonic() + FAR_SECONDS
     of_engine = [check for check in checks if check.dialect in ("", context.engine.dialect.name)]
@@ -79,7 +79,7 @@ def examine(context: Context, checks: Iterable[Check] = CHECKS) -> Iterator[Find
             outcome = _look(check, context) if check.needs in in_order else _unmet(check)
         if check.name in ("database", "schema") and outcome.status == "ok":
             in_order.add(check.name)
-        if check.name in ("database", "schema"):  # what can be asked from here on is asked at once
+        if check.name in ("database", "schema"):  # checks that can run from here on start at once
             for later in of_engine[number + 1 :]:
                 if later.far and later.needs in in_order and later.name not in far:
                     far[later.name] = _Far(later, context)
@@ -95,7 +95,7 @@ class _Far:
         self._thread.start()
 
     def outcome(self, until: float) -> Outcome:
-        """What was found by then."""
+        """Return the outcome so far."""
         self._thread.join(max(0.0, until - time.monotonic()))
         if self._found:
             return self._found[0]

@@ -1,4 +1,4 @@
-"""Checks of the database: that it answers, holds this code's schema whole, and is set up to keep it."""
+"""Checks of the database: that it answers, has this code's complete schema, and is set up to keep it."""
 
 import re
 import sqlite3
@@ -30,12 +30,12 @@ NETWORK: Final = frozenset(
         *("fuse.sshfs", "fuse.ceph", "fuse.glusterfs", "fuse.s3fs", "fuse.gcsfuse", "9p"),
     )
 )
-"""File systems whose locks do not hold between hosts, or whose shared memory does not exist: SQLite needs both."""
+"""File systems without locks between hosts or without shared memory: SQLite needs both."""
 
 OF_A_WORKER: Final = 3
 OF_A_WEBSITE: Final = 48
 OF_OTHERS: Final = 10
-"""Connections at most; docs/operations.md says what they are."""
+"""Most connections of other programs; docs/operations.md lists them."""
 
 _UPGRADE: Final = "stop workers and website, make a backup (shuffleboard db backup FILE), run: shuffleboard db upgrade"
 
@@ -44,24 +44,24 @@ GIB: Final = 1 << 30
 
 
 def rows_of(context: Context, query: str, **values: Any) -> Sequence[Any]:
-    """The rows of a query that waits for no writer."""
+    """Return the rows of a query that waits for no writer."""
     with context.engine.execution_options(read_only=True).connect() as connection:
         return connection.execute(text(query), values).all()
 
 
 def value_of(context: Context, query: str, **values: Any) -> Any:
-    """The one value of a query; None where it has no row."""
+    """Return the single value of a query; None if it has no row."""
     rows = rows_of(context, query, **values)
     return rows[0][0] if rows else None
 
 
 def file_of(context: Context) -> Path:
-    """The SQLite file."""
+    """Return the SQLite file."""
     return Path(str(context.engine.url.database))
 
 
 def reachable(context: Context) -> Outcome:
-    """Whether there is a database that answers."""
+    """Check that a database answers."""
     if context.engine.dialect.name == "sqlite" and not file_of(context).exists():
         return problem(f"{file_of(context)}: no such file", "run: shuffleboard db upgrade")
     try:
@@ -107,11 +107,11 @@ REMEDIES: Final = {
         f"make file and folder readable and writable for this account, or correct {URL}"
     ),
 }
-"""What the database's error says, and what to do then; the first that fits."""
+"""Patterns of the database's errors with their remedies; the first match counts."""
 
 
 def remedy_of(error: str) -> str:
-    """What to do about a database that cannot be used, by its own error."""
+    """Return the remedy for a database that cannot be used, by its error."""
     for pattern, remedy in REMEDIES.items():
         if found := re.search(pattern, error, re.IGNORECASE):
             return remedy.format(**found.groupdict())
@@ -119,7 +119,7 @@ def remedy_of(error: str) -> str:
 
 
 def writable(context: Context) -> Outcome:
-    """Whether a row could be written now."""
+    """Check that a row could be written now."""
     statement = "UPDATE alembic_version SET version_num = version_num WHERE false"
     if context.engine.dialect.name == "postgresql":
         statement = "UPDATE worker SET pid = pid WHERE false"  # the application may not write the other
@@ -142,7 +142,7 @@ def writable(context: Context) -> Outcome:
 
 
 def _closed_to_writing(file: Path) -> str:
-    """What the modes of a SQLite file and its folder forbid, which root alone would not notice; empty: nothing."""
+    """Return how the modes of a SQLite file and its folder forbid writing, which root would not notice; else empty."""
     for path in (file, file.parent):
         mode = stat.S_IMODE(path.stat().st_mode)
         if not mode & 0o222:
@@ -168,7 +168,7 @@ def _remedy_of_writing(context: Context, reason: str) -> str:
 
 
 def revision(context: Context) -> Outcome:
-    """Whether the schema is this code's."""
+    """Check that the schema is this code's."""
     at = history.current(context.engine)
     with context.engine.execution_options(read_only=True).connect() as connection:
         found = history.made(connection)
@@ -202,7 +202,7 @@ def tables(context: Context) -> Outcome:
 
 
 def triggers(context: Context) -> Outcome:
-    """Whether every trigger that protects sealed data exists, enabled and unchanged."""
+    """Check that every trigger that protects sealed data exists, enabled and unchanged."""
     wanted = {name: _one_line(body) for name, body in trigger_statements(context.engine.dialect.name).items()}
     if context.engine.dialect.name == "sqlite":
         query = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger'"
@@ -239,7 +239,7 @@ def _one_line(sql: str) -> str:
 
 
 def views(context: Context) -> Outcome:
-    """Whether every documented view is there, on PostgreSQL for each audience too."""
+    """Check that every documented view exists, on PostgreSQL for each audience."""
     if context.engine.dialect.name == "sqlite":
         wanted = {("", name) for name in VIEWS}
         found = {("", name) for (name,) in rows_of(context, "SELECT name FROM sqlite_master WHERE type = 'view'")}
@@ -259,7 +259,7 @@ def views(context: Context) -> Outcome:
 
 
 def rights(context: Context) -> Outcome:
-    """Whether the role in use could disable what protects sealed rows."""
+    """Check that the role in use cannot disable the protection of sealed rows."""
     user, superuser = rows_of(context, "SELECT current_user, rolsuper FROM pg_roles WHERE rolname = current_user")[0]
     owners = dict(
         rows_of(context, "SELECT tablename, tableowner FROM pg_tables WHERE schemaname = 'public' ORDER BY tablename")
@@ -287,7 +287,7 @@ def rights(context: Context) -> Outcome:
 
 
 def readers(context: Context) -> Outcome:
-    """Whether the roles for people's own logins read only the documented views, with their limits."""
+    """Check that the roles for people's own logins read only the documented views, with their limits."""
     user = str(value_of(context, "SELECT current_user"))
     prefix = user.rpartition("_")[0] if user.endswith(("_app", "_owner")) else ""
     names = RoleNames(prefix) if prefix else RoleNames()
@@ -348,7 +348,7 @@ WHERE
 
 
 def _changed(context: Context, audience: Audience, role: str) -> str:
-    """How a reader differs from what `db roles` makes; empty where it does not."""
+    """Return how a reader differs from the role that `db roles` makes; empty if it does not."""
     listed = rows_of(
         context,
         "SELECT unnest(setconfig) FROM pg_db_role_setting WHERE setrole = to_regrole(quote_ident(:role))::oid",
@@ -395,7 +395,7 @@ def sqlite_file(context: Context) -> Outcome:
 
 
 def file_system(path: Path) -> str:
-    """The type of the file system that a path is on; empty where that cannot be told."""
+    """Return the type of the file system of a path; empty if unknown."""
     best, kind = Path(), ""
     try:
         mounts = Path("/proc/mounts").read_text(encoding="utf-8", errors="replace").splitlines()
@@ -411,7 +411,7 @@ def file_system(path: Path) -> str:
 
 
 def database_space(context: Context) -> Outcome:
-    """The database's size, and the room on its disk where that can be asked."""
+    """Check the database's size, and the free space on its disk if it is known."""
     if context.engine.dialect.name == "sqlite":
         path = file_of(context)
         return room(context, path.parent, f"{path.stat().st_size / GIB:.2f} GiB")
@@ -425,7 +425,7 @@ def database_space(context: Context) -> Outcome:
 
 
 def room(context: Context, folder: Path, holds: str) -> Outcome:
-    """What is left of the disk of a folder."""
+    """Check the free space on the disk of a folder."""
     free = disk_usage(folder).free
     found = f"{holds}; {free / GIB:.1f} GiB are free on the disk of {folder}"
     least = context.limits.free_bytes
@@ -436,7 +436,7 @@ def room(context: Context, folder: Path, holds: str) -> Outcome:
 
 
 def connections(context: Context) -> Outcome:
-    """How many of the server's connections are in use, and how many its processes may come to use."""
+    """Check the server's connections in use, and the most that its processes may use."""
     used, most = rows_of(
         context, "SELECT (SELECT count(*) FROM pg_stat_activity), current_setting('max_connections')::integer"
     )[0]
@@ -455,7 +455,7 @@ def connections(context: Context) -> Outcome:
 
 
 def statistics(context: Context) -> Outcome:
-    """Whether the planner knows what the large tables hold."""
+    """Check that the planner's statistics of large tables are recent."""
     query = (
         "SELECT relname, n_mod_since_analyze, coalesce(greatest(last_analyze, last_autoanalyze)::date::text, 'never') "
         "FROM pg_stat_user_tables WHERE n_mod_since_analyze > :rows AND n_mod_since_analyze > 0.2 * n_live_tup "

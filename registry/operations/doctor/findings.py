@@ -1,4 +1,4 @@
-"""What a check is given and what it comes to."""
+"""A check's input and result."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,11 +13,11 @@ Status = Literal["ok", "warning", "problem"]
 
 @dataclass(frozen=True)
 class Limits:
-    """From where on a figure is worth a word.
+    """Thresholds of warnings and problems.
 
-    free_bytes: of a disk; under it is a problem, under five times it a warning. clock_seconds: between two clocks.
-    waiting_seconds: how long a shard may wait although a worker serves its queue. connections: of those the server
-    takes, as a fraction. stale_rows: rows that were changed since a table's statistics were made.
+    free_bytes: on a disk; less is a problem, less than five times it a warning. clock_seconds: between two clocks.
+    waiting_seconds: of a shard although a worker serves its queue. connections: fraction of the server's. stale_rows:
+    rows that changed since a table's statistics were made.
     """
 
     free_bytes: int = 1 << 30
@@ -39,7 +39,7 @@ class Context:
 
 @dataclass(frozen=True)
 class Outcome:
-    """found: what is there, with its numbers. remedy: what to do; empty where nothing is to be done."""
+    """found: the state, with its numbers. remedy: empty if nothing needs to be done."""
 
     status: Status
     found: str
@@ -64,16 +64,16 @@ def warning(found: str, remedy: str) -> Outcome:
 
 
 def problem(found: str, remedy: str) -> Outcome:
-    """Does not work, or does not protect what it should."""
+    """Return the outcome for something that does not work, or does not protect."""
     return Outcome("problem", found, remedy)
 
 
 @dataclass(frozen=True)
 class Check:
-    """One thing to look at.
+    """One check.
 
-    needs: what must be in order before it can be looked at. dialect: the only engine on which it means something.
-    far: it asks other hosts or programs, which may take their time, so it is looked at next to the others.
+    needs: the check that must pass first. dialect: the only engine to which it applies. far: it depends on other hosts
+    or programs, which may be slow, so it runs in parallel.
     """
 
     name: str

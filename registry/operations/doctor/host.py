@@ -47,7 +47,7 @@ def data_directory(context: Context) -> Outcome:
 
 
 def secret_key(context: Context) -> Outcome:
-    """Whether the key that signs cookies is its owner's alone."""
+    """Check that only its owner can read the key that signs cookies."""
     path = context.settings.secret_key_file or context.settings.home.expanduser() / "secret.key"
     if not path.exists():
         if context.settings.secret_key_file is not None:
@@ -67,9 +67,9 @@ def secret_key(context: Context) -> Outcome:
 
 
 def _open_to_others(found: os.stat_result) -> bool:
-    """Whether others than this process's user may read or change a file.
+    """Return whether other users than this process's may read or change a file.
 
-    A secret that an orchestrator mounts is root's, and read by the group that its process is in: that is not open.
+    A secret that an orchestrator mounts is root's, and readable by its process's group: that is not open.
     """
     others = stat.S_IRWXG | stat.S_IRWXO
     if found.st_uid == 0 != os.geteuid() and found.st_gid == os.getegid():
@@ -78,7 +78,7 @@ def _open_to_others(found: os.stat_result) -> bool:
 
 
 def models(context: Context) -> Outcome:
-    """Whether the files of models that lie on a disk are all there and whole."""
+    """Check that the files of models on a disk are complete."""
     query = (
         select(Model.name, ModelRevision.number, ModelRevision.kind, ModelRevision.location)
         .join(Model, Model.id == ModelRevision.model_id)
@@ -105,7 +105,7 @@ def models(context: Context) -> Outcome:
 
 
 def _cut_off(folder: Path) -> Iterator[str]:
-    """Files of weights that are shorter or longer than they say they are. A worker compares their digests as well."""
+    """Yield files of weights whose length differs from their header. A worker compares their digests as well."""
     for path in sorted(folder.glob("*.safetensors")):
         size = path.stat().st_size
         with path.open("rb") as stream:
@@ -125,7 +125,7 @@ def _cut_off(folder: Path) -> Iterator[str]:
 
 
 def accelerator(_context: Context) -> Outcome:
-    """What this host has to score on. None is no fault."""
+    """Report this host's GPUs. None is no fault."""
     program = shutil.which("nvidia-smi")
     if program is None:
         return ok("no GPU (nvidia-smi is not installed); workers score on the CPU")
@@ -139,7 +139,7 @@ def accelerator(_context: Context) -> Outcome:
         found += f"; MIG slices, a worker for each, which CUDA_VISIBLE_DEVICES names: {named}"
     if find_spec("torch") is None:
         return ok(f"{found}; torch is not installed here")
-    # In a process of its own: torch takes seconds and memory, and a broken driver may end whoever asks.
+    # In a process of its own: torch takes seconds and memory, and a broken driver may end the process.
     seen = _said([sys.executable, "-c", "import torch; print(torch.cuda.device_count(), torch.__version__)"])
     count, _, version = seen.partition(" ")
     if count in ("", "0"):
@@ -151,7 +151,7 @@ def accelerator(_context: Context) -> Outcome:
 
 
 def _engine() -> str:
-    """What scores on a GPU of this host."""
+    """Describe the engine for GPUs of this host."""
     with suppress(PackageNotFoundError):
         return f"vLLM {installed('vllm')} scores the models that it knows, transformers the others"
     return "transformers scores, since vLLM is not installed here (pip install vllm)"

@@ -32,7 +32,7 @@ def _is_waiting(context: Context) -> bool:
 
 
 def workers(context: Context) -> Outcome:
-    """Who is alive, and who fell silent within a day without signing off."""
+    """Report live workers, and workers that fell silent within a day without signing off."""
     with read_session(context.engine) as session:
         ended = claims.gone(session)
     is_live = and_(claims.worker_is_live(), Worker.id.not_in(ended))
@@ -69,7 +69,7 @@ def queues(context: Context) -> Outcome:
 
 
 def versions(context: Context) -> Outcome:
-    """Whether live workers run this code, and one set of packages."""
+    """Check that live workers run this code, and one set of packages."""
     live = _rows(context, select(Worker.host, Worker.versions).where(claims.worker_is_live()))
     code = "shuffleboard"
     others = sorted(
@@ -128,7 +128,7 @@ def leases(context: Context) -> Outcome:
 
 
 def progress(context: Context) -> Outcome:
-    """Shards that their workers, alive as they are, do not get done; and those that were taken from hung workers."""
+    """Check for shards that live workers do not finish, and for those taken from hung workers."""
     with read_session(context.engine) as session:
         late = stalls.overdue(session, context.settings)
         given_up = stalls.stalled(session, A_DAY_S)

@@ -1,4 +1,4 @@
-"""Checks of what stands beside the database: the broker, the clocks, and the servers of models."""
+"""Checks of other services than the database: the broker, the clocks, and the servers of models."""
 
 import os
 import socket
@@ -30,7 +30,7 @@ FULL: Final = 0.9
 """Fraction of Redis' memory from which on it counts as nearly full."""
 ROOM: Final = "raise maxmemory, also in redis.conf, or move other users of this Redis to another server"
 READ_ONLY: Final = frozenset({"proc", "sysfs", "squashfs", "iso9660"})
-"""File systems that take no files, whoever asks."""
+"""File systems that nobody can write to."""
 
 
 def host_now() -> datetime:
@@ -117,7 +117,7 @@ def _one_line(error: Exception) -> str:
 
 
 def archives(context: Context) -> Outcome:
-    """Whether archives can be written and read, and the folder of every sealed evaluation is there, and no other."""
+    """Check that archives can be written and read, and contain the folder of every sealed evaluation and no other."""
     from registry.operations.archiving import open_predictions, strays
 
     store = store_at("", context.settings, seconds=STORE_SECONDS)
@@ -160,12 +160,12 @@ def archives(context: Context) -> Outcome:
 
 
 def _some(names: Sequence[str], most: int = 10) -> str:
-    """The first of these, and how many more there are."""
+    """Return the first of these, and the number of the others."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def _folder(context: Context, folder: Path) -> Outcome | None:
-    """What keeps a folder, which need not be there yet, from taking archives."""
+    """Return the problem with a folder for archives, which need not exist yet."""
     there = next(place for place in (folder, *folder.parents) if place.exists())
     remedy = "set SHUFFLEBOARD_ARCHIVES to a folder that this account can write to, or make this one so"
     if not there.is_dir():
@@ -179,7 +179,7 @@ def _folder(context: Context, folder: Path) -> Outcome | None:
 
 
 def _remedy_of_store(error: str, store: Store) -> str:
-    """What to do about what an S3-compatible store answered."""
+    """Return the remedy for an error of an S3-compatible store."""
     text = error.lower()
     bucket = urlsplit(store.url).netloc
     keys = "SHUFFLEBOARD_ARCHIVES_ACCESS_KEY and SHUFFLEBOARD_ARCHIVES_SECRET_KEY"
@@ -199,7 +199,7 @@ def _remedy_of_store(error: str, store: Store) -> str:
 
 
 def clocks(context: Context) -> Outcome:
-    """How far the clocks of the database and of Redis are from this host's."""
+    """Compare the clocks of the database and of Redis with this host's."""
     offsets = {}
     with read_session(context.engine) as session:
         before = host_now()
@@ -213,7 +213,7 @@ def clocks(context: Context) -> Outcome:
                 seconds, microseconds = client.time()
             offsets["Redis"] = seconds + microseconds / 1e6 - before.timestamp()
         except (RedisError, OSError, UsageError):
-            pass  # the broker's own check says so
+            pass  # the broker's own check reports it
     found = ", ".join(f"{name} {offset:+.1f} s" for name, offset in offsets.items())
     if max(map(abs, offsets.values())) > context.limits.clock_seconds:
         return warning(
@@ -224,7 +224,7 @@ def clocks(context: Context) -> Outcome:
 
 
 def endpoints(context: Context) -> Outcome:
-    """Whether the servers of models on endpoints are allowed here, and answer a connection."""
+    """Check that the servers of models are on allowed endpoints, and accept a connection."""
     query = (
         select(Model.name, ModelRevision.location)
         .join(Model, Model.id == ModelRevision.model_id)

@@ -22,7 +22,7 @@ ALSO: Final = frozenset(
 
 
 def names(_context: Context) -> Outcome:
-    """Whether every variable that looks like a setting is one."""
+    """Check that every variable that looks like a setting is one."""
     known = {f"{ENVIRONMENT}{field.upper()}" for field in Settings.model_fields}
     known |= {f"{name}_FILE" for name in known} | ALSO
     found = sorted(name for name in os.environ if name.upper().startswith(ENVIRONMENT))
@@ -37,7 +37,7 @@ def names(_context: Context) -> Outcome:
 
 
 def addresses(context: Context) -> Outcome:
-    """Whether the addresses that visitors and others are given are complete."""
+    """Check that the addresses given to visitors are complete."""
     url = context.settings.public_url
     if not url:
         return ok("none is set: links in feeds have the address of the request")
@@ -63,7 +63,7 @@ def addresses(context: Context) -> Outcome:
 
 
 def prices(context: Context) -> Outcome:
-    """Whether the file of prices can be read and understood."""
+    """Check that the file of prices is readable and valid."""
     try:
         found = load_prices(context.settings.prices)
     except ShuffleboardError as error:
@@ -73,7 +73,7 @@ def prices(context: Context) -> Outcome:
 
 
 def signing_key(context: Context) -> Outcome:
-    """Whether the key that signs the chain can be read, by its owner alone."""
+    """Check that the key that signs the chain is readable, by its owner alone."""
     path = key_path(context.settings)
     try:
         read_key(path)
@@ -91,7 +91,7 @@ def signing_key(context: Context) -> Outcome:
 
 
 def files(context: Context) -> Outcome:
-    """Whether the files that settings name for programs are there."""
+    """Check that the files and programs that settings name exist."""
     missing = [
         f"{ENVIRONMENT}{name.upper()}={path}" for name, path, is_right in _named(context.settings) if not is_right(path)
     ]
