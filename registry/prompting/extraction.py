@@ -26,7 +26,7 @@ from typing import Any, Final
 
 @dataclass(frozen=True)
 class Extracted:
-    """What a rule found. position: of the option that a label names; None where the text is to be matched."""
+    """The result of a rule. position: of the option that a label names; None if the text is to be matched."""
 
     rule: str
     text: str
@@ -34,14 +34,14 @@ class Extracted:
 
 
 Rule = Callable[[str, Sequence[str]], Iterable[str]]
-"""(output, labels or option texts by position) → what is found, from the first match to the last."""
+"""(output, labels or option texts by position) → texts found, from the first match to the last."""
 
 
 def extract(definition: Mapping[str, Any], output: str, answers: Sequence[str]) -> Extracted | None:
-    """The answer in a model's output; None where no rule finds one.
+    """Return the answer in a model's output; None if no rule finds one.
 
-    definition: of a protocol that generates. answers: labels or option texts by position, as Prompt.answers has them.
-    Takes time in proportion to the output's length.
+    definition: of a protocol that generates. answers: labels or option texts by position, as in Prompt.answers. Takes
+    time in proportion to the output's length.
     """
     text = output.strip()
     by_label = definition["answer"] == "label"
@@ -62,7 +62,7 @@ _BLANKS: Final = re.compile(r"\s*")
 
 
 def _after_answer_is(text: str, _options: Sequence[str]) -> Iterator[str]:
-    """What follows the last "answer is " of each line."""
+    """Yield the text after the last "answer is " of each line."""
     for line in text.split("\n"):
         _, lead_in, rest = line.rpartition(_ANSWER_IS)
         if lead_in:
@@ -70,9 +70,9 @@ def _after_answer_is(text: str, _options: Sequence[str]) -> Iterator[str]:
 
 
 def _after_answer_colon(text: str, _options: Sequence[str]) -> Iterator[str]:
-    """What follows the last "Answer:" of each line, on that line or on the next that is not blank.
+    """Yield the text after the last "Answer:" of each line, on that line or on the next that is not blank.
 
-    A line with an "Answer:" of its own is not what another one's blanks lead to.
+    A line with its own "Answer:" does not count as the next line of another one.
     """
     last_of_line = {line: match.end() for line, match in _answer_colons(text)}
     for after in last_of_line.values():
@@ -83,7 +83,7 @@ def _after_answer_colon(text: str, _options: Sequence[str]) -> Iterator[str]:
 
 
 def _answer_colons(text: str) -> Iterator[tuple[int, re.Match[str]]]:
-    """Each "Answer:" with the end of its line."""
+    """Yield each "Answer:" with the end of its line."""
     line = -1
     for match in _ANSWER_COLON.finditer(text):
         if match.end() > line:
@@ -103,7 +103,7 @@ def _end_of_line(text: str, start: int) -> int:
 
 
 def _option_verbatim(text: str, options: Sequence[str]) -> Iterator[str]:
-    """The option that starts earliest, and the one that ends latest; of several the longest."""
+    """Yield the option that starts earliest, and the one that ends latest; the longest among several."""
     wanted = list(dict.fromkeys(stripped for option in options if (stripped := option.strip())))
     # Backwards by searching forwards in the mirrored text: rfind can take the product of both lengths.
     mirrored = text[::-1]
@@ -115,7 +115,7 @@ def _option_verbatim(text: str, options: Sequence[str]) -> Iterator[str]:
 
 
 def _last_sentence(text: str, _options: Sequence[str]) -> Iterator[str]:
-    """What stands after the last full stop, exclamation or question mark that does not end the text."""
+    """Yield the text after the last full stop, exclamation or question mark that does not end the text."""
     body = text.rstrip(".!?")
     start = max(body.rfind(mark) for mark in ".!?") + 1
     if body[start:]:
@@ -134,7 +134,7 @@ _TEXT_RULES: Final[Mapping[str, Rule]] = {
 
 
 def _any_of(labels: Sequence[str]) -> str:
-    """A group of the labels; a longer one comes before those that it begins with."""
+    """Return a group of the labels; a longer one precedes its own beginnings."""
     return "(" + "|".join(re.escape(label) for label in sorted(labels, key=len, reverse=True)) + ")"
 
 
@@ -144,9 +144,9 @@ def _label_after_answer_is(text: str, labels: Sequence[str]) -> Iterator[str]:
 
 
 def _label_after_answer_colon(text: str, labels: Sequence[str]) -> Iterator[str]:
-    """The last "Answer:" of each line that a label follows, blanks and ends of lines between them skipped.
+    """Yield the label after the last "Answer:" of each line, skipping blanks and ends of lines between them.
 
-    What a match has taken cannot begin another one: the label of one may be the first letter of the next "Answer:".
+    Matches do not overlap: the label of one may be the first letter of the next "Answer:".
     """
     label = re.compile(_any_of(labels))
     taken = 0
@@ -169,7 +169,7 @@ def _label_alone(text: str, labels: Sequence[str]) -> Iterator[str]:
 
 
 def _first_alphanumeric(text: str, labels: Sequence[str]) -> Iterator[str]:
-    """The label whose one letter or digit is the first letter or digit of the output."""
+    """Yield the label whose single letter or digit is the first letter or digit of the output."""
     first = next((character for character in text if character.isalnum()), None)
     for label in labels:
         if [character for character in label if character.isalnum()] == [first]:

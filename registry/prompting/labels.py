@@ -1,4 +1,4 @@
-"""Label schemes: what stands before the options, and what a model answers with.
+"""Label schemes: the labels before the options, and those in a model's answers.
 
 Uniform schemes give every option the same label, so that only an option's text can name it.
 """
@@ -15,18 +15,18 @@ _ROMAN: Final = ("i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix", "x", "x
 
 @dataclass(frozen=True)
 class LabelScheme:
-    """labels: what a model answers with, by position. option: how a labelled option is written."""
+    """labels: a model's possible answers, by position. option: the template of a labelled option."""
 
     labels: tuple[str, ...]
     option: str
 
     @property
     def uniform(self) -> bool:
-        """Whether all positions have one label, which cannot be answered with."""
+        """Return whether all positions have one label, which cannot be an answer."""
         return len(set(self.labels)) == 1
 
     def of(self, n_shown: int, what: str) -> tuple[str, ...]:
-        """The labels of `n_shown` positions; ProtocolError when there are not enough."""
+        """Return the labels of `n_shown` positions. Raises ProtocolError if there are not enough."""
         if n_shown > len(self.labels):
             raise ProtocolError(f"{what} has {n_shown} options but only {len(self.labels)} labels; use another scheme")
         return self.labels[:n_shown]
@@ -47,7 +47,7 @@ LABEL_SCHEMES: Final[Mapping[str, LabelScheme]] = {
 """`reversed` gives the first of n options the n-th letter."""
 
 DISTINCT_SCHEMES: Final = ("bracketed", "bracket", "digits", "roman", "signs", "reversed")
-"""Schemes whose labels a log-probability protocol can tell apart."""
+"""Schemes whose labels a log-probability protocol can distinguish."""
 
 
 def scheme_labels(name: str, n_shown: int, what: str) -> tuple[tuple[str, ...], str]:
@@ -58,5 +58,5 @@ def scheme_labels(name: str, n_shown: int, what: str) -> tuple[tuple[str, ...], 
 
 
 def letter(position: int) -> str:
-    """How people are told of a position or option, whatever labels a model was shown: those are in the prompt."""
+    """Return the name of a position or option for people, whatever labels the prompt has."""
     return LETTERS[position] if position < len(LETTERS) else str(position + 1)

@@ -32,7 +32,7 @@ class QuestionText:
 
 
 def question_text(question: "Question") -> QuestionText:
-    """A stored question as the prompt builder takes it."""
+    """Convert a stored question for the prompt builder."""
     return QuestionText(
         question.external_id,
         question.subject,
@@ -58,13 +58,13 @@ class Message:
 
 @dataclass(frozen=True)
 class Prompt:
-    """What is shown (`text`), and by position what is scored after it or what a written answer is read against.
+    """The prompt (`text`), with the continuations that are scored after it or the answers that a text is compared with.
 
-    continuations: the text that stands for each position, in protocols that score; empty in those that generate.
+    continuations: the text for each position, in protocols that score; empty in those that generate.
     answers: the label or option text of each position, in protocols that generate; empty in those that score.
     options: the option text of each position as shown, in protocols that generate; empty in those that score.
-    messages: with a chat template, the turns that the model's own template writes down; None without. An `assistant`
-    turn at the end is left open. `text` is then the turns for people to read.
+    messages: with a chat template, the turns for the model's own template; None without. An `assistant` turn at the end
+    is left open. `text` is then the turns for people to read.
     """
 
     text: str
@@ -86,9 +86,9 @@ class Prompt:
 
 
 def few_shot_examples(pool: Sequence[QuestionText], subject: str | None, shots: int) -> tuple[QuestionText, ...]:
-    """The first `shots` examples of the question's subject in file order, else of the whole pool.
+    """Return the first `shots` examples of the question's subject in file order, else of the whole pool.
 
-    Raises ProtocolError when the pool is too small.
+    Raises ProtocolError if the pool is too small.
     """
     if shots == 0:
         return ()
@@ -119,19 +119,19 @@ class PromptKeys:
 
     @property
     def distinct(self) -> int:
-        """How many different prompts show the question."""
+        """Return the number of different prompts that show the question."""
         return len({self.of(variant) for variant in self.variants if variant.question_shown})
 
     def of(self, variant: VariantShown) -> int:
-        """The number of the prompt that a variant shows."""
+        """Return the number of a variant's prompt."""
         order = variant.order if self._lists_options else ()
         prompt = (variant.question_shown, variant.labels, variant.template)
-        # Recorded orders can be a million: what they have in common is not kept with each.
+        # Recorded orders can be a million: their common part is not stored with each.
         key = order if prompt == (True, None, None) else (order, prompt)
         return self._numbers.setdefault(key, len(self._numbers))
 
     def recorded(self, ordinal: int, order: tuple[int, ...]) -> VariantShown:
-        """The variant of a recorded answer: in the order that was shown, with all else that its kind changes."""
+        """Return the variant of a recorded answer: in its recorded order, with all other changes of its kind."""
         variant = self._by_ordinal.get(ordinal)
         if variant is None:
             return VariantShown(ordinal, "", order)
@@ -230,7 +230,7 @@ def _continuation(definition: Mapping[str, Any], label: str, option: str) -> str
 
 
 def _example_order(example: QuestionText, position: int | None) -> tuple[int, ...]:
-    """The order of an example's options: its own, or with the right one at `position` where it has one."""
+    """Return the order of an example's options: its own, or with the right one at `position` if it has that many."""
     identity = tuple(range(len(example.options)))
     if position is None or position >= len(identity):
         return identity
@@ -239,10 +239,10 @@ def _example_order(example: QuestionText, position: int | None) -> tuple[int, ..
 
 @dataclass(frozen=True)
 class _Labelled:
-    """How options are written and what is answered with, by position.
+    """The labels of options and answers, by position.
 
-    shown: the labels that stand before the options. answers: those that an answer names, which differ from the shown
-    ones where a protocol counts positions under dashes. option: the template of a line; None lists no options.
+    shown: the labels before the options. answers: the labels in an answer, which differ if a protocol counts positions
+    under dashes. option: the template of a line; None lists no options.
     """
 
     shown: tuple[str, ...]
@@ -251,7 +251,7 @@ class _Labelled:
 
     @property
     def word(self) -> str:
-        """What an instruction calls the labels."""
+        """Return an instruction's word for the labels."""
         return "letter" if all(_LETTER.fullmatch(label) for label in self.answers) else "label"
 
 
@@ -259,7 +259,7 @@ _LETTER: Final = re.compile(r"\(?[A-Za-z]\)?")
 
 
 def _labelled(definition: Mapping[str, Any], variant: VariantShown, n_shown: int, external_id: str) -> _Labelled:
-    """The protocol's own labels, or those of a scheme in their place, and how options are written."""
+    """Return the protocol's own labels, or those of a scheme in their place, and the template of options."""
     scheme = variant.labels
     what, name = f"question {external_id}", definition["name"]
     if "labels" not in definition:
@@ -295,13 +295,13 @@ def _labelled(definition: Mapping[str, Any], variant: VariantShown, n_shown: int
 
 
 _TASK: Final = "Answer the multiple choice question."
-"""What the presets say of the task, before they say how to answer."""
+"""The task in the presets' instructions, before the form of the answer."""
 
 
 def _worded(
     definition: Mapping[str, Any], template: Template | None, subject: str | None, labelled: _Labelled
 ) -> Mapping[str, Any]:
-    """The definition with the task in a template's words; what it says of how to answer stays."""
+    """Return the definition with its task in a template's words; its form of the answer stays."""
     if template is None:
         return definition
     by_label = definition.get("answer") == "label" or "{label}" in definition["continuation"]
@@ -332,7 +332,7 @@ def _escaped(text: str) -> str:
 
 
 def _instruction(definition: Mapping[str, Any], subject: str | None, labelled: _Labelled) -> str | None:
-    """What stands before examples and question; None where a protocol has nothing there."""
+    """Return the text before examples and question; None if a protocol has none."""
     if "instruction" in definition:
         words = definition["instruction"]
         return None if words is None else str(words).format(label_word=labelled.word)
@@ -346,7 +346,7 @@ def _instruction(definition: Mapping[str, Any], subject: str | None, labelled: _
 def _block(
     definition: Mapping[str, Any], text: str, context: str | None, options: Sequence[str], labelled: _Labelled
 ) -> str:
-    """Passage, question, options, what a wording puts after them, and the cue, one a line."""
+    """Return passage, question, options, a wording's text after them, and the cue, one a line."""
     lines = [] if context is None else [context]
     lines.append(str(definition.get("question", "{question}")).format(question=text))
     if "options_heading" in definition:

@@ -38,7 +38,7 @@ class Reading:
         return self.state == "answered" and self.position is None
 
     def matched(self, position: int) -> "Reading":
-        """The same reading, whose text means the option at `position`."""
+        """Return the same reading, with the option at `position` as the meaning of its text."""
         return replace(self, position=position)
 
 

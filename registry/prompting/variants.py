@@ -1,10 +1,10 @@
-"""Variants: which options a question is shown with, in which order, and in which words.
+"""Variants: the options of a question's prompts, their orders, and the words.
 
 A variant kind is one small pure function of (question, parameters): the same arguments give the same variants, on any
-machine, at any time. Nothing here touches the database. Orders hold option ordinals by position; inserted options are
-negative. Seeded shuffles sort the shown items by SHA-256 of `seed:kind:question_id:variant:item`, where an item is an
+machine, at any time. Nothing here touches the database. Orders contain option ordinals by position; inserted options
+are negative. Seeded shuffles sort the shown items by SHA-256 of `seed:kind:question_id:variant:item`; an item is an
 option ordinal or the name of an inserted option. Templates, which change the words, are named in `VariantShown` and
-used where the prompt is built.
+applied when the prompt is built.
 
 With `repeats`, a parameter of every kind, each prompt is asked several times: docs/decisions/0110-repeats.md.
 """
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from registry.tables import VariantSet
 
 Content = Mapping[str, Any] | None
-"""What was read from a file that a parameter names."""
+"""The content of a file that a parameter names."""
 
 MAX_FULL_OPTIONS: Final = 6
-"""`full` asks L! prompts a question: 720 at L = 6, already 5040 at L = 7."""
+"""`full` has L! prompts a question: 720 at L = 6, already 5040 at L = 7."""
 
 RANDOM_RANKS: Final[Mapping[int, tuple[int, ...]]] = {
     2: (1, 0),
@@ -50,7 +50,7 @@ question and model; `random2` takes the first two. They need not contain the ori
 
 @dataclass(frozen=True)
 class QuestionShape:
-    """What a variant kind may look at: never the texts."""
+    """The input of a variant kind: never the texts."""
 
     external_id: str
     n_options: int
@@ -62,11 +62,11 @@ class VariantShown:
     """One way of showing a question.
 
     order: option ordinal at each position; inserted options are −1, −2, ….
-    question_shown: False where question and context are replaced by an empty string.
+    question_shown: False if question and context are replaced by an empty string.
     labels: a scheme of registry.prompting.labels that overrides the protocol's labels.
-    examples_position: where the right option of each few-shot example is put; None leaves the examples as they are.
-    template: the words that the task is put in; None: the protocol's. repeat: how often the same prompt has been asked
-    before, in other variants; a model that samples answers each with draws of its own.
+    examples_position: position of the right option in each few-shot example; None leaves the examples unchanged.
+    template: the wording of the task; None: the protocol's. repeat: number of earlier variants with the same prompt; a
+    model that samples answers each with draws of its own.
     """
 
     ordinal: int
@@ -79,24 +79,24 @@ class VariantShown:
     repeat: int = 0
 
     def own_options(self, n_options: int) -> bool:
-        """Whether exactly the question's own options are shown."""
+        """Return whether exactly the question's own options are shown."""
         return sorted(self.order) == list(range(n_options))
 
     def unchanged(self, n_options: int) -> bool:
-        """Whether this is the benchmark's question as it stands."""
+        """Return whether this is the benchmark's unchanged question."""
         altered = (self.labels, self.examples_position, self.template)
         as_it_is = self.question_shown and all(change is None for change in altered)
         return as_it_is and self.order == tuple(range(n_options))
 
     def with_question(self) -> "VariantShown":
-        """What a variant without the question and its counterpart with it have in common."""
+        """Return the common part of a variant without the question and its counterpart with it."""
         return replace(self, ordinal=0, name="", question_shown=True)
 
 
 def permutation_of_rank(n_options: int, rank: int) -> tuple[int, ...]:
-    """The order of 0-based lexicographic `rank` among the n_options! orders.
+    """Return the order of 0-based lexicographic `rank` among the n_options! orders.
 
-    Raises VariantError when there is no such rank.
+    Raises VariantError if there is no such rank.
     """
     if not 0 <= rank < math.factorial(n_options):
         raise VariantError(f"rank {rank} is outside 0 … {n_options}! − 1")
@@ -113,24 +113,24 @@ def _named(orders: Mapping[str, tuple[int, ...]]) -> list[VariantShown]:
 
 
 def original(question: QuestionShape) -> list[VariantShown]:
-    """The benchmark's own order."""
+    """Return the benchmark's own order."""
     return _named({"original": tuple(range(question.n_options))})
 
 
 def original_inverse(question: QuestionShape) -> list[VariantShown]:
-    """The benchmark's order and its reverse."""
+    """Return the benchmark's order and its reverse."""
     identity = tuple(range(question.n_options))
     return _named({"original": identity, "inverse": identity[::-1]})
 
 
 def cyclic(question: QuestionShape) -> list[VariantShown]:
-    """The L left rotations, identity first: every option stands at every position once."""
+    """Return the L left rotations, identity first: every option is at every position once."""
     L = question.n_options
     return _named({f"rotation {k}": tuple((position + k) % L for position in range(L)) for k in range(L)})
 
 
 def random2(question: QuestionShape) -> list[VariantShown]:
-    """The first two orders of `randomL`."""
+    """Return the first two orders of `randomL`."""
     return _random(question, 2)
 
 
@@ -150,7 +150,7 @@ def _random(question: QuestionShape, size: int) -> list[VariantShown]:
 
 
 def full(question: QuestionShape) -> list[VariantShown]:
-    """All L! orders, lexicographic.
+    """Return all L! orders, lexicographic.
 
     Raises VariantError beyond MAX_FULL_OPTIONS options.
     """
@@ -185,9 +185,9 @@ def shuffle(question: QuestionShape, m: int, seed: int) -> list[VariantShown]:
 
 
 def divergent(question: QuestionShape, seed: int, subset: str) -> list[VariantShown]:
-    """Cavalin et al.: 2 + 6(A − 1) variants that keep the right option and change the rest.
+    """Return the 2 + 6(A − 1) variants of Cavalin et al. that keep the right option and change the rest.
 
-    "nota" replaces one distractor by "None of the above" where it stands; "decoupled" shows only the right option and
+    "nota" replaces one distractor by "None of the above" at its position; "decoupled" shows only the right option and
     one distractor, with "nota" a third. With a subset of types, variants keep the ordinals of the whole set.
     """
     wanted = _divergent_types(subset)
@@ -260,7 +260,7 @@ def answer_moving(question: QuestionShape, examples: str) -> list[VariantShown]:
 
 
 def move_to(order: Sequence[int], option: int, position: int) -> tuple[int, ...]:
-    """`order` with `option` and whatever stands at `position` having changed places."""
+    """Return `order` with `option` and the item at `position` swapped."""
     moved = list(order)
     here = moved.index(option)
     moved[here], moved[position] = moved[position], moved[here]
@@ -268,7 +268,7 @@ def move_to(order: Sequence[int], option: int, position: int) -> tuple[int, ...]
 
 
 def relabel(question: QuestionShape, labels: str) -> list[VariantShown]:
-    """The original order under the protocol's labels (variant 0) and under other schemes, each with its own ordinal."""
+    """Return the original order under the protocol's labels (variant 0) and under other schemes, by their ordinals."""
     identity = tuple(range(question.n_options))
     chosen = DISTINCT_SCHEMES if labels == "distinct" else tuple(labels.split("+"))
     shown = [VariantShown(0, "original", identity)]
@@ -306,7 +306,7 @@ ADVERSARIAL_TEXTS: Final[Mapping[str, str]] = {
 
 
 def adversarial(question: QuestionShape) -> list[VariantShown]:
-    """The last distractor replaced where it stands by an adversarial text: variants 0 to 4, 5 to 9 without question."""
+    """Return variants with the last distractor replaced by an adversarial text: 0 to 4, and 5 to 9 without question."""
     identity = tuple(range(question.n_options))
     last = max(option for option in identity if option != question.answer)
     orders = {"original": identity} | {
@@ -323,7 +323,7 @@ def adversarial(question: QuestionShape) -> list[VariantShown]:
 
 
 def imported(question: QuestionShape, inserted: str) -> list[VariantShown]:  # noqa: ARG001
-    """Whatever orders someone else used: they come with the outputs and cannot be asked for."""
+    """Raise VariantError: imported orders come with their outputs and cannot be requested."""
     raise VariantError("variants 'imported' are only for imported outputs; to ask a model, use another kind")
 
 
@@ -353,7 +353,7 @@ def wording(
 
 
 def _chosen_ordinals(text: str, last: int) -> range | frozenset[int]:
-    """The ordinals that "all", or a list such as 0+2+5-7, names."""
+    """Return the ordinals in "all", or in a list such as 0+2+5-7."""
     if text == "all":
         return range(last + 1)
     chosen: list[int] = []
@@ -370,15 +370,15 @@ def _chosen_ordinals(text: str, last: int) -> range | frozenset[int]:
 
 @dataclass(frozen=True)
 class VariantKind:
-    """One line of the registry of kinds: the pure function, and all that pages, tables and boards say of it.
+    """One entry of the registry of kinds: the pure function, and its description for pages, tables and boards.
 
-    count: how many variants a question with L options has, in words. source: the paper that it comes from.
+    count: number of variants of a question with L options, in words. source: the paper that it comes from.
     varies: the part of the prompt that differs between variants: `order` of the options, `options`, `labels`,
     `question` (shown or not), `wording`; None: nothing does.
-    parameters: those of the function, with their defaults; REPEATS, which all kinds have, is none of them.
+    parameters: the function's, with their defaults; REPEATS, which all kinds have, is not among them.
     inserted: name to text of the options it inserts; they are −1, −2, … in this order.
     drawn: whether some of its orders are drawn, so that other programs' draws of the same kind show other orders.
-    reads: what makes the content of a file that its parameter `file` names; the function takes it as `content`.
+    reads: makes the content of a file that its parameter `file` names; the function takes it as `content`.
     version rises when the function's output changes, so that old and new results are never mixed.
     """
 
@@ -448,7 +448,7 @@ def inserted_ordinals(kind: str) -> dict[str, int]:
 
 
 REPEATS: Final = "repeats"
-"""The parameter of every kind that says how often each prompt is asked."""
+"""The parameter of every kind for the number of times that each prompt is asked."""
 MAX_REPEATS: Final = 100
 MAX_VARIANTS: Final = 10_000
 """Variants of one question, repeats included: more are a mistake, and the ordinals of some would not fit a column."""
@@ -458,7 +458,7 @@ MAX_VARIANTS: Final = 10_000
 class VariantSetDefinition:
     """A variant kind with all its parameters, defaults included; `repeats` is among them if it is not 1.
 
-    content: what was read from a file; its digest is among the parameters.
+    content: of a file; its digest is among the parameters.
     """
 
     kind: str
@@ -467,7 +467,7 @@ class VariantSetDefinition:
 
     @property
     def repeats(self) -> int:
-        """How often each prompt is asked.
+        """Return how often each prompt is asked.
 
         >>> parse_variants("cyclic:repeats=3").repeats, parse_variants("cyclic").repeats
         (3, 1)
@@ -476,7 +476,7 @@ class VariantSetDefinition:
 
     @property
     def orders_recorded(self) -> bool:
-        """Whether recorded answers may show other orders than are made here."""
+        """Return whether recorded answers may show other orders than are made here."""
         return self.kind == "imported" or (self.kind in VARIANT_KINDS and VARIANT_KINDS[self.kind].drawn)
 
     @property
@@ -485,7 +485,7 @@ class VariantSetDefinition:
         return VARIANT_KINDS[self.kind].version
 
     def made_by(self, version: int) -> bool:
-        """Whether the code still makes what it made when the set was stored under `version`."""
+        """Return whether the code still makes the same variants as when the set was stored under `version`."""
         return self.kind in VARIANT_KINDS and self.version == version
 
     @property
@@ -499,7 +499,7 @@ class VariantSetDefinition:
         return f"{self.kind}:{listed}" if listed else self.kind
 
     def asked(self, repeats: int) -> "VariantSetDefinition":
-        """Return the same variants with each prompt asked so often.
+        """Return the same variants with each prompt asked this often.
 
         >>> parse_variants("shuffle:m=3").asked(2).name
         'shuffle:m=3,repeats=2,seed=0'

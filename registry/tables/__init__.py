@@ -897,7 +897,7 @@ class Board(Base):
 
 
 class BoardEntry(Base):
-    """One evaluation that a board requires of every model; entries of one task and variant set are pooled by question."""
+    """One evaluation that a board requires of every model; entries of one task and variants are pooled by question."""
 
     __tablename__ = "board_entry"
 

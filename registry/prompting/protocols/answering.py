@@ -1,14 +1,14 @@
-"""What a protocol says of its answers: whether they are drawn at random, and whether options are listed."""
+"""Properties of a protocol's answers: whether they are drawn at random, and whether options are listed."""
 
 from collections.abc import Mapping
 from typing import Any
 
 
 def samples(definition: Mapping[str, Any]) -> bool | None:
-    """Whether a model draws its answers under this protocol, so that asking again may give another one.
+    """Return whether a model draws its answers under this protocol, so that another answer may differ.
 
-    True for generation at a temperature above 0, and by the model's own generation configuration. None for `recorded`:
-    nobody knows how those answers were asked.
+    True for generation at a temperature above 0, and by the model's own generation configuration. None for `recorded`,
+    whose prompts are unknown.
 
     >>> generated = {"format": "select-letter", "generation": {"sampling": "model", "temperature": "0.6"}}
     >>> samples({"format": "symbols"}), samples(generated), samples({"format": "recorded"})
@@ -23,10 +23,10 @@ def samples(definition: Mapping[str, Any]) -> bool | None:
 
 
 def drawn(definition: Mapping[str, Any], *, recorded: bool, probable: bool) -> bool | None:
-    """Whether an evaluation's answers were drawn at random; None: nothing says so.
+    """Return whether an evaluation's answers were drawn at random; None if unknown.
 
-    recorded: imported. probable: with probabilities. Imported answers without probabilities are said to come from
-    probabilities wherever nobody named another protocol.
+    recorded: imported. probable: with probabilities. Imported answers without probabilities have a protocol of
+    probabilities by default, which is no evidence.
     """
     said = samples(definition)
     if said is False and recorded and not probable and definition.get("generation") is None:
@@ -35,7 +35,7 @@ def drawn(definition: Mapping[str, Any], *, recorded: bool, probable: bool) -> b
 
 
 def lists_options(definition: Mapping[str, Any]) -> bool:
-    """Whether prompts list the options, so that a model sees their order. Of recorded answers nobody says otherwise.
+    """Return whether prompts list the options, so that a model sees their order; assumed for recorded answers.
 
     >>> lists_options({"format": "cloze"}), lists_options({"format": "symbols", "option": "{label}. {option}"})
     (False, True)

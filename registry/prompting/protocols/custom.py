@@ -1,8 +1,8 @@
 """Custom protocols: a preset with some of its keys changed, by a TOML or JSON file that is checked as a whole.
 
-Only keys that the preset has can be changed, and never those that say how code reads it (`format`, `version`, `score`,
-`answer`). What is said about thoughts can be added to every preset that generates; the defaults are left out, so that
-a definition that says nothing about them has the digest that it always had.
+Only keys that the preset has can be changed, and never those that select its code (`format`, `version`, `score`,
+`answer`). Settings of thoughts can be added to every preset that generates; defaults are left out, so that definitions
+without them keep their digests.
 """
 
 import string
@@ -26,11 +26,11 @@ _QUOTED: Final = 200
 FIXED: Final = ("format", "version", "score", "answer")
 
 SHIPPED: Final = "shipped"
-"""Folder of the custom protocols that ship, for the suites that compare ways of asking."""
+"""Folder of the custom protocols that ship, for the suites that compare protocols."""
 
 
 def read_protocol_file(path: Path | Traversable) -> dict[str, Any]:
-    """The definition that a file makes of its base, without examples (`shots` 0).
+    """Return the definition that a file makes of its base, without examples (`shots` 0).
 
     Raises IngestError naming file, key, value and remedy.
     """
@@ -38,7 +38,7 @@ def read_protocol_file(path: Path | Traversable) -> dict[str, Any]:
 
 
 def _document(where: str, text: str) -> Mapping[str, Any]:
-    """The file's keys; numbers with a point come as Decimal."""
+    """Return the file's keys; numbers with a point become Decimal."""
     if where.lower().endswith(".toml"):
         return parse_toml(text, where, exactly=True)
     if not where.lower().endswith(".json"):
@@ -55,7 +55,7 @@ def _document(where: str, text: str) -> Mapping[str, Any]:
 
 
 def custom_definition(document: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """A checked definition: the base with the document's keys in place of its own.
+    """Return a checked definition: the base with the document's keys in place of its own.
 
     `generation`, `extraction` and `matching` are changed key by key. Raises IngestError.
     """
@@ -105,7 +105,7 @@ def _check_limits(place: str, generation: Mapping[str, Any]) -> None:
 
 
 def _value(place: str, key: str, value: Any, preset: Mapping[str, Any]) -> Any:
-    """A value of the file as the definition holds it, checked."""
+    """Check a value of the file, and return it in the definition's form."""
     inner = _TABLES.get(key)
     if inner is not None:
         if not isinstance(value, Mapping):
@@ -136,7 +136,7 @@ def _refuse(place: str, value: Any, remedy: str) -> NoReturn:
 
 
 def _shown(value: Any) -> str:
-    """A value as a message quotes it."""
+    """Return a value as a message quotes it."""
     text = repr(value)
     return text if len(text) <= _QUOTED else f"{text[:_QUOTED]}…"
 
@@ -150,7 +150,7 @@ def _text(place: str, value: Any) -> str:
 
 
 def _template(place: str, value: Any, preset: Mapping[str, Any], key: str) -> str:
-    """A text whose placeholders are those that the preset's has. Which may be left out: see _OPTIONAL."""
+    """Check that a text has the placeholders of the preset's; _OPTIONAL lists those that may be left out."""
     default = preset[key]
     # A label that must be answered with and was shown must go on being shown.
     shows_answers = key == "option" and "{label}" in preset["continuation"]
@@ -225,7 +225,7 @@ def _decimal(place: str, value: Any) -> Decimal:
 
 
 def _plain(number: Decimal) -> str:
-    """One text for one number: 0.60 and 6e-1 are 0.6."""
+    """Return one text for one number: 0.60 and 6e-1 are 0.6."""
     text = f"{number:f}"
     return (text.rstrip("0").rstrip(".") if "." in text else text) or "0"
 
@@ -265,7 +265,7 @@ def _rules(place: str, value: Any, default: Any) -> list[str]:
 
 
 def _unless(default: str, allowed: Sequence[str]) -> Callable[[str, Any, Any], str | None]:
-    """One of `allowed`, or None where it is what a definition without the key means."""
+    """Return a check for one of `allowed`, which gives None for the default."""
 
     def check(place: str, value: Any, _default: Any) -> str | None:
         chosen = _one_of(allowed)(place, value, None)
@@ -275,7 +275,7 @@ def _unless(default: str, allowed: Sequence[str]) -> Callable[[str, Any, Any], s
 
 
 def _effort(place: str, value: Any, _default: Any) -> str | int:
-    """A word, or a number of tokens."""
+    """Check a word, or a number of tokens."""
     if isinstance(value, int) and not isinstance(value, bool):
         return _whole(1, 1_000_000)(place, value, None)
     if value not in EFFORTS:
@@ -284,7 +284,7 @@ def _effort(place: str, value: Any, _default: Any) -> str | int:
 
 
 def _markers(place: str, value: Any, _default: Any) -> list[dict[str, list[str]]]:
-    """The protocol's own markers, in the form in which the file of all markers has them."""
+    """Return the protocol's own markers, in the form of the file of all markers."""
     return [family.document() for family in families_of(place, value)]
 
 

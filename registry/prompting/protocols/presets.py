@@ -37,7 +37,7 @@ CLOZE: Final[Mapping[str, Any]] = {
 }
 
 _GENERATION: Final[dict[str, Any]] = {
-    "sampling": "model",  # its own generation configuration, and these values where it has none
+    "sampling": "model",  # its own generation configuration; these values are for models without one
     "temperature": "0.6",
     "top_k": 20,
     "top_p": "0.95",
@@ -157,10 +157,10 @@ PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 
 RECORDED: Final[Mapping[str, Any]] = {"format": "recorded", "version": 1}
-"""Of recorded answers whose prompts nobody here knows. It makes no prompt, so no model can be asked by it."""
+"""The protocol of recorded answers with unknown prompts. It makes no prompt, so no model can be asked by it."""
 
 SIMILARITIES: Final = ("cosine", "dot", "euclidean", "manhattan")
 """How an extracted answer is compared with the options."""
 
 SAMPLINGS: Final = ("model", "given", "greedy")
-"""The model's own generation configuration (the values given where it has none), the values given, or no sampling."""
+"""The model's own generation configuration (or the given values), the given values, or no sampling."""

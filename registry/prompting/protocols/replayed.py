@@ -1,4 +1,4 @@
-"""Protocols of replays: a model was asked by one protocol, and its stored texts are read by the rules of another."""
+"""Protocols of replays: the prompts are one protocol's, and the stored texts are read by the rules of another."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -6,16 +6,16 @@ from typing import Any, Final
 from registry.errors import ProtocolError
 
 READ_BY: Final = "read_by"
-"""The key of a definition that holds the other protocol's rules; without it a protocol reads by its own."""
+"""The key of a definition with the other protocol's rules; without it a protocol reads by its own."""
 _RULES: Final = ("name", "format", "version", "answer", "extraction", "matching", "thoughts", "markers")
 _BETWEEN: Final = "-read-by-"
 
 
 def read_by(asked: Mapping[str, Any], reading: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the definition of a protocol that asks as `asked` does, and reads as `reading` does.
+    """Return the definition of a protocol with the prompts of `asked` and the reading of `reading`.
 
-    Everything that makes prompts stays, so that they can be built again. If `reading` reads as the asking protocol does
-    itself, that protocol is returned.
+    Everything that makes prompts stays, so that they can be built again. If both read in the same way, `asked` is
+    returned.
     Raises ProtocolError for a protocol that writes no text.
 
     >>> select = {"name": "select-letter", "shots": 0, "format": "select-letter", "answer": "label"}
@@ -37,7 +37,7 @@ def read_by(asked: Mapping[str, Any], reading: Mapping[str, Any]) -> dict[str, A
 
 
 def asking_name(name: str) -> str:
-    """Return the name of the protocol by which a model was asked, from the name of a replay's protocol."""
+    """Return the name of the protocol that made the prompts, from the name of a replay's protocol."""
     return name.partition(_BETWEEN)[0]
 
 

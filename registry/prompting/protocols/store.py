@@ -1,4 +1,4 @@
-"""Protocols by name: presets, those that ship, and those that were imported, which the table `protocol` holds."""
+"""Protocols by name: presets, shipped ones, and imported ones, which are in the table `protocol`."""
 
 import re
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ MAX_SHOTS: Final = 100
 
 @lru_cache(maxsize=1)
 def known_definitions() -> Mapping[str, Mapping[str, Any]]:
-    """Name to definition of what comes with the code: presets, `recorded`, then the custom protocols that ship."""
+    """Return the definitions that come with the code by name: presets, `recorded`, then custom protocols that ship."""
     presets = {
         name: {"name": name, "shots": 0, **preset} for name, preset in {**PRESETS, RECORDED["format"]: RECORDED}.items()
     }
@@ -30,7 +30,7 @@ def known_definitions() -> Mapping[str, Mapping[str, Any]]:
 
 
 def protocol_definition(name: str, shots: int = 0) -> dict[str, Any]:
-    """The definition of a preset, or of a protocol that ships, with `shots` examples.
+    """Return the definition of a preset, or of a protocol that ships, with `shots` examples.
 
     Raises ProtocolError for an unknown name or a number of shots out of range.
     """
@@ -41,7 +41,7 @@ def protocol_definition(name: str, shots: int = 0) -> dict[str, Any]:
 
 
 def find_definition(session: Session, name: str, shots: int = 0) -> dict[str, Any]:
-    """The definition that a name means, with `shots` examples; of imported ones the newest of that name.
+    """Return the definition of a name, with `shots` examples; the newest of that name among imported ones.
 
     Raises ProtocolError as protocol_definition does.
     """
@@ -61,12 +61,12 @@ def find_definition(session: Session, name: str, shots: int = 0) -> dict[str, An
 def _with_shots(definition: Mapping[str, Any], shots: int) -> dict[str, Any]:
     if not 0 <= shots <= MAX_SHOTS:
         raise ProtocolError(f"shots {shots}: give a number from 0 to {MAX_SHOTS}")
-    # A copy to the ground: what comes with the code stays as it is whatever a caller does.
+    # A deep copy: callers cannot change the definitions of the code.
     return {**deepcopy(dict(definition)), "shots": shots}
 
 
 def store_protocol(session: Session, definition: Mapping[str, Any]) -> Protocol:
-    """The row of a definition, made when it is new."""
+    """Return the row of a definition, inserting a new one."""
     digest = specification_digest(definition)
     row = session.scalar(select(Protocol).where(Protocol.digest == digest))
     if row is None:
@@ -77,10 +77,10 @@ def store_protocol(session: Session, definition: Mapping[str, Any]) -> Protocol:
 
 
 def import_protocol(session: Session, definition: Mapping[str, Any]) -> tuple[Protocol, bool]:
-    """Stores a custom protocol and returns it with whether it is new.
+    """Store a custom protocol and return it with whether it is new.
 
-    Another definition of the same name is another protocol, which the name means from then on.
-    Raises ProtocolError for a name that comes with the code: what such a name means does not change.
+    Another definition of the same name is another protocol, which takes over the name.
+    Raises ProtocolError for a name that comes with the code: such a name keeps its definition.
     """
     if definition["name"] in known_definitions():
         raise ProtocolError(f"protocol {definition['name']} comes with Shuffleboard; choose another name")
@@ -95,10 +95,10 @@ _ROOM: Final = re.compile(r"-[0-9]+-tokens$")
 
 
 def with_room(session: Session, name: str, max_tokens: int) -> str:
-    """The name of the protocol that is another one with so many tokens for thought and answer; made if it is new.
+    """Return the name of a copy of a protocol with this many tokens for thought and answer, storing a new one.
 
-    A limit of the thought alone moves along, so that the answer keeps its room. Raises ProtocolError for a protocol
-    that writes no text, and for a number of tokens that leaves no room.
+    A limit of the thought alone grows by as much, so that the answer's share stays. Raises ProtocolError for a protocol
+    that writes no text, and for a number of tokens that leaves none for the answer.
     """
     definition = find_definition(session, name)
     if "generation" not in definition:

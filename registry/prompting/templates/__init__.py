@@ -1,8 +1,7 @@
-"""Wordings: the words in which a protocol puts its task, as data.
+"""Wordings: the words of a protocol's task, as data.
 
-A template replaces what a protocol says of the task, and where; what the protocol says of how to answer, its labels and
-how its answers are read all stay. So every protocol that lists the options can be asked in every template, and answers
-are read in the same way under each.
+A template replaces the task's words and its place; the form of the answer, the labels and the reading stay the
+protocol's. So every protocol that lists the options works with every template, and answers are read in the same way.
 """
 
 from collections.abc import Mapping, Sequence
@@ -51,11 +50,11 @@ MAX_TEMPLATES: Final = 200
 
 @dataclass(frozen=True)
 class Template:
-    """How a prompt puts its task.
+    """The wording of a prompt's task.
 
-    task: a sentence with {options} ("options A to D", or "options") and {subject}; task_without_subject: that of
-    questions without a subject. place: whether it stands before the question, or after its options. question: how the
-    question is announced. reasoning: what is added where the model may reason before it answers.
+    task: a sentence with {options} ("options A to D", or "options") and {subject}; task_without_subject: for questions
+    without a subject. place: before the question, or after its options. question: the announcement of the question.
+    reasoning: an addition if the model may reason before it answers.
     seed: of the answer format, an index of ANSWER_FORMATS.
     """
 
@@ -69,7 +68,7 @@ class Template:
 
 
 def shipped(name: str) -> tuple[Template, ...]:
-    """The templates that ship under a name. Raises VariantError for an unknown one."""
+    """Return the templates that ship under a name. Raises VariantError for an unknown one."""
     if name not in SHIPPED:
         raise VariantError(f"wording: no templates {name!r} ship; use {', '.join(SHIPPED)}, or file=FILE for your own")
     return _shipped(name)
@@ -82,7 +81,7 @@ def _shipped(name: str) -> tuple[Template, ...]:
 
 
 def read_templates(path: Path) -> dict[str, Any]:
-    """The templates of a file of one's own, checked, as they are stored with a variant set.
+    """Read and check the templates of a user's file, in the form stored with a variant set.
 
     The file is TOML: a text `source`, and a table `[[template]]` for each with `name`, `task` and, if need be,
     `task_without_subject`, `place`, `question` and `reasoning`.
@@ -92,12 +91,12 @@ def read_templates(path: Path) -> dict[str, Any]:
 
 
 def templates_of(content: Mapping[str, Any]) -> tuple[Template, ...]:
-    """The templates of stored content, checked again: it may have come with an archive of somebody else's."""
+    """Return the templates of stored content, checked again: it may come from another registry's archive."""
     return tuple(Template(**template) for template in checked(content, "templates")["template"])
 
 
 def checked(document: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """The content of a file of templates with all defaults. Raises VariantError for a key or value it may not have."""
+    """Return the content of a file of templates with all defaults. Raises VariantError for an invalid key or value."""
     unknown = sorted(document.keys() - {"source", "template"})
     if unknown:
         raise VariantError(f"{name}: unknown key {unknown[0]!r}; use source and [[template]]")
@@ -138,7 +137,7 @@ def _check_placeholders(key: str, value: str, where: str) -> None:
     allowed = _PLACEHOLDERS.get(key, set())
     try:
         fields = [part[1:] for part in Formatter().parse(value) if part[1] is not None]
-        # Nothing but a name: a width, or an attribute, could be made to exhaust whoever builds the prompt.
+        # Names only: a width or an attribute could exhaust the memory of the process that builds the prompt.
         valid = all(name in allowed and not spec and not conversion for name, spec, conversion in fields)
     except ValueError:
         valid = False

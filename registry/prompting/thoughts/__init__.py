@@ -1,6 +1,6 @@
-"""Thoughts and answers: what of a model's output is its thought, and what is the answer that may be read.
+"""Thoughts and answers: the division of a model's output into its thought and its readable answer.
 
-Where the thought ends, the first that applies: the server handed it over apart; a marker stands in the text, and the
+The first rule that applies ends the thought: the server returned it separately; the text contains a marker, and the
 last end marker counts; the template opened the thought and no end marker came, so that all of it is a thought.
 Otherwise all of it is the answer.
 """

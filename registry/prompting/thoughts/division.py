@@ -1,4 +1,4 @@
-"""Where a thought ends."""
+"""The end of a thought."""
 
 import re
 from bisect import bisect_right
@@ -13,12 +13,12 @@ Finish = Literal["stop", "length", "refused"]
 
 @dataclass(frozen=True)
 class Output:
-    """What a model wrote after one prompt.
+    """A model's output for one prompt.
 
-    text: the content; local engines keep special tokens that are markers in it. reasoning: the thought that a server
-    or provider handed over apart; None or empty where it did not. opened: the template's generation prompt already
-    opened the thought, so that the text begins within it. forced: the thought was closed at its limit and the answer
-    asked for; the text then holds the end marker that was written for the model.
+    text: the content; local engines keep special tokens that are markers in it. reasoning: the thought that a server or
+    provider returned separately; None or empty otherwise. opened: the template's generation prompt already opened the
+    thought, so that the text begins within it. forced: the thought was closed at its limit and the answer requested;
+    the text then contains the end marker that was written for the model.
     """
 
     text: str
@@ -32,10 +32,10 @@ class Output:
 class Divided:
     """An output in two parts, without markers and without blanks around them.
 
-    thought: None where there is none. answer: None where the thought did not end. marked: the answer stood in markers
-    of its own (`<answer>`), so that what stood beside it is not part of it. cut: where the text goes on after its
-    thought and the marker that ended it; 0 where no thought stands in the text, its length where the thought did not
-    end. unknown: a text in the answer that looks like a marker but is not listed, so that a thought may stand there.
+    thought: None if there is none. answer: None if the thought did not end. marked: the answer had markers of its own
+    (`<answer>`), so that the text around it is not part of it. cut: index after the thought and its end marker; 0 if
+    the text has no thought, its length if the thought did not end. unknown: a text in the answer that looks like a
+    marker but is not listed, so that it may be a thought.
     """
 
     thought: str | None
@@ -48,9 +48,9 @@ class Divided:
 def divide(output: Output, markers: Markers) -> Divided:
     """Return the thought and the answer of an output. Takes time in proportion to its length.
 
-    Markers in code are talk about markers: a begin marker in code opens nothing, and an end marker closes nothing that
-    stands between backticks alone, or after a begin marker in code that is not the last of the text; nor does one in
-    code end a thought that was cut off, nor one after which nothing follows but the end of that code.
+    Markers in code are talk about markers: a begin marker in code opens nothing. An end marker closes nothing if it is
+    alone between backticks, or follows a begin marker in code and is not the last of the text. In code it also ends no
+    thought that was cut off, nor one followed by nothing but the end of that code.
     """
     parts = _parts(output, markers)
     if parts.answer is None:
@@ -83,8 +83,9 @@ def _parts(output: Output, markers: Markers) -> Divided:
 
 
 OPENED_SHARE: Final = 0.5
-"""If nothing says whether a template opened the thought, and at least this share of texts close one that they did not
-begin, then it did."""
+"""If it is unknown whether a template opened the thought, it did if at least this share of texts close a thought that
+they did not begin.
+"""
 
 
 TAIL: Final = 300
@@ -92,7 +93,7 @@ TAIL: Final = 300
 
 
 def opens_thought(rendered: str, markers: Markers) -> bool:
-    """Whether a conversation, as a template has written it, ends within a thought that has just begun."""
+    """Return whether a conversation in a template's form ends within a thought that has just begun."""
     tail = rendered[-TAIL:]
     last = None
     for last in markers.find(tail):  # noqa: B007 - the last one is wanted
@@ -106,7 +107,7 @@ def opens_thought(rendered: str, markers: Markers) -> bool:
 
 
 def closes_only(text: str, markers: Markers) -> bool:
-    """Whether a text closes a thought that it did not begin."""
+    """Return whether a text closes a thought that it did not begin."""
     roles = [one.role for one in markers.find(text)]
     return "end" in roles and "begin" not in roles
 
@@ -162,7 +163,7 @@ class _Code:
 
 
 def _code(text: str) -> list[tuple[int, int]]:
-    """Where code stands: between fences that are closed, and between backticks on one line."""
+    """Return the spans of code: between closed fences, and between backticks on one line."""
     spans: list[tuple[int, int]] = []
     inline: list[tuple[int, int]] = []
     opening: tuple[int, str] | None = None
@@ -174,7 +175,7 @@ def _code(text: str) -> list[tuple[int, int]]:
         elif opening is None:
             opening = (at, fence[1])
         elif fence[2].strip():
-            opening = (at, fence[1])  # what names a language begins code: the one before was never closed
+            opening = (at, fence[1])  # a fence with a language begins code, so the one before was never closed
         elif fence[1].startswith(opening[1]):
             spans.append((opening[0], at + len(line)))
             while inline and inline[-1][0] >= opening[0]:
@@ -185,10 +186,10 @@ def _code(text: str) -> list[tuple[int, int]]:
 
 
 def _last_end(found: list[Found], start: int, *, opened: bool, markers: Markers) -> tuple[bool, Found | None]:
-    """Whether a thought is still open at the end, and the last marker that ended one.
+    """Return whether a thought is still open at the end, and the last marker that ended one.
 
-    An end marker closes what its own kind opened, and all that was opened since; one that nothing of its kind opened
-    closes everything. start: where the text begins after blanks.
+    An end marker closes its own kind's last opening, and everything opened since; without such an opening it closes
+    everything. start: the text's beginning after blanks.
     """
     default = next((number for number, family in enumerate(markers.families) if family.thinks), -1)
     open_families = [default] if opened else []
@@ -219,7 +220,7 @@ def _thought(text: str, found: list[Found], start: int, end: int, markers: Marke
 
 
 def _inside(text: str, start: int, found: list[Found], markers: Markers) -> tuple[str, bool]:
-    """What follows `start`, or what stands in the last answer markers there; whether it stood in such."""
+    """Return the text after `start`, or in the last answer markers there; and whether there were markers."""
     begins = [
         item
         for item in found
@@ -237,7 +238,7 @@ def _inside(text: str, start: int, found: list[Found], markers: Markers) -> tupl
 
 
 def _closed(text: str, begin: Found, found: list[Found]) -> str:
-    """What stands between an answer's begin marker and its end marker, or the end of the text."""
+    """Return the text between an answer's begin marker and its end marker, or the end of the text."""
     ends = (item.start for item in found if item.role == "answer_end" and item.family == begin.family)
     return text[begin.end : next((start for start in ends if start >= begin.end), len(text))]
 

@@ -1,4 +1,4 @@
-"""Markers: what models write around their thoughts and answers, as data."""
+"""Markers that models write around their thoughts and answers, as data."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +26,7 @@ Role = Literal["begin", "end", "answer_begin", "answer_end"]
 
 @dataclass(frozen=True)
 class Family:
-    """Markers that belong together; each key holds any number of texts that stand for the same."""
+    """Markers that belong together; each key has any number of equivalent texts."""
 
     begin: tuple[str, ...] = ()
     end: tuple[str, ...] = ()
@@ -36,11 +36,11 @@ class Family:
 
     @property
     def thinks(self) -> bool:
-        """Whether it opens thoughts; one that does not marks answers, after a thought of any family."""
+        """Return whether it opens thoughts; otherwise it marks answers, after a thought of any family."""
         return bool(self.begin)
 
     def document(self) -> dict[str, list[str]]:
-        """The keys that are given, for digests and definitions."""
+        """Return the given keys, for digests and definitions."""
         return {key: list(texts) for key in KEYS if (texts := getattr(self, key))}
 
 
@@ -58,8 +58,8 @@ class Found:
 class Markers:
     """Families in the order of their file, texts that end a turn, and signs of a marker that is not listed.
 
-    thinking_words: a text in brackets that holds one of them looks like a marker. plain_tokens: special tokens that
-    do not.
+    thinking_words: a text in brackets with one of these words looks like a marker. plain_tokens: special tokens that do
+    not.
     """
 
     families: tuple[Family, ...]
@@ -69,12 +69,12 @@ class Markers:
 
     @property
     def digest(self) -> str:
-        """What identifies them: a reading by other markers may be another reading."""
+        """Return their identity: other markers may give another reading."""
         document = {"markers": [family.document() for family in self.families], "turn_ends": list(self.turn_ends)}
         return specification_digest(document)
 
     def find(self, text: str) -> Iterator[Found]:
-        """Markers by where they begin. Takes time in proportion to the text."""
+        """Yield markers in the order of their beginnings. Takes time in proportion to the text."""
         for match in self._pattern.finditer(text):
             if match.lastgroup:
                 family, role = self._channels[match[match.lastgroup]]
@@ -86,9 +86,9 @@ class Markers:
                 yield Found(match.start(), self._after_header(text, match.end(), family, role), role, family)
 
     def unknown(self, text: str) -> Iterator[tuple[int, str]]:
-        """Yield where a text has a marker of a thought that is not listed, and that marker.
+        """Yield the position and text of each marker of a thought that is not listed.
 
-        A special token is one only if another one stands in the text and something follows the last of them.
+        A special token is one only if the text contains another one and continues after the last of them.
         """
         tokens: list[tuple[int, str]] = []
         end = 0
@@ -113,7 +113,7 @@ class Markers:
         return "token" if token and not any(word in lower for word in self.thinking_words) else "marker"
 
     def without_turn_ends(self, text: str) -> str:
-        """The text without blanks around it and without what ended the turn."""
+        """Return the text without blanks around it and without the end of its turn."""
         end = len(text.rstrip())
         while mark := next((mark for mark in self.turn_ends if text.endswith(mark, 0, end)), None):
             end -= len(mark)
@@ -158,7 +158,7 @@ class Markers:
 
     @cached_property
     def _channels(self) -> dict[str, tuple[int, Role]]:
-        """What servers leave of a marker with a header when they drop special tokens: `analysis`, `final`."""
+        """Return the words left of a marker with a header if a server drops special tokens: `analysis`, `final`."""
         roles: tuple[Role, ...] = ("begin", "answer_begin")
         return {
             word: (number, role)
@@ -187,7 +187,7 @@ class Markers:
 
 
 def _begins_line(text: str, start: int) -> bool:
-    """Check that nothing but blanks stands before `start` on its line, or that a sentence ended there."""
+    """Return whether only blanks precede `start` on its line, or a sentence ended there."""
     before = text[max(0, start - 40) : start].rstrip(" \t*#_")
     return not before or before[-1] in "\n.!?:>])}\"'*"
 
@@ -243,12 +243,12 @@ def _read(extra: str) -> Markers:
 
 
 def known_markers() -> Markers:
-    """The markers that ship, and those of the file that SHUFFLEBOARD_MARKERS names. Raises IngestError."""
+    """Return the markers that ship, and those of the file that SHUFFLEBOARD_MARKERS names. Raises IngestError."""
     return _read(get_settings().markers)
 
 
 def markers_of(definition: Mapping[str, Any]) -> Markers:
-    """The markers of a protocol: its own if it names any, otherwise the known ones. Raises IngestError."""
+    """Return the markers of a protocol: its own if it names any, otherwise the known ones. Raises IngestError."""
     known = known_markers()
     if "markers" not in definition:
         return known

@@ -1,22 +1,22 @@
-"""What a protocol sets about thoughts. A key that has its default is left out, so that digests stay as they were."""
+"""A protocol's settings of thoughts. A key with its default is left out, so that digests stay the same."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 THINKING: Final = ("default", "on", "off")
-"""Whether a model is asked to think; `default` leaves it to the model's template or provider."""
+"""Whether a model is told to think; `default` leaves it to the model's template or provider."""
 EFFORTS: Final = ("low", "medium", "high")
-"""How much it is asked to think; a number of tokens may stand in place of a word."""
+"""Amounts of thinking in words; a number of tokens may replace a word."""
 AT_LIMIT: Final = ("stop", "answer")
-"""What happens to a thought that reaches its limit: it is cut off, or closed so that the answer is asked for."""
+"""Effect of a thought's limit: it is cut off, or closed so that the answer follows."""
 READINGS: Final = ("apart", "in-text")
 """Whether rules are applied to the answer alone, or to the whole output as papers did."""
 
 
 @dataclass(frozen=True)
 class Thinking:
-    """The settings of a protocol's generation that say how a model thinks.
+    """The settings of thinking in a protocol's generation.
 
     effort: `low`, `medium`, `high`, or a number of tokens; None: not set. max_thought_tokens: of the thought alone,
     below `max_tokens`, which bounds thought and answer together; None: only `max_tokens` bounds it.
@@ -29,12 +29,12 @@ class Thinking:
 
     @property
     def asked(self) -> bool:
-        """Whether anything differs from the defaults, so that it must be honoured or refused."""
+        """Return whether anything differs from the defaults, so that it must be honoured or refused."""
         return self != Thinking()
 
 
 def thinking_of(generation: Mapping[str, Any]) -> Thinking:
-    """The settings of a definition's table `generation`."""
+    """Return the settings in a definition's table `generation`."""
     return Thinking(
         generation.get("thinking", "default"),
         generation.get("effort"),
@@ -44,5 +44,5 @@ def thinking_of(generation: Mapping[str, Any]) -> Thinking:
 
 
 def reads_apart(definition: Mapping[str, Any]) -> bool:
-    """Whether the rules of a protocol are applied to the answer alone."""
+    """Return whether the rules of a protocol are applied to the answer alone."""
     return bool(definition.get("thoughts", "apart") == "apart")
