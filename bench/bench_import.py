@@ -30,7 +30,7 @@ from bench.bench_db import Spent, backends, cpu_seconds
 from registry.benchmarks.contract import read_benchmark
 from registry.benchmarks.store import import_benchmark
 from registry.db import get_engine, read_session, write_session
-from registry.exchange.outputs.importer import ImportRequest, import_columns, import_outputs
+from registry.logs.imports.importer import ImportRequest, import_columns, import_outputs
 from registry.operations.migrate import upgrade
 from registry.prompting.labels import LETTERS
 from registry.revisions.store import RevisionRequest, add_revision

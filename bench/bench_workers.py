@@ -35,8 +35,8 @@ from sqlalchemy.orm import Session
 
 from bench.bench_db import BenchServer, cpu_seconds
 from registry.db import get_engine, make_engine, write_session
-from registry.logs import log_to_stderr
 from registry.operations.migrate import upgrade
+from registry.process_log import log_to_stderr
 from registry.queue import claims
 from registry.queue.evaluations import EvaluationRequest, submit
 from registry.settings import Settings

@@ -15,6 +15,7 @@ import inspect
 import json
 import re
 import sys
+import textwrap
 import tomllib
 from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
@@ -236,10 +237,17 @@ _FORMS_TABLE: Final = re.compile(r"(?<=\| Format \| Recognised by \| It becomes 
 
 
 def _with_forms(text: str) -> str:
-    """Return the page of imports with the table of formats written again."""
-    forms = import_module("registry.exchange.outputs.forms").FORMS.values()
-    rows = (f"| {form.program} | {form.recognised} | {form.becomes} |\n" for form in forms if form.program)
-    return _FORMS_TABLE.sub(lambda _: "".join(rows), text)
+    """Return the page of imports with the table of formats, and the paragraph of each, written again."""
+    forms = [form for form in import_module("registry.logs.formats").FORMATS.values() if form.program]
+    rows = "".join(f"| {form.program} | {form.recognised} | {form.becomes} |\n" for form in forms)
+    text = _FORMS_TABLE.sub(lambda _: rows, text)
+    for form in filter(lambda form: form.paragraph, forms):
+        head = re.escape(form.paragraph.partition("** ")[0])
+        paragraph = textwrap.fill(form.paragraph, 120, break_long_words=False, break_on_hyphens=False)
+        there = re.compile(rf"^{head}\*\* [^\n]*(?:\n[^\n]+)*", re.MULTILINE)
+        text, found = there.subn(lambda _, new=paragraph: new, text)
+        assert found == 1, f"{IMPORTS_PAGE} needs a paragraph that begins with {form.title}"
+    return text
 
 
 def pages() -> dict[Path, str]:
@@ -745,7 +753,7 @@ def _verdicts() -> Iterator[str]:
 
 def _findings() -> Iterator[str]:
     """The catalogue of findings of an audit."""
-    catalogue = import_module("registry.exchange.audit.catalogue")
+    catalogue = import_module("registry.logs.audit.catalogue")
     yield "# Findings of an audit"
     yield ""
     yield "<!-- Written by docs/generate.py: edit the code it reads, then run it again. -->"

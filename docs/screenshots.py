@@ -32,7 +32,7 @@ from registry.boards.definition import BoardDefinition, SuiteDefinition
 from registry.boards.snapshots import refresh_boards
 from registry.boards.store import import_board, import_suite
 from registry.db import get_engine, write_session
-from registry.exchange.outputs.importer import ImportRequest, import_outputs
+from registry.logs.imports.importer import ImportRequest, import_outputs
 from registry.operations.migrate import upgrade
 from registry.prompting.variants import QuestionShape, VariantShown, inserted_ordinals, parse_variants
 from registry.revisions.store import RevisionRequest, add_revision

@@ -8,9 +8,9 @@
 of the same questions beside each other. `report.document()` is what `--json` prints and `report.text()` the summary.
 """
 
-from registry.exchange.audit.catalogue import KINDS, SEVERITIES, Finding, Kind
-from registry.exchange.audit.page import page_of
-from registry.exchange.audit.report import Report
-from registry.exchange.audit.report import audit as run
+from registry.logs.audit.catalogue import KINDS, SEVERITIES, Finding, Kind
+from registry.logs.audit.page import page_of
+from registry.logs.audit.report import Report
+from registry.logs.audit.report import audit as run
 
 __all__ = ["KINDS", "SEVERITIES", "Finding", "Kind", "Report", "page_of", "run"]

@@ -25,8 +25,8 @@ from kombu.connection import Connection
 
 from registry.db import read_session
 from registry.errors import ShuffleboardError, UsageError
-from registry.logs import log, log_to_stderr
 from registry.operations.opening import engine_of, engine_when_reachable
+from registry.process_log import log, log_to_stderr
 from registry.queue.broker import broker_address, configuration, require_admission
 from registry.queue.hints import SCORE_TASK
 from registry.settings import Settings, get_settings

@@ -11,7 +11,7 @@ from celery.worker.consumer import Consumer
 from celery.worker.state import maybe_shutdown
 from redis.exceptions import RedisError
 
-from registry.logs import log
+from registry.process_log import log
 
 FIRST_PAUSE_SECONDS: Final = 1.0
 LONGEST_PAUSE_SECONDS: Final = 30.0

@@ -27,9 +27,9 @@ from registry.boards.submissions import advance
 from registry.code_identity import code_version
 from registry.db import database_now, read_session
 from registry.errors import DatabaseError, GenerationError, ModelError, ShuffleboardError, StorageError, UpgradedError
-from registry.logs import log
 from registry.operations.maintenance import Maintenance, log_trouble
 from registry.packages import missing_package
+from registry.process_log import log
 from registry.queue import claims, exclusions, generation, preparation, stalls
 from registry.queue.sizing import Sizes
 from registry.revisions.store import request_of

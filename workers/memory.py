@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, Protocol, TypeVar
 
-from registry.logs import log
+from registry.process_log import log
 
 MINIMUM_TOKENS: Final = 32
 """A batch is not made smaller than this: a model that cannot take so much cannot be scored here."""

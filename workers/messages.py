@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from kombu.transport import TRANSPORT_ALIASES, redis
 
-from registry.logs import log
+from registry.process_log import log
 from registry.queue.hints import SCORE_TASK
 from registry.tables import QUEUES
 

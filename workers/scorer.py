@@ -13,9 +13,9 @@ from registry.code_identity import code_identity
 from registry.db import read_session
 from registry.digests import specification_digest
 from registry.errors import ModelError
-from registry.logs import log
 from registry.predictions.prompts import ShardPrompt
 from registry.predictions.texts import text_columns
+from registry.process_log import log
 from registry.prompting.reading import read
 from registry.queue.claims import Claim, ShardResult
 from registry.queue.reuse import Reused, reusable

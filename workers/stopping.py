@@ -6,7 +6,7 @@ import threading
 import time
 from typing import Final
 
-from registry.logs import log
+from registry.process_log import log
 from workers.loop import GRACE_SECONDS, WorkerLoop
 
 LEAVE_SECONDS: Final = 2.0

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from registry.logs import log
+from registry.process_log import log
 from registry.prompting.thoughts import Output
 
 ShouldStop = Callable[[], bool]

@@ -16,10 +16,10 @@ from registry.boards.store import board_definition, current_boards, submit_suite
 from registry.boards.suite_estimate import suite_estimate
 from registry.db import MAX_ROW_ID, changed_one, database_now, one_at_a_time, picked, read_session, write_session
 from registry.errors import NotFoundError, QueueError, ShuffleboardError, UsageError
-from registry.logs import log
 from registry.lookups import find_suite
 from registry.names import check_name
 from registry.people.accounts import Viewer, record
+from registry.process_log import log
 from registry.providers.budgets import set_budget
 from registry.queue.evaluations import check_statement
 from registry.queue.money import service_of

@@ -1,1 +1,1 @@
-"""Results from and to other programs: recorded outputs, exports, archives."""
+"""Results to and from other programs: exports, tables, uploads, tasks of lm-evaluation-harness."""

@@ -16,9 +16,9 @@ from registry.benchmarks.contract import read_benchmark
 from registry.benchmarks.store import import_benchmark
 from registry.db import forget_engine, get_engine, picked, write_session
 from registry.errors import DatabaseError, ProtocolError
-from registry.exchange.outputs.importer import ImportRequest, import_outputs
-from registry.exchange.outputs.stated import Comparison
 from registry.files.storage import explained
+from registry.logs.imports.importer import ImportRequest, import_outputs
+from registry.logs.imports.stated import Comparison
 from registry.people.accounts import Viewer, record
 from registry.sealed.replaying import ReplayRequest
 from registry.sealed.replaying import replay as replay_evaluation

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from registry.logs import log
+from registry.process_log import log
 from registry.untrusted import TooDeepError, TooHeavyError, decode_answer
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from registry.errors import IngestError, ModelError, ShuffleboardError
 from registry.files.attended import DOCUMENT, PASSING, HubError, RefusedError, attended, say
 from registry.files.remembered import remembered_sha256
 from registry.files.storage import explained
-from registry.logs import log
+from registry.process_log import log
 
 if TYPE_CHECKING:
     from huggingface_hub.hf_api import RepoSibling

@@ -17,8 +17,8 @@ from registry.boards.snapshots import refresh_boards
 from registry.boards.submissions import advance
 from registry.db import read_session, write_session
 from registry.errors import ArchiveError, RemoteError, SealError, StorageError, UsageError
-from registry.logs import log
 from registry.predictions.stored import unwritten
+from registry.process_log import log
 from registry.proof.seal import seal
 from registry.proof.signing import keep_signed
 from registry.queue import claims, generation

@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 from registry.boards.store import load_shipped_suites
 from registry.db import get_engine, one_at_a_time
 from registry.errors import DatabaseError
-from registry.logs import log
+from registry.process_log import log
 from registry.queue import generation
 from registry.schema import catalogue, history, repeatable
 from registry.studies.published import load_published

@@ -7,7 +7,7 @@ from sqlalchemy import Engine, make_url
 
 from registry.db import get_engine
 from registry.errors import UnreachableError
-from registry.logs import log
+from registry.process_log import log
 from registry.schema import catalogue
 from registry.schema.history import current, require_current
 from registry.settings import Settings

@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, event, or_, select
 from sqlalchemy.orm import Session
 
 from registry.errors import UsageError
-from registry.logs import log
+from registry.process_log import log
 from registry.queue.broker import configuration, open_broker
 from registry.settings import Settings, get_settings
 from registry.tables import Evaluation, Shard

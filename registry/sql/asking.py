@@ -20,10 +20,10 @@ from typing import Any, Final
 from sqlalchemy import Engine
 
 from registry.errors import DatabaseError, QueryRefusedError
-from registry.logs import log
 from registry.names import plural
 from registry.places import Places, count_places
 from registry.private import make_folder
+from registry.process_log import log
 from registry.schema.audiences import Audience
 from registry.settings import Settings
 from registry.sql.files import Files, Listed

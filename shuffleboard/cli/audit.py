@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from registry.errors import IngestError
-from registry.exchange.audit.catalogue import SEVERITIES
+from registry.logs.audit.catalogue import SEVERITIES
 
 LEVELS = (*SEVERITIES, "never")
 
@@ -44,12 +44,12 @@ def audit(paths: tuple[Path, ...], page: Path | None, fail_on: str, places: int,
     registered. A file of questions (JSON Lines with id, question, options, answer) lends its texts and keys to
     logs that have none. Each finding has a number, a name, places and a remedy.
     """
-    from registry.exchange.audit.report import WIDTH
-    from registry.exchange.audit.report import audit as read
+    from registry.logs.audit.report import WIDTH
+    from registry.logs.audit.report import audit as read
 
     report = read(paths, places=places)
     if page is not None:
-        from registry.exchange.audit.page import page_of
+        from registry.logs.audit.page import page_of
 
         try:
             page.write_text(page_of(report), encoding="utf-8", errors="replace")

@@ -15,10 +15,10 @@ from sqlalchemy.exc import DBAPIError
 
 from registry.db import database_now, read_session
 from registry.errors import DatabaseError, GenerationError, UsageError
-from registry.logs import log
 from registry.operations.maintenance import log_trouble
 from registry.operations.opening import engine_of, engine_when_reachable
 from registry.private import make_folder
+from registry.process_log import log
 from registry.queue import claims
 from registry.queue.broker import require_admission
 from registry.settings import Settings

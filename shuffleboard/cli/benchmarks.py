@@ -89,7 +89,7 @@ def import_command(
     """  # noqa: D301
     from registry.benchmarks.contract import read_benchmark
     from registry.benchmarks.store import import_benchmark
-    from registry.exchange.outputs.programs import log_file, log_questions
+    from registry.logs.recognition import log_file, log_questions
 
     if (file is None) == (harness_task is None):
         raise UsageError("give a FILE of questions, or a task of lm-evaluation-harness with --harness-task")

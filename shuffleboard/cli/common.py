@@ -13,7 +13,7 @@ from registry.db import utc_text
 from registry.errors import UsageError
 from registry.exchange.tabular import csv_text
 from registry.files.attended import tell_to
-from registry.logs import log_to_stderr
+from registry.process_log import log_to_stderr
 from registry.settings import Settings, get_settings
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -379,9 +379,9 @@ def import_command(
             raise UsageError("an exported evaluation describes its own contents; leave out all options")
         _import_folder(engine_of(settings_of()), file)
         return
-    from registry.exchange.outputs.columns import is_table_of_columns
-    from registry.exchange.outputs.importer import ImportRequest, import_outputs
-    from registry.exchange.outputs.stated import Comparison
+    from registry.logs.formats.table import is_table_of_columns
+    from registry.logs.imports.importer import ImportRequest, import_outputs
+    from registry.logs.imports.stated import Comparison
 
     settings = settings_of()
     engine = engine_of(settings)
@@ -444,7 +444,7 @@ def _import_folder(engine: Engine, folder: Path) -> None:
 
 def _import_table(engine: Engine, settings: Settings, file: Path, benchmark: str | None, **asked: Any) -> None:
     """Imports each column as the outputs of a model."""
-    from registry.exchange.outputs.importer import import_columns
+    from registry.logs.imports.importer import import_columns
 
     if benchmark is None:
         raise UsageError("a table of letters needs --benchmark; its columns name the models")

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from registry.errors import IngestError
-from registry.exchange.outputs import forms
 from registry.files.manifests import MANIFEST, format_of
 from registry.files.toml import parse_toml
+from registry.logs.format import HARNESS, HELM, INSPECT, LIGHTEVAL, STATE_FILE
 from registry.untrusted import decode
 
 HEAD_BYTES: Final = 1 << 20
@@ -133,7 +133,7 @@ def _begins_with(path: Path, magic: bytes) -> bool:
 def _folder(path: Path) -> Kind | None:
     if (path / MANIFEST).is_file():
         return SEALED if format_of(path) in ("evaluation", None) else TABLES
-    if (path / forms.STATE_FILE).is_file():
+    if (path / STATE_FILE).is_file():
         return LOG
     return WEIGHTS if (path / "config.json").is_file() and any(path.glob("*.safetensors")) else None
 
@@ -184,9 +184,11 @@ def _by_keys(keys: Any, *, table: bool = False) -> Kind | None:
     names = set(keys)
     if names >= {"question", "options"} and names & {"answer", "id"}:
         return BENCHMARK
-    if names >= forms.KEYS[forms.HARNESS]:
+    from registry.logs.formats import FORMATS
+
+    if names >= FORMATS[HARNESS].keys:
         return OUTPUTS
-    if any(names >= forms.KEYS[form] for form in (forms.HELM, forms.INSPECT, forms.LIGHTEVAL)):
+    if any(names >= FORMATS[form].keys for form in (HELM, INSPECT, LIGHTEVAL)):
         return LOG
     if "question_id" in names:
         return LETTERS if table else OUTPUTS

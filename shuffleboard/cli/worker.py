@@ -12,8 +12,8 @@ import click
 
 from registry.errors import UpgradedError
 from registry.files.attended import tell_to
-from registry.logs import log
 from registry.operations.opening import engine_when_reachable
+from registry.process_log import log
 from registry.queue.broker import require_admission
 from registry.tables import QUEUES
 from shuffleboard.cli.common import settings_of

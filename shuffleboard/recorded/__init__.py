@@ -16,7 +16,7 @@ from registry.boards.snapshots import refresh_boards
 from registry.boards.store import import_board, import_suite
 from registry.db import read_session, write_session
 from registry.digests import sha256_file
-from registry.exchange.outputs.importer import ImportRequest, import_columns, import_outputs
+from registry.logs.imports.importer import ImportRequest, import_columns, import_outputs
 from registry.lookups import not_withdrawn
 from registry.metrics.repeats import across_orders, same_order
 from registry.revisions.store import RevisionRequest, add_revision

@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import Engine
 
-from registry.exchange.outputs.importer import ImportRequest, import_outputs
+from registry.logs.imports.importer import ImportRequest, import_outputs
 from tests.outputs.conftest import Registry
 
 BENCHMARKS = {"four": (4,), "two": (2,), "mixed": (3, 4)}

@@ -4,14 +4,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from registry.exchange.audit.gathered import Gathered, Questions
-from registry.exchange.audit.readers import files_of, sources_of
-from registry.exchange.outputs.beside import overall_beside
-from registry.exchange.outputs.columns import read_table
-from registry.exchange.outputs.every_eval_ever import read_every_eval_ever
-from registry.exchange.outputs.harness import read_harness
-from registry.exchange.outputs.programs import log_file, read_log
-from registry.exchange.outputs.record import KnownQuestion, Recorded
+from registry.logs.audit.gathered import Gathered, Questions
+from registry.logs.audit.readers import files_of, sources_of
+from registry.logs.beside import overall_beside
+from registry.logs.formats.every_eval_ever import read_every_eval_ever
+from registry.logs.formats.harness import read_harness
+from registry.logs.formats.table import read_table
+from registry.logs.recognition import log_file, read_log
+from registry.logs.record import KnownQuestion, Recorded
 from tests.audit.logs import Log
 from tests.outputs.logs import agreed
 

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from registry.exchange.audit.prompts import label_gap
-from registry.exchange.audit.report import Report, audit, cut_apart
+from registry.logs.audit.prompts import label_gap
+from registry.logs.audit.report import Report, audit, cut_apart
 from tests.audit.logs import FAULTS, WRITERS, clean
 from tests.support.commands import shuffleboard
 

@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 
 from registry.errors import IngestError
-from registry.exchange.audit.gathered import Gathered, Questions
-from registry.exchange.audit.readers import sources_of
-from registry.exchange.audit.report import Report, audit
-from registry.exchange.outputs.harness import read_harness
-from registry.exchange.outputs.record import KnownQuestion
+from registry.logs.audit.gathered import Gathered, Questions
+from registry.logs.audit.readers import sources_of
+from registry.logs.audit.report import Report, audit
+from registry.logs.formats import FORMATS
+from registry.logs.formats.harness import read_harness
+from registry.logs.recognition import form_of_document, form_of_line
+from registry.logs.record import KnownQuestion
 from registry.prompting.labels import LETTERS
 from tests.audit.both import both, imported, known, log_in
 from tests.audit.logs import EVERY_WRITER, FAULTS, FORMS, NAMED_AS, SHOWN, Log, clean
@@ -223,3 +225,13 @@ def test_several_answers_to_one_prompt_are_its_repeats(tmp_path: Path) -> None:
     assert [item.variant for item in taken[:4]] == [0, 1, 0, 1]
     seen = Gathered(sources_of(path, {})[0], Questions()).read()
     assert (seen.column("position")[:4].tolist(), seen.column("variant")[:4].tolist()) == ([0, 1, 0, 1], [0, 1, 0, 1])
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_sample_of_a_format_is_recognised_as_that_format(name: str) -> None:
+    format_ = FORMATS[name]
+    assert format_.sample.keys() >= format_.keys
+    if format_.layout == "lines":
+        assert form_of_line(format_.sample) == name
+    elif format_.layout == "document":
+        assert form_of_document(format_.sample) == name

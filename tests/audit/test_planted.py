@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from registry.exchange.audit.known import Benchmark
-from registry.exchange.audit.prompts import named_labels
-from registry.exchange.audit.report import Report, audit
+from registry.logs.audit.known import Benchmark
+from registry.logs.audit.prompts import named_labels
+from registry.logs.audit.report import Report, audit
 from tests.audit.logs import WRITERS, clean, prompt_of
 
 

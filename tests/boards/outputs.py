@@ -4,7 +4,7 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from registry.exchange.outputs.importer import ImportRequest, import_outputs
+from registry.logs.imports.importer import ImportRequest, import_outputs
 from registry.prompting.variants import QuestionShape, inserted_ordinals, parse_variants
 from tests.outputs.conftest import Registry
 

@@ -318,7 +318,7 @@ def test_a_board_left_behind_by_a_killed_worker_is_found(strong: Registry, monke
     load(strong)
     strong.model("later")
     with monkeypatch.context() as killed:
-        killed.setattr("registry.exchange.outputs.importer.refresh_boards", lambda _engine: [])
+        killed.setattr("registry.logs.imports.importer.refresh_boards", lambda _engine: [])
         import_all(strong, "later", "first", FIRST, ["cyclic"], skill=0.2, liking=0.0, seed=5)
     assert "later" not in rows_of(strong)
     assert refresh_boards(strong.engine) == ["main"]

@@ -20,7 +20,7 @@ from registry.boards.store import import_board, import_suite
 from registry.boards.submissions import ModelRequest, request_submission
 from registry.db import write_session
 from registry.digests import sha256_text
-from registry.exchange.outputs.importer import ImportRequest, import_outputs
+from registry.logs.imports.importer import ImportRequest, import_outputs
 from registry.lookups import find_version
 from registry.people.accounts import SCOPES, create_account, issue_token, viewer_of_account
 from registry.prompting.variants import QuestionShape, parse_variants

@@ -79,7 +79,7 @@ def python_from() -> bool:
     return bool(project["requires-python"] == ">=3.11")
 
 
-OUTPUTS = "registry.exchange.outputs."
+LOGS = "registry.logs.formats."
 PROVIDERS = "workers.providers."
 COMPARED = "docs/comparison.md"
 CLAIMS: list[tuple[str, str, Callable[[], bool]]] = [
@@ -105,14 +105,14 @@ CLAIMS: list[tuple[str, str, Callable[[], bool]]] = [
     (
         COMPARED,
         "logs of lm-evaluation-harness, HELM, Inspect AI",
-        modules(OUTPUTS + "harness", OUTPUTS + "helm", OUTPUTS + "inspect_log"),
+        modules(LOGS + "harness", LOGS + "helm", LOGS + "inspect_log"),
     ),
     (
         COMPARED,
         "OpenCompass, lighteval, Every Eval Ever",
-        modules(OUTPUTS + "opencompass", OUTPUTS + "lighteval", OUTPUTS + "every_eval_ever"),
+        modules(LOGS + "opencompass", LOGS + "lighteval", LOGS + "every_eval_ever"),
     ),
-    (COMPARED, "tables of letters", modules(OUTPUTS + "columns")),
+    (COMPARED, "tables of letters", modules(LOGS + "table")),
     (COMPARED, "`--format every-eval-ever`", formats("every-eval-ever")),
     (COMPARED, "`--format parquet`, `--format csv`, `--format jsonl`", formats("parquet", "csv", "jsonl")),
     (COMPARED, "`--format eval-results`", formats("eval-results")),

@@ -12,7 +12,7 @@ from sqlalchemy import Engine, update
 from registry.benchmarks.contract import read_benchmark
 from registry.benchmarks.store import import_benchmark
 from registry.db import get_engine, write_session
-from registry.exchange.outputs.importer import ImportRequest, import_outputs
+from registry.logs.imports.importer import ImportRequest, import_outputs
 from registry.lookups import find_version
 from registry.revisions.store import RevisionRequest, add_revision
 from registry.tables import BenchmarkVersion

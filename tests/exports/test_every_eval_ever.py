@@ -14,7 +14,7 @@ from registry.db import read_session
 from registry.errors import NotFoundError
 from registry.exchange.exports import ExportRequest, export
 from registry.exchange.exports.every_eval_ever import model_info
-from registry.exchange.outputs.importer import ImportRequest, import_outputs
+from registry.logs.imports.importer import ImportRequest, import_outputs
 from registry.tables import Model, ModelRevision
 from tests.exports.conftest import Filled, many_evaluations
 from tests.outputs.conftest import Registry

@@ -18,8 +18,8 @@ from registry.benchmarks.recipes.rows import read_rows
 from registry.benchmarks.store import import_benchmark
 from registry.boards.definition import read_board_file, read_suite_file
 from registry.db import write_session
-from registry.exchange.outputs.importer import ImportRequest, import_outputs
-from registry.exchange.outputs.programs import log_file, log_questions
+from registry.logs.imports.importer import ImportRequest, import_outputs
+from registry.logs.recognition import log_file, log_questions
 from registry.prompting.protocols.custom import read_protocol_file
 from registry.revisions.store import RevisionRequest, add_revision
 from shuffleboard.cli.apply import read_manifest

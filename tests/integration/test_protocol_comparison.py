@@ -7,7 +7,7 @@ import pytest
 
 from registry.db import get_engine, read_session, write_session
 from registry.errors import NotFoundError, ShuffleboardError, UsageError, VariantError
-from registry.exchange.outputs.importer import ImportRequest, import_outputs
+from registry.logs.imports.importer import ImportRequest, import_outputs
 from registry.prompting.variants import QuestionShape, parse_variants
 from registry.queue.evaluations import EvaluationRequest, submit
 from registry.studies.protocol_comparison import compare_protocols

@@ -9,7 +9,7 @@ from sqlalchemy import Engine, delete, insert, select, text, update
 
 from registry.db import get_engine, read_session, write_session
 from registry.errors import NotFoundError
-from registry.exchange.outputs.importer import ImportRequest, import_outputs
+from registry.logs.imports.importer import ImportRequest, import_outputs
 from registry.metrics import METRICS
 from registry.operations import migrate
 from registry.schema import history

@@ -21,7 +21,7 @@ from registry.boards.definition import BoardDefinition, SuiteDefinition
 from registry.boards.snapshots import refresh_boards
 from registry.boards.store import import_board, import_suite
 from registry.db import write_session
-from registry.exchange.outputs.importer import ImportRequest, import_outputs
+from registry.logs.imports.importer import ImportRequest, import_outputs
 from registry.people.accounts import create_account, issue_token
 from registry.proof.withdrawals import withdraw
 from registry.queue import claims

@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from registry.exchange.outputs.agreement import Agreement, order_by_key, settle
-from registry.exchange.outputs.logs import Log, archived_json, open_archive
-from registry.exchange.outputs.programs import log_file, read_log
-from registry.exchange.outputs.record import KnownQuestion, Recorded
+from registry.logs.documents import Log, archived_json, open_archive
+from registry.logs.imports.agreement import Agreement, order_by_key, settle
+from registry.logs.recognition import log_file, read_log
+from registry.logs.record import KnownQuestion, Recorded
 from tests.outputs.conftest import DATA
 
 SAMPLES = Path(__file__).parents[2] / "registry" / "benchmarks" / "samples" / "csqa.jsonl"

@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 
 from registry.db import read_session
 from registry.errors import NotFoundError, UsageError
-from registry.exchange.outputs.importer import ImportRequest, import_outputs
+from registry.logs.imports.importer import ImportRequest, import_outputs
 from registry.metrics.adversarial import SCORINGS, AdversarialEffect
 from registry.prompting.variants import ADVERSARIAL_TEXTS
 from registry.schema.selectables import adversarial_effects as effects_view

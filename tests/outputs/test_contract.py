@@ -9,8 +9,8 @@ from sqlalchemy import func, select
 
 from registry.db import read_session
 from registry.errors import ShuffleboardError
-from registry.exchange.outputs.importer import ImportRequest, import_outputs
 from registry.leaderboard.reports import evaluation_metrics
+from registry.logs.imports.importer import ImportRequest, import_outputs
 from registry.operations.archiving import archive, restore
 from registry.tables import (
     Evaluation,

@@ -10,8 +10,8 @@ from sqlalchemy import select
 from registry.db import get_engine, read_session
 from registry.errors import ShuffleboardError
 from registry.exchange.exports import ExportRequest, export
-from registry.exchange.outputs.every_eval_ever import read_every_eval_ever
-from registry.exchange.outputs.importer import ImportRequest, import_outputs
+from registry.logs.formats.every_eval_ever import read_every_eval_ever
+from registry.logs.imports.importer import ImportRequest, import_outputs
 from registry.tables import Generation, Prediction
 from tests.exports.conftest import ODD, fill
 from tests.outputs.conftest import DATA, Registry

@@ -14,11 +14,11 @@ from registry.benchmarks.contract import read_benchmark
 from registry.code_identity import code_identity, code_version
 from registry.db import read_session
 from registry.errors import ShuffleboardError
-from registry.exchange.outputs.helm import EQUAL_OPTIONS, TIE
-from registry.exchange.outputs.importer import ImportRequest, import_outputs
-from registry.exchange.outputs.programs import log_file, log_questions
-from registry.exchange.outputs.stated import Comparison
 from registry.leaderboard.reports import evaluation_metrics
+from registry.logs.formats.helm import EQUAL_OPTIONS, TIE
+from registry.logs.imports.importer import ImportRequest, import_outputs
+from registry.logs.imports.stated import Comparison
+from registry.logs.recognition import log_file, log_questions
 from registry.proof.provenance import provenance_document
 from registry.tables import Evaluation, Generation, Prediction
 from tests.outputs.conftest import Registry

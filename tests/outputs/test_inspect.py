@@ -12,11 +12,11 @@ from sqlalchemy import func, select
 from registry.benchmarks.contract import read_benchmark
 from registry.db import read_session
 from registry.errors import ShuffleboardError
-from registry.exchange.outputs.importer import ImportRequest, import_outputs
-from registry.exchange.outputs.logs import Log
-from registry.exchange.outputs.programs import log_questions
-from registry.exchange.outputs.stated import Comparison
 from registry.leaderboard.reports import evaluation_metrics
+from registry.logs.documents import Log
+from registry.logs.imports.importer import ImportRequest, import_outputs
+from registry.logs.imports.stated import Comparison
+from registry.logs.recognition import log_questions
 from registry.prompting.variants import QuestionShape, parse_variants
 from registry.tables import Generation, Prediction
 from tests.outputs.conftest import Registry

@@ -6,8 +6,8 @@ from sqlalchemy import text
 
 from registry.db import read_session
 from registry.errors import IngestError
-from registry.exchange.outputs.importer import ImportRequest, import_outputs
 from registry.leaderboard.reports import evaluation_metrics
+from registry.logs.imports.importer import ImportRequest, import_outputs
 from registry.lookups import find_evaluation
 from registry.metrics import METRICS
 from registry.metrics.repeats import right_twice_same_order

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from registry.errors import ShuffleboardError
-from registry.exchange.outputs.importer import ImportRequest, import_outputs
-from registry.exchange.outputs.opencompass import NO_PROBABILITIES
-from registry.exchange.outputs.stated import Comparison
+from registry.logs.formats.opencompass import NO_PROBABILITIES
+from registry.logs.imports.importer import ImportRequest, import_outputs
+from registry.logs.imports.stated import Comparison
 from tests.outputs.conftest import DATA, Registry
 from tests.outputs.logs import IDS, QUESTIONS, put, read
 

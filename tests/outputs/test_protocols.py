@@ -10,7 +10,7 @@ from sqlalchemy import func, select
 
 from registry.db import read_session, write_session
 from registry.errors import ProtocolError
-from registry.exchange.outputs.importer import ImportRequest, import_outputs
+from registry.logs.imports.importer import ImportRequest, import_outputs
 from registry.lookups import find_evaluation
 from registry.prompting.protocols.custom import custom_definition
 from registry.prompting.protocols.presets import PRESETS

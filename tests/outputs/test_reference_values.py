@@ -10,9 +10,9 @@ import pytest
 from sqlalchemy import Engine, text
 
 from registry.db import read_session
-from registry.exchange.outputs.importer import ImportRequest, import_outputs
 from registry.leaderboard.reports import evaluation_metrics
 from registry.leaderboard.rows import Ordering, leaderboard_page
+from registry.logs.imports.importer import ImportRequest, import_outputs
 from registry.metrics import METRICS
 from registry.metrics.cora import consistency_index, cora
 from registry.tables import Evaluation

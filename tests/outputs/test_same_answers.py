@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from registry.exchange.audit.gathered import Gathered, Questions
-from registry.exchange.audit.readers import files_of, sources_of
-from registry.exchange.outputs.every_eval_ever import read_every_eval_ever
-from registry.exchange.outputs.harness import read_harness
-from registry.exchange.outputs.programs import log_file, read_log
-from registry.exchange.outputs.record import KnownQuestion, Recorded
+from registry.logs.audit.gathered import Gathered, Questions
+from registry.logs.audit.readers import files_of, sources_of
+from registry.logs.formats.every_eval_ever import read_every_eval_ever
+from registry.logs.formats.harness import read_harness
+from registry.logs.recognition import log_file, read_log
+from registry.logs.record import KnownQuestion, Recorded
 from tests.audit.logs import WRITERS, clean
 from tests.outputs.logs import agreed
 

@@ -10,7 +10,7 @@ import pytest
 from bench.prompts import ROOT
 from registry.db import read_session
 from registry.errors import IngestError
-from registry.exchange.outputs.importer import ImportRequest, import_outputs
+from registry.logs.imports.importer import ImportRequest, import_outputs
 from registry.prompting.labels import LETTERS
 from registry.studies.consistency import consistency_document
 from registry.tables import Prediction

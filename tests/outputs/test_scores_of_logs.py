@@ -10,12 +10,12 @@ from sqlalchemy import func, select
 
 from registry.db import read_session
 from registry.errors import ContradictionError, IngestError
-from registry.exchange.outputs.harness import read_harness
-from registry.exchange.outputs.importer import ImportRequest, import_columns, import_outputs
-from registry.exchange.outputs.labels import CONVENTIONS, read_label
-from registry.exchange.outputs.record import KnownQuestion
-from registry.exchange.outputs.stated import Comparison
 from registry.leaderboard.reports import evaluation_metrics
+from registry.logs.formats.harness import read_harness
+from registry.logs.imports.importer import ImportRequest, import_columns, import_outputs
+from registry.logs.imports.stated import Comparison
+from registry.logs.labels import CONVENTIONS, read_label
+from registry.logs.record import KnownQuestion
 from registry.tables import EngineFingerprint, Evaluation
 from tests.outputs.conftest import Registry
 from tests.outputs.logs import agreed

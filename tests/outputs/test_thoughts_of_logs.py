@@ -10,10 +10,10 @@ import pytest
 from sqlalchemy import select
 
 from registry.db import read_session
-from registry.exchange.outputs.every_eval_ever import read_every_eval_ever
-from registry.exchange.outputs.importer import ImportRequest, import_outputs
-from registry.exchange.outputs.programs import log_file, read_log
-from registry.exchange.outputs.record import Recorded
+from registry.logs.formats.every_eval_ever import read_every_eval_ever
+from registry.logs.imports.importer import ImportRequest, import_outputs
+from registry.logs.recognition import log_file, read_log
+from registry.logs.record import Recorded
 from registry.predictions.texts import stored_output, thought_of
 from registry.prompting.protocols.store import protocol_definition
 from registry.prompting.reading import read

@@ -9,7 +9,7 @@ from sqlalchemy import text
 from registry.benchmarks.contract import read_benchmark
 from registry.benchmarks.store import import_benchmark
 from registry.db import read_session, write_session
-from registry.exchange.outputs.importer import ImportRequest, import_outputs
+from registry.logs.imports.importer import ImportRequest, import_outputs
 from registry.sealed.replaying import ReplayRequest, replay
 from tests.outputs.conftest import Registry
 

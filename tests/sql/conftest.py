@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import Engine, make_url
 
 from registry.db import get_engine, write_session
-from registry.exchange.outputs.importer import ImportRequest, import_outputs
+from registry.logs.imports.importer import ImportRequest, import_outputs
 from registry.revisions.store import RevisionRequest, add_revision
 from registry.schema.audiences import Audience
 from registry.schema.roles import RoleNames, apply_roles

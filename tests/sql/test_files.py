@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import Engine, func, select
 
 from registry.db import get_engine, read_session, utc_text, write_session
-from registry.exchange.outputs.importer import ImportRequest, import_outputs
+from registry.logs.imports.importer import ImportRequest, import_outputs
 from registry.operations.archiving import archive
 from registry.settings import Settings, get_settings
 from registry.sql import NotReadyError, Queries

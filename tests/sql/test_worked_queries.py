@@ -5,7 +5,7 @@ import pytest
 from sqlalchemy import select, text, update
 
 from registry.db import read_session, write_session
-from registry.exchange.outputs.importer import ImportRequest, import_outputs
+from registry.logs.imports.importer import ImportRequest, import_outputs
 from registry.schema.selectables import Row, rows_of
 from registry.sql.examples import EXAMPLES
 from registry.tables import Model

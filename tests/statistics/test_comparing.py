@@ -9,8 +9,8 @@ from statsmodels.stats.contingency_tables import mcnemar
 
 from registry.db import read_session, write_session
 from registry.errors import NotFoundError, QueueError, UsageError
-from registry.exchange.outputs.importer import ImportRequest, import_outputs
 from registry.leaderboard.reports import evaluation_metrics
+from registry.logs.imports.importer import ImportRequest, import_outputs
 from registry.metrics.pride import ALPHA
 from registry.scores.pride import pride_document
 from registry.statistics.bootstrap import mean_intervals

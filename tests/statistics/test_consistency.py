@@ -3,8 +3,8 @@
 import pytest
 
 from registry.db import read_session
-from registry.exchange.outputs.importer import ImportRequest, import_outputs
 from registry.leaderboard.reports import evaluation_metrics
+from registry.logs.imports.importer import ImportRequest, import_outputs
 from registry.prompting.variants import QuestionShape, parse_variants
 from registry.studies.consistency import consistency_document
 from tests.outputs.conftest import four_options, registries, registry

@@ -8,7 +8,7 @@ from sqlalchemy import insert
 
 from registry.db import read_session, write_session
 from registry.errors import NotFoundError, UsageError
-from registry.exchange.outputs.importer import ImportRequest, import_outputs
+from registry.logs.imports.importer import ImportRequest, import_outputs
 from registry.studies import noise
 from registry.studies.noise import noise_of_replicates, repeat_noise
 from registry.tables import Withdrawal

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from registry.benchmarks.contract import read_benchmark
 from registry.errors import IngestError
-from registry.exchange.outputs.programs import log_file, log_questions
+from registry.logs.recognition import log_file, log_questions
 
 
 def main() -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from bench.bench_chance import ORDERS, RIGHT, blame
 from registry.db import read_session
-from registry.exchange.outputs.importer import ImportRequest, import_outputs
 from registry.leaderboard.facts import facts_of, noise_facts
+from registry.logs.imports.importer import ImportRequest, import_outputs
 from registry.studies.noise import repeat_noise
 from tests.outputs.conftest import Registry, four_options
 from tests.verdicts.simulated import Model, answers, blamed_on_page, facts_of_answers

@@ -13,7 +13,7 @@ from registry.boards.definition import BoardDefinition, SuiteDefinition
 from registry.boards.snapshots import refresh_boards
 from registry.boards.store import import_board, import_suite
 from registry.db import write_session
-from registry.exchange.outputs.importer import ImportRequest, import_outputs
+from registry.logs.imports.importer import ImportRequest, import_outputs
 from registry.prompting.variants import QuestionShape, parse_variants
 from tests.outputs.conftest import Registry, four_options
 from tests.support.commands import shuffleboard

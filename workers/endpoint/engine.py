@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 
 from registry.digests import specification_digest
 from registry.errors import ModelError
-from registry.logs import log
+from registry.process_log import log
 from registry.queue.thinking import Shown
 from registry.revisions.endpoints import Endpoint, canonical_url, find_endpoint, host_of, load_endpoints
 from registry.revisions.store import ModelFiles, RevisionRequest

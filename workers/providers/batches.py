@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 from sqlalchemy import Engine
 
 from registry.db import read_session, write_session
-from registry.logs import log
+from registry.process_log import log
 from registry.providers import batches, budgets, calls
 from registry.providers.batches import Failure
 from registry.providers.prices import Price

@@ -1,0 +1,230 @@
+"""Several logs of the same questions: who is told apart from whom, and what flips between two versions of a model."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from itertools import combinations, pairwise
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from registry.logs.audit.catalogue import KINDS, Finding
+from registry.logs.audit.checks import Checked
+from registry.statistics.bootstrap import resampled_means
+from registry.statistics.comparison import mcnemar
+from registry.statistics.paired import paired
+from registry.statistics.power import smallest_difference_of_differing
+from registry.statistics.simultaneous import compare_all
+
+IN_COMMON: Final = 0.5
+"""Of the smaller log's questions that another must share to be compared with it."""
+LEAST: Final = 30
+MOST: Final = 60
+"""Logs that are compared with each other at once."""
+RESAMPLES: Final = 2_000
+SAME: Final = 0.99
+_QUANTILE: Final = 1.959964
+_DATED: Final = re.compile(r"(?:[@:_-](?:v?\d[\w.-]*|main|latest|rev\w*|[0-9a-f]{7,40}))+$", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two logs over the questions that both have.
+
+    difference: accuracy of the first less the second's; interval: its
+    95 % interval; p_value: McNemar's mid-p; seen: the smallest difference that these questions would show with 80 %
+    power; only_first, only_second: questions that only one has right; changed: share of chosen options that differ.
+    """
+
+    first: str
+    second: str
+    questions: int
+    difference: float
+    interval: tuple[float, float] | None
+    p_value: float
+    seen: float | None
+    only_first: int
+    only_second: int
+    changed: float
+    one_model: bool
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Logs of the same questions. ranks: by log, the 95 % interval of its rank, all at once; only for three or more."""
+
+    logs: tuple[str, ...]
+    questions: int
+    accuracies: tuple[float, ...]
+    ranks: tuple[tuple[int, int], ...]
+    pairs: tuple[Pair, ...]
+
+    def document(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+
+def compare(logs: Sequence[Checked]) -> tuple[list[Compared], list[Finding]]:
+    """Compares the logs of each group that share their questions."""
+    findings: list[Finding] = []
+    compared = []
+    for group in _groups([log for log in logs if len(log.right) >= LEAST]):
+        common = set(group[0].right)
+        for log in group[1:]:
+            common &= log.right.keys()
+        for log in group:
+            if len(log.right) > len(common) * 1.001:
+                detail = f"{len(log.right):,} questions, {len(common):,} in common with the others of its task"
+                findings.append(Finding(KINDS["different-questions"], log.gathered.label, detail))
+        if len(common) >= LEAST:
+            numbers = np.array(sorted(common))
+            _keys_differ(group, numbers, findings)
+            compared.append(_compare(group, numbers, findings))
+    return compared, findings
+
+
+def _groups(logs: Sequence[Checked]) -> list[list[Checked]]:
+    groups: list[list[Checked]] = []
+    for log in logs:
+        for group in groups:
+            other = group[0].right
+            common = len(other.keys() & log.right.keys())
+            if common >= max(LEAST, IN_COMMON * min(len(other), len(log.right))) and len(group) < MOST:
+                group.append(log)
+                break
+        else:
+            groups.append([log])
+    return [group for group in groups if len(group) > 1]
+
+
+def _by_question(log: Checked, name: str, numbers: NDArray[Any]) -> NDArray[Any]:
+    """A column's value at each question's first record."""
+    question = log.gathered.column("question")
+    unique, first = np.unique(question, return_index=True)
+    return log.gathered.column(name)[first[np.searchsorted(unique, numbers)]]
+
+
+def _keys_differ(group: Sequence[Checked], numbers: NDArray[Any], findings: list[Finding]) -> None:
+    reference = _by_question(group[0], "keyed", numbers)
+    for log in group[1:]:
+        keyed = _by_question(log, "keyed", numbers)
+        differ = numbers[(keyed != reference) & (keyed != 0) & (reference != 0)]
+        if len(differ):
+            question = log.gathered.column("question")
+            places = [
+                log.gathered.place(int(np.flatnonzero(question == number)[0]))
+                for number in differ[: log.gathered.most_places]
+            ]
+            findings.append(
+                Finding(
+                    KINDS["keys-differ-between-logs"],
+                    log.gathered.label,
+                    f"another key than in {group[0].gathered.label}",
+                    len(differ),
+                    len(numbers),
+                    tuple(places),
+                )
+            )
+
+
+def model_of(name: str) -> str:
+    """A model's name without its version or date, as far as its form shows it.
+
+    >>> model_of("org/Model@main"), model_of("model-2026-11-02"), model_of("Llama-3-8B")
+    ('org/model', 'model', 'llama-3-8b')
+    """
+    return _DATED.sub("", name).casefold() if re.search(r"@|\d{4}-?\d{2}-?\d{2}|[:_-]v\d|:", name) else name.casefold()
+
+
+def _compare(group: Sequence[Checked], numbers: NDArray[Any], findings: list[Finding]) -> Compared:
+    right = np.array([[log.right[number] for number in numbers.tolist()] for log in group], dtype=np.float64).T
+    accuracies = right.mean(axis=0)
+    whole = bool(np.isin(right, (0.0, 1.0)).all())
+    labels = tuple(log.gathered.label for log in group)
+    ranks: tuple[tuple[int, int], ...] = ()
+    told = None
+    values = [float(value) for value in accuracies]
+    pairs = paired([[right]], zero_or_one=whole)
+    if len(group) > 2:
+        samples = resampled_means(right, resamples=RESAMPLES)
+        comparisons = compare_all(values, samples, "higher", len(numbers), pairs)
+        ranks = tuple(comparisons.rank_intervals())
+        told = comparisons.told_apart
+    chosen = [_by_question(log, "chosen", numbers) for log in group]
+    models = [model_of(log.gathered.source.model) for log in group]
+    shown = [] if len(group) > 12 else list(combinations(range(len(group)), 2))
+    found = []
+    for one, other in shown or _neighbours(values):
+        first, second = right[:, one] > 0.5, right[:, other] > 0.5
+        test = _tested(right[:, one], right[:, other], whole=whole)
+        differing = (test.only_first + test.only_second) / len(numbers)
+        exact = pairs.interval(one, other, len(numbers))
+        interval = test.interval if exact is None else (exact.low, exact.high)
+        same_model = (
+            models[one] == models[other] and group[one].gathered.source.task == group[other].gathered.source.task
+        )
+        pair = Pair(
+            labels[one],
+            labels[other],
+            len(numbers),
+            values[one] - values[other],
+            interval,
+            test.p_value,
+            smallest_difference_of_differing(differing, len(numbers)) if differing else None,
+            test.only_first,
+            test.only_second,
+            float((chosen[one] != chosen[other]).mean()),
+            same_model,
+        )
+        found.append(pair)
+        apart = (
+            bool(told[one, other]) if told is not None else interval is not None and not interval[0] <= 0 <= interval[1]
+        )
+        if not apart and not same_model and len(shown) <= 3:
+            seen = "" if pair.seen is None else f"; {100 * pair.seen:.1f} points could be seen"
+            detail = f"{values[one]:.1%} and {values[other]:.1%} on {len(numbers):,} questions{seen}"
+            findings.append(Finding(KINDS["not-told-apart"], f"{labels[one]} / {labels[other]}", detail))
+        wrong = ~first & ~second & (chosen[one] != 0)
+        if same_model and pair.changed == 0 and wrong.any():
+            detail = f"all {len(numbers):,} answers are equal"
+            findings.append(Finding(KINDS["same-answers"], f"{labels[one]} / {labels[other]}", detail))
+        elif same_model:
+            detail = (
+                f"{values[one]:.1%} and {values[other]:.1%}; {differing:.1%} of the questions right in only one, "
+                f"{pair.changed:.1%} answered otherwise"
+            )
+            findings.append(Finding(KINDS["versions-flip"], f"{labels[one]} / {labels[other]}", detail))
+        if not same_model and wrong.sum() >= 10 and 1 - pair.changed >= SAME:
+            detail = f"{1 - pair.changed:.1%} of {len(numbers):,} answers are equal, {int(wrong.sum())} of them wrong"
+            findings.append(Finding(KINDS["same-answers"], f"{labels[one]} / {labels[other]}", detail))
+    return Compared(labels, len(numbers), tuple(values), ranks, tuple(found))
+
+
+@dataclass(frozen=True)
+class _Test:
+    """Two logs, question by question. only_first, only_second: questions on which one log does better."""
+
+    p_value: float
+    only_first: int
+    only_second: int
+    interval: tuple[float, float] | None
+
+
+def _tested(first: NDArray[Any], second: NDArray[Any], *, whole: bool) -> _Test:
+    """Return McNemar's test; of shares, from several answers to a question, the test of their mean difference."""
+    if whole:
+        exact = mcnemar((first > 0.5).tolist(), (second > 0.5).tolist())
+        return _Test(exact.mid_p, exact.only_first, exact.only_second, None)
+    from scipy.stats import norm
+
+    difference = first - second
+    mean, error = float(difference.mean()), float(difference.std(ddof=1) / np.sqrt(len(difference)))
+    p_value = 2 * float(norm.sf(abs(mean) / error)) if error else float(mean == 0)
+    interval = max(-1.0, mean - _QUANTILE * error), min(1.0, mean + _QUANTILE * error)
+    return _Test(p_value, int((difference > 0).sum()), int((difference < 0).sum()), interval)
+
+
+def _neighbours(values: Sequence[float]) -> list[tuple[int, int]]:
+    ranked = sorted(range(len(values)), key=lambda at: -values[at])
+    return list(pairwise(ranked))

@@ -1,0 +1,552 @@
+"""What one log comes to, and what is wrong with it."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from registry.logs.audit.catalogue import KINDS, Finding
+from registry.logs.audit.gathered import STATES, Column, Gathered, Questions
+from registry.logs.audit.known import Benchmark, benchmark_of
+from registry.logs.format import QUESTIONS
+from registry.logs.formats import FORMATS
+from registry.logs.record import NOT_MULTIPLE_CHOICE, SEVERAL_RIGHT
+from registry.metrics import METRICS, VariantOutcome
+from registry.names import plural
+from registry.prompting.labels import letter
+from registry.statistics.noise import pairs_of
+from registry.statistics.proportions import score_interval
+
+FEW: Final = 100
+LEAST: Final = 20
+"""Answers below which nothing is said of distributions and guessing."""
+FEWEST: Final = 5
+"""Questions below which equal ones under several ids are no design."""
+CLEARLY: Final = 1e-3
+ABOVE: Final = 1.959964
+"""Standard errors by which orders must differ more than repeats do."""
+ROUNDED: Final = 6e-4
+"""What rounding to three decimals may move a stated accuracy by, and a little."""
+OVER_ORDERS: Final = (
+    "average_accuracy",
+    "worst_accuracy",
+    "best_accuracy",
+    "fluctuation_rate",
+    "score",
+    "order_loss",
+)
+
+
+@dataclass
+class Orders:
+    """What several orders of the same questions show. metrics: by name, over `questions`."""
+
+    questions: int
+    orders: int
+    metrics: dict[str, float | None]
+    repeats: float | None
+
+
+@dataclass
+class Checked:
+    """A log with its numbers. Shares are in [0, 1]; None where nothing is known.
+
+    questions: different ones. keys, chosen: how often each position is right, and is chosen. letter: the position that
+    would do best if it were always answered, and its share. right: by question number, the mean of its answers.
+    """
+
+    gathered: Gathered
+    answers: int
+    questions: int
+    accuracy: float | None
+    interval: tuple[float, float] | None
+    stated: float | None
+    chance: float | None
+    letter: tuple[str, float] | None
+    keys: list[int]
+    chosen: list[int]
+    states: dict[str, int]
+    rules: dict[str, dict[str, int]]
+    read_again: int
+    benchmark: Benchmark | None
+    orders: Orders | None
+    right: dict[int, float]
+    findings: list[Finding] = field(default_factory=list)
+
+    def document(self) -> dict[str, Any]:
+        """For JSON."""
+        source = self.gathered.source
+        return {
+            "log": self.gathered.label,
+            "path": str(source.path),
+            "format": source.format,
+            "model": source.model,
+            "task": source.task,
+            "answers": self.answers,
+            "questions": self.questions,
+            "accuracy": self.accuracy,
+            "interval": self.interval,
+            "stated_accuracy": self.stated,
+            "chance": self.chance,
+            "always_one_letter": None
+            if self.letter is None
+            else {"letter": self.letter[0], "accuracy": self.letter[1]},
+            "keys_by_position": self.keys,
+            "answers_by_position": self.chosen,
+            "states": self.states,
+            "read_again": self.read_again,
+            "other_rules": self.rules,
+            "benchmark": None if self.benchmark is None else self.benchmark.document(),
+            "orders": None if self.orders is None else vars(self.orders),
+        }
+
+
+class _Checker:
+    def __init__(self, gathered: Gathered) -> None:
+        self.gathered = gathered
+        self.findings: list[Finding] = []
+
+    def add(self, name: str, detail: str, count: int = 0, of: int = 0, places: Sequence[str] = ()) -> None:
+        self.findings.append(
+            Finding(KINDS[name], self.gathered.label, detail, count, of, tuple(places[: self.gathered.most_places]))
+        )
+
+    def rows(self, name: str, detail: str, mask: Column, of: int) -> None:
+        """A finding at each row of the mask."""
+        if mask.any():
+            rows = np.flatnonzero(mask)
+            self.add(
+                name,
+                detail,
+                len(rows),
+                of,
+                [self.gathered.place(int(row)) for row in rows[: self.gathered.most_places]],
+            )
+
+
+def check(gathered: Gathered) -> Checked:
+    """Checks one log that was read to its end."""
+    c = _Checker(gathered)
+    source, total = gathered.source, len(gathered)
+    key, right, question = gathered.column("key"), gathered.column("right"), gathered.column("question")
+    scored = right >= 0
+    asked = source.format != QUESTIONS and total > 0
+    _noted(c, total)
+    variants = _as_variants(gathered)
+    _records(c, variants=variants)
+    _questions(c, variants=variants)
+    accuracy = interval = best = chance = None
+    means: dict[int, float] = {}
+    keys = np.bincount(key[key >= 0], minlength=2)
+    chosen = np.zeros(len(keys), dtype=np.int64)
+    if asked:
+        position = gathered.column("position")
+        width = max(len(keys), int(position.max(initial=-1)) + 1)
+        chosen = np.bincount(position[position >= 0], minlength=width)
+        keys = np.pad(keys, (0, width - len(keys)))
+    if asked and scored.any():
+        numbers, inverse = np.unique(question[scored], return_inverse=True)
+        sums, counts = np.bincount(inverse, weights=right[scored]), np.bincount(inverse)
+        per_question = sums / counts
+        means = dict(zip(numbers.tolist(), per_question.tolist(), strict=True))
+        accuracy = float(right[scored].mean())
+        error = float(per_question.std(ddof=1) / math.sqrt(len(numbers))) if len(numbers) > 1 else 0.0
+        low, high = score_interval(np.array(accuracy), np.array(error), len(numbers), 1.959964)
+        interval = float(low), float(high)
+        chance = float((1 / gathered.column("n_options")[scored]).mean())
+        top = int(np.argmax(keys))
+        best = letter(top), float(keys[top] / scored.sum())
+        _scores(c, accuracy, interval, chance, best, len(numbers), scored)
+    _positions(c, keys, total if asked else 0, chance=chance)
+    benchmark = _benchmark(c)
+    orders = _orders(c) if asked else None
+    states = np.bincount(gathered.column("state"), minlength=len(STATES)) if asked else np.zeros(len(STATES), int)
+    named = {name: int(count) for name, count in zip(STATES, states, strict=True)}
+    if asked:
+        _states(c, named, total)
+    rules = {
+        name: {"answered": counts[0], "otherwise": counts[1], "right": counts[2]}
+        for name, counts in gathered.rules.items()
+    }
+    return Checked(
+        gathered,
+        total if asked else 0,
+        len(np.unique(question)),
+        accuracy,
+        interval,
+        source.stated,
+        chance,
+        best,
+        keys.tolist(),
+        chosen.tolist(),
+        named,
+        rules if gathered.read_again else {},
+        gathered.read_again,
+        benchmark,
+        orders,
+        means,
+        c.findings,
+    )
+
+
+_SHARES: Final = {
+    "answers-lost": 0.01,
+    "answers-misread": 0.02,
+    "rules-disagree": 0.05,
+    "thought-read": 0.0,
+    # Noted only where the reader must itself read what was answered.
+    "score-contradicts-answer": 0.01,
+}
+_AT_LEAST: Final = {
+    "answers-lost": 2,
+    "answers-misread": 2,
+    "score-contradicts-answer": 2,
+    # One prompt of many is a question about persons A and B.
+    "labels-missing-in-instruction": 2,
+    "labels-beyond-options": 2,
+}
+
+
+def _noted(c: _Checker, total: int) -> None:
+    """What was found while records passed by."""
+    g = c.gathered
+    for noted, count in g.counts.items():
+        # Where other records of the log list options, one that does not is a fault.
+        name = "unusable-answer" if noted == NOT_MULTIPLE_CHOICE and total else noted
+        name = NOT_MULTIPLE_CHOICE if noted == SEVERAL_RIGHT else name
+        of = g.read_again if name in _SHARES else g.prompts if KINDS[name].id.startswith("SB6") else total
+        if count < min(_AT_LEAST.get(name, 1), total) or count <= _SHARES.get(name, -1) * of:
+            continue
+        c.add(name, g.details.get(noted, ""), count, max(of, count), g.found[noted])
+    edges = ("begins", "ends") if "answer-in-prompt" not in g.counts else ("begins",)
+    for which in edges if "truncated-prompt" not in g.counts else ():
+        odd, places = g.edges[which].odd()
+        if odd:
+            c.add("truncated-prompt", f"it {which} otherwise than all others", odd, g.prompts, places)
+
+
+def _as_variants(g: Gathered) -> bool:
+    """Whether the log asks its questions several times on purpose: at least half of them are there more than once."""
+    if not len(g):
+        return False
+    counts = np.bincount(g.column("question"))
+    counts = counts[counts > 0]
+    named = len(g.ids) == len(counts)
+    return bool((counts > 1).mean() >= 0.5) and (named or len(counts) >= FEWEST)
+
+
+def _records(c: _Checker, *, variants: bool) -> None:
+    """Records of one id: the same asking twice, or two questions."""
+    g = c.gathered
+    if not len(g):
+        return
+    ids, question = g.column("row_id"), g.column("question")
+    # Variants may take options away, or add some: two questions are two texts.
+    texts = np.frombuffer(g.questions.text, dtype=np.dtype("q"))[question]
+    pairs = np.unique(np.stack([ids, texts], axis=1)[texts != 0], axis=0)
+    twice = np.flatnonzero(np.bincount(pairs[:, 0]) > 1) if len(pairs) else np.zeros(0, int)
+    if len(twice):
+        rows = [int(np.flatnonzero(ids == name)[-1]) for name in twice[: g.most_places]]
+        c.add("id-used-twice", "", len(twice), len(g.ids), [g.place(row) for row in rows])
+    variant = g.column("variant")
+    if variants and (variant < 0).all():
+        return  # repeats without numbers: they are noise, not faults
+    asking = np.stack([ids, question, g.column("order"), variant], axis=1).astype(np.int64)
+    order = np.lexsort(asking.T[::-1])
+    same = (asking[order][1:] == asking[order][:-1]).all(axis=1)
+    if not same.any():
+        return
+    first, second = order[:-1][same], order[1:][same]
+    swap = first > second
+    first[swap], second[swap] = second[swap], first[swap]
+    stated = g.column("stated")
+    differ = (g.column("chosen")[first] != g.column("chosen")[second]) | (
+        np.abs(np.nan_to_num(stated[first], nan=-1) - np.nan_to_num(stated[second], nan=-1)) > 1e-6
+    )
+    differ |= g.column("keyed")[first] != g.column("keyed")[second]
+    for name, mask in (("answered-twice-differently", differ), ("answered-twice", ~differ)):
+        if mask.any():
+            at = np.argsort(second[mask])[: g.most_places]
+            places = [f"{g.place(int(first[mask][i]))} and {g.noun} {g.places[int(second[mask][i])]}" for i in at]
+            c.add(name, "", int(mask.sum()), len(g), places)
+
+
+def _questions(c: _Checker, *, variants: bool) -> None:
+    """Questions that stand under several ids, or with several keys."""
+    g = c.gathered
+    if not len(g):
+        return
+    question, ids, keyed = g.column("question"), g.column("row_id"), g.column("keyed")
+    known = keyed != 0
+    texts = np.frombuffer(g.questions.text, dtype=np.dtype("q"))[question] != 0
+    pairs = np.unique(np.stack([question, ids], axis=1)[texts], axis=0)
+    several = np.flatnonzero(np.bincount(pairs[:, 0]) > 1) if len(pairs) else np.zeros(0, int)
+    if len(several) and not variants and g.questions.first_told("duplicates", several.tobytes()):
+        c.add(
+            "duplicate-questions",
+            "",
+            len(several),
+            len(np.unique(question)),
+            [_rows(g, q) for q in several[: g.most_places]],
+        )
+    keys = np.unique(np.stack([question, keyed], axis=1)[known & texts], axis=0)
+    contradictory = np.flatnonzero(np.bincount(keys[:, 0]) > 1) if len(keys) else np.zeros(0, int)
+    if len(contradictory) and g.questions.first_told("contradictions", contradictory.tobytes()):
+        places = [_rows(g, q) for q in contradictory[: g.most_places]]
+        c.add("contradictory-keys", "", len(contradictory), len(np.unique(question)), places)
+    unique = np.unique(question)
+    near = near_pairs(g.questions, unique) if g.questions.first_told("near", unique.tobytes()) else []
+    if near:
+        places = [f"{_row(g, one)} and {_row(g, other)}" for one, other in near[: g.most_places]]
+        c.add("near-duplicate-questions", "", len(near), len(np.unique(question)), places)
+
+
+def _row(g: Gathered, question: int) -> str:
+    return g.place(int(np.flatnonzero(g.column("question") == question)[0]))
+
+
+def _rows(g: Gathered, question: int) -> str:
+    rows = np.flatnonzero(g.column("question") == question)
+    ids = g.column("row_id")[rows]
+    firsts = rows[np.sort(np.unique(ids, return_index=True)[1])]
+    if len(firsts) < 2:
+        keyed = g.column("keyed")[rows]
+        firsts = rows[np.sort(np.unique(keyed, return_index=True)[1])]
+    return " and ".join(g.place(int(row)) for row in firsts[:2])
+
+
+SIMILAR: Final = 0.75
+
+
+def near_pairs(questions: Questions, numbers: Column) -> list[tuple[int, int]]:
+    """Pairs of questions, by number, whose words are nearly the same.
+
+    Similar: three quarters of the smallest digests of their words, three in a row, are common to both (bottom-k sketch;
+    Broder, *On the resemblance and containment of documents*, 1997), and what tells near texts apart, numbers and
+    negations, is equal.
+    """
+    buckets: dict[tuple[int, int], list[int]] = {}
+    found: list[tuple[int, int]] = []
+    for number in numbers.tolist():
+        sketch = questions.sketches[number]
+        if sketch is None:
+            continue
+        seen: set[int] = set()
+        for smallest in sketch[1][:3].tolist():
+            bucket = buckets.setdefault((sketch[0], smallest), [])
+            for other in bucket:
+                if other not in seen:
+                    seen.add(other)
+                    theirs = questions.sketches[other]
+                    assert theirs is not None
+                    if _similar(sketch[1], theirs[1]) and _similar(sketch[2], theirs[2]):
+                        found.append((other, number))
+            if len(bucket) < 50:
+                bucket.append(number)
+    return found
+
+
+def _similar(one: NDArray[np.uint32], other: NDArray[np.uint32]) -> bool:
+    union = np.union1d(one, other)[: max(len(one), len(other))]
+    both = np.intersect1d(np.intersect1d(one, union), np.intersect1d(other, union))
+    return len(both) >= SIMILAR * len(union)
+
+
+def _scores(
+    c: _Checker,
+    accuracy: float,
+    interval: tuple[float, float],
+    chance: float,
+    best: tuple[str, float],
+    questions: int,
+    scored: Column,
+) -> None:
+    g, source = c.gathered, c.gathered.source
+    stated, right = g.column("stated"), g.column("right")
+    written = ~np.isnan(stated) & scored
+    # Of two equal options, whoever compares texts accepts both, and a reference by text does not say which is meant.
+    wrong = written & (np.abs(stated - right) > 0.5 + 1e-6) & ~g.column("repeated").astype(bool)
+    c.rows("score-contradicts-answer", "", wrong, int(written.sum()))
+    if source.stated is not None and not g.counts["unusable-answer"] and not g.counts["unreadable-file"]:
+        differences = [abs(source.stated - accuracy)]
+        if written.any():
+            differences.append(abs(source.stated - float(stated[written].mean())))
+        tolerance = max(ROUNDED, 1e-6)
+        if differences[0] > tolerance and (len(differences) == 1 or min(differences) > tolerance or wrong.any()):
+            c.add(
+                "stated-accuracy-differs",
+                f"stated {source.stated:.1%}, its {int(scored.sum())} answers give {accuracy:.1%}",
+            )
+    if questions >= LEAST and interval[0] <= chance:
+        c.add("no-better-than-guessing", f"{accuracy:.1%} [{interval[0]:.1%}, {interval[1]:.1%}], chance {chance:.1%}")
+    elif questions >= LEAST and best[1] >= accuracy:
+        c.add("one-letter-does-better", f"always {best[0]}: {best[1]:.1%}, the log {accuracy:.1%}")
+    form = FORMATS.get(source.format)
+    if source.stated is None and not written.any() and form is not None and form.scores:
+        c.add("no-scores", form.scores)
+    if questions < FEW:
+        c.add(
+            "few-questions", f"{plural(questions, 'question')}: {accuracy:.1%} [{interval[0]:.1%}, {interval[1]:.1%}]"
+        )
+
+
+def _positions(c: _Checker, keys: Column, answers: int, *, chance: float | None) -> None:
+    from scipy.stats import binomtest, chi2
+
+    g = c.gathered
+    n_options, key = g.column("n_options"), g.column("key")
+    known = key >= 0
+    total = int(known.sum())
+    if total >= LEAST:
+        widths = np.bincount(n_options[known], minlength=len(keys) + 1)
+        expected = np.array([sum(widths[n] / n for n in range(at + 1, len(widths)) if n) for at in range(len(keys))])
+        usable = expected > 0
+        if int((keys > 0).sum()) == 1:
+            c.add("keys-at-one-position", f"always {letter(int(np.argmax(keys)))}", total, total)
+        elif usable.sum() > 1:
+            statistic = float((((keys - expected) ** 2)[usable] / expected[usable]).sum())
+            excess = (keys - expected) / total
+            if chi2.sf(statistic, int(usable.sum()) - 1) < CLEARLY and excess.max() >= 0.1:
+                top = int(np.argmax(excess))
+                detail = f"{letter(top)} is right in {keys[top] / total:.0%}, {expected[top] / total:.0%} if even"
+                c.add("keys-uneven", detail, int(keys[top]), total)
+    if answers < LEAST or chance is None:
+        return
+    position = g.column("position")
+    both = known & (position >= 0)
+    if not both.any():
+        return
+    found: list[tuple[float, int]] = []
+    for at in range(len(keys)):
+        only_chosen = int(((position == at) & (key != at) & both).sum())
+        only_key = int(((position != at) & (key == at) & both).sum())
+        difference = (only_chosen - only_key) / int(both.sum())
+        if abs(difference) >= 0.1 and binomtest(only_chosen, only_chosen + only_key).pvalue * len(keys) < CLEARLY:
+            found.append((abs(difference), at))
+    if found:
+        at = max(found)[1]
+        of = int(both.sum())
+        detail = (
+            f"{letter(at)} is chosen in {(position[both] == at).mean():.0%} and right in {(key[both] == at).mean():.0%}"
+        )
+        c.add("answers-uneven", detail, int((position[both] == at).sum()), of)
+
+
+_STATE_FINDINGS: Final[tuple[tuple[str, str, float], ...]] = (
+    ("unread", "unread-answers", 0.05),
+    ("unfinished", "unfinished-answers", 0.01),
+    ("empty", "empty-answers", 0.01),
+    ("refused", "refused-answers", 0.0),
+)
+
+
+def _states(c: _Checker, states: dict[str, int], total: int) -> None:
+    g = c.gathered
+    lost = g.counts["answers-lost"]
+    for state, name, least in _STATE_FINDINGS:
+        count = states[state] - (lost if state == "unread" else 0)
+        if count > least * total:
+            rows = np.flatnonzero(g.column("state") == STATES.index(state))[: g.most_places]
+            c.add(name, f"{count / total:.1%} of the answers", count, total, [g.place(int(row)) for row in rows])
+
+
+def _benchmark(c: _Checker) -> Benchmark | None:
+    g = c.gathered
+    numbers, first = (
+        np.unique(g.column("question"), return_index=True) if len(g) else (np.zeros(0, int), np.zeros(0, int))
+    )
+    digests = np.frombuffer(g.questions.known, dtype=np.uint64)[numbers] if len(numbers) else np.zeros(0, np.uint64)
+    found = benchmark_of(digests, numbers, g.column("keyed")[first])
+    if found is None:
+        return None
+    if found.other_keys:
+        places = [_row(g, number) for number in found.other_keys[: g.most_places]]
+        c.add("key-differs-from-benchmark", f"published as {found.name}", len(found.other_keys), found.matched, places)
+    whole = found.asked_by(g.source.task)
+    # As many ids as the benchmark has are no subset: questions repeat there, or are read otherwise than published.
+    if max(found.matched, len(g.ids)) < whole and not g.source.declared:
+        c.add("undeclared-subset", f"of the questions of {found.name}", found.matched, whole)
+    return found
+
+
+MOST_ORDERED: Final = 200_000
+"""Answers that metrics over orders rest on at most: those of the first questions, which are then counted."""
+
+
+def _orders(c: _Checker) -> Orders | None:
+    """The robustness metrics where questions were asked in several orders, and the noise where they were repeated."""
+    g = c.gathered
+    question, order = g.column("question"), g.column("order")
+    if not len(g) or not _as_variants(g):
+        return None
+    keyed, chosen, variant = g.column("keyed"), g.column("chosen"), g.column("variant")
+    rows = np.lexsort((np.arange(len(g)), variant, question))
+    outcomes: list[list[VariantOutcome]] = []
+    most = answers = 0
+    for group in _groups(rows, question):
+        if keyed[group[0]] == 0:
+            continue
+        if answers > MOST_ORDERED:
+            break
+        answers += len(group)
+        kinds = {int(value): number for number, value in enumerate(dict.fromkeys(order[group].tolist()))}
+        most = max(most, len(kinds))
+        options = {0: None, int(keyed[group[0]]): 0}
+        outcomes.append(
+            [
+                VariantOutcome(
+                    variant=at,
+                    option=options.setdefault(int(chosen[row]), len(options)),
+                    answer=0,
+                    order=(kinds[int(order[row])],),
+                    original=kinds[int(order[row])] == 0,
+                )
+                for at, row in enumerate(group)
+            ]
+        )
+    if not outcomes:
+        return None
+    tested = [question_ for question_ in outcomes if len({outcome.order for outcome in question_}) > 1]
+    metrics = {name: METRICS[name].over_questions(tested)[0] for name in OVER_ORDERS} if tested else {}
+    repeats = _repeat_noise(outcomes)
+    if tested and (metrics["fluctuation_rate"] or 0) > 0 and _exceeds_repeats(outcomes):
+        detail = (
+            f"of {len(tested):,} questions, right in every one of up to {most} orders "
+            f"{metrics['worst_accuracy']:.1%}, on average {metrics['average_accuracy']:.1%}; "
+            f"{metrics['fluctuation_rate']:.1%} of the questions change"
+        )
+        c.add("order-changes-answers", detail)
+    if repeats:
+        c.add("repeats-differ", f"{repeats:.1%} of the pairs of repeats differ")
+    return Orders(len(tested), most, metrics, repeats)
+
+
+def _groups(rows: Column, question: Column) -> Iterator[Column]:
+    edges = np.flatnonzero(np.diff(question[rows])) + 1
+    yield from (group for group in np.split(rows, edges) if len(group) > 1)
+
+
+def _exceeds_repeats(outcomes: Sequence[Sequence[VariantOutcome]]) -> bool:
+    """Return whether answers to different orders differ more often than repeats of one order; True without repeats."""
+    excess = []
+    for question in outcomes:
+        same, different = pairs_of([(outcome.order, outcome.option) for outcome in question])
+        if same[1] and different[1]:
+            excess.append(different[0] / different[1] - same[0] / same[1])
+    if len(excess) < FEWEST:
+        return True
+    error = float(np.std(excess, ddof=1) / math.sqrt(len(excess)))
+    return float(np.mean(excess)) > ABOVE * error
+
+
+def _repeat_noise(outcomes: Sequence[Sequence[VariantOutcome]]) -> float | None:
+    """The share of pairs of answers to the same prompt that differ; None where no prompt was repeated."""
+    shares = []
+    for question in outcomes:
+        same, _ = pairs_of([(outcome.order, outcome.option) for outcome in question])
+        if same[1]:
+            shares.append(same[0] / same[1])
+    return float(np.mean(shares)) if shares else None

@@ -1,0 +1,396 @@
+"""What is kept of a log while its records pass by: columns of numbers, and no texts."""
+
+import re
+from array import array
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import chain, islice
+from typing import Any, Final
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+
+from registry.benchmarks.contract import MAX_OPTIONS
+from registry.benchmarks.lines import shorten
+from registry.errors import IngestError
+from registry.files.documents import as_written
+from registry.logs.audit.known import known_digest
+from registry.logs.audit.prompts import Edges, beginning, ending, problems
+from registry.logs.files import DAMAGED, reading
+from registry.logs.format import QUESTIONS
+from registry.logs.imports.agreement import likeliest
+from registry.logs.listing import shown_labels
+from registry.logs.record import Seen, Source, Unusable
+from registry.logs.rereading import RULES, reread
+from registry.logs.texts import digest, normal
+from registry.prompting.labels import LETTERS, letter
+from registry.prompting.thoughts import OPENED_SHARE, closes_only, known_markers, opens_thought
+from registry.untrusted import LARGEST
+
+Column = NDArray[Any]
+Sketch = tuple[int, NDArray[np.uint32], NDArray[np.uint32]]
+"""Of a question: a digest of what makes near texts differ, and the smallest digests of three words in a row, of all its
+words and of its last line, with its options. Questions about one passage are alike but for the last line."""
+
+SKETCHED: Final = 100_000
+"""Questions that are compared for near duplicates."""
+SKETCH: Final = 24
+REREAD: Final = 4_000
+"""Texts of a log that are read again before every second is passed over, then three of four, and so on."""
+BEGINNING: Final = 1_000
+"""Records that show how labels are read, and, if no prompt does, whether a template opened the thoughts."""
+STATES: Final = ("answered", "unread", "unfinished", "empty", "refused")
+PLACES: Final = 3
+"""Of a finding, unless more are asked for."""
+
+
+@lru_cache(maxsize=50_000)
+def _content(text: str) -> int:
+    return digest(normal(text))
+
+
+@lru_cache(maxsize=20_000)
+def _contents(options: tuple[str, ...]) -> tuple[tuple[int, ...], int, int, str | None]:
+    """(digest of each option, of the set of options, of their order, what is wrong with them)."""
+    found = tuple(map(_content, options))
+    problem = None
+    if not all(map(str.strip, options)):
+        problem = "empty-question-or-option"
+    elif len({text.strip() for text in options}) < len(options):
+        problem = "repeated-options"
+    return found, hash(tuple(sorted(found))), hash(found), problem
+
+
+@dataclass
+class Questions:
+    """All questions of all logs.
+
+    text: digest of each text, 0 where unknown. known: what tells it among known benchmarks, likewise. sketches: of its
+    words, None where they are too few. told: what was said of which questions.
+    """
+
+    index: dict[tuple[int, int], int] = field(default_factory=dict)
+    text: "array[int]" = field(default_factory=lambda: array("q"))
+    known: "array[int]" = field(default_factory=lambda: array("Q"))
+    sketches: list[Sketch | None] = field(default_factory=list)
+
+    told: set[tuple[str, int]] = field(default_factory=set)
+
+    def first_told(self, what: str, which: bytes) -> bool:
+        """Whether this is the first log of which it is said: what holds of questions is said once, not for each log."""
+        key = what, hash(which)
+        if key in self.told:
+            return False
+        self.told.add(key)
+        return True
+
+    def of(self, seen: Seen, options: int) -> int:
+        """The number of a question; the same for the same text and options in any order."""
+        text = _content(seen.text) if seen.text is not None else digest(seen.question_id)
+        key = text, options if seen.texts else 0
+        found = self.index.get(key)
+        if found is None:
+            found = self.index[key] = len(self.text)
+            self.text.append(text if seen.text is not None else 0)
+            options_shown = _contents(seen.options)[0]
+            self.known.append(known_digest(seen.text, options_shown) if seen.text is not None and seen.texts else 0)
+            sketched = seen.text is not None and found < SKETCHED
+            self.sketches.append(_sketch(seen.text or "", seen.options) if sketched else None)
+        return found
+
+
+_WORD: Final = re.compile(r"[^\W_]+")
+
+
+def _words(text: str) -> list[str]:
+    return _WORD.findall(text.casefold())
+
+
+def _sketch(text: str, options: tuple[str, ...]) -> Sketch | None:
+    words = _words(text)
+    if len(words) < 8:
+        return None
+    telling = [word for word in words if any(map(str.isdigit, word)) or word in _NEGATIONS]
+    among = _words(" ".join(sorted(options)))
+    asked = _words(text.rpartition("\n")[2]) if "\n" in text else words
+    return crc32(" ".join(telling).encode()), _smallest(words + among), _smallest(asked + among)
+
+
+def _smallest(words: Sequence[str]) -> NDArray[np.uint32]:
+    threes = {crc32(" ".join(words[at : at + 3]).encode()) for at in range(len(words) - 2)}
+    return np.array(sorted(threes)[:SKETCH], dtype=np.uint32)
+
+
+_NEGATIONS: Final = frozenset(
+    {
+        "not",
+        "no",
+        "never",
+        "except",
+        "least",
+        "most",
+        "false",
+        "true",
+        "incorrect",
+        "correct",
+        "wrong",
+        "without",
+        "first",
+        "second",
+        "increase",
+        "increases",
+        "decrease",
+        "decreases",
+        "larger",
+        "smaller",
+        "higher",
+        "lower",
+        "before",
+        "after",
+        "left",
+        "right",
+        "third",
+    }
+)
+
+
+def _settled(seen: Seen, conventions: tuple[int, int]) -> Seen | Unusable:
+    """Return the record with its labels read under one convention each; its key must name an option."""
+    if seen.keyed is not None:
+        seen.key = seen.keyed.positions[conventions[0]]
+        if seen.key is None:
+            detail = f"its key {shorten(seen.keyed.value, 40)!r} names none of its {len(seen.options)} options"
+            beyond = seen.listed and len(seen.keyed.value) == 1 and seen.keyed.value in LETTERS[len(seen.options) :]
+            return Unusable(seen.place, detail, "truncated-prompt" if beyond else "unusable-answer")
+    if seen.answer is not None:
+        seen.position = seen.answer.positions[conventions[1]]
+    return seen
+
+
+def _checked(seen: Seen | Unusable) -> Seen | Unusable:
+    """The record, if its numbers can be: readers take them as they stand in the log."""
+    if isinstance(seen, Unusable):
+        return seen
+    shown = len(seen.options)
+    if shown > MAX_OPTIONS:
+        return Unusable(seen.place, f"it shows {shown:,} options, and a question has {MAX_OPTIONS:,} at most")
+    for name, value in (("position", seen.position), ("key", seen.key)):
+        if value is not None and (type(value) is not int or not 0 <= value < shown):
+            return Unusable(seen.place, f"its {name} {shorten(value, 40)} is not among the {shown} shown")
+    if seen.variant is not None and not -1 <= seen.variant <= LARGEST:
+        return Unusable(seen.place, f"its variant {shorten(seen.variant, 40)} is beyond 64-bit integers")
+    return seen
+
+
+class Gathered:
+    """A log: its columns, a row an answer, and what its texts and prompts showed.
+
+    question: number among all questions. order: digest of the order shown. chosen: digest of the option chosen, 0 for
+    none. keyed: of the right option, 0 where unknown. position, key: −1 for none. right: 1, 0, or −1 where unknown.
+    stated: NaN where the log states none. row_id: number of the record's id. repeated: whether two options are equal.
+    """
+
+    def __init__(self, source: Source, questions: Questions, most_places: int = PLACES) -> None:
+        self.source = source
+        self.questions = questions
+        self.most_places = most_places
+        self.ids: dict[str, int] = {}
+        self.columns: dict[str, array[Any]] = {name: array(code) for name, code in _COLUMNS.items()}
+        self.places = array("l")
+        self.noun = ""
+        self.counts: Counter[str] = Counter()
+        self.found: dict[str, list[str]] = {}
+        self.details: dict[str, str] = {}
+        self.edges = {"begins": Edges(), "ends": Edges()}
+        self.prompts = 0
+        self.read_again = 0
+        self.texts = 0
+        self.rules: dict[str, list[int]] = {name: [0, 0, 0] for name in RULES}
+        """By rule: texts in which it reads an answer, of these other than recorded, and right ones."""
+        self._every = 1
+        self._opened = False
+        self._labels: Sequence[str] = LETTERS
+        self.apart = ""
+        """What tells it from other logs of the same model and task: where it lies."""
+
+    @property
+    def label(self) -> str:
+        """How findings call the log."""
+        source = self.source
+        if source.format == QUESTIONS:
+            return source.path.name
+        parts = [part for part in (source.part, self.apart) if part not in ("", source.model)]
+        return " ".join([f"{source.model} · {source.task}", *(f"[{part}]" for part in parts)])
+
+    def read(self) -> "Gathered":
+        """Reads the log to its end."""
+        records = self._records()
+        first = list(islice(records, BEGINNING))
+        texts = [record.output for record in first if isinstance(record, Seen) and record.output]
+        closing = sum(closes_only(text, known_markers()) for text in texts)
+        self._opened = closing >= max(1.0, OPENED_SHARE * len(texts))
+        self._labels = shown_labels([record for record in first if isinstance(record, Seen)])
+        conventions = likeliest([record for record in first if isinstance(record, Seen)])
+        for record in chain(first, records):
+            checked = record if isinstance(record, Unusable) else _checked(_settled(record, conventions))
+            if isinstance(checked, Unusable):
+                self.note(checked.name, checked.place, checked.detail)
+            else:
+                self._add(checked)
+        for remark in self.source.remarks:
+            self.note(DAMAGED, self.source.path.name, remark)
+        return self
+
+    def _records(self) -> Iterator[Seen | Unusable]:
+        """The records, whose readers may stumble over what no program writes."""
+        name = self.source.path.name
+        while True:
+            try:
+                with as_written(name, "fetch the log again"), reading(self.source.path):
+                    record = next(self.source.records, None)
+            except IngestError as error:
+                record = Unusable(name, str(error), DAMAGED)
+                self.source.records = iter(())
+            if record is None:
+                return
+            yield record
+
+    def note(self, name: str, place: str, detail: str) -> None:
+        """Counts a finding at a place."""
+        self.counts[name] += 1
+        places = self.found.setdefault(name, [])
+        if len(places) < self.most_places:
+            places.append(place)
+            self.details.setdefault(name, detail)
+
+    def _add(self, seen: Seen) -> None:
+        options, whole, order, problem = _contents(seen.options)
+        question = self.questions.of(seen, whole)
+        noun, _, number = seen.place.rpartition(" ")
+        self.noun = self.noun or noun
+        if not number.isdecimal() or noun != self.noun:
+            number = str(len(self.places))
+            self.noun = "record"
+        self.places.append(int(number))
+        key, position = seen.key, seen.position
+        correct = -1 if key is None else int(position == key)
+        row = (
+            question,
+            order,
+            0 if position is None else options[position],
+            0 if key is None else options[key],
+            self.ids.setdefault(seen.question_id, len(self.ids)),
+            -1 if position is None else position,
+            -1 if key is None else key,
+            len(options),
+            correct,
+            -1 if seen.variant is None else seen.variant,
+            self._state(seen),
+            float("nan") if seen.stated is None else seen.stated,
+            len(set(options)) < len(options),
+        )
+        for column, value in zip(self.columns.values(), row, strict=True):
+            column.append(value)
+        if seen.texts and problem is None and seen.text is not None and not seen.text.strip():
+            problem = "empty-question-or-option"
+        if (seen.texts and problem) or seen.problems or seen.prompt:
+            self._look(seen, problem if seen.texts else None)
+
+    def _look(self, seen: Seen, problem: str | None) -> None:
+        where = f"{seen.place} ({seen.question_id})"
+        if problem is not None and (self.source.part == "" or self.questions.first_told(problem, where.encode())):
+            self.note(problem, where, "")
+        for name, detail in seen.problems:
+            self.note(name, where, detail)
+        if seen.prompt:
+            self.prompts += 1
+            self.edges["begins"].add(beginning(seen.prompt), where)
+            if not seen.scored:
+                self.edges["ends"].add(ending(seen.prompt), where)
+            for name, detail in problems(seen):
+                self.note(name, where, detail)
+
+    def _state(self, seen: Seen) -> int:
+        """The state of an answer; its text is read by other rules, if it is among those that are."""
+        if seen.output is None:
+            return STATES.index("refused" if seen.refused else "answered" if seen.position is not None else "unread")
+        self.texts += 1
+        answered = seen.position is not None
+        if answered and self.texts % self._every:
+            return STATES.index("answered")
+        opened = self._opened or (seen.prompt is not None and opens_thought(seen.prompt, known_markers()))
+        read = reread(
+            seen.output,
+            seen.options,
+            reasoning=seen.reasoning,
+            cut_off=seen.cut_off,
+            refused=seen.refused,
+            opened=opened,
+            labels=self._labels,
+        )
+        if not seen.texts and read.positions[0] is None:
+            return STATES.index("answered" if answered else read.state if read.state != "answered" else "unread")
+        self.read_again += 1
+        if self.read_again % REREAD == 0:
+            self._every *= 2
+        self._compare(seen, read.positions, read.thought)
+        if answered:
+            return STATES.index("answered")
+        return STATES.index("unread" if read.state == "answered" else read.state)
+
+    def _compare(self, seen: Seen, positions: tuple[int | None, ...], thought: int | None) -> None:
+        where = f"{seen.place} ({seen.question_id})"
+        for name, position in zip(RULES, positions, strict=True):
+            counts = self.rules[name]
+            counts[0] += position is not None
+            counts[1] += position is not None and position != seen.position
+            counts[2] += position is not None and position == seen.key
+        final = positions[0]
+        if final is not None and seen.position is None:
+            self.note("answers-lost", where, f"reads as {letter(final)}, recorded as no answer")
+        elif final is not None and final != seen.position:
+            name = "thought-read" if thought == seen.position and thought is not None else "answers-misread"
+            self.note(name, where, f"reads as {letter(final)}, recorded as {letter(seen.position or 0)}")
+        elif final is None and seen.position is not None and thought == seen.position:
+            self.note("thought-read", where, f"{letter(seen.position)} is in the thought alone")
+        if final is not None and positions[1] not in (None, final):
+            self.note("rules-disagree", where, "")
+
+    def column(self, name: str) -> Column:
+        """One of the columns."""
+        code = _COLUMNS[name]
+        return np.frombuffer(self.columns[name], dtype=np.dtype(code)) if len(self.places) else np.zeros(0, code)
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def place(self, row: int) -> str:
+        """Where a row is in the file, with its id."""
+        name = self._names[int(self.columns["row_id"][row])]
+        return f"{self.noun} {self.places[row]} ({name})"
+
+    @property
+    def _names(self) -> list[str]:
+        if not hasattr(self, "_name_list"):
+            self._name_list = list(self.ids)
+        return self._name_list
+
+
+_COLUMNS: Final[dict[str, str]] = {
+    "question": "l",
+    "order": "q",
+    "chosen": "q",
+    "keyed": "q",
+    "row_id": "l",
+    "position": "h",
+    "key": "h",
+    "n_options": "h",
+    "right": "b",
+    "variant": "l",
+    "state": "b",
+    "stated": "f",
+    "repeated": "b",
+}

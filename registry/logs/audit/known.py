@@ -1,0 +1,134 @@
+"""Which known benchmark a log's questions are from, told by digests that ship: no question of it does.
+
+`known.bin` holds eight bytes a question: six of a digest of its options and the end of its text, two of a digest of its
+right option. `known.toml` says which stretch is which benchmark. `python -m registry.logs.audit.known NAME=FILE …`
+writes both from files of questions.
+"""
+
+import sys
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from registry.benchmarks.lines import read_lines
+from registry.files.toml import read_toml
+from registry.logs.texts import digest, normal
+
+HERE: Final = Path(__file__).parent
+LEAST: Final = 20
+"""Questions that must be a benchmark's before anything is said of it."""
+SHARE: Final = 0.8
+"""Of a log's questions that must be."""
+_END: Final = 60
+_Digests = NDArray[np.uint64]
+
+
+def known_digest(text: str, options: tuple[int, ...]) -> int:
+    """48 bits of a question: of its options in any order, by their digests, and of the last 60 characters."""
+    return digest(f"{normal(text)[-_END:]}|{sorted(options)}") & 0xFFFF_FFFF_FFFF
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """What a log's questions are from.
+
+    subjects: questions of each. matched: of a log's questions. other_keys: numbers of those with another right option
+    than published.
+    """
+
+    name: str
+    questions: int
+    subjects: Mapping[str, int]
+    matched: int
+    other_keys: tuple[int, ...]
+
+    def asked_by(self, task: str) -> int:
+        """How many questions a task of this name should have: those of the subjects that it names, else all."""
+        name = _plain(task)
+        named = [subject for subject in map(_plain, self.subjects) if subject in name]
+        longest = {subject for subject in named if not any(subject in other for other in named if other != subject)}
+        return sum(count for subject, count in self.subjects.items() if _plain(subject) in longest) or self.questions
+
+    def document(self) -> dict[str, Any]:
+        """For JSON."""
+        return {"name": self.name, "questions": self.questions, "matched": self.matched}
+
+
+def _plain(name: str) -> str:
+    return name.casefold().replace(" ", "_").replace("-", "_")
+
+
+@cache
+def _known() -> list[tuple[str, Mapping[str, int], _Digests, _Digests]]:
+    """(name, subjects, digests of the questions, sorted, with their keys, and the questions alone)."""
+    whole = np.fromfile(HERE / "known.bin", dtype=">u8").astype(np.uint64)
+    found, start = [], 0
+    for entry in read_toml(HERE / "known.toml")["benchmark"]:
+        end = start + entry["questions"]
+        part = whole[start:end]
+        found.append((entry["name"], entry["subjects"], part, part >> np.uint64(16)))
+        start = end
+    return found
+
+
+def benchmark_of(digests: _Digests, numbers: NDArray[Any], keyed: NDArray[Any]) -> Benchmark | None:
+    """The benchmark that a log's questions are from; None for none.
+
+    Of several it is the one with the most of them, of these the one with the most of their keys, then the smallest.
+
+    digests: `known_digest` of each, 0 where unknown. numbers: of the questions; keyed: digests of their right options.
+    """
+    if len(digests) < LEAST:
+        return None
+    best: tuple[int, int, int] | None = None
+    result = None
+    for name, subjects, whole, questions in _known():
+        inside = np.isin(digests, questions) & (digests != 0)
+        matched = int(inside.sum())
+        if matched < LEAST or matched < SHARE * len(digests):
+            continue
+        with_key = (digests << np.uint64(16)) | (keyed.astype(np.int64).view(np.uint64) & np.uint64(0xFFFF))
+        published = np.isin(with_key, whole)
+        other = inside & ~published & (keyed != 0)
+        rank = matched, -int(other.sum()), -len(whole)
+        if best is not None and rank <= best:
+            continue
+        best = rank
+        result = Benchmark(
+            name,
+            len(whole),
+            subjects,
+            matched,
+            tuple(int(number) for number in numbers[other]),
+        )
+    return result
+
+
+def _write(named: list[str]) -> None:
+    lines, parts = ["# Written by `python -m registry.logs.audit.known`, from files of questions."], []
+    for name, _, file in (item.partition("=") for item in named):
+        entries, subjects = set(), Counter[str]()
+        total = 0
+        for _, line in read_lines(Path(file)):
+            if line.get("split") == "fewshot":
+                continue
+            options = tuple(digest(normal(option)) for option in line["options"])
+            entry = known_digest(line["question"], options) << 16 | options[line["answer"]] & 0xFFFF
+            total += 1
+            entries.add((entry, total))
+            subjects[str(line.get("subject") or "")] += 1
+        parts.append(np.array(sorted(entry for entry, _ in entries), dtype=">u8"))
+        listed = ", ".join(f'"{subject}" = {count}' for subject, count in sorted(subjects.items()) if subject)
+        lines += ["", "[[benchmark]]", f'name = "{name}"', f"questions = {total}", f"subjects = {{ {listed} }}"]
+    (HERE / "known.bin").write_bytes(np.concatenate(parts).astype(">u8").tobytes())
+    (HERE / "known.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    _write(sys.argv[1:])

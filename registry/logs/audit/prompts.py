@@ -1,0 +1,179 @@
+"""What can be wrong with a prompt, as far as its text shows."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Final
+
+from registry.logs.listing import CUE, listing
+from registry.logs.record import Seen
+from registry.prompting.labels import LETTERS
+
+_DOUBLED: Final = re.compile(
+    r"(<s>|<bos>|<\|begin_of_text\|>|<\|startoftext\|>|<｜begin▁of▁sentence｜>|\[INST\]|<\|im_start\|>[a-z]+"
+    r"|<start_of_turn>[a-z]+|<\|start_header_id\|>[a-z]+<\|end_header_id\|>)\s*\1"
+)
+_UNFILLED: Final = re.compile(
+    r"\{\{-?\s*[A-Za-z_][\w.\[\]'\"]*\s*(?:\|[^{}\n]*)?-?\}\}|\{%-?\s*\w[^{}\n]*%\}"
+    r"|(?<!\\)\$?\{(?:question|choices?|options?|input|query|answer|subject|context|passage|prompt|target|letters?)\}"
+)
+_AND: Final = r"(?:\s*[,/|]\s*(?:or\s+|and\s+)?|\s+or\s+|\s+and\s+)"
+_QUOTED: Final = r"[\"'`(*]{0,2}%s[\"'`)*]{0,2}"
+_LISTED: Final = re.compile(
+    r"(?<![\w.])" + _QUOTED % "A" + _AND + _QUOTED % "B" + "((?:" + _AND + _QUOTED % "[C-Z]" + r")*)(?![\w'’])"
+)
+_RUN: Final = re.compile(r"(?<![\w])A?BC?D?E?F?G?H?I?J?K?L?M?N?O?P?(?![\w])|(?<![\w])ABC[D-P]*(?![\w])")
+_RANGE: Final = re.compile(
+    r"(?<![\w])\(?A\)?\s*(?:-|–|—|\.\.\.?|…|\bto\b|\bthrough\b)\s*\(?([B-Z])\)?(?![\w])", re.IGNORECASE
+)
+_GAPPED: Final = 4
+"""Letters that a list with a gap must have: shorter ones may be about figures or persons."""
+_EDGE: Final = 12
+_MOST_EDGES: Final = 2_000
+_ENDING: Final = re.compile(r"(?:answer|answer is|response)\s*[:=]?\s*[\"'(*]*([A-Z])[\"').*]*\s*$", re.IGNORECASE)
+_SHORTEST: Final = 24
+"""Characters that a question must have before one that stands twice in a prompt means anything."""
+
+
+_SENTENCE: Final = re.compile(r"(?<=[.?!])\s+|\n\s*\n")
+
+
+def named_labels(instruction: str) -> int:
+    """How many labels from A on an instruction names, as "A, B, C or D", "ABCD" or "A to D"; 0 where it names none."""
+    return max((_named(part) for part in _SENTENCE.split(instruction) if CUE.search(part)), default=0)
+
+
+def label_gap(instruction: str) -> str | None:
+    """Return the labels of a list that leaves some out, such as "A, B and D"; None if none does."""
+    for part in filter(CUE.search, _SENTENCE.split(instruction)):
+        for match in _LISTED.finditer(part):
+            letters = re.findall(r"[A-Z]", re.sub(r"\b(?:or|and)\b", " ", match[0]))
+            rising = all(one < other for one, other in pairwise(letters))
+            if len(letters) >= _GAPPED and rising and letters != list(LETTERS[: len(letters)]):
+                return f"{''.join(letters[:-1])} and {letters[-1]}"
+    return None
+
+
+def _named(instruction: str) -> int:
+    most = 0
+    for match in _LISTED.finditer(instruction):
+        letters = re.findall(r"[A-Z]", re.sub(r"\b(?:or|and)\b", " ", match[0]))
+        if letters == list(LETTERS[: len(letters)]):
+            most = max(most, len(letters))
+    for match in _RUN.finditer(instruction):
+        if len(match[0]) > 2 and LETTERS.startswith(match[0]):
+            most = max(most, len(match[0]))
+    for match in _RANGE.finditer(instruction):
+        if match[0].lstrip("(")[0] == "A" and match[1].isupper():
+            most = max(most, LETTERS.index(match[1]) + 1)
+    return most
+
+
+def problems(seen: Seen) -> Iterator[tuple[str, str]]:
+    """The findings that one prompt gives, as (name, detail)."""
+    prompt = seen.prompt or ""
+    own = [part for part in (seen.text, *seen.options) if part and len(part) > 1]
+    if (match := _DOUBLED.search(prompt)) is not None:
+        yield "doubled-begin-token", " ".join(match[0].split())
+    if (match := _UNFILLED.search(prompt)) is not None and not any(match[0] in part for part in own):
+        yield "unfilled-template", match[0][:40]
+    flat = " ".join(prompt.split())
+    text = " ".join((seen.text or "").split())
+    lists = _lists_options(seen, flat)
+    lines = [" ".join(line.split()) for line in (seen.text or "").strip().split("\n")]
+    if text and not (lines[-1][-60:].rstrip(".?! ") in flat and lines[0][:60].rstrip(".?! ") in flat):
+        if "attachment://" not in prompt:
+            yield "truncated-prompt", "the question is not all there"
+    elif lists and (missing := [option for option in seen.options if " ".join(option.split()) not in flat]):
+        yield "truncated-prompt", f"{len(missing)} of {len(seen.options)} options are not there"
+    elif len(text) >= _SHORTEST and flat.count(text) > 1 and _as_example(seen, flat, text, lists=lists):
+        yield "question-among-examples", "the question stands there twice"
+    if lists:
+        yield from _labels(seen, prompt, own)
+        if not seen.scored and seen.key is not None:
+            shown = listing(prompt)
+            ending = None if shown is None else _ENDING.search(shown.after)
+            if ending is not None and ending[1].upper() == LETTERS[seen.key]:
+                yield "answer-in-prompt", f"it ends with {ending[0].strip()!r}"
+
+
+def _as_example(seen: Seen, flat: str, text: str, *, lists: bool) -> bool:
+    """Whether the first of two places has the options or an answer, so that it is not a mere repetition.
+
+    lists: whether the prompt lists options. Then two of them must be there: questions end alike that are not the same.
+    """
+    first = flat.find(text)
+    between = flat[first + len(text) : flat.rfind(text)]
+    found = sum(" ".join(option.split()) in between for option in seen.options)
+    return found > 1 if lists else found > 0 or "nswer" in between
+
+
+def _lists_options(seen: Seen, flat: str) -> bool:
+    """Whether the prompt lists options behind labels: at least two of this question's are there."""
+    if not seen.texts:
+        return False
+    found = 0
+    for position, option in enumerate(seen.options[: len(LETTERS)]):
+        text = re.escape(" ".join(option.split()))
+        if re.search(rf"(?:^|[\s(\[*]){LETTERS[position]}[.):\]*]+\s*{text}", flat):
+            found += 1
+            if found > 1:
+                return True
+    return False
+
+
+def _labels(seen: Seen, prompt: str, own: list[str]) -> Iterator[tuple[str, str]]:
+    around = prompt
+    for part in sorted(own, key=len, reverse=True):
+        around = around.replace(part, " ")
+    # The instruction stands before the options of the first example, or after the last option.
+    parts = re.split(r"(?m)^[ \t>*-]*[(\[]?[A-Z][.):\]*][^\n]*$", f"{around}\n")
+    instruction = f"{parts[0][:600]}\n\n{parts[-1][-600:]}"
+    named = named_labels(instruction)
+    if (gap := label_gap(instruction)) is not None:
+        yield "labels-missing-in-instruction", f"it names {gap}, {len(seen.options)} options are shown"
+    elif named and named < len(seen.options):
+        yield (
+            "labels-missing-in-instruction",
+            f"it names A to {LETTERS[named - 1]}, {len(seen.options)} options are shown",
+        )
+    elif named > len(seen.options):
+        yield "labels-beyond-options", f"it names A to {LETTERS[named - 1]}, {len(seen.options)} options are shown"
+
+
+def beginning(prompt: str) -> str:
+    """The first characters of a prompt."""
+    return prompt.lstrip()[:_EDGE]
+
+
+def ending(prompt: str) -> str:
+    """The last characters of a prompt's last line."""
+    return prompt.rstrip().rpartition("\n")[2][-_EDGE:]
+
+
+class Edges:
+    """How prompts begin, or end, to find those that do so otherwise than nearly all others."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+        self._places: dict[str, list[str]] = {}
+
+    def add(self, edge: str, place: str) -> None:
+        """Counts one prompt."""
+        if edge in self._counts or len(self._counts) < _MOST_EDGES:
+            self._counts[edge] += 1
+            places = self._places.setdefault(edge, [])
+            if len(places) < 3:
+                places.append(place)
+
+    def odd(self) -> tuple[int, list[str]]:
+        """How many prompts differ from what at least 90 % have, and the first three places; 0 without such an edge."""
+        total = sum(self._counts.values())
+        if total < 10:
+            return 0, []
+        edge, count = self._counts.most_common(1)[0]
+        if count == total or count < 0.9 * total:
+            return 0, []
+        places = [place for other, found in self._places.items() if other != edge for place in found]
+        return total - count, places[:3]

@@ -1,0 +1,91 @@
+"""The files that may be logs, and the logs in them.
+
+If an import refuses a record or a line, an audit names it and goes on. Lines are streamed; a log that is one document
+is held while it is read.
+"""
+
+import os
+from pathlib import Path
+from typing import Final
+
+from registry.benchmarks.lines import TABLES, is_table
+from registry.errors import IngestError
+from registry.logs.files import lines_of
+from registry.logs.format import HELM, INSPECT, LIGHTEVAL, STATE_FILE, TABLE
+from registry.logs.formats import FORMATS
+from registry.logs.formats.inspect_log import inspect_archive
+from registry.logs.recognition import document_of, form_of_line, is_archive, is_document
+from registry.logs.record import Known, Source
+
+SUFFIXES: Final = (".jsonl", ".jsonl.gz", ".json", ".eval", ".parquet", *TABLES)
+MOST_FILES: Final = 10_000
+"""Files of a folder that are looked at."""
+
+
+def files_of(path: Path) -> list[Path]:
+    """The files at `path` that may be logs: itself, or those in a folder. Raises IngestError where there is none."""
+    if not path.is_dir():
+        if not path.exists():
+            raise IngestError(f"{path}: no such file; check the path")
+        return [path]
+    found: list[Path] = []
+
+    def refused(error: OSError) -> None:
+        found.append(Path(error.filename))
+
+    for folder, folders, names in os.walk(path, onerror=refused):
+        folders.sort()
+        if STATE_FILE in names:
+            found.append(Path(folder, STATE_FILE))
+            continue
+        found += [Path(folder, name) for name in sorted(names) if name.endswith(SUFFIXES)]
+        if len(found) > MOST_FILES:
+            raise IngestError(f"{path}: holds more than {MOST_FILES:,} files; audit its folders one by one")
+    if not found:
+        raise IngestError(f"{path}: holds no log; logs end in {', '.join(SUFFIXES)}")
+    return found
+
+
+def sources_of(path: Path, known: Known) -> list[Source]:
+    """The logs in a file; none where it is of no format that is imported. Raises IngestError for a damaged file."""
+    name = path.name
+    if not path.is_file():
+        path.stat()
+        if path.is_dir():
+            next(path.iterdir(), None)
+        raise IngestError(f"{name}: is a pipe or a device; write what it gives to a file")
+    if is_table(path):
+        return FORMATS[TABLE].sources(path, None, known)
+    if name.endswith(".parquet"):
+        return FORMATS[LIGHTEVAL].sources(path, None, known)
+    if is_archive(path):
+        return FORMATS[INSPECT].sources(path, inspect_archive(path, storable=False), known)
+    if is_document(path):
+        found = document_of(path, storable=False)
+        return [] if found is None else found[0].sources(path, found[1], known)
+    problem = "is empty; give a log with at least one answer"
+    for number, line in lines_of(path):
+        if isinstance(line, dict):
+            form = form_of_line(line)
+            return [] if form is None else FORMATS[form].sources(path, line, known)
+        problem = f"line {number}: {line}"
+        if number >= _UNREADABLE:
+            break
+    raise IngestError(f"{name} {problem}" if problem.startswith("line") else f"{name}: {problem}")
+
+
+_UNREADABLE: Final = 100
+"""Lines at the beginning of a file that may all be damaged before it is taken for none of lines."""
+
+
+def _keys(form: str) -> str:
+    return f"{', '.join(sorted(FORMATS[form].keys))} ({FORMATS[form].title})"
+
+
+_LINES: Final = [_keys(name) for name, format_ in FORMATS.items() if format_.layout == "lines"]
+READ_FORMATS: Final = (
+    f"give JSON Lines with the keys {', or '.join(_LINES)}; JSON with {_keys(HELM)}, {_keys(INSPECT)} or "
+    "predictions numbered from 0 (OpenCompass); an archive .eval (Inspect); Parquet with the columns "
+    f"{_keys(LIGHTEVAL)}; or CSV whose first column is question_id"
+)
+"""What tells each format, for whoever gave another."""

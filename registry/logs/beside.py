@@ -1,0 +1,79 @@
+"""What files next to a log say of it: the results that lm-evaluation-harness and Every Eval Ever write there."""
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from registry.benchmarks.lines import read_lines
+from registry.logs.documents import load_json
+from registry.logs.format import EVERY_EVAL_EVER, HARNESS
+
+METRICS = ("acc", "exact_match", "em", "score")
+"""Metrics of lm-evaluation-harness that say of an answer whether it is right."""
+
+
+def task_and_date(path: Path) -> tuple[str, str]:
+    """Return the task and the date in the name of a samples file of lm-evaluation-harness."""
+    name = path.name.removesuffix(".gz").removesuffix(".jsonl").removeprefix("samples_")
+    task, _, date = name.rpartition("_")
+    return task or date, date
+
+
+def harness_results(path: Path) -> Path:
+    """Return the place of the results that belong to a samples file."""
+    return path.with_name(f"results_{task_and_date(path)[1]}.json")
+
+
+def harness_overall(path: Path, results: Any, first: Mapping[str, Any]) -> float | None:
+    """Return the score of the task in its results, by the metric and the filter of a sample."""
+    scores = members_of(members_of(results, "results"), task_and_date(path)[0])
+    metric = next((name for name in METRICS if name in first), None)
+    return finite(scores.get(f"{metric},{first.get('filter', 'none')}"))
+
+
+def every_eval_ever_results(path: Path) -> Path | None:
+    """Return the place of the evaluation that a file of single answers belongs to; None if its name says none."""
+    beside = path.with_name(path.name.removesuffix(".gz").replace("_samples.jsonl", ".json"))
+    return None if beside == path else beside
+
+
+def every_eval_ever_overall(results: Any, first: Mapping[str, Any]) -> float | None:
+    """Return the score of the result that a record counts in."""
+    found = results.get("evaluation_results") if isinstance(results, dict) else None
+    for result in found if isinstance(found, list) else []:
+        if isinstance(result, dict) and result.get("evaluation_result_id") == first.get("evaluation_result_id"):
+            return finite(members_of(result, "score_details").get("score"))
+    return None
+
+
+def overall_beside(path: Path, form: str) -> float | None:
+    """Return the overall score that a file next to a log of lines states; None if there is none, or it has several."""
+    if form == HARNESS:
+        file: Path | None = harness_results(path)
+    else:
+        file = every_eval_ever_results(path) if form == EVERY_EVAL_EVER else None
+    if file is None or not file.is_file():
+        return None
+    results, lines = load_json(file, storable=False), read_lines(path)
+    _, first = next(lines)
+    if form == HARNESS:
+        overall = harness_overall(path, results, first)
+    elif any(line.get("evaluation_result_id") != first.get("evaluation_result_id") for _, line in lines):
+        return None  # one of several results, which may count other answers
+    else:
+        overall = every_eval_ever_overall(results, first)
+    return overall if overall is not None and 0 <= overall <= 1 else None
+
+
+def members_of(value: Any, key: str) -> Mapping[str, Any]:
+    """Return the object value[key]; empty if there is none."""
+    found = value.get(key) if isinstance(value, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def finite(value: Any) -> float | None:
+    """Return a finite number; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return None
+    return float(value)

@@ -1,0 +1,74 @@
+"""Files of logs read line by line, and files next to them, with what is wrong named and passed over."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from registry.benchmarks.lines import raw_lines, shorten
+from registry.errors import IngestError
+from registry.files.documents import as_written
+from registry.logs.documents import load_json
+from registry.logs.record import Seen, Unusable, record_of
+from registry.logs.values import object_of
+from registry.untrusted import decode_answer
+
+DAMAGED: Final = "unreadable-file"
+AGAIN: Final = "fetch it again"
+"""What an error of a file that is read here ends with; a finding of it has a remedy of its own."""
+
+Found = TypeVar("Found")
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Raises IngestError where the system does not let a file be read."""
+    try:
+        yield
+    except OSError as error:
+        message = f"{path.name}: cannot be read ({error.strerror or error}); check the path and who may read it"
+        raise IngestError(message) from None
+
+
+def lines_of(path: Path) -> Iterator[tuple[int, dict[str, Any] | str]]:
+    """Each line with its number: the object that it is, or what is wrong with it. Blank lines are passed over.
+
+    Values that no database holds, such as NUL and half a surrogate pair, are in what models write, and are let in.
+    """
+    for place, raw in raw_lines(path):
+        yield place.line, _object_of(raw.decode("utf-8", "replace"))
+
+
+def _object_of(text: str) -> dict[str, Any] | str:
+    try:
+        document = decode_answer(text)
+    except ValueError as error:
+        return f"is not JSON ({getattr(error, 'msg', error)}): {shorten(text.strip(), 40)!r}"
+    return document if isinstance(document, dict) else f"{shorten(document, 40)!r} is not a JSON object"
+
+
+def records_of(
+    path: Path, read: Callable[[str, Mapping[str, Any]], Iterator[Seen | Unusable]]
+) -> Iterator[Seen | Unusable]:
+    """What `read` makes of each line, given its place; damaged lines are named."""
+    for number, line in lines_of(path):
+        if isinstance(line, str):
+            yield Unusable(f"line {number}", line, DAMAGED)
+        else:
+            yield from record_of(f"line {number}", partial(read, f"line {number}", line))
+
+
+def results_beside(path: Path, remarks: list[str]) -> Mapping[str, Any]:
+    """What is in a file beside a log, if it is there; a remark where it cannot be read."""
+    return object_of(read_beside(lambda: load_json(path, storable=False), {}, remarks)) if path.is_file() else {}
+
+
+def read_beside(read: Callable[[], Found], otherwise: Found, remarks: list[str]) -> Found:
+    """Return the content of a file next to a log; a remark and `otherwise` if it cannot be read."""
+    try:
+        with as_written("a file next to the log", AGAIN):
+            return read()
+    except IngestError as error:
+        remarks.append(str(error))
+        return otherwise

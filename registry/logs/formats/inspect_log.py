@@ -1,0 +1,590 @@
+"""Logs of Inspect AI: `.eval` archives and `.json` files of a task with `multiple_choice()` and the scorer `choice()`.
+
+    {"version": 2, "status": "success", "eval": {"task": "…", "model": "…"}, "results": {"scores": […]}, "samples": [
+        {"id": "q1", "epoch": 1, "input": "…", "choices": ["…", …], "target": "C",
+         "output": {"completion": "ANSWER: C"},
+         "scores": {"choice": {"value": "C", "answer": "C", "explanation": "…"}}}, …]}
+
+An archive holds the same, the samples as `samples/*.json`. Choices that the dataset shuffled stand in a sample as they
+were shown. Where the solver shuffled them, a sample shows the dataset's order, and message, completion and answer are
+rewritten to it; the order that was shown stands in the score's explanation alone, and what was written in the events.
+Each epoch is a variant.
+"""
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from registry.benchmarks.lines import Place, shorten, shown
+from registry.errors import IngestError
+from registry.files.allowance import Allowance
+from registry.files.packed import Archive
+from registry.logs.documents import Log, archived_json, described, members, objects, open_archive, texts
+from registry.logs.files import DAMAGED
+from registry.logs.format import INSPECT, Format
+from registry.logs.labels import Written, certain, read_label
+from registry.logs.prompts import said
+from registry.logs.record import (
+    MAX_VARIANT,
+    NOT_MULTIPLE_CHOICE,
+    SEVERAL_RIGHT,
+    Item,
+    Known,
+    KnownQuestion,
+    QuestionFinder,
+    Recorded,
+    Seen,
+    Source,
+    Unusable,
+    match_options,
+    optional_text,
+    record_of,
+)
+from registry.logs.values import object_of
+from registry.prompting.labels import LETTERS
+
+SCORER: Final = "choice"
+METRIC: Final = "accuracy of choice()"
+SHUFFLED: Final = "Choices were shuffled before generating a response, the following was sent to the model:\n\n"
+SHUFFLED_ANSWER: Final = "\nShuffled answer:\nANSWER: "
+METADATA: Final = "shuffleboard"
+"""Where a sample of our extension (`shuffleboard/inspect_extension.py`) says which question and variant it is."""
+_NUMBER: Final = re.compile("[1-9][0-9]{0,3}")
+_VALUES: Final = {"C": 1.0, "I": 0.0, "N": 0.0, "P": 0.5}
+
+Samples = Iterable[tuple[Item, dict[str, Any]]]
+
+
+def inspect_document(path: Path, document: dict[str, Any]) -> tuple[dict[str, Any], Samples]:
+    """(header, samples) of a log in one JSON document; samples behind a damaged one can be read, too."""
+    samples = members(Item(path, "document"), document, "samples", list)
+    return document, map(partial(_sample, path), range(1, len(samples) + 1), samples)
+
+
+def _sample(path: Path, number: int, sample: Any) -> tuple[Item, dict[str, Any]]:
+    place = Item(path, f"sample {number}")
+    if not isinstance(sample, dict):
+        place.reject(f"{shown(sample)} is not an object; fetch the log again")
+    return place, sample
+
+
+def inspect_archive(path: Path, *, storable: bool = True) -> tuple[dict[str, Any], Samples]:
+    """(header, samples) of an archive; each sample is read when its turn comes, and so are those behind a damaged one.
+
+    storable: whether values that no database holds are refused. Raises IngestError where it is no log of Inspect. A run
+    that was cut short has a journal and no header.
+    """
+    archive = open_archive(path)
+    names = archive.names()
+    header_name = next((name for name in ("header.json", "_journal/start.json") if name in names), None)
+    if header_name is None:
+        raise IngestError(f"{path.name}: is an archive, but not a log of Inspect AI: it has no header.json")
+    header = archived_json(archive, header_name, storable=storable)
+    if not isinstance(header, dict):
+        raise IngestError(f"{path.name} {header_name}: is not an object; fetch the log again")
+    entries = [name for name in names if name.startswith("samples/") and name.endswith(".json")]
+    return header, map(partial(_archived_sample, archive, storable=storable), entries)
+
+
+def _archived_sample(archive: Archive, name: str, *, storable: bool) -> tuple[Item, dict[str, Any]]:
+    sample = archived_json(archive, name, storable=storable)
+    place = Item(archive.path, name)
+    if not isinstance(sample, dict):
+        place.reject("is not an object; fetch the log again")
+    return place, sample
+
+
+def read_inspect(path: Path, head: tuple[Mapping[str, Any], Samples], questions: Mapping[str, KnownQuestion]) -> Log:
+    """The answers of a log. Samples that ended with an error are left out, as prompts that were not answered.
+
+    Raises IngestError for samples without choices, without a score of `choice()`, with several right choices, and for
+    those that are not questions of the benchmark.
+    """
+    header, samples = head
+    finder = QuestionFinder(questions)
+    recorded, failed = [], 0
+    allowance = Allowance(path.name, kept=True)
+    for place, sample in samples:
+        if sample.get("error") is not None:
+            failed += 1
+            continue
+        answer = _recorded(place, sample, finder)
+        allowance.take(len(answer.text or ""), records=1)
+        recorded.append(answer)
+    if not recorded:
+        raise IngestError(f"{path.name}: contains no finished sample; import the log of a finished run")
+    remarks = [f"{failed} samples ended with an error and are left out"] if failed else []
+    if header.get("status") not in (None, "success"):
+        remarks.append(f"the run did not succeed: its status is {shorten(header['status'])}")
+    description = members(Item(path, "header"), header, "eval", dict)
+    about = {key: description.get(key) for key in ("task", "run_id", "model", "created")}
+    packages = description.get("packages")
+    if isinstance(packages, dict):
+        about["inspect_ai"] = packages.get("inspect_ai")
+    return Log(INSPECT, recorded, described(path, about), METRIC, _overall(header), None, remarks, failed)
+
+
+def inspect_questions(_path: Path, head: tuple[Mapping[str, Any], Samples]) -> Iterator[tuple[Place, dict[str, Any]]]:
+    """The questions of a log as lines of a benchmark file, each once, the choices in the order of the samples."""
+    seen: set[str] = set()
+    for place, sample in head[1]:
+        name = _id(place, sample)
+        if name in seen:
+            continue
+        seen.add(name)
+        choices = _choices(place, sample)
+        metadata = sample.get("metadata")
+        subject = metadata.get("subject") if isinstance(metadata, dict) else None
+        yield (
+            place,
+            {
+                "id": name,
+                "subject": subject if isinstance(subject, str) else None,
+                "question": _input(place, sample),
+                "options": choices,
+                "answer": _target(place, sample, len(choices)),
+            },
+        )
+
+
+def inspect_seen(place: Item, sample: dict[str, Any]) -> Iterator[Seen | Unusable]:
+    """The answer of a sample to its own question, which no benchmark confirms; for an audit.
+
+    Another scorer than `choice()` is read as if it were this one. Raises IngestError for a sample that contradicts
+    itself.
+    """
+    if sample.get("error") is not None:
+        error = sample["error"]
+        message = error.get("message", "an error") if isinstance(error, dict) else "an error"
+        yield Unusable(place.name, shorten(message), "failed-samples")
+        return
+    if not sample.get("choices"):
+        yield Unusable(place.name, "has no choices", NOT_MULTIPLE_CHOICE)
+        return
+    target = sample.get("target")
+    if isinstance(target, list) and len(target) > 1:
+        yield Unusable(place.name, f"its target is {shown(target)}: several options are right", SEVERAL_RIGHT)
+        return
+    scores = sample.get("scores")
+    if not scores:
+        yield Unusable(place.name, "has no score: it was cancelled", "failed-samples")
+        return
+    if isinstance(scores, dict) and SCORER not in scores:
+        first = next((score for score in scores.values() if isinstance(score, dict)), None)
+        sample = {**sample, "scores": {SCORER: first}}
+    choices = _choices(place, sample)
+    name = _id(place, sample)
+    question = KnownQuestion(0, name, 0, _input(place, sample), tuple(choices), 0)
+    found = _recorded(place, sample, QuestionFinder({name: question}))
+    output = members(place, sample, "output", dict)
+    completion = output.get("completion")
+    stopped = _choice(output).get("stop_reason")
+    messages = sample.get("messages")
+    messages = messages if isinstance(messages, list) and messages else sample.get("input")
+    if isinstance(messages, list) and isinstance(messages[-1], dict) and messages[-1].get("role") == "assistant":
+        messages = messages[:-1]
+    yield Seen(
+        place.name,
+        name,
+        question.text,
+        tuple(choices[item] for item in found.order if isinstance(item, int)),
+        None,
+        found.position,
+        found.variant,
+        found.stated,
+        said(messages) or None,
+        found.text or (completion if isinstance(completion, str) else ""),
+        found.reasoning,
+        stopped in ("max_tokens", "model_length"),
+        stopped == "content_filter",
+        answer=found.answer,
+        keyed=found.key,
+    )
+
+
+def inspect_overall(header: Mapping[str, Any]) -> float | None:
+    """The accuracy that the log states, of `choice()` or else of its first scorer."""
+    found = _overall(header)
+    return found if found is not None else _overall(header, scorer=None)
+
+
+def _id(place: Place, sample: Mapping[str, Any]) -> str:
+    value = _permuted(sample).get("question", sample.get("id"))
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        place.reject(f"id {shown(value)} is neither text nor a whole number; the log is damaged")
+    return str(value)
+
+
+def _choices(place: Place, sample: Mapping[str, Any]) -> list[str]:
+    if not sample.get("choices"):
+        place.reject("has no choices; only multiple-choice tasks can be imported")
+    return texts(place, sample, "choices")
+
+
+def _input(place: Place, sample: Mapping[str, Any]) -> str:
+    """The question: the sample's input, or what its last user message says."""
+    value = sample.get("input")
+    if isinstance(value, str):
+        return value
+    messages = [message for message in objects(place, sample, "input") if message.get("role") == "user"]
+    if not messages:
+        place.reject("its input has no user message; give a task that asks the question there")
+    content = messages[-1].get("content")
+    if isinstance(content, list):
+        content = "\n".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
+    if not isinstance(content, str):
+        place.reject(f"content {shown(content)} of its input is not text; only text questions can be imported")
+    return content
+
+
+def _label_of(place: Place, name: str, value: Any, choices: Sequence[str]) -> Written:
+    """Return the target or the answer of a sample as a label; rejects a letter or number beyond its choices."""
+    named = [_index(part) for part in value.split(",")] if isinstance(value, str) else [None]
+    if len(choices) > len(LETTERS) and len(named) == 1 and named[0] in range(len(choices)):
+        return certain(value, named[0])
+    label = read_label(value, choices)
+    beyond = any(index not in range(len(choices)) for index in named)
+    if set(label.positions) == {None} and None not in named and beyond:
+        place.reject(f"{name} {shown(value)} does not name one of its {len(choices)} choices; the log is damaged")
+    return label
+
+
+def _target(place: Place, sample: Mapping[str, Any], n_choices: int) -> int:
+    value = sample.get("target")
+    targets = value if isinstance(value, list) else [value]
+    if len(targets) != 1 or not isinstance(targets[0], str):
+        place.reject(f"target {shown(value)} is not one letter; a question has one right option")
+    index = _index(targets[0])
+    if index is None or index >= n_choices:
+        place.reject(
+            f"target {shown(value)} is not one letter of its {n_choices} choices; a question has one right option"
+        )
+    return index
+
+
+def _index(letter: str) -> int | None:
+    """Position of a label as Inspect writes it: A to Z, then 1, 2, …."""
+    text = letter.strip().upper()
+    if len(text) == 1 and text in LETTERS:
+        return LETTERS.index(text)
+    return len(LETTERS) + int(text) - 1 if _NUMBER.fullmatch(text) else None
+
+
+def _label(index: int) -> str:
+    return LETTERS[index] if index < len(LETTERS) else str(index - len(LETTERS) + 1)
+
+
+def _recorded(place: Place, sample: dict[str, Any], finder: QuestionFinder) -> Recorded:
+    choices = _choices(place, sample)
+    target = _key(place, sample, choices)
+    question = finder.find(place, _id(place, sample), _input(place, sample), choices)
+    order = _matched(place, sample, question, choices)
+    score = _score(place, sample)
+    stated = _value(place, score)
+    output = members(place, sample, "output", dict)
+    label: Written | None = None
+    if not _is_shuffled(score):
+        permutation = tuple(range(len(choices)))
+        text = output.get("completion")
+        right = target.positions[0] if stated == 1 else None
+        label = read_label(None, choices) if not score.get("answer") else _named(place, score, choices, right)
+        position = label.positions[0] if len(set(label.positions)) == 1 else None
+    else:
+        answer = _answer(place, score, len(choices))
+        permutation = _shown_order(place, score, choices, answer)
+        position = None if answer is None else permutation.index(answer)
+        target = certain(sample.get("target"), permutation.index(_target(place, sample, len(choices))))
+        # The completion was rewritten to the dataset's order; the model's event keeps what it wrote.
+        output = _last_output(sample)
+        text = _completion(sample, output)
+    reasoning = _reasoning(sample, output)
+    if reasoning and not isinstance(text, str):
+        text = ""
+    return Recorded(
+        place,
+        question,
+        _epoch(place, sample) - 1,
+        tuple(order[index] for index in permutation),
+        True,
+        position,
+        logprobs=_label_logprobs(output, position, len(choices)),
+        text=text if isinstance(text, str) and (text or reasoning) else None,
+        stated=stated,
+        key=target,
+        reasoning=optional_text(place, reasoning),
+        answer=label,
+    )
+
+
+def _key(place: Place, sample: Mapping[str, Any], choices: Sequence[str]) -> Written:
+    """Return the target of a sample as a label; rejects several, and one that names no choice."""
+    value = sample.get("target")
+    targets = value if isinstance(value, list) else [value]
+    label = _label_of(place, "target", targets[0], choices) if len(targets) == 1 else None
+    if label is None or set(label.positions) == {None}:
+        place.reject(f"target {shown(value)} is not one of its {len(choices)} choices; a question has one right option")
+    return label
+
+
+def _named(place: Place, score: Mapping[str, Any], choices: Sequence[str], right: int | None) -> Written:
+    """Return the answer that a score names as a label; of equal choices it means the one at `right`."""
+    value = score["answer"]
+    label = _label_of(place, "answer", value, choices)
+    return label if right is None else read_label(value, choices, right=right)
+
+
+def _epoch(place: Place, sample: Mapping[str, Any]) -> int:
+    epoch = members(place, sample, "epoch", int)
+    if not 1 <= epoch <= MAX_VARIANT + 1:
+        place.reject(f"epoch {shown(epoch)} is not a whole number from 1 to {MAX_VARIANT + 1}; the log is damaged")
+    variant = _permuted(sample).get("variant")
+    if variant is None:
+        return epoch
+    if epoch > 1 or isinstance(variant, bool) or not isinstance(variant, int) or not 0 <= variant <= MAX_VARIANT:
+        place.reject(f"variant {shown(variant)}, epoch {epoch}: variants have one epoch; use repeats")
+    return variant + 1
+
+
+def _matched(
+    place: Place, sample: Mapping[str, Any], question: KnownQuestion, choices: Sequence[str]
+) -> tuple[int | str, ...]:
+    """The options in the order of the sample. Of equal texts our extension says which stands where."""
+    stated = _permuted(sample).get("order")
+    if stated is None:
+        stated = list(range(len(choices)))
+    if (
+        not isinstance(stated, list)
+        or {type(item) for item in stated} != {int}
+        or sorted(stated) != [*range(len(choices))]
+    ):
+        place.reject(f"order {shown(stated)} is no order of its {len(choices)} choices; the log is damaged")
+    before = [choices[stated.index(option)] for option in range(len(choices))]
+    matched = match_options(question, before)
+    assert matched is not None  # the finder compared them
+    return tuple(matched[option] for option in stated)
+
+
+def _permuted(sample: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What our extension of Inspect says of a sample; nothing where it did not make it."""
+    metadata = sample.get("metadata")
+    found = metadata.get(METADATA) if isinstance(metadata, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def _score(place: Place, sample: Mapping[str, Any]) -> dict[str, Any]:
+    scores = sample.get("scores")
+    if not isinstance(scores, dict) or not isinstance(scores.get(SCORER), dict):
+        listed = shorten(", ".join(scores)) if isinstance(scores, dict) and scores else "none"
+        place.reject(f"has no score of choice() (it has: {listed}); only tasks that are scored by it can be imported")
+    found: dict[str, Any] = scores[SCORER]
+    return found
+
+
+def _answer(place: Place, score: Mapping[str, Any], n_choices: int) -> int | None:
+    """The choice that was named, in the order of the sample; None for no valid answer, and for several choices."""
+    value = score.get("answer")
+    if value is None or value == "":
+        return None
+    named = [_index(part) for part in str(value).split(",")]
+    if any(index is None or index >= n_choices for index in named):
+        place.reject(f"answer {shown(value)} does not name one of its {n_choices} choices; the log is damaged")
+    return named[0] if len(named) == 1 else None
+
+
+def _value(place: Place, score: Mapping[str, Any]) -> float:
+    value = score.get("value")
+    number = _VALUES.get(value) if isinstance(value, str) else value
+    if not isinstance(number, int | float) or not math.isfinite(number):
+        place.reject(
+            f"score {shown(value)} is neither C, I, N, P nor a number; only tasks scored by choice() can be imported"
+        )
+    return float(number)
+
+
+def _is_shuffled(score: Mapping[str, Any]) -> bool:
+    """Check whether the solver shuffled the choices, as the explanation then says."""
+    explanation = score.get("explanation")
+    return isinstance(explanation, str) and explanation.startswith(SHUFFLED)
+
+
+def _shown_order(place: Place, score: Mapping[str, Any], choices: Sequence[str], answer: int | None) -> tuple[int, ...]:
+    """Return the index of the choice at each position that was shown, as the explanation of the score says."""
+    explanation = str(score["explanation"])
+    listing, _, letters = explanation.removeprefix(SHUFFLED).rpartition(SHUFFLED_ANSWER)
+    order: list[int] = []
+    for position in range(len(choices)):
+        lead = f"{_label(position)}) "
+        fitting = [
+            index
+            for index, text in enumerate(choices)
+            if index not in order and listing.startswith(lead + text) and listing[len(lead + text) :][:1] in ("\n", "")
+        ]
+        # The longest: a choice may be the beginning of another that goes on in a new line.
+        best = max(fitting, key=lambda index: len(choices[index]), default=None)
+        if best is None:
+            place.reject("the shuffled choices of its explanation are not those of the sample; the log is damaged")
+        order.append(best)
+        listing = listing[len(lead + choices[best]) :].removeprefix("\n")
+    position_answered = _index(letters) if letters else None
+    if (position_answered is None) != (answer is None) or listing:
+        place.reject(
+            f"shuffled answer {shown(letters)} and answer {shown(score.get('answer'))} differ; the log is damaged"
+        )
+    if position_answered is not None and answer is not None:
+        there = order[position_answered] if position_answered < len(order) else -1
+        if there != answer:
+            if there < 0 or choices[there] != choices[answer]:
+                place.reject(
+                    f"shuffled answer {shown(letters)} and answer {shown(score.get('answer'))} name different choices; "
+                    "the log is damaged"
+                )
+            # Of two equal texts the answer says which one stood there.
+            order[order.index(answer)], order[position_answered] = there, answer
+    return tuple(order)
+
+
+def _last_output(sample: Mapping[str, Any]) -> dict[str, Any]:
+    """What the model last answered, as its event keeps it; empty where the log has no events."""
+    events = sample.get("events")
+    for event in reversed(events if isinstance(events, list) else []):
+        if isinstance(event, dict) and event.get("event") == "model" and isinstance(event.get("output"), dict):
+            output: dict[str, Any] = event["output"]
+            return output
+    return {}
+
+
+def _reasoning(sample: Mapping[str, Any], output: Mapping[str, Any]) -> str | None:
+    """The blocks of reasoning of an output's message, in their order; of a redacted one the summary, if any."""
+    message = _choice(output).get("message")
+    content = message.get("content") if isinstance(message, dict) else None
+    found = []
+    for block in content if isinstance(content, list) else []:
+        if isinstance(block, dict) and block.get("type") == "reasoning":
+            text = block.get("summary") if block.get("redacted") else block.get("reasoning")
+            found.append(_attached(sample, text))
+    return "\n\n".join(text for text in found if text) or None
+
+
+def _choice(output: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The first choice of an output; empty where it has none."""
+    choices = output.get("choices")
+    first = choices[0] if isinstance(choices, list) and choices else None
+    return first if isinstance(first, dict) else {}
+
+
+def _attached(sample: Mapping[str, Any], text: Any) -> str | None:
+    """A text, or the attachment of the sample that it stands for."""
+    prefix = "attachment://"
+    if isinstance(text, str) and text.startswith(prefix):
+        attachments = sample.get("attachments")
+        text = attachments.get(text.removeprefix(prefix)) if isinstance(attachments, dict) else None
+    return text if isinstance(text, str) else None
+
+
+def _completion(sample: Mapping[str, Any], output: Mapping[str, Any]) -> str | None:
+    """The text of an event's output; long texts stand among the sample's attachments."""
+    return _attached(sample, output.get("completion"))
+
+
+def _label_logprobs(output: Mapping[str, Any], position: int | None, n_choices: int) -> tuple[float, ...] | None:
+    """Log-probabilities of the labels at the last token that is the answer's letter, where the log has them.
+
+    They are those of the letter given all that was written before it. None unless every label is among the token's
+    alternatives: one that is lacking is unknown, not improbable.
+    """
+    if position is None:
+        return None
+    logprobs = _choice(output).get("logprobs")
+    content = logprobs.get("content") if isinstance(logprobs, dict) else None
+    for token in reversed(content if isinstance(content, list) else []):
+        text = token.get("token") if isinstance(token, dict) else None
+        if not isinstance(text, str) or text.strip() != _label(position):
+            continue
+        blank = text[: len(text) - len(text.lstrip())]
+        top = {entry.get("token"): entry.get("logprob") for entry in token.get("top_logprobs") or []}
+        values = [top.get(blank + _label(index)) for index in range(n_choices)]
+        if any(not isinstance(value, int | float) or not math.isfinite(value) for value in values):
+            return None
+        return tuple(min(0.0, float(value)) for value in values if value is not None)
+    return None
+
+
+def _overall(header: Mapping[str, Any], scorer: str | None = SCORER) -> float | None:
+    """The accuracy that the log states, where it is a plain mean over samples and epochs."""
+    results = header.get("results")
+    scores = results.get("scores") if isinstance(results, dict) else None
+    for score in scores if isinstance(scores, list) else []:
+        if not isinstance(score, dict) or score.get("reducer") not in (None, "mean"):
+            continue
+        if scorer is not None and score.get("scorer") != scorer:
+            continue
+        metrics = score.get("metrics")
+        accuracy = metrics.get("accuracy") if isinstance(metrics, dict) else None
+        value = accuracy.get("value") if isinstance(accuracy, dict) else None
+        if isinstance(value, int | float) and math.isfinite(value):
+            return float(value)
+    return None
+
+
+# Records as they stand, for an audit
+
+
+def _inspect(path: Path, head: tuple[Mapping[str, Any], Samples], _known: Known) -> list[Source]:
+    header, samples = head
+    about = object_of(header.get("eval"))
+    dataset, config = object_of(about.get("dataset")), object_of(about.get("config"))
+    asked, whole = len(dataset.get("sample_ids") or ()), dataset.get("samples")
+    declared = config.get("limit") is not None or config.get("sample_id") is not None
+    declared = declared or (isinstance(whole, int) and 0 < asked < whole)
+    return [
+        Source(
+            path,
+            INSPECT,
+            str(about.get("model") or "model"),
+            str(about.get("task") or path.stem),
+            _inspect_records(path.name, samples),
+            inspect_overall(header),
+            declared,
+        )
+    ]
+
+
+def _inspect_records(file: str, samples: Any) -> Iterator[Seen | Unusable]:
+    each = iter(samples)
+    while True:
+        try:
+            place, sample = next(each)
+        except StopIteration:
+            return
+        except IngestError as error:
+            place, _, reason = str(error).removeprefix(f"{file} ").partition(": ")
+            yield Unusable(place, reason, DAMAGED)
+            continue
+        yield from record_of(place.name, partial(inspect_seen, place, sample))
+
+
+FORMAT: Final = Format(
+    INSPECT,
+    "Inspect",
+    "document",
+    frozenset({"eval", "status", "version"}),
+    {"version": 2, "status": "success", "eval": {"task": "…", "model": "…"}, "samples": []},
+    _inspect,
+    program="Inspect AI, `.eval` archives and `.json` logs",
+    recognised="`eval`, `status`, `version`",
+    becomes="A variant for each epoch, in the order that was shown, with the generated text",
+    scores="score the task with choice()",
+    paragraph=(
+        "**Inspect AI.** [Our extension](how-to/audit-logs.md#ask-in-several-orders-with-inspect) asks any "
+        "multiple-choice task in several orders; its log is imported as the kind that it was given. Tasks of "
+        "`multiple_choice()` that are scored by `choice()`, with one right choice. Import N epochs of the same "
+        "order as `--variants original:repeats=N`, shuffled orders as `--variants imported`. If the solver "
+        "shuffled the choices, the order is read from the score's explanation. Samples that ended with an error "
+        "are left out, so the evaluation is incomplete."
+    ),
+    read_log=read_inspect,
+    questions=inspect_questions,
+)

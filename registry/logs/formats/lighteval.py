@@ -1,0 +1,383 @@
+"""lighteval's details, `details/MODEL/DATE/details_TASK_DATE.parquet`, written with `--save-details`: a row a question.
+
+    {"doc": {"query": "…", "choices": [" A", " B"], "gold_index": 1, "fewshot_samples": […], …},
+     "model_response": {"logprobs": [-1.2, -0.3], "text": [], …}, "metric": {"acc": 1}}
+
+Where choices are scored, the answer is the highest log-probability, the first of equals; where text is generated, it is
+the text if that is a label or an option. Metrics that extract an answer, such as `extractive_match`, do not say which:
+it is read again, and of several readings that is taken which the score agrees with. Choices that are labels say nothing
+of the options: their order is read from the query. Read as lighteval 0.13 writes it.
+"""
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from registry.benchmarks.lines import Place, shorten, shown
+from registry.errors import IngestError
+from registry.files.allowance import Allowance
+from registry.logs.documents import Log, described, load_json, members, texts
+from registry.logs.files import results_beside
+from registry.logs.format import LIGHTEVAL, Format
+from registry.logs.labels import BARE, Written, certain, read_label
+from registry.logs.listing import listing
+from registry.logs.prompts import PromptFinder, listed_order
+from registry.logs.record import (
+    NOT_MULTIPLE_CHOICE,
+    Item,
+    Known,
+    KnownQuestion,
+    Recorded,
+    Seen,
+    Source,
+    Unusable,
+    check_numbers,
+    match_options,
+    only,
+    optional_text,
+    record_of,
+)
+from registry.logs.rereading import reread
+from registry.logs.values import likelihood_of, object_of, text_of, texts_of
+from registry.prompting.labels import LETTERS
+
+SCORED: Final = "acc"
+"""Metric of the highest log-probability as it is; others compare it after a normalisation."""
+_WHOLE: Final = ("acc", "em", "")
+"""Metrics that compare the whole text."""
+_METRICS: Final = (SCORED, "em", "extractive_match", "pass", "gpqa_pass", "expr_gold_metric")
+_DOUBTED: Final = 0.01
+"""Share of the answers read again whose score contradicts the text, above which the log is doubted."""
+_LONGEST_NUMBER: Final = 4
+
+
+def read_lighteval(path: Path, _head: None, questions: Mapping[str, KnownQuestion]) -> Log:
+    """The answers of a task. Several generations of one question are its variants 0, 1, ….
+
+    Raises IngestError for a row that asks none of the questions, does not list their options, or has several right
+    choices.
+    """
+    from registry.files.parquet import parquet_rows  # loads pyarrow
+
+    finder = PromptFinder(questions)
+    recorded: list[Recorded] = []
+    allowance = Allowance(path.name, kept=True)
+    shots = 0
+    metrics: set[str] = set()
+    task = None
+    doubts: list[tuple[int, int]] = []
+    for number, row in enumerate(parquet_rows(path), start=1):
+        place = Item(path, f"row {number}")
+        doc = members(place, row, "doc", dict)
+        task = doc.get("task_name") or task
+        shots = max(shots, len(doc.get("fewshot_samples") or []))
+        answers = _answers(place, row, doc, finder)
+        metrics.update(row.get("metric") or ())
+        allowance.take(sum(len(answer.text or "") for answer, _ in answers), records=len(answers))
+        doubts += [(len(recorded) + at, doubt) for at, (_, doubt) in enumerate(answers) if doubt is not None]
+        recorded += [answer for answer, _ in answers]
+    if not recorded:
+        raise IngestError(f"{path.name}: contains no rows; import the details of a finished run")
+    if len(doubts) > max(1.0, _DOUBTED * len(recorded)):
+        for at, position in doubts:
+            recorded[at] = replace(recorded[at], position=position, answer=None)
+    metric, _ = metric_of(dict.fromkeys(sorted(metrics), 0.0))
+    about, stated = _results(path, task, metric)
+    remarks = []
+    if not metric:
+        remarks.append(
+            f"its metrics ({shorten(', '.join(sorted(metrics))) or 'none'}) normalise log-probabilities or judge "
+            "texts; the answers imported are the highest log-probabilities, or the labels written"
+        )
+    return Log(LIGHTEVAL, recorded, about, metric, stated, shots, remarks)
+
+
+def metric_of(scores: Mapping[str, Any]) -> tuple[str, float | None]:
+    """Return the metric that says whether answers are right, with its value: one that is known, else the only one."""
+    names = [name for name in scores if "stderr" not in name and "norm" not in name]
+    known = [name for metric in _METRICS for name in names if name.split(":")[0].split("@")[0] == metric]
+    named = next(iter(known or (names if len(names) == 1 else [])), "")
+    return named, _number(scores.get(named))
+
+
+def answer_of(
+    text: str, options: Sequence[str], gold: int, metric: str, score: float | None
+) -> tuple[Written, int | None]:
+    """Return the answer of a text as a label, and the position that its text states if the score contradicts it.
+
+    The log does not say what was read, and metrics that extract find more than a letter alone: if the score says that
+    the right option was read, or was not, it is believed, and another rule's reading with it.
+    """
+    label = read_label(text.strip(), options, right=gold if score == 1 else None)
+    if metric in _WHOLE or score is None or label.positions[BARE] is not None:
+        return label, None
+    read = reread(text, options)
+    reading, *others = read.positions
+    if score == 1:
+        believed: int | None = gold
+    elif reading != gold:
+        believed = reading
+    else:
+        believed = next((other for other in (read.thought, *others) if other not in (None, gold)), None)
+    return certain(text, believed), None if reading is None or reading == believed else reading
+
+
+def _answers(
+    place: Place, row: Mapping[str, Any], doc: Mapping[str, Any], finder: PromptFinder
+) -> list[tuple[Recorded, int | None]]:
+    """Return the answers of a row, each with the position that its text states if its score contradicts it."""
+    choices = [choice.strip() for choice in texts(place, doc, "choices")]
+    query = members(place, doc, "query", str)
+    question, following = finder.find(place, query)
+    gold = _gold(place, doc, len(choices))
+    order = _order(place, question, choices, following)
+    key = certain(choices[gold], gold)
+    options = [question.options[item] for item in order]
+    response = members(place, row, "model_response", dict)
+    metric = row.get("metric") or {}
+    logprobs = response.get("logprobs") or []
+    if logprobs:
+        # Where a metric compares them with those of an unconditioned query, these stand behind them.
+        values = check_numbers(place, "logprobs", logprobs[: len(order)], len(order), low=-math.inf, high=math.inf)
+        assert values is not None
+        values = tuple(min(0.0, value) for value in values)
+        best = values.index(max(values))
+        score = _number(metric.get(SCORED))
+        return [(Recorded(place, question, 0, order, True, best, logprobs=values, stated=score, key=key), None)]
+    written = texts(place, response, "text")
+    if not written:
+        place.reject("has neither log-probabilities nor a text; import the details of a finished run")
+    named, score = metric_of(metric)
+    stated = score if len(written) == 1 else None
+    # What is scored: the texts without what stood between tags of reasoning.
+    scored = texts(place, response, "text_post_processed") if response.get("text_post_processed") else written
+    if len(scored) != len(written):
+        place.reject(f"has {len(written)} texts, but {len(scored)} in text_post_processed; the file is damaged")
+    thoughts = response.get("reasonings")
+    if not isinstance(thoughts, list) or len(thoughts) != len(written):
+        thoughts = [None] * len(written)
+    found = []
+    for variant, (text, read, thought) in enumerate(zip(written, scored, thoughts, strict=True)):
+        answer, doubt = answer_of(read, options, gold, named, stated)
+        recorded = Recorded(
+            place,
+            question,
+            variant,
+            order,
+            True,
+            None,
+            text=optional_text(place, text) or ("" if thought else None),
+            stated=stated,
+            reasoning=optional_text(place, thought) or None,
+            answer=answer,
+            key=key,
+        )
+        found.append((recorded, doubt))
+    return found
+
+
+def _gold(place: Place, doc: Mapping[str, Any], n_choices: int) -> int:
+    gold = doc.get("gold_index")
+    found = gold if isinstance(gold, list) else [gold]
+    if len(found) != 1 or isinstance(found[0], bool) or not isinstance(found[0], int) or not 0 <= found[0] < n_choices:
+        place.reject(f"gold_index {shown(gold)} is not one of its {n_choices} choices; a question has one right option")
+    index: int = found[0]
+    return index
+
+
+def _order(place: Place, question: KnownQuestion, choices: Sequence[str], following: str) -> tuple[int, ...]:
+    """Return the options as shown: the choices, or, if these are labels, the texts behind them in the query."""
+    matched = match_options(question, choices)
+    if matched is not None and len(matched) == len(question.options):
+        return matched
+    if [_plain_label(choice) for choice in choices] != list(range(len(question.options))):
+        place.reject(
+            f"choices {shown(list(choices))} are neither labels nor the options of question {question.external_id}: "
+            f"{shown(list(question.options))}"
+        )
+    listed = listed_order(question, following)
+    if listed is None:
+        place.reject(
+            f'its query does not list the options of question {question.external_id} behind labels such as "A.", so '
+            "that their order is unknown; give the answers as JSON Lines"
+        )
+    return listed
+
+
+def _plain_label(choice: str) -> int | None:
+    """Return the position of a choice that is a letter, or a whole number from 0."""
+    if len(choice) == 1 and choice in LETTERS:
+        return LETTERS.index(choice)
+    return int(choice) if choice.isdecimal() and len(choice) < _LONGEST_NUMBER else None
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return None
+    return float(value)
+
+
+def _results(path: Path, task: Any, metric: str) -> tuple[dict[str, str], float | None]:
+    """(the task and the model, the task's overall score) from `results/MODEL/results_DATE.json`, if it is there."""
+    about: dict[str, Any] = {"task": task}
+    date = path.parent.name
+    folder = next((parent for parent in path.parents if parent.name == "details"), None)
+    if folder is None:
+        return described(path, about), None
+    file = folder.with_name("results") / path.parent.parent.relative_to(folder) / f"results_{date}.json"
+    if not file.is_file():
+        return described(path, about), None
+    document = load_json(file)
+    general = document.get("config_general") if isinstance(document, dict) else None
+    if isinstance(general, dict):
+        about["model"] = general.get("model_name")
+    results = document.get("results") if isinstance(document, dict) else None
+    scores = results.get(task) if isinstance(results, dict) else None
+    return described(path, about), _number(scores.get(metric)) if isinstance(scores, dict) else None
+
+
+# Records as they stand, for an audit
+
+
+def _lighteval(path: Path, _head: None, _known: Known) -> list[Source]:
+    from registry.files.parquet import parquet_columns, parquet_rows  # loads pyarrow
+
+    columns = parquet_columns(path)
+    if not columns:
+        raise IngestError(f"{path.name}: is no Parquet file, or a damaged one; fetch it again")
+    if not FORMAT.keys.issubset(columns):
+        return []
+    remarks: list[str] = []
+    task = path.stem.removeprefix("details_").rsplit("_", 1)[0]
+    folder = next((parent for parent in path.parents if parent.name == "details"), None)
+    model, scores = path.parent.parent.name, {}
+    declared = False
+    if folder is not None:
+        relative = path.parent.parent.relative_to(folder)
+        results = results_beside(folder.with_name("results") / relative / f"results_{path.parent.name}.json", remarks)
+        scores = dict(object_of(object_of(results.get("results")).get(task)))
+        about = object_of(results.get("config_general"))
+        model = str(about.get("model_name") or relative)
+        declared = about.get("max_samples") is not None
+    stated = metric_of(scores)[1]
+    records = _lighteval_records(parquet_rows(path))
+    return [Source(path, LIGHTEVAL, model, task, records, stated, declared, remarks=remarks)]
+
+
+def _lighteval_records(rows: Iterator[dict[str, Any]]) -> Iterator[Seen | Unusable]:
+    for number, row in enumerate(rows, start=1):
+        yield from record_of(f"row {number}", partial(_lighteval_record, f"row {number}", number, row))
+
+
+def _lighteval_record(place: str, number: int, row: Mapping[str, Any]) -> Iterator[Seen | Unusable]:
+    doc, response, metric = (
+        object_of(row.get("doc")),
+        object_of(row.get("model_response")),
+        object_of(row.get("metric")),
+    )
+    letters = doc.get("choices")
+    # MMLU-Pro has its letters in one text, for all questions alike.
+    choices = tuple(letters) if isinstance(letters, str) else tuple(choice.strip() for choice in texts_of(letters))
+    if len(choices) < 2:
+        yield Unusable(place, "has no choices", NOT_MULTIPLE_CHOICE)
+        return
+    query = str(doc.get("query") or "")
+    instruction = str(doc.get("instruction") or "")
+    shots = [object_of(shot) for shot in doc.get("fewshot_samples") or ()]
+    shown = listing(query)
+    labelled = all(len(choice) == 1 and choice in LETTERS for choice in choices)
+    options = shown.options if labelled and shown is not None else choices
+    gold = only(doc.get("gold_index"))
+    if len(options) != len(choices) and not isinstance(letters, str):
+        name = "truncated-prompt" if len(options) < len(choices) else "unusable-answer"
+        yield Unusable(place, f"shows {len(options)} options and scores {len(choices)}", name)
+        return
+    if isinstance(gold, bool) or not isinstance(gold, int) or not 0 <= gold < len(options):
+        yield Unusable(place, f"its gold_index {shorten(gold, 40)} names none of its {len(options)} options")
+        return
+    if shown is None or (instruction.strip() and query.startswith(instruction)):
+        text = (query if shown is None else shown.before).removeprefix(instruction)
+    else:
+        text = shown.question
+    text = text.strip().removeprefix("Question:").strip()
+    text = re.sub(r"\s*(?:Answer|Options|Choices):$", "", text)
+    examples = [f"{shot.get('query', '')} {_example_answer(shot)}" for shot in shots]
+    body = query.removeprefix(instruction)
+    prompt = text_of(response.get("input")) or "\n\n".join(
+        part for part in (instruction.strip(), *(e.removeprefix(instruction) for e in examples), body) if part
+    )
+    tokens = list(response.get("input_tokens") or ())
+    doubled = len(tokens) > 1 and tokens[0] == tokens[1] and tokens[0] in (0, 1, 2, 128000)
+    problems = (("doubled-begin-token", f"token {tokens[0]} begins the prompt twice"),) if doubled else ()
+    logprobs = [likelihood_of(value) for value in response.get("logprobs") or ()][: len(options)]
+    written = texts_of(response.get("text_post_processed") or response.get("text"))
+    raw = texts_of(response.get("text"))
+    numbers = [value for value in logprobs if value is not None and not math.isnan(value)]
+    scored = len(numbers) == len(options)
+    named, stated = metric_of(metric)
+    answers = [None] if scored else list(range(len(written)))
+    if scored and not named.startswith(SCORED):
+        stated = None
+    for at in answers:
+        position, label, contradictions = None, None, ()
+        if at is None:
+            position = numbers.index(max(numbers))
+        else:
+            score = stated if len(answers) < 2 else None
+            label, doubt = answer_of(written[at], options, gold, named, score)
+            if doubt is not None:
+                detail = f"reads as {LETTERS[doubt]}, {LETTERS[gold]} is right, and its score is {score:g}"
+                contradictions = (("score-contradicts-answer", detail),)
+        yield Seen(
+            place,
+            str(doc.get("id") if doc.get("id") is not None else number),
+            text,
+            options,
+            gold,
+            position,
+            None if len(answers) < 2 else at,
+            stated if len(answers) < 2 else None,
+            prompt,
+            None if at is None else raw[at] if at < len(raw) else written[at],
+            scored=at is None,
+            problems=problems + contradictions,
+            answer=label,
+        )
+    if not answers:
+        yield Unusable(place, "has neither log-probabilities nor a text")
+
+
+def _example_answer(shot: Mapping[str, Any]) -> str:
+    choices, gold = texts_of(shot.get("choices")), only(shot.get("gold_index"))
+    return choices[gold].strip() if isinstance(gold, int) and 0 <= gold < len(choices) else ""
+
+
+FORMAT: Final = Format(
+    LIGHTEVAL,
+    "lighteval",
+    "columns",
+    frozenset({"doc", "metric", "model_response"}),
+    {
+        "doc": {"query": "…", "choices": [" A", " B"], "gold_index": 1},
+        "model_response": {"logprobs": [-1.2, -0.3]},
+        "metric": {"acc": 1},
+    },
+    _lighteval,
+    program="lighteval, the Parquet file of a task written with `--save-details`",
+    recognised="columns `doc`, `metric`, `model_response`",
+    becomes="Variant 0, with log-probabilities if choices were scored, else a variant for each text",
+    scores="keep details/ and results/ together, written with --save-details",
+    paragraph=(
+        "**lighteval.** The question is found in the query, after any examples. If choices are letters, the order "
+        "is the one that the query lists. A written answer counts if it is a label, or a choice. The metrics that "
+        "look for an answer in a longer text (`extractive_match`, `pass@k`) do not say which they found. The text "
+        "is then read again, and of several readings the one that agrees with the score counts; if more than 1 % "
+        "of the scores contradict their texts, the log is refused. Keep `details/` and `results/` together, "
+        "because the overall score is in the latter."
+    ),
+    read_log=read_lighteval,
+)

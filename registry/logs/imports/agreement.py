@@ -1,0 +1,311 @@
+"""Agreement of a log with itself: under which convention its answers have the scores and the key that it states.
+
+Nothing is imported if no convention reproduces them, so that no wrong number is sealed in silence.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from itertools import product
+from typing import Final
+
+from registry.benchmarks.lines import shorten
+from registry.errors import ContradictionError, IngestError
+from registry.logs.labels import CONVENTIONS, Written
+from registry.logs.record import Recorded, Seen, with_answer_at
+from registry.names import plural
+from registry.prompting.labels import letter
+
+Reader = Callable[[], Iterator[Recorded]]
+SCORE_TOLERANCE: Final = 1e-9
+"""Stated scores of one answer are 0, 1 or a share; this much is rounding."""
+ROUNDED: Final = 6e-4
+"""Rounding to three decimals may move a stated mean by this much."""
+NAMED: Final = 3
+"""Places that a refusal names."""
+MOST_LISTED: Final = 100
+"""Contradictions that `--json` lists."""
+_MOST_READINGS: Final = 10_000
+_HALF: Final = 0.5
+_ALL: Final = range(len(CONVENTIONS))
+
+
+@dataclass(frozen=True)
+class Contradiction:
+    """An answer that the log scores otherwise than we do. answer: as the log writes it; reading: the option we read."""
+
+    place: str
+    question: str
+    answer: str | None
+    reading: str | None
+    score: float
+
+    def describe(self) -> str:
+        """Return the contradiction in words."""
+        written = "" if self.answer is None else f"answer {self.answer!r} "
+        read = "no answer" if self.reading is None else self.reading
+        return f"{self.place} (question {self.question}): {written}read as {read}, score {self.score:g}"
+
+
+@dataclass(frozen=True)
+class OtherKey:
+    """A question whose right option in the log is not the benchmark's. log: as the log writes it."""
+
+    place: str
+    question: str
+    log: str
+    log_option: str | None
+    benchmark: str
+    benchmark_option: str
+
+    def describe(self) -> str:
+        """Return both keys in words."""
+        named = "" if self.log_option is None else f", {shorten(self.log_option, 40)!r}"
+        return (
+            f"{self.question} (log {self.log}{named}; benchmark {self.benchmark}, "
+            f"{shorten(self.benchmark_option, 40)!r})"
+        )
+
+
+@dataclass
+class Agreement:
+    """Counts over the answers of one log; each list has an item for each of CONVENTIONS.
+
+    compared: answers with a score of their own. stated: the sum of these scores. right: right answers. keyed: questions
+    whose key the log states. labels: answers that are labels.
+    """
+
+    file: str
+    compared: int = 0
+    stated: float = 0.0
+    lines: int = 0
+    keyed: int = 0
+    labels: int = 0
+    right_alike: int = 0
+    unread_alike: int = 0
+    """Right and unread answers among those that are read alike under all conventions; the lists have the others."""
+    right: list[int] = field(default_factory=lambda: [0 for _ in _ALL])
+    unread: list[int] = field(default_factory=lambda: [0 for _ in _ALL])
+    contradicted: list[int] = field(default_factory=lambda: [0 for _ in _ALL])
+    contradictions: list[list[Contradiction]] = field(default_factory=lambda: [[] for _ in _ALL])
+    other_keys: list[int] = field(default_factory=lambda: [0 for _ in _ALL])
+    keys: list[list[OtherKey]] = field(default_factory=lambda: [[] for _ in _ALL])
+    _readings: dict[tuple[int | None, ...], Contradiction] = field(default_factory=dict)
+
+    def add(self, recorded: Recorded) -> None:
+        """Compare one answer with its score and its key."""
+        self.lines += 1
+        question, order = recorded.question, recorded.order
+        if recorded.key is not None and question.answer in order:
+            self._compare_key(recorded, recorded.key)
+        if recorded.stated is not None:
+            self.compared += 1
+            self.stated += recorded.stated
+        self.labels += recorded.answer is not None
+        positions = None if recorded.answer is None else recorded.answer.positions
+        if positions is None or positions.count(positions[0]) == len(_ALL):
+            # Most answers are read alike under all conventions.
+            position = recorded.shown_position if positions is None else positions[0]
+            correct = position is not None and order[position] == question.answer
+            self.right_alike += correct
+            self.unread_alike += position is None
+            if _contradicts(recorded, correct=correct):
+                self._contradict(recorded, position, _ALL)
+            return
+        if positions not in self._readings and len(self._readings) < _MOST_READINGS:
+            self._readings[positions] = self._contradiction(recorded, positions[0])
+        for number, position in enumerate(positions):
+            correct = position is not None and order[position] == question.answer
+            self.right[number] += correct
+            self.unread[number] += position is None
+            if _contradicts(recorded, correct=correct):
+                self._contradict(recorded, position, (number,))
+
+    def share_right(self, number: int) -> float:
+        """Return the share of answers that are right under a convention."""
+        return (self.right_alike + self.right[number]) / self.lines
+
+    def _contradict(self, recorded: Recorded, position: int | None, numbers: Iterable[int]) -> None:
+        for number in numbers:
+            self.contradicted[number] += 1
+            if len(self.contradictions[number]) < MOST_LISTED:
+                self.contradictions[number].append(self._contradiction(recorded, position))
+
+    def _contradiction(self, recorded: Recorded, position: int | None) -> Contradiction:
+        text = None if recorded.text is None else shorten(recorded.text, 60)
+        shown = text if recorded.answer is None else recorded.answer.value
+        read = None if position is None else letter(position)
+        place = recorded.place.describe()
+        return Contradiction(place, recorded.question.external_id, shown, read, recorded.stated or 0.0)
+
+    def _compare_key(self, recorded: Recorded, key: Written) -> None:
+        question = recorded.question
+        own = recorded.order.index(question.answer)
+        self.keyed += 1
+        if key.positions.count(own) == len(_ALL):
+            return
+        for number, position in enumerate(key.positions):
+            if position == own:
+                continue
+            item = None if position is None else recorded.order[position]
+            shown = question.options[item] if isinstance(item, int) else item
+            if shown is not None and shown.strip() == question.options[question.answer].strip():
+                continue
+            self.other_keys[number] += 1
+            if len(self.keys[number]) < MOST_LISTED:
+                self.keys[number].append(
+                    OtherKey(
+                        recorded.place.describe(),
+                        question.external_id,
+                        key.value,
+                        shown,
+                        letter(own),
+                        question.options[question.answer],
+                    )
+                )
+
+    def require_same_key(self) -> list[int]:
+        """Return the conventions under which the log's key is the benchmark's; ContradictionError if there is none."""
+        fewest = min(self.other_keys)
+        if fewest == 0:
+            return [number for number in _ALL if not self.other_keys[number]]
+        found = self.keys[self.other_keys.index(fewest)]
+        named = "; ".join(item.describe() for item in found[:NAMED])
+        raise ContradictionError(
+            f"{self.file}: its key is not the benchmark's in {fewest:,} of {plural(self.keyed, 'answer')}: {named}"
+            "; nothing is imported. Import the version of the benchmark that was asked",
+            {"keys": [asdict(item) for item in found]},
+        )
+
+    def choose(self, overall: float | None, *, ignore: bool) -> int:
+        """Return the number of the convention that reproduces the log's scores.
+
+        overall: the mean that the log states. ignore: take the convention with the fewest contradictions. Raises
+        ContradictionError if none reproduces the scores, IngestError if several would and nothing tells them apart.
+        """
+        same_key = self.require_same_key()
+        fewest = min(self.contradicted)
+        fitting = [number for number in _ALL if self.contradicted[number] == fewest]
+        if not self.compared and overall is not None:
+            near = [number for number in fitting if abs(self.share_right(number) - overall) <= ROUNDED]
+            if not near and not ignore:
+                self._refuse(fitting[0], overall)
+            fitting = near or fitting
+        if fewest and not ignore:
+            self._refuse(fitting[0], None)
+        if self.compared and overall is not None and not ignore:
+            self._require_overall(fitting[0], overall)
+        if len(same_key) < len(_ALL):
+            fitting = [number for number in fitting if number in same_key] or fitting
+        best = min(self.unread[number] for number in fitting)
+        fitting = [number for number in fitting if self.unread[number] == best]
+        if not self.compared and overall is None and not ignore:
+            self._require_one_reading(fitting)
+        return fitting[0]
+
+    def _require_overall(self, number: int, overall: float) -> None:
+        """Refuse an overall score that is neither that of the answers nor the mean of their own scores."""
+        whole = self.stated / self.compared if self.compared == self.lines else math.inf
+        if min(abs(self.share_right(number) - overall), abs(whole - overall)) > ROUNDED:
+            self._refuse(number, overall)
+
+    def _refuse(self, number: int, overall: float | None) -> None:
+        found = self.contradictions[number]
+        ours = self.share_right(number)
+        remedy = "nothing is imported. Correct the log, or import it all the same with --stated ignore"
+        if overall is not None:
+            raise ContradictionError(
+                f"{self.file}: it states {overall:.4f}, and {plural(self.lines, 'answer')} as we read them give "
+                f"{ours:.4f}; {remedy}",
+                {"contradictions": [], "stated": overall, "recomputed": ours},
+            )
+        stated = self.stated / self.compared
+        raise ContradictionError(
+            f"{self.file}: {self.contradicted[number]:,} of {plural(self.compared, 'answer')} contradict the log's own "
+            f"scores (mean stated {stated:.4f}, recomputed {ours:.4f}): "
+            f"{'; '.join(item.describe() for item in found[:NAMED])}; {remedy}",
+            {
+                "contradictions": [asdict(item) for item in found],
+                "stated": stated,
+                "recomputed": ours,
+            },
+        )
+
+    def _require_one_reading(self, fitting: Sequence[int]) -> None:
+        """Refuse digits that may count from 0 or from 1, or be an option's text, if no score or key decides."""
+        any_form = [number for number in fitting if CONVENTIONS[number].form == CONVENTIONS[fitting[0]].form]
+        for positions, first in self._readings.items():
+            written = first.answer or ""
+            if len({positions[number] for number in any_form}) > 1 and any(map(str.isdigit, written)):
+                raise IngestError(
+                    f"{self.file}: {first.place} (question {first.question}): answer {written!r} may count options "
+                    "from 0 or from 1, or be an option's text, and the log has no score that decides; write letters"
+                )
+
+
+def _contradicts(recorded: Recorded, *, correct: bool) -> bool:
+    """Return whether an answer's score is another than ours, for no known reason."""
+    stated = recorded.stated
+    return stated is not None and recorded.excuse is None and abs(stated - correct) > SCORE_TOLERANCE
+
+
+def likeliest(records: Sequence[Seen]) -> tuple[int, int]:
+    """Return the conventions of the keys and of the answers that leave the fewest keys unread and scores contradicted.
+
+    records: the beginning of a log, for an audit: no benchmark confirms its key.
+    """
+    varied = [seen for seen in records if _varies(seen.keyed) or _varies(seen.answer)]
+    if not varied:
+        return 0, 0
+    keys = _distinct([seen.keyed.positions if seen.keyed else (seen.key,) * len(_ALL) for seen in varied])
+    answers = _distinct([seen.answer.positions if seen.answer else (seen.position,) * len(_ALL) for seen in varied])
+    scores = [None if seen.stated is None else seen.stated > _HALF for seen in varied]
+
+    def rank(pair: tuple[int, int]) -> tuple[int, int, int, bool, int, int]:
+        key, answer = keys[pair[0]], answers[pair[1]]
+        contradicted = sum(
+            score is not None and score != (at is not None and at == right)
+            for right, at, score in zip(key, answer, scores, strict=True)
+        )
+        same = CONVENTIONS[pair[0]].first_digit == CONVENTIONS[pair[1]].first_digit
+        return key.count(None), contradicted, answer.count(None), not same, *pair
+
+    return min(product(keys, answers), key=rank)
+
+
+def _varies(label: Written | None) -> bool:
+    return label is not None and len(set(label.positions)) > 1
+
+
+def _distinct(rows: Sequence[tuple[int | None, ...]]) -> dict[int, tuple[int | None, ...]]:
+    """Return the columns that differ, each by the number of the first convention that has it."""
+    found: dict[tuple[int | None, ...], int] = {}
+    for number, column in enumerate(zip(*rows, strict=True)):
+        found.setdefault(column, number)
+    return {number: column for column, number in found.items()}
+
+
+def settled(reader: Reader, number: int) -> Reader:
+    """Return a reader whose answers are read under one convention, and whose equal options stand as the key says."""
+
+    def read() -> Iterator[Recorded]:
+        for recorded in reader():
+            yield settle(recorded, number)
+
+    return read
+
+
+def settle(recorded: Recorded, number: int) -> Recorded:
+    """Return one answer under one convention."""
+    if recorded.answer is None:
+        return recorded
+    return replace(recorded, answered=True, position=recorded.answer.positions[number], answer=None)
+
+
+def order_by_key(recorded: Recorded) -> Recorded:
+    """Return the answer with the option that the log calls right in the key's place, if two options are equal."""
+    position = None if recorded.key is None else recorded.key.positions[0]
+    if position is None or position >= len(recorded.order):
+        return recorded
+    order = with_answer_at(recorded.order, recorded.question, position)
+    return recorded if order == recorded.order else replace(recorded, order=order)

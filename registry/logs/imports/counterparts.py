@@ -1,0 +1,66 @@
+"""A line's log-probabilities without the question, as the answer to the variant that leaves the question out.
+
+Under `choice-only` and `adversarial` every variant has such a counterpart, and a file need not give it a line.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from registry.errors import VariantError
+from registry.logs.record import KnownQuestion, Recorded
+from registry.prompting.variants import QuestionShape, VariantSetDefinition
+
+Reader = Callable[[], Iterator[Recorded]]
+
+
+def with_counterparts(reader: Reader, definition: VariantSetDefinition) -> Reader:
+    """The lines of a reader, each followed by its counterpart if the kind has one and no line of the file gives it."""
+    if definition.kind == "imported":
+        return reader
+
+    def read() -> Iterator[Recorded]:
+        given: set[tuple[int, int]] | None = None
+        known: dict[int, dict[int, int]] = {}
+        for recorded in reader():
+            yield recorded
+            without = recorded.logprobs_without_question
+            if without is None:
+                continue
+            question = recorded.question
+            if question.question_id not in known:
+                known[question.question_id] = _counterparts(definition, question)
+            ordinal = known[question.question_id].get(recorded.variant)
+            if ordinal is None:
+                continue
+            if given is None:
+                given = {(other.question.question_id, other.variant) for other in reader()}
+            if (question.question_id, ordinal) not in given:
+                given.add((question.question_id, ordinal))
+                yield replace(
+                    recorded,
+                    variant=ordinal,
+                    answered=False,
+                    position=None,
+                    weights=None,
+                    logprobs=without,
+                    logprobs_without_question=None,
+                    text=None,
+                    stated=None,
+                    excuse=None,
+                )
+
+    return read
+
+
+def _counterparts(definition: VariantSetDefinition, question: KnownQuestion) -> dict[int, int]:
+    """Ordinal of each variant that shows the question to that of the one which differs in leaving it out."""
+    try:
+        variants = definition.variants(QuestionShape(question.external_id, len(question.options), question.answer))
+    except VariantError:  # said where the line's variant is checked
+        return {}
+    without = {variant.with_question(): variant.ordinal for variant in variants if not variant.question_shown}
+    return {
+        variant.ordinal: without[variant.with_question()]
+        for variant in variants
+        if variant.question_shown and variant.with_question() in without
+    }

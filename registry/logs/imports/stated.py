@@ -1,0 +1,101 @@
+"""Scores that a log reports, compared with those its answers give here."""
+
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from registry.logs.imports.agreement import Contradiction
+
+TOLERANCE: Final = 1e-6
+"""Between two means of the same answers, which programs sum in different orders and round."""
+NAMED: Final = 5
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One answer that the log scores otherwise than this registry, and the rule that explains it."""
+
+    question: str
+    variant: int
+    stated: float
+    recomputed: float
+    reason: str
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A log's own score beside ours.
+
+    metric, stated: its overall score, None where it states none. recomputed: the share of its answers that are right
+    here. answers: how many there are; compared: how many have a score of their own. differences: those of these that
+    are scored otherwise, each explained by a rule. reading: how labels were read. contradictions: the first of
+    `contradicted` answers whose score no rule explains, which were imported because of `--stated ignore`.
+    """
+
+    metric: str
+    stated: float | None
+    recomputed: float
+    answers: int
+    compared: int
+    differences: tuple[Difference, ...]
+    remarks: tuple[str, ...]
+    reading: str | None = None
+    contradictions: tuple[Contradiction, ...] = ()
+    contradicted: int = 0
+
+    @property
+    def agrees(self) -> bool | None:
+        """Whether the overall scores are the same; None where the log states none."""
+        return None if self.stated is None else abs(self.stated - self.recomputed) <= TOLERANCE
+
+    def document(self) -> dict[str, Any]:
+        """For the command line's JSON."""
+        return asdict(self) | {"agrees": self.agrees}
+
+    def fingerprint(self) -> dict[str, Any]:
+        """What is kept with the evaluation, numbers as texts."""
+        return {
+            "metric": self.metric,
+            "stated": None if self.stated is None else repr(self.stated),
+            "recomputed": repr(self.recomputed),
+            "compared": self.compared,
+            "differences": len(self.differences),
+            "reading": self.reading,
+            "contradicted": self.contradicted,
+        }
+
+    def sentences(self) -> list[str]:
+        """For people, what matters first."""
+        lines = []
+        if self.stated is None:
+            lines.append(f"the log reports no {self.metric}; its {self.answers} answers give {self.recomputed:.4f}")
+        elif self.agrees:
+            lines.append(
+                f"{self.metric}: the log reports {self.stated:.4f}, and its {self.answers} answers give the same"
+            )
+        else:
+            lines.append(
+                f"warning: {self.metric}: the log reports {self.stated:.4f}, but its {self.answers} answers give "
+                f"{self.recomputed:.4f}"
+            )
+        if self.differences:
+            named = ", ".join(
+                f"{item.question} ({item.stated:g}, here {item.recomputed:g})" for item in self.differences[:NAMED]
+            )
+            more = f" and {len(self.differences) - NAMED} more" if len(self.differences) > NAMED else ""
+            reasons = "; ".join(sorted({item.reason for item in self.differences}))
+            lines.append(
+                f"{len(self.differences)} of {self.compared} answers are scored differently here: {named}{more}. "
+                f"{reasons}"
+            )
+        if self.contradicted:
+            named = "; ".join(item.describe() for item in self.contradictions[:NAMED])
+            lines.append(
+                f"warning: {self.contradicted} of {self.compared} answers contradict the log's own scores and were "
+                f"imported all the same (--stated ignore): {named}"
+            )
+        if not self.differences and not self.contradicted and self.agrees is False:
+            lines.append(
+                "every answer agrees with its own score, so the reported one covers other answers than those in the "
+                "file"
+            )
+        return [*lines, *self.remarks]

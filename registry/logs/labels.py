@@ -1,0 +1,193 @@
+"""Read a label: the only place that decides which option an answer or a key of a log names.
+
+A log may count digits from 0 or from 1, and a letter may also be an option's text. Each label is therefore read under
+every convention of CONVENTIONS; `agreement` takes the convention that reproduces the log's own scores.
+"""
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import product
+from typing import Any, Final
+
+from registry.benchmarks.lines import shorten
+from registry.prompting.labels import LETTERS
+
+
+@dataclass(frozen=True)
+class Convention:
+    """One way to read labels.
+
+    form: "any" takes `b`, `(B)`, `Option B`, `B. text` and an option's text in any case; "case" takes a bare label or
+    an option's text in any case; "exact" takes only the label or the text itself. first_digit: the number of the first
+    option. text_first: an option's text comes before a label that reads the same.
+    """
+
+    form: str
+    first_digit: int
+    text_first: bool
+
+    def describe(self) -> str:
+        """Return the convention in words, for messages and provenance."""
+        forms = {
+            "any": "labels in any form",
+            "case": "bare labels in any case",
+            "exact": "labels exactly as they were shown",
+        }
+        return (
+            f"{forms[self.form]}, digits from {self.first_digit}, "
+            f"{'option texts' if self.text_first else 'labels'} first"
+        )
+
+
+CONVENTIONS: Final = tuple(
+    Convention(form, first_digit, text_first)
+    for form, first_digit, text_first in product(("any", "case", "exact"), (0, 1), (False, True))
+)
+"""All conventions, in the order in which they are tried: a log is read by the first that reproduces its scores."""
+BARE: Final = next(number for number, convention in enumerate(CONVENTIONS) if convention.form == "case")
+"""Index in CONVENTIONS of the first that reads bare labels only, without words around them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A label in a log's own words.
+
+    positions: shape (len(CONVENTIONS),); the position, from 0, of the option that each convention reads in it; None if
+    it reads none.
+    """
+
+    value: str
+    positions: tuple[int | None, ...]
+
+
+_LONGEST: Final = 2_000
+"""Characters beyond which a text is neither a label nor compared with options in other forms."""
+_MARKS: Final = " \t\r\n()[]{}<>.,:;*\"'`$“”‘’。，、：；"
+_LEAD: Final = re.compile(
+    r"(?:(?:so|thus|therefore|hence),? ?)?(?:my |the )?(?:(?:best|correct|final|right) )?"
+    r"(?:answer|option|choice|letter)(?: (?:is|number|no\.))?:? ?(?:option |choice )?"
+    r"(?=\W{0,3}(?:[a-z]|\d{1,3})\W{0,4}$)",
+    re.IGNORECASE,
+)
+_BOX: Final = re.compile(r"\\(?:boxed|text|textbf|mathbf|mathrm)\{([^{}]{1,400})\}")
+_LABELLED: Final = re.compile(r"[(\[*]{0,3}([A-Za-z]|\d{1,2})[.):\]*]{1,3} ")
+
+
+def read_label(value: Any, options: Sequence[str], *, right: int | None = None) -> Written:
+    """Read a label under every convention.
+
+    options: the texts shown, by position. right: the position that equal texts mean, if the log says which is right.
+    Whole numbers are indices; letters, digits as text and option texts are labels.
+    """
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if value is None or isinstance(value, bool | float):
+        return Written(shorten(value, 60) if value is not None else "", _all(None))
+    if isinstance(value, int):
+        return Written(str(value), _numbers(value, len(options)))
+    text = (value if isinstance(value, str) else str(value)).strip()
+    if len(text) > _LONGEST:
+        return _written(shorten(text, 60), _all(_option(text, tuple(options), right, exact=True)))
+    return _written(shorten(text, 60), _positions(text, tuple(options), right))
+
+
+@lru_cache(maxsize=50_000)
+def _written(value: str, positions: tuple[int | None, ...]) -> Written:
+    """Return equal labels as one object: a table holds one for each cell."""
+    return Written(value, positions)
+
+
+def certain(value: Any, position: int | None) -> Written:
+    """Return a label whose position the log states beyond doubt."""
+    return Written(shorten(value, 60), _all(position))
+
+
+@lru_cache(maxsize=1_000)
+def _all(position: int | None) -> tuple[int | None, ...]:
+    return (position,) * len(CONVENTIONS)
+
+
+@lru_cache(maxsize=1_000)
+def _numbers(value: int, n_options: int) -> tuple[int | None, ...]:
+    return tuple(_within(value - convention.first_digit, n_options) for convention in CONVENTIONS)
+
+
+def _within(index: int, n_options: int) -> int | None:
+    return index if 0 <= index < n_options else None
+
+
+@lru_cache(maxsize=20_000)
+def _positions(text: str, options: tuple[str, ...], right: int | None) -> tuple[int | None, ...]:
+    if not text:
+        return _all(None)
+    found = []
+    for convention in CONVENTIONS:
+        label = _label(text, convention, options)
+        words = _option(text, options, right, exact=convention.form == "exact")
+        first, second = (words, label) if convention.text_first else (label, words)
+        found.append(second if first is None else first)
+    return _all(found[0]) if len(set(found)) == 1 else tuple(found)
+
+
+def _label(text: str, convention: Convention, options: tuple[str, ...]) -> int | None:
+    n_options = len(options)
+    bare = text if convention.form == "exact" else unicodedata.normalize("NFKC", text).strip()
+    if convention.form == "any":
+        bare = _bare(bare, options)
+    if len(bare) == 1 and (letter := bare if convention.form == "exact" else bare.upper()) in LETTERS:
+        return _within(LETTERS.index(letter), n_options)
+    if bare.isdecimal() and len(bare) < 4:
+        return _within(int(bare) - convention.first_digit, n_options)
+    return None
+
+
+def _bare(text: str, options: tuple[str, ...]) -> str:
+    """Return the label of a text without brackets, marks, `Option` before it and the option's words behind it."""
+    while "\\" in text and (inside := _BOX.sub(r"\1", text)) != text:
+        text = inside
+    bare = " ".join(text.split()).strip(_MARKS)
+    if (lead := _LEAD.match(bare)) is not None:
+        bare = bare[lead.end() :].strip(_MARKS)
+    labelled = _LABELLED.match(f"{text} ") if len(bare) > 2 else None
+    if labelled is None:
+        return bare
+    rest, own = _folded(text[labelled.end() :]), LETTERS.find(labelled[1].upper())
+    folded = _folded_options(options)
+    # "A. Oslo" where Oslo is option B names two options.
+    if own < 0 or rest not in folded or folded[own : own + 1] == (rest,):
+        return labelled[1]
+    return bare
+
+
+def _folded(text: str) -> str:
+    return " ".join(unicodedata.normalize("NFKC", text).split()).casefold().strip(_MARKS)
+
+
+@lru_cache(maxsize=2_000)
+def _folded_options(options: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(_folded(option[:_LONGEST]) for option in options)
+
+
+def _option(text: str, options: tuple[str, ...], right: int | None, *, exact: bool) -> int | None:
+    """Return the position of the option with this text; of equal ones the right one, else the first."""
+    same = [position for position, option in enumerate(options) if option.strip() == text]
+    if not same and not exact and (wanted := _folded(text)):
+        same = [position for position, option in enumerate(_folded_options(options)) if option == wanted]
+    if not same:
+        return None
+    return right if right in same else same[0]
+
+
+INVALID: Final = "[invalid]"
+"""Written by a filter that extracted nothing."""
+
+
+def answer_label(
+    value: Any, options: Sequence[str], keyed: Written | None = None, stated: float | None = None
+) -> Written:
+    """Return an answer as a label; of equal options it means the right one if it is scored as right."""
+    right = keyed.positions[0] if keyed is not None and stated == 1 else None
+    return read_label(None if value == INVALID else value, options, right=right)

@@ -1,0 +1,95 @@
+"""The options that a prompt lists behind labels, and the question before them."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from registry.logs.prompts import STYLES
+from registry.logs.record import Seen
+from registry.prompting.labels import LETTERS
+
+_LABELLED: Final = re.compile(
+    r"^[ \t>*-]*[(\[]?(?:\*\*)?([A-Z]|[a-z]|[0-9]{1,2})(?:\*\*)?[.):\]]+(?:\*\*)?(?:[ \t]+(\S[^\n]*))?[ \t]*$",
+    re.MULTILINE,
+)
+CUE: Final = re.compile(
+    r"answer|letter|choice|choose|option|respond|repl(?:y|ies)|label|select|pick|output", re.IGNORECASE
+)
+"""What an instruction says: a question may be about persons A and B."""
+_ANSWER: Final = re.compile(r"\W*(?:\w{1,2}\W*|(?:the )?(?:correct )?answer\b.*)?$", re.IGNORECASE)
+_HEADING: Final = re.compile(r"\s*(?:answer )?(?:options|choices):$", re.IGNORECASE)
+_QUESTION: Final = re.compile(r"^(?:question|q|problem|input)\s*\d*\s*[:.]\s*", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Listing:
+    """The last list of labelled options in a prompt: the question before it, all before it, and what follows it."""
+
+    question: str
+    before: str
+    labels: tuple[str, ...]
+    options: tuple[str, ...]
+    after: str
+
+
+def listing(prompt: str) -> Listing | None:
+    """The last list of options in a prompt, one a line behind labels that count on from A, a or 1; None without one."""
+    runs: list[list[re.Match[str]]] = []
+    for match in _LABELLED.finditer(prompt):
+        if runs and _follows(runs[-1][-1][1], match[1]):
+            runs[-1].append(match)
+        elif match[1] in ("A", "a", "1", "0"):
+            runs.append([match])
+        else:
+            runs.append([])
+        runs = [run for run in runs[:-1] if len(run) > 1] + [run for run in runs[-1:] if run]
+    runs = [run for run in runs if len(run) > 1]
+    if not runs:
+        return None
+    best = runs[-1]
+    before = prompt[: best[0].start()]
+    # A question may list statements of its own, by other labels than its options.
+    example = next((run for run in runs[-2::-1] if run[0][1] == best[0][1]), None)
+    return Listing(
+        _question(before if example is None else before[example[-1].end() :], behind_example=example is not None),
+        before,
+        tuple(match[1] for match in best),
+        tuple((match[2] or "").strip() for match in best),
+        prompt[best[-1].end() :],
+    )
+
+
+def shown_labels(records: Sequence[Seen]) -> Sequence[str]:
+    """Return the labels behind which the prompts of a log list the options, by position; letters if none does."""
+    for seen in records[:_LOOKED_AT]:
+        found = listing(seen.prompt) if seen.prompt and seen.texts else None
+        if found is not None and len(found.labels) == len(seen.options):
+            return next((style for style in STYLES if style[: len(found.labels)] == found.labels), LETTERS)
+    return LETTERS
+
+
+_LOOKED_AT: Final = 20
+"""Records whose prompts show how options are labelled."""
+
+
+def _question(text: str, *, behind_example: bool) -> str:
+    """What is asked in the text before a list of options, without the instruction, or the answer of an example."""
+    text = _HEADING.sub("", text.strip())
+    paragraphs = re.split(r"\n\s*\n", text)
+    if behind_example:
+        while len(paragraphs) > 1 and all(_ANSWER.match(line) for line in paragraphs[0].split("\n")):
+            paragraphs.pop(0)
+        lines = "\n\n".join(paragraphs).split("\n")
+        start = max((n for n, line in enumerate(lines) if _QUESTION.match(line.strip())), default=0)
+        return _QUESTION.sub("", "\n".join(lines[start:]).strip())
+    parts = paragraphs if len(paragraphs) > 1 else text.split("\n")
+    marked = next((n for n, part in enumerate(parts) if _QUESTION.match(part.strip())), len(parts) - 1)
+    start = max((n + 1 for n, part in enumerate(parts[:marked]) if CUE.search(part)), default=0)
+    return _QUESTION.sub("", ("\n\n" if len(paragraphs) > 1 else "\n").join(parts[start:]).strip())
+
+
+def _follows(before: str, label: str) -> bool:
+    if before.isdigit() and label.isdigit():
+        return int(label) == int(before) + 1
+    return len(before) == len(label) == 1 and before.isalpha() and ord(label) == ord(before) + 1

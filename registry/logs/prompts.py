@@ -1,0 +1,134 @@
+"""Which question a prompt asks, and in which order it shows the options, read from its text.
+
+Some programs record prompts and letters and no lists of options. The order is then what stands behind the labels of the
+prompt: `A. …`, `A) …`, `(A) …` or `A: …`.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from registry.benchmarks.lines import Place, shorten, shown
+from registry.logs.record import KnownQuestion
+from registry.prompting.labels import LETTERS
+
+_ANCHOR: Final = 24
+"""Characters of a question's beginning by which it is looked up."""
+
+
+def normal(text: str) -> str:
+    """A text with every run of blanks as one space."""
+    return " ".join(text.split())
+
+
+def said(value: Any) -> str:
+    """The text of a prompt: one text, or a list of turns."""
+    if isinstance(value, str):
+        return value
+    parts = []
+    for turn in value if isinstance(value, list) else []:
+        content = turn.get("content", turn.get("prompt", turn.get("text"))) if isinstance(turn, dict) else None
+        if isinstance(content, list):
+            content = "\n".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
+        if isinstance(content, str):
+            parts.append(content)
+    return "\n\n".join(parts)
+
+
+class PromptFinder:
+    """Finds the question of a benchmark that a prompt asks: the last one that stands in it, after any examples."""
+
+    def __init__(self, questions: Mapping[str, KnownQuestion]) -> None:
+        self._number = len(questions)
+        self._anchors: dict[str, list[tuple[str, KnownQuestion]]] = {}
+        for question in questions.values():
+            text = normal(question.text)
+            self._anchors.setdefault(text[:_ANCHOR], []).append((text, question))
+        self._lengths = sorted({len(anchor) for anchor in self._anchors}, reverse=True)
+        self._taken: set[int] = set()
+
+    def find(self, place: Place, prompt: str) -> tuple[KnownQuestion, str]:
+        """(question, what follows it in the prompt, blanks normalised).
+
+        Of several that ask the same, one whose options all follow is meant, and each of equal ones once. Rejects a
+        prompt that asks none of the benchmark's questions.
+        """
+        text = normal(prompt)
+        found = list(self._last(text))
+        if not found:
+            place.reject(
+                f"the prompt {shown(shorten(prompt))} asks none of the {self._number} questions of the benchmark; "
+                "check --benchmark"
+            )
+        fitting = [pair for pair in found if all(normal(option) in pair[1] for option in pair[0].options)] or found
+        free = [pair for pair in fitting if pair[0].question_id not in self._taken] or fitting
+        self._taken.add(free[0][0].question_id)
+        return free[0]
+
+    def _last(self, text: str) -> Iterator[tuple[KnownQuestion, str]]:
+        """The questions that begin last in a text; of these the longest."""
+        for start in range(len(text) - 1, -1, -1):
+            here = [
+                pair
+                for length in self._lengths
+                for pair in self._anchors.get(text[start : start + length], ())
+                if text.startswith(pair[0], start)
+            ]
+            if here:
+                longest = max(len(asked) for asked, _ in here)
+                yield from ((question, text[start + longest :]) for asked, question in here if len(asked) == longest)
+                return
+
+
+STYLES: Final[tuple[tuple[str, ...], ...]] = (
+    tuple(LETTERS),
+    tuple(LETTERS.lower()),
+    tuple(map(str, range(1, len(LETTERS) + 1))),
+    tuple(map(str, range(len(LETTERS)))),
+)
+"""The labels that prompts show before options, by position."""
+
+
+def listed_order(question: KnownQuestion, listing: str) -> tuple[int, ...] | None:
+    """Return the options in the order in which labels stand before them in a text; None if they do not.
+
+    Equal options are taken in the benchmark's order.
+    """
+    texts = [normal(option) for option in question.options]
+    if len(texts) > len(LETTERS):
+        return None
+    orders = (_order_behind(labels, texts, listing) for labels in STYLES)
+    return next((order for order in orders if order is not None), None)
+
+
+def _order_behind(labels: Sequence[str], texts: Sequence[str], listing: str) -> tuple[int, ...] | None:
+    order: list[int] = []
+    at = 0
+    for position in range(len(texts)):
+        label = re.compile(rf"(?:^|[\s(\[*]){labels[position]}(?:[.):\]]|\*\*)+\s*")
+        while True:
+            match = label.search(listing, at)
+            if match is None:
+                return None
+            free = [option for option in range(len(texts)) if option not in order]
+            fitting = [option for option in free if listing.startswith(texts[option], match.end())]
+            if fitting:
+                best = max(fitting, key=lambda option: len(texts[option]))
+                order.append(best)
+                at = match.end() + len(texts[best])
+                break
+            at = match.end()
+    return tuple(order)
+
+
+def ending_order(question: KnownQuestion, endings: Sequence[str]) -> tuple[int, ...] | None:
+    """The option that each of several texts ends with; None where they do not end with all of them, each once."""
+    texts = [normal(option) for option in question.options]
+    order: list[int] = []
+    for ending in endings:
+        free = [option for option in range(len(texts)) if option not in order]
+        fitting = [option for option in free if normal(ending).endswith(texts[option])]
+        if not fitting:
+            return None
+        order.append(max(fitting, key=lambda option: len(texts[option])))
+    return tuple(order) if len(order) == len(texts) else None

@@ -1,0 +1,127 @@
+"""Which format a file is in, told by its form."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from registry.benchmarks.lines import Place
+from registry.errors import IngestError
+from registry.files.packed import ZIP_MAGIC
+from registry.logs.documents import Log, load_json
+from registry.logs.format import HELM, INSPECT, LIGHTEVAL, OPENCOMPASS, STATE_FILE, Format
+from registry.logs.formats import FORMATS
+from registry.logs.formats.inspect_log import inspect_archive, inspect_document
+from registry.logs.record import KnownQuestion
+from registry.untrusted import decode_answer
+
+_LONGEST_LINE: Final = 1 << 20
+"""A first line beyond this is a whole document: a prompt of JSON Lines is shorter."""
+
+
+def form_of_line(line: Mapping[str, Any]) -> str | None:
+    """The format of JSON Lines, by their first; None for none that is known."""
+    return next((form for form in _LINES if line.keys() >= FORMATS[form].keys), None)
+
+
+def form_of_document(document: Mapping[str, Any]) -> str | None:
+    """The format of a log that is one document; None for none that is known.
+
+    OpenCompass's predictions are numbered from 0, each with what was predicted.
+    """
+    first = document.get("0")
+    if isinstance(first, dict) and "prediction" in first and ("gold" in first or "origin_prompt" in first):
+        return OPENCOMPASS
+    return next((form for form in (HELM, INSPECT) if document.keys() >= FORMATS[form].keys), None)
+
+
+def is_archive(path: Path) -> bool:
+    """Whether a file is an archive, or should be one by its name."""
+    with path.open("rb") as stream:
+        return stream.read(len(ZIP_MAGIC)) == ZIP_MAGIC or path.suffix == ".eval"
+
+
+def is_document(path: Path) -> bool:
+    """Whether a file holds one document by its name and its first line, and not JSON Lines."""
+    if path.suffix != ".json":
+        return False
+    with path.open("rb") as stream:
+        first = stream.readline(_LONGEST_LINE)
+        if not first.endswith(b"\n") and stream.read(1):
+            return True
+    try:
+        line = decode_answer(first.decode("utf-8-sig"))
+    except ValueError:
+        return True
+    return not isinstance(line, dict) or form_of_document(line) is not None
+
+
+_LINES: Final = tuple(name for name, format_ in FORMATS.items() if format_.layout == "lines")
+
+
+def log_file(path: Path) -> Path | None:
+    """The file of a log: `path` itself, or the state file of HELM's run folder; None where it is no log of a program.
+
+    Logs are folders, archives and `.json` files that hold one document. Other files hold lines.
+    Raises IngestError for a folder that holds no run.
+    """
+    if path.is_dir():
+        state = path / STATE_FILE
+        if not state.is_file():
+            raise IngestError(f"{path}: is a folder without {STATE_FILE}, so not a HELM run; give a file in it")
+        return state
+    if not path.is_file():
+        return None
+    try:
+        is_log = is_archive(path) or _is_details(path) or is_document(path)
+    except OSError:
+        return None  # whoever reads it as lines says why it cannot be read
+    return path if is_log else None
+
+
+def read_log(path: Path, questions: Mapping[str, KnownQuestion]) -> Log:
+    """Read the answers of a log, `path` being from `log_file`. Raises IngestError for one of another program."""
+    format_, head = _log(path)
+    assert format_.read_log is not None
+    return format_.read_log(path, head, questions)
+
+
+def log_questions(path: Path) -> Iterator[tuple[Place, dict[str, Any]]]:
+    """Return the questions of a log as lines of a benchmark file. Raises IngestError for a log that has none."""
+    format_, head = _log(path)
+    if format_.questions is None:
+        raise IngestError(f"{path.name}: logs of {format_.title} have no lists of options; import the benchmark itself")
+    return format_.questions(path, head)
+
+
+def _log(path: Path) -> tuple[Format, Any]:
+    """Return the format and the head of a log."""
+    if is_archive(path):
+        return FORMATS[INSPECT], inspect_archive(path)
+    if _is_details(path):
+        return FORMATS[LIGHTEVAL], None
+    found = document_of(path)
+    if found is None:
+        raise IngestError(
+            f"{path.name}: is neither a scenario state of HELM, a log of Inspect AI nor predictions of OpenCompass; "
+            "give JSON Lines (.jsonl, for Every Eval Ever NAME_samples.jsonl), or a file of a program that "
+            "`shuffleboard evaluations import --help` lists"
+        )
+    return found
+
+
+def document_of(path: Path, *, storable: bool = True) -> tuple[Format, Any] | None:
+    """Return the format and the head of a log that is one document; None for another document."""
+    document = load_json(path, storable=storable)
+    form = form_of_document(document) if isinstance(document, dict) else None
+    if form is None:
+        return None
+    return FORMATS[form], inspect_document(path, document) if form == INSPECT else document
+
+
+def _is_details(path: Path) -> bool:
+    """Check whether a Parquet file is one of lighteval's details."""
+    if path.suffix != ".parquet":
+        return False
+    from registry.files.parquet import parquet_columns  # loads pyarrow
+
+    return set(parquet_columns(path)) >= FORMATS[LIGHTEVAL].keys

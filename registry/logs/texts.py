@@ -1,0 +1,16 @@
+"""Texts as they are compared and told apart."""
+
+from hashlib import blake2b
+from typing import Final
+
+_MARKS: Final = " \t\r\n.,:;!?\"'`*"
+
+
+def normal(text: str) -> str:
+    """A text as it is compared: blanks as one, no capitals, no punctuation around it."""
+    return " ".join(text.split()).casefold().strip(_MARKS)
+
+
+def digest(text: str) -> int:
+    """64 bits of a text, never 0."""
+    return int.from_bytes(blake2b(text.encode("utf-8", "replace"), digest_size=8).digest(), "big", signed=True) or 1

@@ -1,0 +1,44 @@
+"""Values of logs as programs write them: each function returns None, or nothing, for a value of another kind."""
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from registry.logs.record import only
+
+
+def text_of(value: Any) -> str | None:
+    """Return a text."""
+    return value if isinstance(value, str) else None
+
+
+def number_of(value: Any) -> float | None:
+    """Return a finite number; a truth value is 0 or 1."""
+    if isinstance(value, bool):
+        return float(value)
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
+
+
+def object_of(value: Any) -> Mapping[str, Any]:
+    """Return an object; an empty one for any other value."""
+    return value if isinstance(value, dict) else {}
+
+
+def texts_of(value: Any) -> tuple[str, ...]:
+    """Return the items of a list as texts."""
+    if not isinstance(value, list):
+        return ()
+    return tuple(item if isinstance(item, str) else json.dumps(item, ensure_ascii=False) for item in value)
+
+
+def likelihood_of(value: Any) -> float | None:
+    """Return a log-likelihood, alone or with whether it is the greedy answer."""
+    value = only(value)
+    value = value[0] if isinstance(value, list) and value else value
+    if isinstance(value, str):
+        try:
+            value = float(value.strip("()[] ").split(",")[0].strip("' "))
+        except ValueError:
+            return None
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
