@@ -57,7 +57,7 @@ _WITHOUT_EFFECT: Final = frozenset(
         "target_modules",  # known from the weights
     }
 )
-"""Options that change nothing once the weights are trained, or that the weights tell."""
+"""Options that change nothing once the weights are trained, or that follow from the weights."""
 
 _REASONS: Final = {
     "modules_to_save": "it replaces whole modules of the base",
@@ -73,7 +73,7 @@ _MERGE: Final = "merge it with PEFT (merge_and_unload), save the model as safete
 
 @dataclass(frozen=True)
 class Adapter:
-    """An adapter to load with a model. merged: added to the weights, instead of computed beside them."""
+    """An adapter to load with a model. merged: added to the weights, instead of computed next to them."""
 
     folder: Path
     merged: bool
@@ -81,7 +81,10 @@ class Adapter:
 
 @dataclass(frozen=True)
 class _Target:
-    """An adapted module. shapes: of its tensors by part, A, B and lora_magnitude_vector; keys: where they are."""
+    """An adapted module.
+
+    shapes: of its tensors by part, A, B and lora_magnitude_vector; keys: their names in the file.
+    """
 
     module: str
     shapes: dict[str, list[int]]
@@ -93,7 +96,7 @@ class _Target:
 
 
 class AdapterFiles:
-    """What the files of an adapter say, checked as far as that takes no model."""
+    """The files of an adapter, checked as far as possible without a model."""
 
     def __init__(self, folder: Path) -> None:
         """Raises EngineError for files that cannot be read, and for adapters that are not computed here."""
@@ -112,7 +115,7 @@ class AdapterFiles:
         self._targets = self._read_targets()
 
     def check_base(self, folder: Path) -> None:
-        """Raises EngineError where the adapter does not fit the model of a folder, whose weights are not read."""
+        """Check that the adapter fits the model of a folder, whose weights are not read. Raises EngineError."""
         from transformers import AutoConfig, AutoModelForCausalLM
 
         try:
@@ -125,7 +128,7 @@ class AdapterFiles:
         self.check(model)
 
     def check(self, model: Any) -> None:
-        """Raises EngineError where the adapter does not fit a model; its tensors may be on the meta device."""
+        """Check that the adapter fits a model; its tensors may be on the meta device. Raises EngineError."""
         inner = dict(model.base_model.named_modules())
         prefix = f"{model.base_model_prefix}."
         for target in self._targets:
@@ -151,10 +154,10 @@ class AdapterFiles:
         self._check_complete(inner, prefix)
 
     def put_into(self, model: Any, *, merged: bool) -> Any:
-        """The model with the adapter: PEFT's layers beside its own, or merged into its weights.
+        """Return the model with the adapter: PEFT's layers next to its own, or merged into its weights.
 
         Weights of an adapter are kept in float32, as PEFT does, whatever the model's precision.
-        Raises EngineError as `check` does, and where merging does not give numbers.
+        Raises EngineError as `check` does, and if merging gives values that are not finite.
         """
         from peft import LoraConfig, LoraModel
 
@@ -177,7 +180,7 @@ class AdapterFiles:
         outcome = model.load_state_dict(dict(self._tensors()), strict=False, assign=True)
         assert not outcome.unexpected_keys
         if merged:
-            # Not `safe_merge`, which rounds twice where the base is in a low precision.
+            # Not `safe_merge`, which rounds twice if the base is in a low precision.
             model = tuner.merge_and_unload()
             for target in self._targets:
                 if not model.get_submodule(target.module).weight.isfinite().all():
@@ -250,7 +253,7 @@ class AdapterFiles:
         return targets
 
     def _check_complete(self, inner: Mapping[str, Any], prefix: str) -> None:
-        """That no module which a plain list of names stands for lacks weights: it would count as not adapted."""
+        """Check that every module in a plain list of names has weights: otherwise it would count as not adapted."""
         listed = self._options.get("target_modules")
         if (
             not isinstance(listed, list)
@@ -293,7 +296,7 @@ class AdapterFiles:
 
 
 def has_adapter(model: Any) -> bool:
-    """Whether layers of an adapter stand beside a model's own."""
+    """Return whether a model has layers of an adapter next to its own."""
     return any(hasattr(module, "lora_A") for module in model.modules())
 
 

@@ -48,9 +48,9 @@ class Block:
 class Pass:
     """Nodes `first` to `last - 1` of a trie, to be computed at once.
 
-    states: of the path to the first node. keep: nodes whose paths' states are wanted afterwards.
-    tokens, positions: of the rows that go through the model: the nodes, and then the last one again and again where the
-    rows are padded. Nobody sees these.
+    states: of the path to the first node. keep: nodes whose paths' states are needed afterwards.
+    tokens, positions: of the rows that go through the model: the nodes, and then the last one repeated if rows are
+    padded. No node attends to the padding.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Pass:
         *,
         row_multiple: int | None = None,
     ) -> None:
-        """row_multiple: what rows are padded to for a pass by the rules of `canonical`; None for another."""
+        """row_multiple: multiple to which rows are padded for a pass by the rules of `canonical`; None for another."""
         self.trie = trie
         self.canonical = row_multiple is not None
         self.first = first
@@ -91,7 +91,7 @@ class Pass:
         }
 
     def extended(self, layer: int, keys: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """A layer's keys and values of the path and the nodes, each (key heads, K, head size); keeps what is wanted.
+        """Return a layer's keys and values of path and nodes, each (key heads, K, head size), keeping the needed ones.
 
         keys, values: of the rows, (key heads, rows, head size).
         """
@@ -105,11 +105,11 @@ class Pass:
         return torch.cat([*above_keys, keys], dim=1), torch.cat([*above_values, values], dim=1)
 
     def key_rows(self, nodes: Sequence[int]) -> list[int]:
-        """Where the keys of nodes of the path or of the pass are found."""
+        """Return the rows of keys for nodes of the path or of the pass."""
         return [self.trie.depth[n] if n < self.first else len(self.path) + n - self.first for n in nodes]
 
     def blocks(self, window: int | None, dtype: torch.dtype) -> list[Block]:
-        """The pass cut into blocks of queries; made once for each window."""
+        """Return the pass cut into blocks of queries; made once for each window."""
         window = self.effective(window)
         cuts = [self.first, *range(self.first - self.first % BLOCK + BLOCK, self.last, BLOCK), self.last]
 
@@ -119,13 +119,13 @@ class Pass:
         return self.layout(("blocks", window, dtype), made)
 
     def layout(self, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
-        """What `make` returns, made once for all layers."""
+        """Return the result of `make`, computed once for all layers."""
         if key not in self._layouts:
             self._layouts[key] = make()
         return self._layouts[key]
 
     def effective(self, window: int | None) -> int | None:
-        """The window, or None where no token lies deeper than it reaches."""
+        """Return the window, or None if no token is deeper than its reach."""
         return window if window is not None and max(self.positions) >= window else None
 
     def _block(self, first: int, last: int, window: int | None, dtype: torch.dtype) -> Block:
@@ -147,7 +147,7 @@ class Pass:
         return Block(first - self.first, last - self.first, rows, masked_from, mask)
 
     def visible(self, queries: torch.Tensor, rows: torch.Tensor, window: int | None) -> torch.Tensor:
-        """Whether query nodes see the keys in `rows`; both broadcast."""
+        """Return whether query nodes see the keys in `rows`; both broadcast."""
         nodes, ends = self.key_nodes[rows], self.key_ends[rows]
         seen = (nodes <= queries) & (queries < ends)
         if window is not None:
@@ -165,9 +165,9 @@ def attend_in_blocks(
     window: int | None,
     softcap: float | None,
 ) -> torch.Tensor:
-    """Attention on the CPU.
+    """Compute attention on the CPU.
 
-    query: (key heads, queries × heads per key head, head size), scaled; the rows of one query stand together.
+    query: (key heads, queries × heads per key head, head size), scaled; the rows of one query are adjacent.
     keys, values: (key heads, K, head size). Returns (queries, heads × head size).
     """
     key_heads, rows, _ = query.shape
@@ -191,7 +191,7 @@ def _weigh(
     softcap: float | None,
     output: torch.Tensor,
 ) -> None:
-    """All heads at once. output: (queries, key heads, heads per key head × head size)."""
+    """Compute all heads at once. output: (queries, key heads, heads per key head × head size)."""
     weights = _softmax(torch.bmm(query, keys.transpose(1, 2)), block, softcap)
     weighted = torch.bmm(weights, values)  # (key heads, rows, head size)
     output.copy_(weighted.view(output.shape[1], output.shape[0], output.shape[2]).transpose(0, 1))
@@ -205,7 +205,7 @@ def _weigh_by_onednn(
     softcap: float | None,
     output: torch.Tensor,
 ) -> None:
-    """One head after the other: twice as fast as `_weigh` where MKL is slow, and the scores stay in the cache."""
+    """Compute one head after the other: twice as fast as `_weigh` if MKL is slow, and the scores stay in the cache."""
     for head in range(len(keys)):
         weights = _softmax(product(query[head], keys[head])[None], block, softcap)[0]
         output[:, head] = product(weights, values[head].t()).view(len(output), -1)

@@ -1,4 +1,4 @@
-"""Scores prompts in batches, reading out the last positions only. What a batch begins with is computed once."""
+"""Scores prompts in batches, reading out the last positions only. A batch's common beginning is computed once."""
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
@@ -22,16 +22,16 @@ BATCH_TOKENS = 4096
 """Tokens of one forward pass, padding included: bounds the memory of activations."""
 
 HELD_TOKENS = 4
-"""Tokens whose keys and values a batch holds, for each of its forward pass: a shared beginning is held by each row."""
+"""Tokens whose keys and values a batch keeps, for each of its forward pass: each row keeps a shared beginning."""
 
 READ_ROWS = 128
 """Positions of one forward pass that are read out: bounds the memory of their logits."""
 
 PASS_TOKENS = 1024
-"""What a forward pass costs beside its tokens, in tokens."""
+"""The fixed cost of a forward pass, in tokens."""
 
 SHARED_PART = 0.25
-"""Prompts stand beside those that they begin like where neighbours then share so much of them, else by length."""
+"""Prompts are sorted by their beginnings if neighbours then share this part of their tokens, else by length."""
 
 
 def score_batched(
@@ -41,11 +41,11 @@ def score_batched(
     batch_tokens: int = BATCH_TOKENS,
     should_stop: Callable[[], bool] | None = None,
 ) -> ScoredPrompts:
-    """Log-probabilities of each continuation's first token; equals `score_reference` within float32 rounding.
+    """Return the log-probability of each continuation's first token, as `score_reference` within float32 rounding.
 
-    Prompts are padded on the left and given explicit positions, so that padding changes nothing; where it would, only
-    prompts of one length share a batch.
-    should_stop is asked between batches; a true answer raises InterruptedScoringError.
+    Prompts are padded on the left and given explicit positions, so that padding changes nothing; for models in which it
+    would, only prompts of one length share a batch.
+    should_stop is called between batches; a true result raises InterruptedScoringError.
     """
     tokenised = encode_labels(loaded.tokenizer, prompts)
     contexts = [prompt.context for prompt in tokenised]
@@ -114,10 +114,9 @@ def read_last(
 def _batches(
     loaded: LoadedModel, contexts: Sequence[Sequence[int]], lengths: Sequence[int], batch_tokens: int
 ) -> Iterator[list[int]]:
-    """Indexes of contexts that share a batch.
+    """Yield indexes of contexts that share a batch.
 
-    lengths: positions of each context that are read. A context joins a batch where that costs less than to begin
-    another with it.
+    lengths: positions of each context that are read. A context joins a batch if that costs less than starting another.
     """
     padded, alone = why_equal_lengths(loaded.model) is None, is_alone(loaded.model)
     batch: list[int] = []
@@ -151,9 +150,9 @@ def _cost(rows: int, common: int, longest: int) -> int:
 
 
 def _ordered(contexts: Sequence[Sequence[int]], *, padded: bool, share: bool) -> Iterator[tuple[int, int]]:
-    """Indexes of contexts, and how many tokens each has in common with the one before it, where that counts.
+    """Yield indexes of contexts, and the number of tokens each shares with the one before it, if that counts.
 
-    Beside those that they begin like; else the longest first, so that a batch that does not fit shows at once.
+    Contexts with common beginnings are adjacent; else the longest come first, so that lack of memory shows at once.
     """
     by_length = sorted(range(len(contexts)), key=lambda index: (-len(contexts[index]), list(contexts[index])))
     order = sorted(range(len(contexts)), key=lambda index: list(contexts[index])) if padded else by_length

@@ -1,9 +1,9 @@
-"""What may share a batch with what, so that a prompt's numbers are those it has alone.
+"""Rules for sharing a batch, so that a prompt's numbers are the same as alone.
 
-Shorter prompts are padded on the left, and attention masks the padding. That holds where nothing but attention looks at
-other tokens, and where a token's rotation depends on its own position only. A recurrent state takes the padding in; and
-where the rotation depends on the length of the longest text of a batch, prompts of other lengths change it. Prompts of
-one length are right in any case: there is no padding, and all have the same longest text.
+Shorter prompts are padded on the left, and attention masks the padding. That works if only attention looks at other
+tokens, and a token's rotation depends on its own position only. A recurrent state takes in the padding, and if the
+rotation depends on the length of the longest text of a batch, prompts of other lengths change it. Prompts of one length
+are always correct: there is no padding, and all have the same longest text.
 """
 
 from collections.abc import Iterator
@@ -21,12 +21,12 @@ ALONE_TYPES: Final = frozenset({"hrm_text"})
 
 
 def length_dependent(model: Any) -> bool:
-    """Whether the rotation of a token depends on how long the text is, as in longrope and dynamic NTK."""
+    """Return whether the rotation of a token depends on the length of the text, as in longrope and dynamic NTK."""
     return bool(_rope_types(model) & {"longrope", "dynamic"})
 
 
 def why_equal_lengths(model: Any) -> str | None:
-    """Why only prompts of one length may share a batch; None where they may be padded."""
+    """Return why only prompts of one length may share a batch; None if they may be padded."""
     if length_dependent(model):
         return "its rotary embedding depends on the length of the text"
     kind = model.config.get_text_config().model_type
@@ -36,7 +36,7 @@ def why_equal_lengths(model: Any) -> str | None:
 
 
 def is_alone(model: Any) -> bool:
-    """Whether each prompt is a batch of its own."""
+    """Return whether each prompt is a batch of its own."""
     return model.config.get_text_config().model_type in ALONE_TYPES
 
 

@@ -45,14 +45,14 @@ PASS_ROWS: Final = 512
 """Rows of every product in bfloat16: oneDNN adds in other runs for another number of rows."""
 
 LAST_ROWS: Final = 64
-"""The same in the last layer, of which few rows are read."""
+"""The same in the last layer, which reads few rows."""
 
 CHECKED_ROWS: Final = (ROW_MULTIPLE, 7 * ROW_MULTIPLE, 16 * ROW_MULTIPLE)
 """Numbers of rows with which each shape of weights is tried."""
 
 
 def row_multiple(dtype: torch.dtype) -> int:
-    """What the rows of a pass are padded to."""
+    """Return the multiple to which the rows of a pass are padded."""
     return PASS_ROWS if dtype == torch.bfloat16 else ROW_MULTIPLE
 
 
@@ -76,7 +76,7 @@ Random = Callable[..., torch.Tensor]
 
 @torch.no_grad()
 def check_products(weights: Sequence[torch.Tensor], key_heads: int, heads: int, size: int) -> str | None:
-    """What products do here that the canonical mode does not allow; None when nothing was found.
+    """Return a property of products here that the canonical mode does not allow; None if none was found.
 
     weights: one of each shape, (outputs, inputs). heads: of queries for each head of keys. size: of a head.
     """
@@ -153,16 +153,16 @@ def made_up_prompts(vocabulary: int, longest: int | None, dtype: torch.dtype) ->
 
 
 def digest(logprobs: Sequence[Sequence[float]]) -> str:
-    """A digest of the bits of numbers: the first 16 hexadecimal digits of their SHA-256."""
+    """Return a digest of the bits of numbers: the first 16 hexadecimal digits of their SHA-256."""
     numbers = [number for row in logprobs for number in row]
     return sha256(struct.pack(f"<{len(numbers)}d", *numbers)).hexdigest()[:16]
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """Keys `first` to `last - 1` of a block, those of CHUNK_POSITIONS positions.
+    """Keys `first` to `last - 1` of a block, in one chunk of CHUNK_POSITIONS positions.
 
-    All queries see those before `masked_from`; to the scores of the others the mask is added, 0 or minus infinity,
+    All queries see the keys before `masked_from`; the mask is added to the scores of the others, 0 or minus infinity,
     shape (queries, last - masked_from).
     """
 
@@ -191,10 +191,10 @@ def attend(
     window: int | None,
     softcap: float | None,
 ) -> torch.Tensor:
-    """Attention of a canonical pass.
+    """Compute attention of a canonical pass.
 
-    query: (key heads, queries × heads per key head, head size), scaled, and by LOG2_E too where there is no softcap;
-    the rows of one query stand together. keys, values: (key heads, K, head size).
+    query: (key heads, queries × heads per key head, head size), scaled, and by LOG2_E too without a softcap; the rows
+    of one query are adjacent. keys, values: (key heads, K, head size).
     Returns (queries, heads × head size).
     """
     key_heads, rows, _ = query.shape
@@ -227,7 +227,7 @@ def _weigh(
             masked += chunk.mask[:, None]
         scores.append(part)
     highest = reduce(torch.maximum, [part.amax(dim=-1, keepdim=True) for part in scores])
-    # Where a query has no key in a chunk it adds 0 exactly.
+    # A query without a key in a chunk adds 0 exactly.
     return reduce(
         torch.Tensor.add_,
         [

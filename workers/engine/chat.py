@@ -1,7 +1,7 @@
-"""Conversations as a model's own chat template writes them down.
+"""Conversations in the form of a model's own chat template.
 
 A template comes with the model's files and is a program in Jinja. transformers renders it in Jinja's immutable sandbox,
-which keeps it from Python's internals and from changing what it is given; only a template's time is not bounded.
+which keeps it from Python's internals and from changing its arguments; only a template's time is not bounded.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,8 +14,7 @@ from workers.engine.loading import LoadedModel
 from workers.errors import EngineError
 from workers.tokens import beginning
 
-# What a template that writes today's date is told: a prompt must not change overnight. It is the date that Llama's
-# templates fall back on.
+# The date for templates that write today's: a prompt must not change overnight. Llama's templates fall back on it.
 _DATE: Final = {
     "%A": "Friday",
     "%B": "July",
@@ -43,15 +42,15 @@ def render_chat(
     open_with: str,
     told: Mapping[str, Any] = MappingProxyType({}),
 ) -> str:
-    """The conversation as the model is shown it; it ends in an assistant's turn that `open_with` begins.
+    """Return the conversation in the model's form; it ends in an assistant's turn that `open_with` begins.
 
-    told: what the template is given besides, such as `enable_thinking`.
+    told: further arguments of the template, such as `enable_thinking`.
 
-    messages: `role` (system, user or assistant) and `content` of each turn; at least one. Where the template knows no
-    system role, or leaves its content out, the system's turn is put at the head of the first user's turn. The text
-    does not depend on the day: templates that ask for the date are given 26 July 2024.
-    Raises EngineError for a model without a chat template, for a template that fails or reaches for what the sandbox
-    forbids, and for one that leaves a turn out.
+    messages: `role` (system, user or assistant) and `content` of each turn; at least one. If the template has no system
+    role, or leaves its content out, the system's turn is put at the head of the first user's turn. The text does not
+    depend on the day: templates that write the date get 26 July 2024.
+    Raises EngineError for a model without a chat template, for a template that fails or violates the sandbox, and for
+    one that leaves a turn out.
     """
     tokenizer = loaded.tokenizer
     if getattr(tokenizer, "chat_template", None) is None:
@@ -86,7 +85,7 @@ def render_chat(
 
 
 def _ways_to_say(messages: Sequence[Mapping[str, str]]) -> list[Sequence[Mapping[str, str]]]:
-    """The turns as they are, and with the system's turn in the first user's where both are there."""
+    """Return the turns unchanged, and with the system's turn in the first user's if there are both."""
     roles = [message["role"] for message in messages[:2]]
     if roles != ["system", "user"]:
         return [messages]
@@ -100,17 +99,17 @@ def _in_short(error: Exception) -> str:
 
 
 def encode_rendered(tokenizer: Any, text: str) -> list[int]:
-    """Token ids of a text that a chat template has written, special tokens included where it wrote them.
+    """Return token ids of a chat template's text, with the special tokens that it wrote.
 
-    What the tokenizer puts before every text, a beginning-of-text token, is added where the template has not written
-    it, and never twice. What it puts after a text is left out: the turn is open.
+    The tokenizer's beginning-of-text token is added if the template has not written it, and never twice. A token at the
+    end is left out: the turn is open.
     """
     before, own = split_special(tokenizer, text)
     return own if own[: len(before)] == before else before + own
 
 
 def split_special(tokenizer: Any, text: str) -> tuple[list[int], list[int]]:
-    """The special tokens that the tokenizer puts before a text, and the tokens of the text itself."""
+    """Return the special tokens that the tokenizer puts before a text, and the tokens of the text itself."""
     own: list[int] = tokenizer(text, add_special_tokens=False)["input_ids"] if text else []
     if not own:
         return beginning(tokenizer), []

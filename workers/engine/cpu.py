@@ -43,7 +43,7 @@ def _attend_wide(
     window: int | None,
     softcap: float | None,
 ) -> torch.Tensor:
-    """The same in float32 or wider."""
+    """Compute attention in float32 or wider."""
     wide = torch.promote_types(query.dtype, torch.float32)
     attend = attend_in_blocks
     if current.canonical:

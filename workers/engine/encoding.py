@@ -1,11 +1,11 @@
-"""Tokenises many texts that have lines in common, each as a whole, without reading these lines again.
+"""Tokenises many texts with common lines, each as a whole, without reading these lines again.
 
 A 5-shot prompt is mostly instruction and examples, orders of a question have the same options, and every label is
 tokenised together with its prompt: read in full, the texts of a shard would cost a seventh of the model's time on a
-CPU, and more than it on a GPU. So a text is cut where a line begins and after its label, and each piece is read once.
-No token of a vocabulary may lie across such a cut: a tokenizer that has one reads every text in full. Since what cuts a
-text into words before that could look across as well, some texts of every call are read whole and compared, from where
-they leave the one compared before.
+CPU, and more than it on a GPU. So a text is cut at the beginning of a line and after its label, and each piece is read
+once. No token of a vocabulary may lie across such a cut: a tokenizer that has one reads every text in full. Since the
+step that cuts a text into words could look across as well, some texts of every call are read whole and compared, from
+their first difference to the text compared before.
 """
 
 import re
@@ -33,16 +33,16 @@ LINES: Final = re.compile(r"\n(?:([^\W_]+[.):]|\([^\W_]\))(?= [^\W_])|(?=[^\W_]|
 """The end of a line before another one, with the label that begins that one, such as "A.", "(A)" or "Answer:"."""
 
 ACROSS: Final = re.compile(r"[.):] |\n(?:[^\W_]|[(\ufffd])")
-"""What a token that lies across a cut has in it; U+FFFD stands for the beginning of a character."""
+"""Pattern of a token that lies across a cut; U+FFFD is the beginning of a character."""
 
 PERHAPS_ACROSS: Final = re.compile(r"[.):][ ▁Ġ]|[\nĊ].")
-"""The same of a token as its vocabulary writes it, where a letter may stand for a byte."""
+"""The same for a token in its vocabulary's form, in which a letter may represent a byte."""
 
 BEFORE: Final = "x\n"
-"""Stands before a piece while it is read, since some tokenizers put a blank before what begins a text."""
+"""Put before a piece while it is read, since some tokenizers add a blank at the beginning of a text."""
 
 AFTER: Final = "x"
-"""Stands after a line while it is read, since at the end of a text its blanks may be taken together."""
+"""Put after a line while it is read, since blanks at the end of a text may be merged."""
 
 T = TypeVar("T")
 
@@ -69,7 +69,7 @@ class PieceEncoder:
         self._count = 0
 
     def __call__(self, text: str) -> list[int]:
-        """Token ids of the whole text. Raises OutOfStepError where a comparison fails."""
+        """Return token ids of the whole text. Raises OutOfStepError if a comparison fails."""
         if not text:
             return self._in_full(text)
         pieces = _cut(text)
@@ -88,7 +88,7 @@ class PieceEncoder:
         return ids
 
     def _read(self, piece: str, first: bool, last: bool) -> list[int]:
-        """The tokens of a piece; with the special tokens that belong there where it is the first of a text."""
+        """Return the tokens of a piece, with the special tokens of a text's first piece."""
         if self._breaks_alone and last and not first and piece.startswith(" "):
             line = self._tokens(f"{piece}\n", False, False)  # that of an option in the prompt is known
             if line[-1:] == self._before[-1:]:
@@ -101,7 +101,7 @@ class PieceEncoder:
         if first:
             if 0 not in mask:
                 raise OutOfStepError
-            length = len(mask) - mask[::-1].index(0)  # without what ends every text
+            length = len(mask) - mask[::-1].index(0)  # without the tokens at the end of every text
             mask, ids = mask[:length], ids[:length]
             if any(mask[mask.index(0) :]):
                 raise OutOfStepError
@@ -112,7 +112,7 @@ class PieceEncoder:
         return ids[start:end]
 
     def _compare(self, pieces: list[str], tokens: list[list[int]]) -> None:
-        """With the text read whole; where it begins like the last one that was compared, without that beginning."""
+        """Compare with the text read whole, without the beginning that it shares with the last compared one."""
         shared = common_length(pieces, self._compared)
         start = max(1, shared - 1) if shared else 0
         whole = "".join(pieces[start:])
@@ -123,7 +123,7 @@ class PieceEncoder:
 
 
 def _cut(text: str) -> list[str]:
-    """The pieces of a text, of which the first is all up to its last blank line."""
+    """Cut a text into pieces; the first ends at its last blank line."""
     last = text.rfind("\n\n") + 1
     first, *others = LINES.split(text[last:])
     pieces = [text[:last] + first]
@@ -134,7 +134,7 @@ def _cut(text: str) -> list[str]:
 
 
 def is_cuttable(tokenizer: Any) -> bool:
-    """Whether no token of the vocabulary lies across a cut."""
+    """Return whether no token of the vocabulary lies across a cut."""
     if not getattr(tokenizer, "is_fast", False):
         return False
     if tokenizer not in _cuttable:
@@ -144,14 +144,14 @@ def is_cuttable(tokenizer: Any) -> bool:
 
 
 class LabelTokeniser:
-    """`tokenise` for prompts of which many end alike: which tokens their labels are is found once for a last line."""
+    """`tokenise` for prompts with common ends: the tokens of their labels are found once for each last line."""
 
     def __init__(self) -> None:
         self._labels: dict[tuple[str, tuple[str, ...]], list[int]] = {}
         self._count = 0
 
     def __call__(self, encode: Encode, prompt: ScoringPrompt) -> TokenisedPrompt:
-        """Raises OutOfStepError where a check fails."""
+        """Tokenise a prompt. Raises OutOfStepError if a check fails."""
         line = last_line(prompt)
         known = self._labels.get(line)
         self._count += 1
@@ -174,9 +174,9 @@ class ContinuationTokeniser:
         self._count = 0
 
     def __call__(self, encode: Encode, prompt: ScoringPrompt) -> TokenisedContinuations:
-        """Raises OutOfStepError where a check fails."""
+        """Tokenise a prompt. Raises OutOfStepError if a check fails."""
         line, continuations = last_line(prompt)
-        if not line:  # how many line breaks stand before it may count
+        if not line:  # the number of line breaks before it may count
             return tokenise_continuations(encode, prompt)
         keys = [(line, continuation) for continuation in continuations]
         known = [self._after[key] for key in keys if key in self._after]
@@ -216,7 +216,7 @@ def encode_labels(tokenizer: Any, prompts: Sequence[ScoringPrompt]) -> list[Toke
 
 
 def encode_continuations(tokenizer: Any, prompts: Sequence[ScoringPrompt]) -> list[TokenisedContinuations]:
-    """Each prompt as `tokenise_continuations` has it."""
+    """Tokenise each prompt as `tokenise_continuations` does."""
     return encode_all(tokenizer, prompts, tokenise_continuations, ContinuationTokeniser())
 
 
@@ -226,7 +226,7 @@ def encode_all(
     tokenise: Callable[[Encode, ScoringPrompt], T],
     by_pieces: Callable[[Encode, ScoringPrompt], T] | None = None,
 ) -> list[T]:
-    """Each prompt tokenised by an encoder that reads pieces; again by one that does not, where that fails.
+    """Tokenise each prompt by an encoder that reads pieces; again by one that does not, if that fails.
 
     by_pieces: in place of `tokenise` with an encoder that reads pieces; may raise OutOfStepError as well.
     """

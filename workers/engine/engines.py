@@ -1,8 +1,8 @@
-"""The engines: how prompts are scored with a loaded model.
+"""The engines that score prompts with a loaded model.
 
 trie        the token trie, each shared token computed once (default)
 batched     batches of similar length, every prompt computed in full
-reference   one prompt at a time; slow, what the others are tested against
+reference   one prompt at a time; slow, the others are tested against it
 """
 
 from collections.abc import Callable, Sequence
@@ -41,7 +41,7 @@ class Engine(Protocol):
         ...
 
     def settings(self) -> dict[str, object]:
-        """What could change the last bits of a number."""
+        """Return the settings that could change the last bits of a number."""
         ...
 
 
@@ -49,7 +49,7 @@ class BatchedEngine:
     """Every prompt in full, in batches."""
 
     def __init__(self, loaded: LoadedModel, *, budget_tokens: int | None = None, because: str | None = None) -> None:
-        """because: why this engine and not the trie, where that was not the user's choice."""
+        """because: reason for this engine in place of the trie, if the user did not choose it."""
         self._loaded = loaded
         self._because = because
         self.budget_tokens = budget_tokens or BATCH_TOKENS
@@ -67,7 +67,7 @@ class BatchedEngine:
         return continuations_batched(self._loaded, prompts, batch_tokens=self.budget_tokens, should_stop=should_stop)
 
     def settings(self) -> dict[str, object]:
-        """What could change the last bits of a number."""
+        """Return the settings that could change the last bits of a number."""
         settings: dict[str, object] = {"engine": "transformers-batched", "batch_tokens": self.budget_tokens}
         equal = why_equal_lengths(self._loaded.model)
         settings |= {} if equal is None else {"equal_lengths": equal}
@@ -94,7 +94,7 @@ class ReferenceEngine:
         return _one_by_one(lambda prompt: continuations_reference(self._loaded, [prompt]), prompts, should_stop)
 
     def settings(self) -> dict[str, object]:
-        """What could change the last bits of a number: nothing."""
+        """Return the settings that could change the last bits of a number: none."""
         return {"engine": "transformers-reference"}
 
 
@@ -121,10 +121,10 @@ def open_engine(
     memory_bytes: int | None = None,
     canonical: bool | None = None,
 ) -> Engine:
-    """The engine of that name for a model; the batched one for a model whose prompts cannot be scored as a trie.
+    """Return the engine of that name for a model; the batched one for a model that the trie cannot score.
 
-    canonical: True for numbers whose bits depend on the prompt alone, or an EngineError where there are none; False for
-    the fast mode; None for the canonical one where the model and the machine have it.
+    canonical: True for numbers whose bits depend on the prompt alone, or an EngineError if there are none; False for
+    the fast mode; None for the canonical one if the model and the machine support it.
     Raises EngineError for an unknown name.
     """
     if canonical and name != "trie":

@@ -16,7 +16,7 @@ from workers.model_types import why_no_trie
 ATTENTION: Final = "shuffleboard_trie"
 
 _current: ContextVar[Pass] = ContextVar("current")
-"""What the thread's model is computing."""
+"""The pass that this thread's model is computing."""
 
 
 def refusal(model: Any) -> str | None:
@@ -25,7 +25,7 @@ def refusal(model: Any) -> str | None:
 
 
 class HostedForward:
-    """The model's own forward pass with the trie's attention and, where they serve, oneDNN's products."""
+    """The model's own forward pass with the trie's attention and, if they apply, oneDNN's products."""
 
     name = "hosted"
 
@@ -35,7 +35,7 @@ class HostedForward:
 
     @contextmanager
     def installed(self) -> Iterator[None]:
-        """Inside the block the model computes tries; outside of it, it is what it was."""
+        """Make the model compute tries inside the block; afterwards it is unchanged."""
         before = self._model.config._attn_implementation  # noqa: SLF001
         with ExitStack() as stack:
             stack.callback(self._model.set_attn_implementation, before)

@@ -24,11 +24,11 @@ from workers.engine.products import onednn_serves, pack, product, product_times
 FUSED_TYPES: Final = ("llama", "mistral", "qwen2")
 
 ROWS_AT_ONCE: Final = 128
-"""Between products: with 576 to 4096 floats a row, what fits into a core's second cache."""
+"""Rows between products: with 576 to 4096 floats a row, they fit into a core's second cache."""
 
 
 def can_be_fused(model: Any) -> bool:
-    """Whether a model is built of the layers that FusedForward computes."""
+    """Return whether a model is built of the layers that FusedForward computes."""
     config = model.config
     return (
         config.model_type in FUSED_TYPES
@@ -105,7 +105,7 @@ class FusedForward:
         return self._base.norm(states.add_(added))[: len(wanted)]
 
     def _after(self, layer: "_Layer", states: torch.Tensor, attended: torch.Tensor, at_once: int) -> torch.Tensor:
-        """What a layer's MLP adds to the states, after its attention was added to them in place."""
+        """Return the states after a layer's MLP, adding its attention to them in place."""
         outputs = []
         for some, attended_some in zip(states.split(at_once), attended.split(at_once), strict=True):
             normed = self._normed(some, product(attended_some, layer.output, layer.output_bias), layer.gain_after)
@@ -130,7 +130,7 @@ class FusedForward:
             key_some.copy_(turned[:, self._heads :])
 
     def _turns(self, positions: Sequence[int]) -> torch.Tensor:
-        """The rotation of each position as complex numbers, (tokens, head size / 2)."""
+        """Return the rotation of each position as complex numbers, (tokens, head size / 2)."""
         rotary = self._base.rotary_emb
         angles = torch.outer(torch.tensor(positions, dtype=torch.float32), rotary.inv_freq)
         return torch.polar(torch.full_like(angles, rotary.attention_scaling), angles)
@@ -192,7 +192,7 @@ class _Layer:
 
 
 def _turned(linear: Any, size: int) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """A projection whose heads give the pairs that are turned together, row i and row i + size/2, side by side."""
+    """Return a projection whose heads give the pairs that rotate together, row i and row i + size/2, side by side."""
 
     def turned(rows: torch.Tensor) -> torch.Tensor:
         return rows.unflatten(0, (-1, 2, size // 2)).transpose(1, 2).reshape(rows.shape)
@@ -201,7 +201,7 @@ def _turned(linear: Any, size: int) -> tuple[torch.Tensor, torch.Tensor | None]:
 
 
 def _groups_apart(rows: torch.Tensor, heads: tuple[int, int, int]) -> torch.Tensor:
-    """The rows of all heads, in the order of their places in a group.
+    """Return the rows of all heads, in the order of their places in a group.
 
     heads: (key heads, heads per key head, head size).
     """

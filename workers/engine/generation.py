@@ -5,10 +5,10 @@ largest (Gumbel 1954; Maddison et al. 2014), and the noise of a token at a step 
 `seed_text`, the step and the token. So a text is the same alone, in any batch and in any order, as far as the model's
 numbers are, which padding moves in their last bits.
 
-Thoughts are long, and of very different lengths, so a batch is not as long as its longest text may become. It begins
-with the prompts that fit with a little of what follows; rows that have ended leave it; and when the keys and values
-that are held no longer fit, the rows that have written least wait and are read in again, with what they wrote, in a
-later batch. What several prompts begin with is computed once, and so is a prompt that is answered several times.
+Thoughts are long, and of very different lengths, so a batch is not sized for its longest possible text. It begins with
+the prompts that fit with a little of their answers; rows that have ended leave it; and when the stored keys and values
+no longer fit, the shortest texts wait and are read in again in a later batch. A common beginning of several prompts is
+computed once, and so is a prompt that is answered several times.
 """
 
 import hashlib
@@ -34,10 +34,10 @@ from workers.engine.reading import Reading
 from workers.errors import EngineError, InterruptedScoringError
 
 GENERATION_TOKENS: Final = {"cpu": 8192, "cuda": 32768}
-"""Tokens of one batch, by kind of device: prompts and what was written after them, whose keys and values are held."""
+"""Tokens of one batch, by kind of device: prompts and answers, whose keys and values are kept."""
 
 CPU_CACHE_BYTES: Final = 4 << 30
-"""Memory that a model on the CPU may hold keys and values in, half of it in use."""
+"""Memory for the keys and values of a model on the CPU, half of it in use."""
 
 MOST_ROWS: Final = {"cpu": 64, "cuda": 256}
 """Texts that are written at once, by kind of device: more of them are not written faster."""
@@ -56,10 +56,10 @@ _SAMPLING: Final = ("temperature", "top_k", "top_p", "min_p")
 
 @dataclass(frozen=True)
 class ThoughtLimit:
-    """What happens to a text that is still a thought after `tokens` tokens.
+    """The limit of a thought, for a text that is still a thought after `tokens` tokens.
 
-    closing: given the text so far, what closes its thought; None where it does not think. answers: whether that is
-    written and the text goes on; otherwise it ends there.
+    closing: returns the text that closes the thought so far; None if it is no thought. answers: whether that text is
+    appended and the answer follows; otherwise the text ends there.
     """
 
     tokens: int
@@ -71,7 +71,7 @@ class ThoughtLimit:
 class GenerationPrompt:
     """A text to continue.
 
-    text: as the model is shown it. seed_text: what makes the prompt's draws its own, such as a digest.
+    text: in the model's form. seed_text: makes the prompt's draws its own, such as a digest.
     chat: whether a chat template wrote the text, with the special tokens that belong there.
     limit: of its thought; None: only the text has one.
     """
@@ -84,15 +84,15 @@ class GenerationPrompt:
 
 @dataclass(frozen=True)
 class Generated:
-    """What a model wrote.
+    """A model's text.
 
-    text: without special tokens other than those that mark thoughts, and up to a stop sequence, which is left out with
-    all that follows it.
-    tokens: written by the model, with those of a stop sequence or of the end of the text; at least 1.
+    text: without special tokens other than markers of thoughts, and up to a stop sequence, which is left out with
+    everything after it.
+    tokens: written by the model, including a stop sequence or the end of the text; at least 1.
     finished: whether it ended by itself or by a stop sequence, and not at a limit of tokens.
-    parameters: as `effective_parameters` gives them.
-    forced: its thought was closed at the limit, by tokens that count as its own. beginning: the text of so many of its
-    first tokens.
+    parameters: as returned by `effective_parameters`.
+    forced: its thought was closed at the limit, by tokens that count as its own. beginning: returns the text of this
+    many first tokens.
     """
 
     text: str
@@ -105,20 +105,20 @@ class Generated:
 
 @dataclass(frozen=True)
 class Counted:
-    """prompts: tokens of the prompts that were asked; computed: of these, those that went through the model."""
+    """prompts: tokens of all prompts; computed: the tokens among them that went through the model."""
 
     prompts: int
     computed: int
 
 
 def effective_parameters(loaded: LoadedModel, generation: Mapping[str, Any]) -> dict[str, object]:
-    """A protocol's generation parameters as they apply to this model; plain JSON, decimals as strings.
+    """Return a protocol's generation parameters as they apply to this model; plain JSON, decimals as strings.
 
     generation: `sampling`, `temperature`, `top_k`, `top_p`, `min_p`, `seed`, `max_tokens` and `stop`. With `sampling`
-    model, each value that the model's generation configuration sets stands in place of the given one (`from_model`
-    names them), and its repetition penalty applies; it samples unless its configuration says otherwise. Nothing else of
-    that configuration is used, and with `given` and `greedy` nothing but its end-of-text tokens. Temperature 0 is
-    greedy. `do_sample` says what is done; where it is false, nothing that only draws depend on is named.
+    model, each value that the model's generation configuration sets replaces the given one (`from_model` names them),
+    and its repetition penalty applies; it samples unless its configuration forbids it. Nothing else of that
+    configuration is used, and with `given` and `greedy` nothing but its end-of-text tokens. Temperature 0 is greedy.
+    `do_sample` states the effective mode; if it is false, parameters of draws are left out.
     Raises EngineError for an unknown sampling.
     """
     sampling = generation["sampling"]
@@ -141,7 +141,7 @@ def effective_parameters(loaded: LoadedModel, generation: Mapping[str, Any]) -> 
 
 
 def _end_tokens(loaded: LoadedModel) -> list[int]:
-    """Every token that a model, its configuration or its tokenizer knows as the end of a text or of a turn."""
+    """Return every token that ends a text or a turn for a model, its configuration or its tokenizer."""
     known = (
         loaded.model.generation_config.eos_token_id,
         loaded.model.config.get_text_config().eos_token_id,
@@ -164,16 +164,16 @@ def generate_counted(
     done: Callable[[int, Generated], None] = lambda _index, _generated: None,
     stepped: Callable[[int], None] = lambda _tokens: None,
 ) -> tuple[list[Generated], Counted]:
-    """Continues each prompt, in the order given; and how many tokens of the prompts were computed.
+    """Continue each prompt, in the order given; return the texts, and the number of computed tokens of prompts.
 
-    generation: a protocol's parameters, see `effective_parameters`. budget_tokens: whose keys and values are held at
-    once, padding included; a longer text is continued alone. kept_special: whether a special token stays in the text.
-    done: is given each text, with the prompt's place, as soon as it has ended. stepped: is given how many tokens each
-    step has written.
-    should_stop is asked after each step; a true answer raises InterruptedScoringError.
+    generation: a protocol's parameters, see `effective_parameters`. budget_tokens: tokens whose keys and values are
+    kept at once, padding included; a longer text is continued alone. kept_special: whether a special token stays in the
+    text. done: receives each text, with the prompt's place, as soon as it has ended. stepped: receives the number of
+    tokens of each step.
+    should_stop is called after each step; a true result raises InterruptedScoringError.
     A text that may be longer than the model's context allows is cut off there, as at its limit.
-    Raises EngineError for a prompt that leaves the context no room for LEAST_ROOM tokens, or all that may follow; for
-    one without tokens, and for a model whose numbers overflow.
+    Raises EngineError for a prompt that leaves less than LEAST_ROOM tokens of the context, or less than the whole
+    limit; for one without tokens, and for a model whose numbers overflow.
     """
     writer = _Writer(loaded, effective_parameters(loaded, generation), should_stop, kept_special, done, stepped)
     contexts = [context_of(loaded.tokenizer, prompt) for prompt in prompts]
@@ -182,15 +182,15 @@ def generate_counted(
     most = int(generation["max_tokens"])
     room = [most if loaded.max_length is None else min(most, loaded.max_length - len(one)) for one in contexts]
     rows = [_Row(index, prompts[index], context, room[index]) for index, context in enumerate(contexts)]
-    # Longest first, so that a batch that does not fit in memory shows at once; the same prompts beside one another.
+    # Longest first, so that lack of memory shows at once; equal prompts are adjacent.
     rows.sort(key=lambda row: (-len(row.context), row.context, row.index))
     return writer.write(rows, budget_tokens), Counted(sum(map(len, contexts)), writer.computed)
 
 
 def cache_tokens(loaded: LoadedModel) -> int:
-    """How many tokens' keys and values may be held at once: half of what memory is there, at least 1,024.
+    """Return the number of tokens whose keys and values may be kept: half of the memory, at least 1,024.
 
-    Where a model's configuration does not say how large they are, GENERATION_TOKENS.
+    GENERATION_TOKENS if a model's configuration does not state their size.
     """
     kind = loaded.device.type
     config = loaded.model.config.get_text_config()
@@ -207,16 +207,16 @@ def cache_tokens(loaded: LoadedModel) -> int:
 
 
 def context_of(tokenizer: Any, prompt: GenerationPrompt) -> list[int]:
-    """A prompt's tokens."""
+    """Return a prompt's tokens."""
     if prompt.chat:
         return encode_rendered(tokenizer, prompt.text)
-    # A token that ends every text would tell the model that there is nothing to continue.
+    # A token at the end of every text would signal to the model that nothing follows.
     before, own = split_special(tokenizer, prompt.text)
     return before + own
 
 
 def check_fits(tokens: int, max_tokens: int, limit: int | None) -> None:
-    """Raises EngineError for a prompt that leaves no room for what is to follow."""
+    """Check that a prompt leaves enough of the context for its answer. Raises EngineError."""
     if tokens == 0:
         raise EngineError("a prompt has no tokens to continue; use a protocol with a non-empty prompt")
     if limit is not None and limit - tokens < min(max_tokens, LEAST_ROOM):
@@ -228,7 +228,7 @@ def check_fits(tokens: int, max_tokens: int, limit: int | None) -> None:
 
 @dataclass(eq=False)
 class _Row:
-    """A text that is being written. most: its tokens. to_come: tokens that are next, whatever the model says."""
+    """A text in progress. most: its limit of tokens. to_come: tokens that follow whatever the model predicts."""
 
     index: int
     prompt: GenerationPrompt
@@ -268,13 +268,13 @@ class _Writer:
         self.computed = 0
 
     def write(self, rows: Sequence[_Row], budget_tokens: int) -> list[Generated]:
-        """All of them, by their places."""
+        """Write all texts; return them by their places."""
         waiting = deque(rows)
         while waiting:
             if self._should_stop is not None and self._should_stop():
                 raise InterruptedScoringError
             batch = self._next_batch(waiting, budget_tokens)
-            # Those that had to make room come first in the next batch.
+            # Rows that were set aside come first in the next batch.
             waiting.extendleft(reversed(self._continue(batch, budget_tokens)))
         return [self._written[index] for index in range(len(rows))]
 
@@ -300,10 +300,10 @@ class _Writer:
 
     @torch.inference_mode()
     def _continue(self, rows: list[_Row], budget_tokens: int) -> list[_Row]:
-        """Writes until every row has ended, but for those that are given back because they no longer fit."""
+        """Write until every row has ended or no longer fits; return the rows that no longer fit."""
         given_back: list[_Row] = []
         state = Reading.of(self._loaded, [row.all for row in rows])
-        # Those that were read in and had never been before: the prompts of rows that begin.
+        # Only tokens read for the first time count: the prompts of rows that begin.
         self.computed += state.computed({tuple(row.context) for row in rows if not row.written})
         processors = self._processors(rows, state)
         while True:
@@ -329,7 +329,7 @@ class _Writer:
             state.step(tokens)
 
     def _drawn(self, rows: Sequence[_Row], state: Reading, processors: Sequence[LogitsProcessor]) -> list[int]:
-        """The next token of each row."""
+        """Draw the next token of each row."""
         scores: Any = state.logits
         for processor in processors:
             scores = processor(state.tokens, scores)
@@ -342,11 +342,11 @@ class _Writer:
         return _processors(self._parameters, state.padding, begun, [row.prompt.seed_text for row in rows])
 
     def _ended(self, row: _Row) -> bool:
-        """Whether a row has ended; what it says is then handed over."""
+        """Return whether a row has ended, handing over its text if so."""
         recent = row.written[-self._window :]
         ended = row.written[-1] in self._parameters["end_tokens"] and not row.to_come
         if not ended and self._stop(self._text(recent)) is not None:
-            # The whole text is decoded only where its end holds a stop sequence, not at each step.
+            # The whole text is decoded only if its end contains a stop sequence, not at each step.
             ended = self._stop(self._text(row.written)) is not None
         if not ended and len(row.written) < row.most and not self._cut_off(row):
             return False
@@ -367,7 +367,7 @@ class _Writer:
         return True
 
     def _cut_off(self, row: _Row) -> bool:
-        """Whether a thought ends a row at its limit; where it is to be answered, what closes it comes next."""
+        """Return whether a thought ends a row at its limit; queue its closing tokens if an answer is to follow."""
         limit = row.prompt.limit
         if limit is None or row.forced or len(row.written) != limit.tokens:
             return False
@@ -379,22 +379,22 @@ class _Writer:
         return False
 
     def _stop(self, text: str) -> int | None:
-        """Where the first stop sequence begins."""
+        """Return the beginning of the first stop sequence."""
         return first_stop(self._parameters["stop"], text)
 
 
 def first_stop(stops: Sequence[str], text: str) -> int | None:
-    """Where the first stop sequence of a text begins."""
+    """Return the beginning of a text's first stop sequence."""
     return min((place for place in map(text.find, stops) if place >= 0), default=None)
 
 
 def decoder_of(tokenizer: Any, kept_special: Callable[[str], bool]) -> Callable[[Sequence[int]], str]:
-    """What makes texts of tokens, without the special ones but for those that are kept."""
+    """Return a function from tokens to text, without special tokens but the kept ones."""
     return _Decoder(tokenizer, kept_special)
 
 
 class _Decoder:
-    """Texts of tokens, without the special ones but for those that are kept."""
+    """Texts of tokens, without special tokens but the kept ones."""
 
     def __init__(self, tokenizer: Any, kept: Callable[[str], bool]) -> None:
         self._tokenizer = tokenizer
@@ -416,7 +416,7 @@ class _Decoder:
 def _processors(
     parameters: Mapping[str, Any], padding: torch.Tensor, begun: Sequence[int], seed_texts: Sequence[str]
 ) -> list[LogitsProcessor]:
-    """What happens to the logits, in the order in which transformers does it. begun: see SeededDraw."""
+    """Return the processors of logits, in transformers' order. begun: see SeededDraw."""
     processors: list[LogitsProcessor] = [_Finite()]
     try:
         if (penalty := float(parameters["repetition_penalty"])) != 1:
@@ -509,5 +509,5 @@ def _signed(bits: int) -> int:
 
 
 def _shift(value: torch.Tensor, places: int) -> torch.Tensor:
-    """Shifted to the right with zeros moved in, where int64 would move its sign in."""
+    """Shift to the right, moving zeros in; int64 would move its sign in."""
     return (value >> places) & ((1 << (64 - places)) - 1)

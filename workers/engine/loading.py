@@ -21,8 +21,8 @@ ORDER_TOLERANCE: Final = 0.01
 class LoadedModel:
     """A model ready to score, with its tokenizer.
 
-    max_length: tokens its context holds; None when its configuration does not say. adapter: how one is applied,
-    `merged` or `unmerged`; None without one.
+    max_length: tokens of its context; None if its configuration does not state it. adapter: `merged` or `unmerged`;
+    None without one.
     """
 
     model: Any
@@ -35,7 +35,7 @@ class LoadedModel:
 
 
 def choose_device(name: str | None = None) -> torch.device:
-    """The device asked for, else the first GPU, else the CPU."""
+    """Return the requested device, else the first GPU, else the CPU."""
     if name:
         return torch.device(name)
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -107,7 +107,7 @@ def _read(folder: Path, dtype: str, stored: str | None) -> tuple[Any, Any]:
         raise EngineError(f"{folder} cannot be loaded: {reason}") from error
     if stored is not None:
         model = dequantised(model)
-    # Weights that the files lack were drawn at random, and those that nothing read are of another model or format.
+    # Weights missing from the files were drawn at random, and unread ones are of another model or format.
     unread = outcome["missing_keys"] or (stored is not None and outcome["unexpected_keys"])
     if unread:
         raise EngineError(
@@ -135,7 +135,7 @@ def check_order(model: Any, vocabulary: int) -> None:
         broken = [name for name, weights in model.named_parameters() if not weights.isfinite().all()]
         if broken:
             raise EngineError(f"{broken[0]} has weights that are not numbers; save the model, or fetch it, again")
-        return  # numbers overflow: scoring says so, with its remedy
+        return  # numbers overflow: scoring raises an error with its remedy
     moved = (logits[0] - logits[1]).abs().max().item()
     if moved > ORDER_TOLERANCE * max(1.0, logits.std().item()):
         raise EngineError(

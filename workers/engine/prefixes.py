@@ -23,7 +23,7 @@ class KeptPrefixes:
         return sum(states.bytes for states in self._kept.values())
 
     def find(self, trie: TokenTrie, stops: set[int]) -> dict[int, PathStates]:
-        """Of each node whose path is known, states that reach to it or beyond; never of one in `stops` or below it."""
+        """Return states for nodes with a known path, reaching to the node or beyond; none for nodes from `stops` on."""
         known: dict[int, PathStates] = {}
         for tokens in list(self._kept):
             nodes = trie.follow(tokens)
@@ -38,12 +38,12 @@ class KeptPrefixes:
         self._kept.clear()
 
     def covers(self, tokens: Sequence[int]) -> bool:
-        """Whether the states of a sequence that begins with all of `tokens` are kept."""
+        """Return whether the states of a sequence that begins with all of `tokens` are kept."""
         wanted = tuple(tokens)
         return any(kept[: len(wanted)] == wanted for kept in self._kept)
 
     def add(self, tokens: Sequence[int], states: PathStates) -> None:
-        """Keeps the states of a sequence, in place of those of its beginnings."""
+        """Keep the states of a sequence, in place of the states of its beginnings."""
         if len(tokens) < MIN_TOKENS or states.bytes > self.limit_bytes or self.covers(tokens):
             return
         added = tuple(tokens)
@@ -55,11 +55,11 @@ class KeptPrefixes:
 
 
 def shared_ends(trie: TokenTrie, groups: Sequence[Hashable]) -> list[int]:
-    """The last nodes of the paths worth keeping: of the beginnings that different groups share.
+    """Return the last nodes of the paths worth keeping: of the beginnings that different groups share.
 
-    groups: by sequence. A path of d tokens that g groups share saves d·(g−1) tokens; of all sets of paths of which none
-    continues another, the one that saves most. With one group only, the beginning that all its sequences have in
-    common: the next group's begins the same way.
+    groups: by sequence. A path of d tokens that g groups share saves d·(g−1) tokens; among all sets of paths in which
+    none continues another, the result saves most. With one group only, it is the common beginning of all its sequences:
+    the next group's begins the same way.
     """
     below: list[set[Hashable]] = [set() for _ in range(len(trie))]
     for node, group in zip(trie.last, groups, strict=True):
@@ -81,7 +81,7 @@ def shared_ends(trie: TokenTrie, groups: Sequence[Hashable]) -> list[int]:
 
 
 def _common_end(trie: TokenTrie) -> list[int]:
-    """The last node that all sequences run through, if there is one."""
+    """Return the last node that all sequences run through, if there is one."""
     stops = set(trie.last)
     node = 0
     if trie.end[0] != len(trie):

@@ -1,9 +1,9 @@
 """Matrix products on the CPU by oneDNN.
 
-In float32 torch multiplies with MKL, which takes its AVX2 path on processors it was not made for: 103 GFLOP/s on a core
-that does 240 with oneDNN's AVX-512 kernels. Both add in float32. torch offers oneDNN for float32 only to compiled
-graphs; these are the operators that they call. In bfloat16 weights packed for it are not rearranged by each product,
-and what follows a product is done before it is written.
+In float32 torch multiplies with MKL, which takes its AVX2 path on other makers' processors: 103 GFLOP/s on one that
+does 240 with oneDNN's AVX-512 kernels. Both add in float32. torch offers oneDNN for float32 only to compiled graphs;
+these are the operators that they call. In bfloat16 weights packed for it are not rearranged by each product, and
+operations after a product are applied before it is written.
 """
 
 import os
@@ -17,20 +17,20 @@ from transformers.pytorch_utils import Conv1D
 
 X86: Final = ("x86_64", "AMD64")
 
-# oneDNN keeps what it compiled for each shape of product, by default for 1024 of them: 60 MiB that no setting bounds.
-# Read at its first product. 32 shapes are as fast.
+# oneDNN caches compiled kernels for each shape of product, by default 1024: 60 MiB that no setting bounds. The variable
+# is read at its first product. 32 shapes are as fast.
 os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "32")
 
 
 def bfloat16_by() -> str:
-    """What multiplies bfloat16 on this processor: `amx`, `avx512`, `arm`, or `emulated`, slower than float32."""
+    """Return the unit that multiplies bfloat16 here: `amx`, `avx512`, `arm`, or `emulated`, slower than float32."""
     found = torch.cpu.get_capabilities()
     names = {"amx_bf16": "amx", "avx512_bf16": "avx512", "bf16": "arm"}
     return next((name for feature, name in names.items() if found.get(feature)), "emulated")
 
 
 def onednn_serves(device: torch.device, dtype: torch.dtype) -> bool:
-    """Whether products of such tensors go through oneDNN."""
+    """Return whether products of such tensors go through oneDNN."""
     return (
         device.type == "cpu"
         and (dtype == torch.float32 or (dtype == torch.bfloat16 and bfloat16_by() != "emulated"))
@@ -57,12 +57,12 @@ def product_times(inputs: torch.Tensor, weight: torch.Tensor, factors: torch.Ten
 
 
 def pack(weight: torch.Tensor, rows: int) -> torch.Tensor:
-    """A copy of a weight in the layout that suits products with about `rows` rows of inputs."""
+    """Return a copy of a weight in the layout for products with about `rows` rows of inputs."""
     return torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), rows)  # noqa: SLF001
 
 
 def is_plain(weight: torch.Tensor) -> bool:
-    """Whether a weight is just numbers, and not of a type of its own as quantised ones are."""
+    """Return whether a weight is a plain tensor, not of a type of its own as quantised ones are."""
     return type(weight.detach()) is torch.Tensor
 
 
@@ -97,7 +97,7 @@ def _forward(weight: torch.Tensor, bias: torch.Tensor | None) -> Any:
 
 
 def _plain_weight(module: Any) -> torch.Tensor | None:
-    """The weight (outputs, inputs) of a linear layer that is neither quantised nor of another type."""
+    """Return the weight (outputs, inputs) of a linear layer that is neither quantised nor of another type."""
     if type(module) not in {torch.nn.Linear, Conv1D}:
         return None
     weight = module.weight.detach()
@@ -113,6 +113,6 @@ def linear_bytes(model: Any) -> int:
 
 
 def weight_of_each_shape(model: Any) -> list[torch.Tensor]:
-    """Of a model's linear layers that go through oneDNN, one weight (outputs, inputs) of each shape."""
+    """Return one weight (outputs, inputs) of each shape among a model's linear layers that go through oneDNN."""
     weights = (_plain_weight(module) for module in model.base_model.modules())
     return list({weight.shape: weight for weight in weights if weight is not None}.values())

@@ -1,4 +1,4 @@
-"""Has a model read several texts at once: padded on the left, and what all of them begin with computed once."""
+"""Reads several texts with a model at once: padded on the left, and their common beginning computed once."""
 
 from collections.abc import Collection, Sequence
 from inspect import signature
@@ -15,10 +15,10 @@ SHARED_TOKENS: Final = 32
 
 
 class Reading:
-    """What a model has read of a batch: tokens by row, padded on the left, their keys and values, the next logits.
+    """A batch that a model has read: tokens by row, padded on the left, their keys and values, the next logits.
 
-    last: logits after the last tokens of each row, (rows, positions, vocabulary). shared: tokens that all rows begin
-    with and that were computed once.
+    last: logits after the last tokens of each row, (rows, positions, vocabulary). shared: number of tokens that begin
+    all rows and were computed once.
     """
 
     def __init__(self, loaded: LoadedModel, texts: Sequence[Sequence[int]], positions: int, *, goes_on: bool) -> None:
@@ -36,7 +36,7 @@ class Reading:
         rows = [[pad] * before + list(text) for before, text in zip(padding, texts, strict=True)]
         self.tokens: Any = torch.tensor(rows, device=self._device)
         self._mask = (torch.arange(longest, device=self._device) >= self.padding[:, None]).long()
-        # Without padding the model's own positions and mask are those of one text.
+        # Without padding the model's own positions and mask are right.
         self._is_plain = not any(padding) and not self.shared
         self.last: torch.Tensor
 
@@ -72,7 +72,7 @@ class Reading:
         return int(self.tokens.shape[1])
 
     def computed(self, texts: Collection[Sequence[int]]) -> int:
-        """Of different texts that were read, how many tokens went through the model."""
+        """Return the number of computed tokens of different texts."""
         return sum(map(len, texts)) - self.shared * max(0, len(texts) - 1)
 
     def step(self, tokens: Sequence[int]) -> None:
@@ -84,7 +84,7 @@ class Reading:
         self._forward(self.tokens if self._cache is None else new, self._mask)
 
     def keep(self, places: Sequence[int]) -> None:
-        """Goes on with some rows, in this order; one may stand several times."""
+        """Continue with some rows, in this order; a row may be repeated."""
         chosen = torch.tensor(places, device=self._device)
         self.tokens, self._mask = self.tokens[chosen], self._mask[chosen]
         self.padding, self.last = self.padding[chosen], self.last[chosen]
@@ -95,7 +95,7 @@ class Reading:
         if not self.shared:
             self._forward(self.tokens, self._mask)
             return
-        # Padding stands between what is shared and what follows it: positions are counted without it.
+        # Padding lies between the shared beginning and the rest: positions are counted without it.
         beginning = torch.tensor([texts[0][: self.shared]], device=self._device)
         self._forward(beginning, torch.ones_like(beginning))
         self._cache.batch_repeat_interleave(len(texts))
@@ -124,15 +124,15 @@ class Reading:
 
 
 def shares_beginnings(loaded: LoadedModel) -> bool:
-    """Whether a model goes on from what it has read as it would have read the whole, with padding in between.
+    """Return whether a model continues after cached tokens and padding as it would without the cache.
 
-    Of the types that have been compared, those whose layers keep keys and values of all tokens.
+    True for compared types whose layers keep keys and values of all tokens.
     """
     return why_equal_lengths(loaded.model) is None and not any(DynamicCache(config=loaded.model.config).is_sliding)
 
 
 def common_tokens(texts: Sequence[Sequence[int]], positions: int = 1) -> int:
-    """How many tokens all texts begin with; each keeps so many of its own. 0 where they are not worth it."""
+    """Return the number of tokens that begin all texts, leaving this many of each; 0 if they are not worth it."""
     first, last = min(map(list, texts)), max(map(list, texts))
     most = min(map(len, texts)) - positions
     common = next((place for place in range(most) if first[place] != last[place]), most)

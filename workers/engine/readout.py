@@ -8,14 +8,14 @@ import torch
 from workers.engine.products import is_plain, onednn_serves, product
 
 VOCABULARY_CHUNK = 8192
-"""Tokens of the vocabulary whose logits are held at once."""
+"""Tokens of the vocabulary whose logits are in memory at once."""
 
 LOGITS = 512 * VOCABULARY_CHUNK
-"""Logits held at once where the vocabulary cannot be taken in slices."""
+"""Logits in memory at once if the vocabulary cannot be sliced."""
 
 
 class Readout:
-    """The vocabulary head, applied only where something is read.
+    """The vocabulary head, applied only to positions that are read.
 
     The normaliser is a log-sum-exp over the vocabulary, a slice at a time: logits of 50,000 or 260,000 tokens for every
     prompt of a shard are never in memory at once. Logits and sums are float32 or wider, also for a model in bfloat16.
@@ -50,9 +50,9 @@ class Readout:
         return (read - normaliser[where]).tolist()
 
     def _slices(self, hidden: torch.Tensor) -> Iterator[tuple[int, int, torch.Tensor]]:
-        """(first row, first token, logits) that together are all logits, by slices of the vocabulary where it has any.
+        """Yield (first row, first token, logits) that together are all logits, by slices of the vocabulary if possible.
 
-        A quantised head is applied as it is, to a few rows at a time.
+        A quantised head is applied unchanged, to a few rows at a time.
         """
         wide = torch.promote_types(hidden.dtype, torch.float32)
         if not self._sliced:

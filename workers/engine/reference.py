@@ -1,4 +1,4 @@
-"""The slow, obvious scorer: one prompt at a time, no padding, no cache. What every faster path is tested against."""
+"""The slow, obvious scorer: one prompt at a time, no padding, no cache. Every faster path is tested against it."""
 
 from collections.abc import Sequence
 

@@ -16,13 +16,13 @@ class Segment:
 
 @dataclass(frozen=True)
 class PathStates:
-    """The segments of a path, from its first token on. Paths that begin alike share the tensors of the beginning."""
+    """The segments of a path, from its first token on. Paths with a common beginning share its tensors."""
 
     segments: tuple[Segment, ...] = ()
 
     @property
     def nodes(self) -> int:
-        """How many tokens the path has."""
+        """Return the number of tokens in the path."""
         return sum(segment.nodes for segment in self.segments)
 
     @property
@@ -32,15 +32,15 @@ class PathStates:
         return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
     def layer(self, number: int) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
-        """A layer's keys and values, segment by segment."""
+        """Return a layer's keys and values, segment by segment."""
         return [part.keys[number] for part in self.segments], [part.values[number] for part in self.segments]
 
     def followed_by(self, segment: Segment) -> "PathStates":
-        """The path with a segment after it."""
+        """Return the path with a segment after it."""
         return PathStates((*self.segments, segment)) if segment.nodes else self
 
     def shortened(self, nodes: int) -> "PathStates":
-        """The path's first `nodes` nodes; shares memory."""
+        """Return the path's first `nodes` nodes; shares memory."""
         kept: list[Segment] = []
         for segment in self.segments:
             take = min(segment.nodes, nodes)
@@ -51,7 +51,7 @@ class PathStates:
         return PathStates(tuple(kept))
 
     def copied(self) -> "PathStates":
-        """The same as one segment, in memory of its own."""
+        """Return the path as one segment, in memory of its own."""
         whole = Segment(self.nodes)
         for number in range(len(self.segments[0].keys)):
             keys, values = self.layer(number)

@@ -28,7 +28,7 @@ QUERIES: Final = 64
 """Nodes of a block at most: of more, each would pass more tiles that it does not see."""
 
 MOST_QUERIES: Final = 512
-"""Nodes of a group at most: those of a pass."""
+"""Most nodes of a group: the nodes of a pass."""
 
 TILE: Final = 32
 """Columns that processors may add by rules of their own: AMX takes 32 at once, AVX-512 pairs."""
@@ -37,8 +37,11 @@ MOST_TILES: Final = 16
 """Of one call for near keys. The kernel takes keys in runs of 512."""
 
 ROWS: Final = 32
-"""Queries times heads per key head are padded to a multiple of this. The kernel takes 32, 64 or 256 of them at a time;
-a single one that is left over is multiplied by another routine, and has other bits."""
+"""Queries times heads per key head are padded to a multiple of this.
+
+The kernel takes 32, 64 or 256 of them at a time; a single remaining one is multiplied by another routine, and has other
+bits.
+"""
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Group:
-    """Rows `first` to `last - 1`, in the layout's order, that have the same far keys; None where they have none."""
+    """Rows `first` to `last - 1`, in the layout's order, with the same far keys; None if they have none."""
 
     first: int
     last: int
@@ -79,17 +82,17 @@ class Layout:
 
 
 def cut_above(depth: int) -> int:
-    """Where the keys of a query at a depth are cut: of its path, nodes at this depth and deeper are near."""
+    """Return the depth at which the keys of a query are cut: nodes of its path at this depth and deeper are near."""
     return CUT * max(0, depth // CUT - 1)
 
 
 def attend_in_tiles(
     current: Pass, query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, *, scaling: float
 ) -> torch.Tensor:
-    """Attention of a pass without a window.
+    """Compute attention of a pass without a window.
 
-    query: (key heads, rows, heads per key head, head size), best as a view of memory in which the key heads stand
-    third. keys, values: (key heads, K, head size).
+    query: (key heads, rows, heads per key head, head size), best as a view of memory whose third dimension is the key
+    heads. keys, values: (key heads, K, head size).
     Returns (rows, key heads, heads per key head, head size), as such a view.
     """
     key_heads, rows, group, size = query.shape
@@ -101,7 +104,7 @@ def attend_in_tiles(
     nodes = layout.groups[-1].last
 
     def gathered(parts: list[tuple[torch.Tensor, torch.Tensor]], rest: float) -> tuple[torch.Tensor, torch.Tensor]:
-        """Attention and normalisers of all rows, from those of parts that follow each other."""
+        """Return attention and normalisers of all rows, from parts that follow each other."""
         padding = rows - nodes
         outputs = [part.transpose(0, 1) for part, _ in parts] + [query.new_zeros(padding * group, key_heads, size)]
         normalisers = [part.t() for _, part in parts] + [torch.full((padding * group, key_heads), rest)]
@@ -203,7 +206,7 @@ def _layout(current: Pass, dtype: torch.dtype, heads: int) -> Layout:
 def _in_tiles(
     current: Pass, nodes: Sequence[int], cut: int
 ) -> Iterator[tuple[Sequence[int], torch.Tensor, torch.Tensor]]:
-    """Of nodes that have the same far keys: some of them, rows of their near keys, and what they see of these."""
+    """Yield for nodes with the same far keys: some of them, rows of their near keys, and their mask on these."""
     start = 0
     while start < len(nodes):
         tiles = _Tiles(current, cut)
@@ -226,7 +229,7 @@ class _Tiles:
         """By node the copies, from the cut on, that hold its path."""
 
     def add(self, node: int) -> bool:
-        """Whether there is room for what a node sees; takes it, if so."""
+        """Add the tiles that a node sees; return whether they fit."""
         before = len(self._copies)
         missing = []
         while node not in self._seen and self._trie.depth[node] >= self._cut:
@@ -282,9 +285,9 @@ def _slice_if_consecutive(rows: list[int]) -> slice | torch.Tensor:
 def check_tiles(
     key_heads: int, heads: int, size: int, random: Callable[..., torch.Tensor], dtype: torch.dtype
 ) -> str | None:
-    """What the kernel does here that the canonical mode does not allow; None when nothing was found.
+    """Return a property of the kernel here that the canonical mode does not allow; None if none was found.
 
-    heads: of queries for each head of keys. size: of a head. random: gives random numbers of a shape.
+    heads: of queries for each head of keys. size: of a head. random: returns random numbers of a shape.
     """
     most = MOST_TILES * TILE
     query = random(key_heads, heads * MOST_QUERIES, size).to(dtype)
@@ -310,7 +313,7 @@ def check_tiles(
 def _spread(
     query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, places: Sequence[int], tiles: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Attention to keys that stand in some of so many tiles, of which the others are not seen."""
+    """Compute attention to keys in some of these tiles; the others are masked."""
     columns = torch.tensor([place * TILE + slot for place in places for slot in range(TILE)])[: keys.shape[1]]
     mask = torch.full((query.shape[1], tiles * TILE), -torch.inf, dtype=query.dtype)
     mask[:, columns] = 0

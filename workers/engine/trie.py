@@ -28,7 +28,7 @@ class TokenTrie:
         return len(self.tokens)
 
     def path(self, node: int) -> list[int]:
-        """The nodes from the first token to `node`; none for -1."""
+        """Return the nodes from the first token to `node`; none for -1."""
         nodes = []
         while node >= 0:
             nodes.append(node)
@@ -37,7 +37,7 @@ class TokenTrie:
         return nodes
 
     def follow(self, sequence: Sequence[int]) -> list[int]:
-        """The nodes that the sequence shares with the trie, from its first token on."""
+        """Return the nodes that the sequence shares with the trie, from its first token on."""
         nodes: list[int] = []
         candidate, limit = 0, len(self)
         for token in sequence:
@@ -51,7 +51,7 @@ class TokenTrie:
 
 
 def build_trie(sequences: Sequence[Sequence[int]]) -> TokenTrie:
-    """The trie of `sequences`, none of which may be empty. Equal sequences share their last node."""
+    """Build the trie of `sequences`, none of which may be empty. Equal sequences share their last node."""
     trie = TokenTrie(last=[-1] * len(sequences))
     path: list[int] = []
     previous: Sequence[int] = ()
@@ -77,7 +77,7 @@ def build_trie(sequences: Sequence[Sequence[int]]) -> TokenTrie:
 
 
 def common_length(one: Sequence[int], other: Sequence[int]) -> int:
-    """How many tokens two sequences have in common at their beginning."""
+    """Return the length of two sequences' common beginning."""
     length = 0
     for left, right in zip(one, other, strict=False):
         if left != right:

@@ -32,25 +32,25 @@ BUDGET_TOKENS: Final = {"cpu": 2048, "cuda": 16384}
 """Tokens of one pass, or on a GPU of one batch, by kind of device."""
 
 MEMORY_BYTES: Final = 2 << 30
-"""What scoring may use besides the loaded model by default."""
+"""Default memory for scoring besides the loaded model."""
 
 READ_ROWS: Final = 512
 """States that go through the vocabulary head together."""
 
 PLANNED_SHARE: Final = 0.9
-"""Of the memory that is allowed: an allocator holds on to more than is in use."""
+"""Share of the allowed memory that is planned: an allocator keeps more than is in use."""
 
 PACKED_SHARE: Final = 0.25
 """Of the memory that is allowed, for a copy of the weights in the layout that products read fastest."""
 
 UNPLANNED_BYTES: Final = 24 << 20
 UNPLANNED_LANE_BYTES: Final = 16 << 20
-"""What is taken whatever is computed, and by each thread: products compiled for their shapes, tries, masks."""
+"""Fixed memory, and that of each thread: products compiled for their shapes, tries, masks."""
 
 MIN_PASS_TOKENS: Final = 32
 
 CHECKED_PASS_TOKENS: Final = 331
-"""Of a pass in which an engine scores its test prompts alone: they take two, cut where nothing else is."""
+"""Tokens of a pass in which an engine scores its test prompts alone: they take two, cut at an unusual place."""
 
 GOOD_PASS_TOKENS: Final = 256
 """Shorter passes use a core badly: memory is first shared among fewer threads."""
@@ -80,10 +80,10 @@ class TrieEngine:
         memory_bytes: int | None = None,
         canonical: bool | None = None,
     ) -> None:
-        """memory_bytes: what scoring may use besides the loaded model: packed weights, kept states and activations.
+        """memory_bytes: for scoring besides the loaded model: packed weights, kept states and activations.
 
-        canonical: False for the fast mode; True to have the canonical one or an EngineError; None for the canonical
-        one where the model and the machine have it.
+        canonical: False for the fast mode; True for the canonical one or an EngineError; None for the canonical one if
+        the model and the machine support it.
         Raises EngineError for a model whose tries have not been shown to be right; score those with another engine.
         """
         reason = refusal(loaded.model)
@@ -109,7 +109,7 @@ class TrieEngine:
             self._forward = self._choose_forward()
 
     def _try_canonical(self) -> str | None:
-        """Sets the canonical mode up; why it does not hold here, or None."""
+        """Set the canonical mode up; return why it does not work here, or None."""
         model = self._loaded.model
         reason = canonical_mode.refusal(model)
         if reason is None:
@@ -152,11 +152,11 @@ class TrieEngine:
 
     @property
     def packed_weights(self) -> bool:
-        """Whether there is a copy of the weights in the layout that products read fastest."""
+        """Return whether there is a copy of the weights in the layout that products read fastest."""
         return self._packed_bytes > 0
 
     def settings(self) -> dict[str, object]:
-        """What could change the last bits of a number."""
+        """Return the settings that could change the last bits of a number."""
         own: dict[str, object] = {
             "engine": "transformers-trie",
             "canonical": self.canonical,
@@ -188,7 +188,7 @@ class TrieEngine:
         }
 
     def _attention(self) -> str:
-        """How most layers attend; those with a window or bent scores do so in float32 on the CPU."""
+        """Return the kind of attention of most layers; those with a window or a softcap use float32 on the CPU."""
         if self._loaded.model.dtype == torch.bfloat16:
             return "tiles"
         return "chunks" if self.canonical else "blocks"
@@ -208,7 +208,7 @@ class TrieEngine:
     def score_tokens(
         self, prompts: Sequence[TokenisedPrompt], *, should_stop: Callable[[], bool] | None = None
     ) -> ScoredPrompts:
-        """The same for prompts that are tokens already."""
+        """Score prompts that are tokens already."""
         return self._read(
             [prompt.context for prompt in prompts],
             [[(0, label) for label in prompt.labels] for prompt in prompts],
@@ -241,7 +241,7 @@ class TrieEngine:
         groups: Sequence[Hashable],
         should_stop: Callable[[], bool] | None,
     ) -> ScoredPrompts:
-        """The log-probability of every target of every sequence."""
+        """Return the log-probability of every target of every sequence."""
         if not sequences:
             return ScoredPrompts([], 0, 0)
         for sequence in sequences:
@@ -265,7 +265,7 @@ class TrieEngine:
         groups: Sequence[Hashable],
         should_stop: Callable[[], bool] | None,
     ) -> tuple[dict[tuple[int, int], float], int]:
-        """The log-probability of every (node, next token), and how many nodes went through the model."""
+        """Return the log-probability of every (node, next token), and the number of computed nodes."""
         tokens_at: dict[int, list[int]] = {}
         for node, token in reads:
             tokens_at.setdefault(node, []).append(token)
@@ -315,17 +315,17 @@ class TrieEngine:
         self._kept.clear()
 
     def _share_memory(self, trie: TokenTrie, upper: int, lanes: int) -> tuple[int, int]:
-        """(threads, tokens of a pass): as many as wanted, or fewer where the memory that is left holds fewer.
+        """Return (threads, tokens of a pass): as many as configured, or fewer if the remaining memory is smaller.
 
-        upper: tokens whose states the pieces set out from.
-        Raises EngineError when not even one thread with a short pass fits.
+        upper: tokens whose states the pieces start from.
+        Raises EngineError if not even one thread with a short pass fits.
         """
         config = self._loaded.model.config.get_text_config()
         heads, key_heads, size = self._shape()
         inner = getattr(config, "intermediate_size", None) or 4 * config.hidden_size
         longest = max(trie.depth) + 1
         states = self._state_bytes()
-        # What was kept may be in use while it is replaced.
+        # Kept states may be in use while they are replaced.
         fixed = self._packed_bytes + 2 * self._kept.limit_bytes + upper * states
         per_lane = (
             UNPLANNED_LANE_BYTES
@@ -333,7 +333,7 @@ class TrieEngine:
             + 4 * longest * states // config.num_hidden_layers
             + 3 * 4 * heads * BLOCK * (longest + BLOCK)  # scores of a block
             + 3 * 4 * READ_ROWS * min(VOCABULARY_CHUNK, config.vocab_size)
-            # A slice of the vocabulary head as float32, where the model holds it narrower.
+            # A slice of the vocabulary head as float32, if the model stores it narrower.
             + (self._loaded.model.dtype.itemsize < 4)
             * 4
             * min(VOCABULARY_CHUNK, config.vocab_size)
@@ -359,11 +359,11 @@ class TrieEngine:
         return lanes, tokens
 
     def _row_multiple(self) -> int | None:
-        """What the rows of canonical passes are padded to."""
+        """Return the multiple to which the rows of canonical passes are padded."""
         return canonical_mode.row_multiple(self._loaded.model.dtype) if self.canonical else None
 
     def _has_fixed_rows(self) -> bool:
-        """Whether all passes have as many rows."""
+        """Return whether all passes have the same number of rows."""
         return self._row_multiple() == canonical_mode.PASS_ROWS
 
     def _shape(self) -> tuple[int, int, int]:
@@ -385,7 +385,7 @@ def _never() -> bool:
 
 
 def _fitting(trie: TokenTrie, ends: Iterable[int], state_bytes: int, limit_bytes: int) -> Iterator[int]:
-    """Those of the nodes whose paths' states fit together, the longest paths first."""
+    """Yield the nodes whose paths' states fit together, the longest paths first."""
     for end in sorted(ends, key=lambda end: -trie.depth[end]):
         limit_bytes -= (trie.depth[end] + 1) * state_bytes
         if limit_bytes >= 0:
@@ -394,7 +394,7 @@ def _fitting(trie: TokenTrie, ends: Iterable[int], state_bytes: int, limit_bytes
 
 @dataclass
 class _Outcome:
-    """The result of a piece of work: what was read, nodes computed, states of the paths to keep."""
+    """The result of a piece of work: log-probabilities, number of nodes computed, states of the paths to keep."""
 
     logprobs: dict[tuple[int, int], float] = field(default_factory=dict)
     computed: int = 0
@@ -402,7 +402,7 @@ class _Outcome:
 
 
 def _results(futures: Sequence[Future[_Outcome]]) -> list[_Outcome]:
-    """What the calls come to. When one fails no other is left running: the model is about to be put back in order."""
+    """Return the results of the calls. If one fails, the others end first: the model is about to be restored."""
     try:
         return [future.result() for future in futures]
     finally:
@@ -413,11 +413,11 @@ def _results(futures: Sequence[Future[_Outcome]]) -> list[_Outcome]:
 
 @dataclass
 class _Work:
-    """One call's trie and what is known of it.
+    """One call's trie and its plan.
 
     tokens_at: by node, the tokens whose log-probabilities are read there. known: states of paths, by node.
-    ends: nodes whose paths are to be kept. budget: tokens of a pass. row_multiple: what the rows of
-    canonical passes are padded to; None in the fast mode.
+    ends: nodes whose paths are to be kept. budget: tokens of a pass. row_multiple: multiple to which the rows of
+    canonical passes are padded; None in the fast mode.
     """
 
     trie: TokenTrie
@@ -505,7 +505,7 @@ class _Pending:
                 self.read()
 
     def read(self) -> None:
-        """Reads what has gathered."""
+        """Read out the collected nodes."""
         if not self._nodes:
             return
         reads = [(row, token) for row, node in enumerate(self._nodes) for token in self._work.tokens_at[node]]
@@ -522,10 +522,10 @@ class _Pending:
 def plan_passes(
     known: Container[int], budget: int, first: int, last: int, multiple: int = BLOCK
 ) -> Iterator[tuple[int, int]]:
-    """Ranges of the nodes from `first` to `last - 1` to compute, in order: all but the known, at most `budget` each.
+    """Yield ranges of the nodes from `first` to `last - 1` to compute: all but the known, at most `budget` each.
 
-    A range ends where known nodes begin, and otherwise at a `multiple`, such as where a block of attention does.
-    Cutting costs nothing: the states of the path to the next node are carried on.
+    A range ends before known nodes, and otherwise at a `multiple`, such as the end of a block of attention. Cutting
+    costs nothing: the states of the path to the next node are carried on.
     """
     while first < last:
         if first in known:
@@ -540,10 +540,10 @@ def plan_passes(
 
 
 def plan_pieces(trie: TokenTrie, known: Container[int], piece_tokens: int = PIECE_TOKENS) -> Iterator[tuple[int, int]]:
-    """Ranges of nodes that together are all of them, for threads to take one after the other.
+    """Yield ranges of nodes that together are all of them, for threads to take one after the other.
 
-    A piece begins at the shallowest node near to where it would for equal pieces: at a question rather than within one,
-    since the path to it is computed first.
+    A piece begins at the shallowest node near its equal share: at a question rather than within one, since the path to
+    it is computed first.
     """
     unknown = [node for node in range(len(trie)) if node not in known]
     pieces = max(1, round(len(unknown) / piece_tokens))

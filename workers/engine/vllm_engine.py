@@ -1,13 +1,12 @@
-"""vLLM in this process: the engine on GPUs, where it is installed and knows the model.
+"""vLLM in this process: the engine on GPUs, if it is installed and knows the model.
 
-Labels are asked for by `logprob_token_ids`, exactly those, with one token to write: never by `prompt_logprobs`, which
-skip the prefix cache and depend on the order of requests under it. Of a context's whole continuations the longest is
-written, by a request that is made to, and the others go on, in requests of their own, from where they part from it: so
-no token of them is computed twice but in the last, unfilled block of the cache. Requests are sent in the order of
-their texts, so that what begins alike comes one after the other and its keys and values are still in the cache.
+Labels are requested by `logprob_token_ids`, exactly those, with one token to write: never by `prompt_logprobs`, which
+skip the prefix cache and depend on the order of requests under it. Among a context's whole continuations the longest is
+written, by a request that is forced to, and the others continue, in requests of their own, from their first difference,
+so no token of them is computed twice but in the last, unfilled block of the cache. Requests are sent in the order of
+their texts, so that common beginnings follow each other and their keys and values are still in the cache.
 
-vLLM is imported where an engine is opened and nowhere else: everything else here takes what is opened, so that the
-tests can stand in for it.
+vLLM is imported only when an engine is opened: all other code takes an opened one, so that tests can replace it.
 """
 
 import gc
@@ -50,20 +49,20 @@ from workers.tokens import (
 )
 
 MOST_TOKENS_ASKED: Final = 64
-"""Tokens whose log-probabilities one request asks for: vLLM limits them to 128."""
+"""Tokens whose log-probabilities one request reads: vLLM limits them to 128."""
 
 
 PART: Final = 256
-"""Prompts that are tokenised before vLLM is asked for them, while it computes those before."""
+"""Prompts that are tokenised together, while vLLM computes the earlier ones."""
 
 Tokens = tuple[int, ...]
 Asked = TypeVar("Asked")
 _Request = tuple[Asked, list[int], Any]
-"""What is asked, the tokens of its prompt, and vLLM's parameters."""
+"""The purpose of a request, the tokens of its prompt, and vLLM's parameters."""
 
 
 class Core(Protocol):
-    """What is used of vLLM's `LLMEngine`."""
+    """The part of vLLM's `LLMEngine` that is used."""
 
     def add_request(
         self, request_id: str, prompt: Any, params: Any, *, lora_request: Any = None, priority: int = 0
@@ -76,7 +75,7 @@ class Core(Protocol):
         ...
 
     def has_unfinished_requests(self) -> bool:
-        """Whether something is queued or being computed."""
+        """Return whether something is queued or being computed."""
         ...
 
     def abort_request(self, request_ids: list[str]) -> None:
@@ -92,8 +91,8 @@ class Core(Protocol):
 class OpenedVllm:
     """vLLM with a model. params: makes its `SamplingParams`. lora: sent with each request; None without an adapter.
 
-    forced: the argument of `params` that makes a request write these tokens. settings: what could change a number.
-    close: ends its processes.
+    forced: the argument of `params` that makes a request write these tokens. settings: those that could change a
+    number. close: ends its processes.
     """
 
     core: Core
@@ -107,7 +106,7 @@ class OpenedVllm:
 class VllmEngine:
     """Log-probabilities and texts of one model, by vLLM.
 
-    budget_tokens: not vLLM's, which plans its own memory; kept for the worker that halves it where memory runs out.
+    budget_tokens: not vLLM's, which plans its own memory; kept for the worker, which halves it if memory runs out.
     """
 
     def __init__(self, loaded: LoadedModel, opened: OpenedVllm) -> None:
@@ -136,8 +135,8 @@ class VllmEngine:
     def _readings(
         self, prompts: Sequence[ScoringPrompt], reads: list[tuple["_Context", list[int]]]
     ) -> Iterator[_Request[tuple["_Context", list[int]]]]:
-        """What is asked of the prompts, whose contexts and labels are added to `reads`."""
-        made: dict[Tokens, Any] = {}  # most prompts have the same labels, and vLLM copies what it changes
+        """Yield the requests for prompts, adding their contexts and labels to `reads`."""
+        made: dict[Tokens, Any] = {}  # most prompts have the same labels, and vLLM copies parameters that it changes
         for part in _parts(prompts):
             wanted: dict[tuple[str, int], tuple[_Context, set[int]]] = {}
             for asked, prompt in zip(part, encode_labels(self._loaded.tokenizer, part), strict=True):
@@ -183,7 +182,7 @@ class VllmEngine:
     def _writings(
         self, prompts: Sequence[ScoringPrompt], wanted: list[tuple["_Context", list[Tokens]]]
     ) -> Iterator[_Request["_Branch"]]:
-        """What is asked of the prompts first, whose contexts and continuations are added to `wanted`."""
+        """Yield the first requests for prompts, adding their contexts and continuations to `wanted`."""
         for part in _parts(prompts):
             contexts: dict[tuple[str, int], tuple[_Context, set[Tokens]]] = {}
             for asked, prompt in zip(part, encode_continuations(self._loaded.tokenizer, part), strict=True):
@@ -199,9 +198,10 @@ class VllmEngine:
     def _branches(
         self, context: "_Context", begun: int, nats: float, continuations: list[Tokens]
     ) -> Iterator[_Request["_Branch"]]:
-        """A request for continuations that begin alike: the longest is written, and the others' next token is read.
+        """Yield a request for continuations with a common beginning, which writes the longest of them.
 
-        begun: tokens of that beginning, which are sent with the context. nats: its log-probability.
+        It also reads the others' next tokens. begun: tokens of that beginning, which are sent with the context. nats:
+        its log-probability.
         """
         while continuations:
             longest = max(continuations, key=len)
@@ -219,7 +219,7 @@ class VllmEngine:
                 else:
                     later.append(tokens)
             branch = _Branch(context, begun, nats, longest[begun:], ended, parting)
-            # Only what is written is asked for with logprobs=0, and more than that with the tokens of others.
+            # Written tokens alone need logprobs=0, and other tokens their ids.
             read = {"logprob_token_ids": sorted({token for _, token in parting})} if parting else {"logprobs": 0}
             given = {"max_tokens": len(branch.tokens), "temperature": 0.0, "detokenize": False, "ignore_eos": True}
             params = self.opened.params(**read, **given, **self.opened.forced(list(branch.tokens)))
@@ -232,10 +232,11 @@ class VllmEngine:
         should_stop: Callable[[], bool] | None,
         more: deque[_Request[Asked]] | None = None,
     ) -> Iterator[tuple[Asked, Any]]:
-        """What was asked, with its output, as each request ends. They are queued as they come, and none is waited for.
+        """Yield each request's purpose with its output, as it ends.
 
+        Requests are queued at once, without waiting for any.
         So vLLM, which computes in a process of its own, works on the first while the next are tokenised here. more:
-        what is asked because of an output; it goes before what still waits, since its beginning is in the cache.
+        requests that follow from an output; they go before waiting ones, since their beginnings are in the cache.
         """
         core, number = self.opened.core, next(self._numbers)
         waiting: dict[str, Asked] = {}
@@ -329,7 +330,7 @@ class VllmEngine:
         )
 
     def _goes_on(self, row: "_Text", decode: Callable[[Sequence[int]], str], *, finished: bool) -> bool:
-        """Whether a text is cut off at the limit of its thought and is to be answered now."""
+        """Return whether a text is cut off at the limit of its thought and its answer follows now."""
         limit = row.prompt.limit
         if finished or limit is None or row.forced or len(row.written) < limit.tokens or limit.tokens >= row.most:
             return False
@@ -360,11 +361,11 @@ class VllmEngine:
         )
 
     def settings(self) -> dict[str, object]:
-        """What could change a number."""
+        """Return the settings that could change a number."""
         return {"engine": "vllm", **self.opened.settings}
 
     def forget(self) -> None:
-        """Empties the cache of what prompts begin with."""
+        """Empty the cache of prompts' beginnings."""
         self.opened.core.reset_prefix_cache()
 
     def close(self) -> None:
@@ -378,7 +379,7 @@ def _parts(prompts: Sequence[ScoringPrompt]) -> Iterator[Sequence[ScoringPrompt]
 
 
 def _nats(read: Iterable[tuple[Mapping[int, Any], int]]) -> list[float]:
-    """Log-probabilities of tokens, each among those that vLLM gave at its place."""
+    """Return log-probabilities of tokens, each among those that vLLM returned at its place."""
     try:
         return [float(logprobs[token].logprob) for logprobs, token in read]
     except KeyError as missing:
@@ -395,11 +396,11 @@ class _Context:
 
 @dataclass(frozen=True)
 class _Branch:
-    """Continuations of a context that begin alike.
+    """Continuations of a context with a common beginning.
 
-    begun: how many tokens of that beginning are sent with the context. nats: its log-probability. tokens: those that
-    are written after it. ended: continuations of which nothing is left then. parting: the others, by how many tokens
-    they have in common with what is written, and by their next one.
+    begun: number of tokens of that beginning that are sent with the context. nats: its log-probability. tokens: those
+    written after it. ended: continuations that end there. parting: the others, by the number of written tokens that
+    they share, and by their next one.
     """
 
     context: "_Context"
@@ -410,9 +411,9 @@ class _Branch:
     parting: Mapping[tuple[int, int], list[Tokens]]
 
     def read(self, logprobs: Sequence[Mapping[int, Any]]) -> Iterator[tuple[int, float, list[Tokens]]]:
-        """A number of tokens, the log-probability of these, and the continuations that begin with them.
+        """Yield a number of tokens, their log-probability, and the continuations that begin with them.
 
-        logprobs: after each token that was written, from the last one of the prompt on.
+        logprobs: after each written token, from the last one of the prompt on.
         """
         nats = list(itertools.accumulate(_nats(zip(logprobs, self.tokens, strict=True)), initial=self.nats))
         for tokens in self.ended:
@@ -423,7 +424,7 @@ class _Branch:
 
 
 class _Text:
-    """A text that is being written. closed: whether, where it was forced on, its thought was closed."""
+    """A text in progress. closed: whether its thought was closed, if it was forced."""
 
     def __init__(self, prompt: GenerationPrompt, context: list[int]) -> None:
         self.prompt = prompt
@@ -434,12 +435,12 @@ class _Text:
         self.closed = True
 
     def seed(self, seed: int) -> int:
-        """Of what is drawn next; what is drawn after a thought was closed has another."""
+        """Return the seed of the next draws; draws after a closed thought have another."""
         return seed_number(seed, self.prompt.seed_text + (":answer" if self.forced else ""))
 
 
 def unknown_to_vllm(folder: Path) -> str | None:
-    """What to say of a model that vLLM does not know; None of one that it knows."""
+    """Return the error for a model that vLLM does not know; None if it knows it."""
     from transformers import AutoConfig
     from vllm import ModelRegistry
 
@@ -461,10 +462,10 @@ def open_vllm(
     pipeline_parallel: int = 1,
     **options: Any,
 ) -> tuple[LoadedModel, VllmEngine]:
-    """A model's folder in vLLM, with its tokenizer and configuration here.
+    """Open a model's folder in vLLM, with its tokenizer and configuration in this process.
 
-    memory_bytes: for keys and values; None: what vLLM finds free. options: other arguments of `vllm.LLM`.
-    Raises EngineError where vLLM cannot load it, and MemoryError where its weights alone do not fit.
+    memory_bytes: for keys and values; None: the memory that vLLM finds free. options: other arguments of `vllm.LLM`.
+    Raises EngineError if vLLM cannot load it, and MemoryError if its weights alone do not fit.
     """
     gpus = tensor_parallel * pipeline_parallel
     invariant = _prepare_environment(device, gpus)
@@ -491,7 +492,7 @@ def open_vllm(
         options |= {"logits_processors": [ForcedTokens]}
 
     def whole(**given: Any) -> Any:
-        # Else vLLM describes every request anew at every token, and copies its parameters in depth.
+        # Otherwise vLLM describes every request again at every token, and copies its parameters in depth.
         return SamplingParams(output_kind=RequestOutputKind.FINAL_ONLY, skip_clone=True, **given)
 
     def forced(tokens: list[int]) -> Mapping[str, Any]:
@@ -504,7 +505,7 @@ def open_vllm(
             dtype=dtype,
             trust_remote_code=False,
             load_format="safetensors",
-            generation_config="vllm",  # a protocol says how to sample, and nothing else does
+            generation_config="vllm",  # only the protocol decides the sampling
             enable_prefix_caching=True,
             scheduling_policy="priority",
             tensor_parallel_size=tensor_parallel,
@@ -541,7 +542,7 @@ def open_vllm(
 
 
 def _prepare_environment(device: torch.device, gpus: int) -> bool:
-    """What vLLM reads from the environment as it is imported; whether numbers do not depend on the batch.
+    """Set vLLM's environment before its import; return whether numbers do not depend on the batch.
 
     Its processes see the GPUs from the chosen one on, as many as the model takes.
     """
@@ -560,7 +561,7 @@ def _prepare_environment(device: torch.device, gpus: int) -> bool:
 
 
 def _check_memory(folder: Path, device: torch.device, gpus: int) -> None:
-    """VLLM loads in a process of its own, whose lack of memory cannot be told from other errors."""
+    """Check that the weights fit: vLLM loads in a process of its own, whose lack of memory looks like other errors."""
     weights = sum(file.stat().st_size for file in folder.glob("*.safetensors"))
     free = torch.cuda.mem_get_info(device)[0] * gpus
     if weights > WEIGHTS_SHARE * free:
@@ -578,7 +579,7 @@ def _rank_of(folder: Path) -> int:
 def _described(
     folder: Path, dtype: str, device: torch.device, chat_template: str | None, adapter: Adapter | None
 ) -> LoadedModel:
-    """A model's tokenizer and configuration, without its weights."""
+    """Load a model's tokenizer and configuration, without its weights."""
     from transformers import AutoConfig, AutoTokenizer, GenerationConfig
 
     from workers.checkpoints import stored_quantisation

@@ -33,7 +33,7 @@ class ForcedTokens(LogitsProcessor):  # type: ignore[misc]  # vLLM is optional
         return False
 
     def update_state(self, batch_update: BatchUpdate | None) -> None:
-        """Follows requests as they come, move and go; the list of what a request has written is vLLM's own."""
+        """Track requests as they come, move and go; the list of a request's written tokens is vLLM's own."""
         process_dict_updates(
             self._rows,
             batch_update,
