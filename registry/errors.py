@@ -89,7 +89,7 @@ class VariantError(ShuffleboardError):
 
 
 class ProtocolError(ShuffleboardError):
-    """An unknown protocol, or one that cannot be applied to the benchmark."""
+    """An unknown protocol, or a protocol that cannot be applied to the benchmark."""
 
     exit_status = 2
 
@@ -124,7 +124,7 @@ class ArchivedError(ShuffleboardError):
 
 
 class ArchiveError(ShuffleboardError):
-    """The file of an archived evaluation is missing, damaged, or not the one that was archived."""
+    """The file of an archived evaluation is missing, damaged, or not the archived one."""
 
 
 class AuthenticationError(ShuffleboardError):

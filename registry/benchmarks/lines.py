@@ -70,7 +70,7 @@ def raw_lines(path: Path) -> Iterator[tuple[Place, bytes]]:
     r"""Yield each line of a file, packed or not, with its place, skipping blank lines.
 
     Lines end at `\n` only: U+0085 and U+2028 occur inside questions of real benchmarks.
-    Raises IngestError for a missing or damaged file, one that unpacks to too much, and a line that is too long.
+    Raises IngestError for a missing or damaged file, a file that unpacks to too much, and a line that is too long.
     """
     try:
         with Lines(path) as lines:
@@ -101,7 +101,7 @@ def read_cells(path: Path) -> Iterator[tuple[Place, list[str]]]:
     semicolons, tabs or bars, as the heading is.
 
     The place's line is the row, the heading being 1: a cell may have several lines.
-    Raises IngestError for a missing or damaged file, one that unpacks to too much, and text that is not UTF-8.
+    Raises IngestError for a missing or damaged file, a file that unpacks to too much, and text that is not UTF-8.
     """
     if path.name.lower().endswith(".xlsx"):
         from registry.files.spreadsheets import spreadsheet_rows  # pandas takes long to load

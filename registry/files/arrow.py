@@ -23,7 +23,7 @@ def arrow_rows(path: Path) -> Iterator[dict[str, Any]]:
     """Yield each row as column to value.
 
     Raises IngestError for a file that is not Arrow's stream, is damaged or compressed; and, naming file, size and
-    limit, for one that unpacks to too much.
+    limit, if it unpacks to too much.
     """
     allowance = Allowance(path.name)
     try:

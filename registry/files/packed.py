@@ -70,7 +70,7 @@ class Lines:
 class Archive:
     """A zip archive whose entries are unpacked one at a time. kept: whether all of them are in memory in the end.
 
-    Raises OSError and zipfile.BadZipFile for a damaged one, IngestError for one that unpacks to too much: by its
+    Raises OSError and zipfile.BadZipFile for a damaged one, IngestError if it unpacks to too much: by its
     directory before anything is unpacked, and by the real size of an entry.
     """
 

@@ -42,7 +42,7 @@ def parquet_columns(path: Path) -> list[str]:
 
 
 def require_allowed(order: dict[str, Any]) -> None:
-    """Unpack the file once. Raises IngestError for a damaged one and for one that unpacks to too much."""
+    """Unpack the file once. Raises IngestError for a damaged one and for a file that unpacks to too much."""
     path = Path(order["path"])
     for _ in _batches(path, Allowance(path.name, kept=order["kept"])):
         pass

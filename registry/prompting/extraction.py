@@ -103,7 +103,7 @@ def _end_of_line(text: str, start: int) -> int:
 
 
 def _option_verbatim(text: str, options: Sequence[str]) -> Iterator[str]:
-    """Yield the option that starts earliest, and the one that ends latest; the longest among several."""
+    """Yield the option that starts earliest, and the option that ends latest; the longest among several."""
     wanted = list(dict.fromkeys(stripped for option in options if (stripped := option.strip())))
     # Backwards by searching forwards in the mirrored text: rfind can take the product of both lengths.
     mirrored = text[::-1]

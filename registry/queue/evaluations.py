@@ -153,7 +153,7 @@ MAX_STATEMENT: Final = 500
 def check_statement(text: str | None) -> str | None:
     """Return a conflict of interest as it is stored: stripped, `none` in lower case, None if blank.
 
-    Raises UsageError for one that is too long or contains a control character.
+    Raises UsageError if it is too long or contains a control character.
     """
     stated = (text or "").strip()
     if len(stated) > MAX_STATEMENT or not stated.isprintable():

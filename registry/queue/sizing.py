@@ -112,7 +112,7 @@ def _join(session: Session, shard: Shard, wanted: float) -> None:
         chosen.append(row.id)
     if not chosen:
         return
-    # Locks only these shards, not those that another worker claims now.
+    # Locks only these shards, not shards that another worker claims now.
     locked = session.execute(following.where(Shard.id.in_(chosen)).with_for_update(skip_locked=True)).all()
     ids = [row.id for row in locked]
     session.execute(

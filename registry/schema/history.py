@@ -173,7 +173,7 @@ def listed(names: Sequence[str]) -> str:
 
 
 def require_known(database: str, found: Made) -> None:
-    """Raise UpgradedError for a schema that is newer than this code, DatabaseError for one that is too old.
+    """Raise UpgradedError for a schema that is newer than this code, DatabaseError for an older one than it supports.
 
     database: its name in messages.
     """

@@ -1,4 +1,4 @@
-"""Reading what servers answer: most probable tokens, tokens of a whole prompt, written texts.
+"""Reads servers' answers: most probable tokens, tokens of a whole prompt, written texts.
 
 Two forms of log-probabilities are in use. The older, of OpenAI's completions, vLLM and SGLang:
 
@@ -8,7 +8,7 @@ and that of OpenAI's chat, which llama.cpp uses everywhere:
 
     {"content": [{"token": " A", "logprob": -0.4, "top_logprobs": [{"token": " A", "logprob": -0.4}, …]}]}
 
-Where tokens are asked for by number, vLLM names them "token_id:330" in the older form, and SGLang's own route lists
+For tokens requested by number, vLLM names them "token_id:330" in the older form, and SGLang's own route lists
 [log-probability, number, text].
 """
 
@@ -28,21 +28,21 @@ _NUMBERED: Final = "token_id:"
 
 
 class MissingTokenError(EngineError):
-    """A server left out what it was asked for by number."""
+    """A server left out a token that was requested by number."""
 
 
 @dataclass(frozen=True)
 class Token:
-    """A token's text and its log-probability (nats, at most 0; None where the server gives none)."""
+    """A token's text and its log-probability (nats, at most 0; None if the server gives none)."""
 
     text: str
     logprob: float | None
 
 
 def top_tokens(document: Mapping[str, Any]) -> list[Token]:
-    """The most probable first tokens of a completion, those without a log-probability left out.
+    """Return the most probable first tokens of a completion, without those that lack a log-probability.
 
-    Raises EngineError when there are none.
+    Raises EngineError if there are none.
     """
     logprobs = _choice(document).get("logprobs")
     pairs: list[tuple[Any, Any]] = []
@@ -72,7 +72,7 @@ def _entries(first: Any) -> list[dict[str, Any]]:
 
 
 def _text(entry: Mapping[str, Any]) -> Any:
-    """A token's text; from its bytes where these are given and are text, since they are what the token is."""
+    """Return a token's text; from its bytes if they are given and are text, since they define the token."""
     try:
         return bytes(entry["bytes"]).decode() or entry.get("token")
     except (KeyError, TypeError, ValueError):
@@ -84,17 +84,16 @@ def _with_blank(text: str) -> str:
 
 
 def _logprob(value: Any) -> float | None:
-    """A finite number, at most 0 but for rounding; None for anything else."""
+    """Return a finite number, at most 0 but for rounding; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not _LOWEST <= value <= _ROUNDING:
         return None
     return min(0.0, float(value))
 
 
 def drops_blanks(tokens: Sequence[Token]) -> bool:
-    """Whether a server shows tokens without their leading space, judged by what may follow a word.
+    """Return whether a server shows tokens without their leading space.
 
-    Most likely continuations of an unfinished sentence begin with a space, so none does only if the server drops
-    them.
+    Most likely continuations of an unfinished sentence begin with a space, so none does only if the server drops them.
     """
     return not any(token.text.startswith(" ") for token in tokens)
 
@@ -102,11 +101,11 @@ def drops_blanks(tokens: Sequence[Token]) -> bool:
 def label_logprobs(
     tokens: Sequence[Token], continuations: Sequence[str], *, without_blanks: bool = False
 ) -> list[float | None]:
-    """The log-probability of each label: that of the token whose text is the label's continuation, " A" and not "A".
+    """Return the log-probability of each label: of the token whose text is the label's continuation, " A" and not "A".
 
-    continuations: by position. None where no token has that text: it is unknown, not zero.
+    continuations: by position. None if no token has that text: it is unknown, not zero.
     without_blanks: the server drops leading blanks, so the continuations are compared without theirs. "A" then also
-    stands for " A", and of two tokens that are shown alike the more probable one counts.
+    represents " A", and the more probable of two tokens with the same text counts.
     """
     best: dict[str, float] = {}
     for token in tokens:
@@ -116,10 +115,10 @@ def label_logprobs(
 
 
 def echoed_tokens(document: Mapping[str, Any]) -> list[Token] | None:
-    """The tokens of the prompt itself, in order; None where a server does not repeat them with log-probabilities.
+    """Return the tokens of the prompt, in order; None if a server does not repeat them with log-probabilities.
 
-    The first has no log-probability, since nothing precedes it. llama.cpp takes the request to repeat the prompt,
-    and answers with one written token instead.
+    The first has no log-probability, since nothing precedes it. llama.cpp accepts the request to repeat the prompt, and
+    answers with one written token instead.
     """
     choice = _choice(document)
     logprobs = choice.get("logprobs")
@@ -128,8 +127,8 @@ def echoed_tokens(document: Mapping[str, Any]) -> list[Token] | None:
     texts, values = logprobs.get("tokens"), logprobs.get("token_logprobs")
     if not isinstance(texts, list) or not isinstance(values, list) or len(texts) != len(values):
         return None
-    # What follows the prompt's tokens was written. The count of written tokens does not say how many are listed: vLLM,
-    # asked to write none, writes one all the same, counts it and leaves it out.
+    # Tokens after the prompt's were written. The count of written tokens is not the number of listed ones: vLLM writes
+    # one even if none is requested, counts it and leaves it out.
     length = tokens_used(document).prompt
     if length is None or not 1 <= length <= len(texts) or _logprob(values[0]) is not None:
         return None
@@ -137,11 +136,11 @@ def echoed_tokens(document: Mapping[str, Any]) -> list[Token] | None:
 
 
 def continuation_logprobs(prompt: Sequence[Token], wholes: Sequence[Sequence[Token]]) -> list[float]:
-    """The log-probability of each continuation, summed over its tokens.
+    """Return the log-probability of each continuation, summed over its tokens.
 
     prompt: tokens of the prompt alone. wholes: of the prompt with each continuation. As in the local engine, all
-    continuations follow the tokens that prompt and wholes have in common; tokens are compared by their texts.
-    Raises EngineError when a continuation has no token of its own, or one without a log-probability.
+    continuations follow the common tokens of prompt and wholes; tokens are compared by their texts.
+    Raises EngineError if a continuation has no token of its own, or one without a log-probability.
     """
     length = 0
     for tokens in zip(prompt, *wholes, strict=False):
@@ -161,9 +160,9 @@ def continuation_logprobs(prompt: Sequence[Token], wholes: Sequence[Sequence[Tok
 
 
 def listed_ids(document: Mapping[str, Any], wanted: Sequence[int], prompt: int | None = None) -> dict[int, float]:
-    """The log-probabilities of the wanted tokens by number, in whatever order they are listed.
+    """Return the log-probabilities of the wanted tokens by number, listed in any order.
 
-    prompt: which of several in the request. Raises MissingTokenError when one is not listed.
+    prompt: the number of the prompt in the request. Raises MissingTokenError if one is not listed.
     """
     logprobs = _choice(document, prompt).get("logprobs")
     tops = logprobs.get("top_logprobs") if isinstance(logprobs, dict) else None
@@ -172,9 +171,9 @@ def listed_ids(document: Mapping[str, Any], wanted: Sequence[int], prompt: int |
 
 
 def echoed_ids(document: Mapping[str, Any], wanted: Sequence[int]) -> list[float]:
-    """The log-probabilities of the wanted tokens, with which the repeated prompt ends.
+    """Return the log-probabilities of the wanted tokens at the end of the repeated prompt.
 
-    Raises MissingTokenError when it ends with others, or one has none.
+    Raises MissingTokenError if it ends with others, or one has none.
     """
     logprobs = _choice(document).get("logprobs")
     logprobs = logprobs if isinstance(logprobs, dict) else {}
@@ -182,19 +181,19 @@ def echoed_ids(document: Mapping[str, Any], wanted: Sequence[int]) -> list[float
     length = tokens_used(document).prompt
     if not isinstance(names, list) or not isinstance(values, list) or length is None:
         raise MissingTokenError("the server does not repeat the prompt with its log-probabilities")
-    pairs = list(zip(names, values, strict=False))[:length]  # what follows the prompt's tokens was written
+    pairs = list(zip(names, values, strict=False))[:length]  # later tokens were written
     return _ending([(_number(name), value) for name, value in pairs], wanted)
 
 
 def generated_token_ids(document: Mapping[str, Any], wanted: Sequence[int]) -> dict[int, float]:
-    """As `listed_ids`, of SGLang's own route."""
+    """Return the result of `listed_ids` for SGLang's own route."""
     steps = _meta(document).get("output_token_ids_logprobs")
     first = steps[0] if isinstance(steps, list) and steps else None
     return _wanted({f"{number}": _logprob(value) for number, value in _triples(first)}, "", wanted)
 
 
 def generated_input_ids(document: Mapping[str, Any], wanted: Sequence[int]) -> list[float]:
-    """As `echoed_ids`, of SGLang's own route."""
+    """Return the result of `echoed_ids` for SGLang's own route."""
     return _ending(_triples(_meta(document).get("input_token_logprobs")), wanted)
 
 
@@ -232,18 +231,18 @@ def _ending(pairs: Sequence[tuple[Any, Any]], wanted: Sequence[int]) -> list[flo
 
 
 def _number(name: Any) -> int | None:
-    """The number in "token_id:330"; None where a server names tokens by their texts."""
+    """Return the number in "token_id:330"; None if a server names tokens by their texts."""
     digits = name.removeprefix(_NUMBERED) if isinstance(name, str) and name.startswith(_NUMBERED) else ""
     return int(digits) if digits.isascii() and digits.isdecimal() else None
 
 
 def ids_of_tokenizer(document: Mapping[str, Any]) -> list[int]:
-    """What a text was cut into by a server's tokenizer, by number. Raises MissingTokenError where it does not say."""
+    """Return the tokens of a text from a server's tokenizer, by number. Raises MissingTokenError if there are none."""
     return _ids(document.get("tokens"))
 
 
 def ids_of_prompt(document: Mapping[str, Any]) -> list[int]:
-    """As `ids_of_tokenizer`, of a prompt that was continued."""
+    """Return the result of `ids_of_tokenizer` for a prompt that was continued."""
     return _ids(_choice(document).get("prompt_token_ids"))
 
 
@@ -256,7 +255,7 @@ def _ids(listed: Any) -> list[int]:
 
 @dataclass(frozen=True)
 class Usage:
-    """Tokens as a server counts them; None where it does not. cached: of the prompt's, those not computed again."""
+    """Tokens counted by a server; None if not counted. cached: tokens of the prompt that were not computed again."""
 
     prompt: int | None
     written: int | None
@@ -264,7 +263,7 @@ class Usage:
 
 
 def tokens_used(document: Mapping[str, Any]) -> Usage:
-    """The `usage` of an answer, or what SGLang's own route has in its place."""
+    """Return the `usage` of an answer, or SGLang's replacement for it."""
     usage = document.get("usage")
     usage = usage if isinstance(usage, dict) else _meta(document)
     details = usage.get("prompt_tokens_details")

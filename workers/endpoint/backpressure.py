@@ -1,7 +1,7 @@
-"""How many requests are open at once: more while nothing waits in a server's queue, fewer while others wait.
+"""The number of open requests: more while nothing waits in a server's queue, fewer while others wait.
 
-vLLM and SGLang show their queue at /metrics, in Prometheus's text format. A server that shows none is asked as many
-prompts at once as the setting says.
+vLLM and SGLang show their queue at /metrics, in Prometheus's text format. Other servers get as many prompts at once as
+the setting allows.
 """
 
 import re
@@ -10,23 +10,23 @@ from collections.abc import Callable
 from typing import Final
 
 WAITING: Final = ("vllm:num_requests_waiting", "sglang:num_queue_reqs")
-"""Gauges of the requests that wait for their turn, of all clients, one line for each engine of a server.
+"""Gauges of the waiting requests of all clients, one line for each engine of a server.
 
-SGLang with priorities has a line for each priority beside that of all, whose label `priority` is empty.
+SGLang with priorities has a line for each priority besides the total, whose label `priority` is empty.
 """
 BLOCK_SIZE: Final = re.compile(r'^vllm:cache_config_info\{.*?\bblock_size="(\d{1,6})"', re.MULTILINE)
 """Tokens of a block of vLLM's prefix cache."""
 SECONDS: Final = 0.5
-"""Between two readings of a server's figures; longer where reading them takes long."""
+"""Seconds between two reads of a server's figures; longer if reading is slow."""
 _VALUE: Final = re.compile(r"^([a-z_:]+)(\{[^\n]*\})? +([0-9.e+]+)", re.MULTILINE)
 _OF_ONE_PRIORITY: Final = re.compile(r'[{,]priority="[^"]')
 
 
 class Backpressure:
-    """Requests that may be open at once.
+    """The limit on open requests.
 
-    read: gives what a server's /metrics says, or None. first: the number to begin with, and to keep where the server
-    shows no queue. most: the number never to exceed.
+    read: returns a server's /metrics, or None. first: the initial limit, kept if the server shows no queue. most: the
+    highest limit.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class Backpressure:
         self.block_tokens: int | None = None
 
     def limit(self) -> int:
-        """The number for now; reads the server's figures when they are due."""
+        """Return the current limit, reading the server's figures when they are due."""
         if self._silent or self._clock() < self._next:
             return self._limit
         begun = self._clock()
@@ -61,7 +61,7 @@ class Backpressure:
 
 
 def _waiting(figures: str) -> int | None:
-    """Requests that wait, over all engines; None where the figures do not say."""
+    """Return the number of waiting requests, over all engines; None if the figures lack it."""
     found = [
         value
         for name, labels, value in _VALUE.findall(figures)

@@ -1,7 +1,7 @@
-"""Requests to one endpoint: its key, time-outs, rate, retries, and errors that say what to do.
+"""Requests to one endpoint: its key, time-outs, rate, retries, and errors with their remedies.
 
-The key is in the header of a request and nowhere else. Whatever a server says is truncated, and the key removed from
-it, before it becomes part of a message or a result.
+The key is in the header of a request and nowhere else. Servers' texts are truncated, and the key removed from them,
+before they become part of a message or a result.
 """
 
 import json
@@ -33,9 +33,9 @@ HEAVIEST: Final = 1 << 30
 """Bytes that an answer may take once it is read: lists of tokens take thirty times their text."""
 """A longer answer cannot be a valid one."""
 SIGNS_OF_LIFE: Final = 10
-"""A stream that says only that it is there may do so for this many times the time-out for silence."""
+"""Factor of the time-out for silence, for a stream that sends only signs of life."""
 MAX_STREAM_BYTES: Final = 256 << 20
-"""Of a stream, whose events say little in many words."""
+"""Limit for a stream, whose events are verbose."""
 MAX_EVENT_BYTES: Final = 4 << 20
 REASON_LENGTH: Final = 300
 MINIMUM_KEY_LENGTH: Final = 16
@@ -48,7 +48,7 @@ _NAMED: Final = {"authentication": 401, "permission": 403, "not_found": 404, "in
 
 
 class _TryAgainError(Exception):
-    """An attempt failed in a way that may be temporary; wait_s: how long the server asks to wait."""
+    """An attempt failed in a way that may be temporary; wait_s: the wait that the server requests."""
 
     def __init__(self, reason: str, wait_s: float | None = None) -> None:
         super().__init__(reason)
@@ -56,10 +56,10 @@ class _TryAgainError(Exception):
 
 
 class RefusedError(EngineError):
-    """A server answered, and asking again would not help: the request, the key or the address is wrong.
+    """A server answered, and another try would fail too: the request, the key or the address is wrong.
 
-    code: what an error in OpenAI's form is called; None where it is in another. of_all: whether whatever else is asked
-    of the model would be refused too, as with a wrong key or address.
+    code: of an error in OpenAI's form; None for other forms. of_all: whether every request for the model would be
+    refused, as with a wrong key or address.
     """
 
     final = True
@@ -72,30 +72,30 @@ class RefusedError(EngineError):
 
 @dataclass(frozen=True)
 class Reply:
-    """A server's answer: a JSON object, and the name of its software where it gives one."""
+    """A server's answer: a JSON object, and the name of its software if it gives one."""
 
     document: dict[str, Any]
     server: str | None
 
 
 class Taking(Protocol):
-    """What takes the events of one stream."""
+    """The receiver of one stream's events."""
 
     @property
     def ended(self) -> bool:
-        """Whether all of it has come."""
+        """Return whether the stream is complete."""
         ...
 
     def add(self, document: Mapping[str, Any], /) -> bool:
-        """Takes an event; says whether it holds anything that was written."""
+        """Add an event; return whether it contains text."""
         ...
 
     def close(self) -> None:
-        """The server says that the stream has ended."""
+        """Record the server's end of the stream."""
         ...
 
     def check(self) -> None:
-        """Raises BrokenOffError where the server ended a text before the model did."""
+        """Raise BrokenOffError if the server ended a text before the model did."""
         ...
 
 
@@ -104,7 +104,7 @@ S = TypeVar("S", bound=Taking)
 
 
 class EndpointClient:
-    """Asks one endpoint. Threads may share it; their requests wait for a free connection.
+    """The client of one endpoint. Threads may share it; their requests wait for a free connection.
 
     pace: the limits of its key, for everything but lists of models.
     """
@@ -133,7 +133,7 @@ class EndpointClient:
         self._http.close()
 
     def get(self, url: str, *, stop: threading.Event | None = None, attempts: int | None = None) -> Reply:
-        """The JSON object at a URL."""
+        """Return the JSON object at a URL."""
         return self._ask("GET", url, None, stop, attempts)
 
     def post(
@@ -144,7 +144,7 @@ class EndpointClient:
         stop: threading.Event | None = None,
         attempts: int | None = None,
     ) -> Reply:
-        """The JSON object that a server answers to one."""
+        """Post a JSON object; return the server's JSON object."""
         return self._ask("POST", url, document, stop, attempts)
 
     def stream(
@@ -272,7 +272,7 @@ class EndpointClient:
     def _events(
         self, url: str, response: httpx2.Response, taking: Taking, stop: threading.Event
     ) -> Iterator[dict[str, Any]]:
-        """The JSON objects of a stream, as they come and are taken."""
+        """Yield the JSON objects of a stream, as they arrive and are added."""
         longest = SIGNS_OF_LIFE * self._settings.endpoint_read_seconds
         heard, length, left = time.monotonic(), 0, b""
         for chunk in response.iter_bytes():
@@ -319,7 +319,7 @@ class EndpointClient:
 
     @contextmanager
     def _reaching(self, url: str) -> Iterator[None]:
-        """Says what became of a request that was not answered."""
+        """Turn the failure of a request without an answer into an error with its cause."""
         try:
             yield
         except httpx2.TimeoutException as error:
@@ -333,12 +333,12 @@ class EndpointClient:
             ) from None
 
     def _without_key(self, body: bytes) -> bytes:
-        """What a server said without the key: what it echoes would be stored."""
+        """Return a server's text without the key: an echo of it would be stored."""
         known = self._key and len(self._key) >= MINIMUM_KEY_LENGTH
         return body.replace(self._key.encode(), b"[key]") if self._key and known else body
 
     def without_key(self, text: str) -> str:
-        """A text that was put together from a stream, without the key."""
+        """Return the text of a stream without the key."""
         return self._without_key(text.encode(errors="surrogatepass")).decode(errors="replace")
 
     def _headers(self) -> dict[str, str]:
@@ -356,7 +356,7 @@ class EndpointClient:
         return start - now
 
     def _body(self, response: httpx2.Response) -> bytes:
-        """The body, as far as it comes in time and in a sensible length."""
+        """Read the body within the limits of time and length."""
         deadline = time.monotonic() + self._settings.endpoint_read_seconds
         body = b""
         for chunk in response.iter_bytes():
@@ -426,9 +426,9 @@ def most_in_flight(settings: Settings) -> int:
 
 
 def read_key(endpoint: Endpoint) -> str | None:
-    """The key of an endpoint; None where it needs none.
+    """Return the key of an endpoint; None if it needs none.
 
-    Raises ModelError, without the key, where it is missing or no text that a header can hold.
+    Raises ModelError, without the key, if it is missing or is no valid header.
     """
     where = _where_kept(endpoint)
     if endpoint.key_env is not None:
@@ -449,14 +449,14 @@ def read_key(endpoint: Endpoint) -> str | None:
 
 
 def _where_kept(endpoint: Endpoint) -> str | None:
-    """Where an endpoint's key is, for messages: more people see these than should see the file's path."""
+    """Return the place of an endpoint's key for messages, without a file's path, which not every reader should see."""
     if endpoint.key_env is not None:
         return f"key_env {endpoint.key_env}"
     return None if endpoint.key_file is None else "key_file"
 
 
 def _most_tokens(document: Mapping[str, Any]) -> int:
-    """The tokens that a request may take: those of its text, generously, and all that may be written."""
+    """Return the most tokens of a request: of its text, generously estimated, and of the longest answer."""
     return len(json.dumps(document)) // CHARACTERS_PER_TOKEN + int(document.get("max_tokens", 0))
 
 
@@ -467,7 +467,7 @@ def _tokens_used(answered: Mapping[str, Any]) -> int | None:
 
 
 def _reason(body: bytes) -> str:
-    """What an error's body says: OpenAI's, FastAPI's and llama.cpp's forms, else the body."""
+    """Return the reason in an error's body: in OpenAI's, FastAPI's and llama.cpp's forms, else the body."""
     text = body[: 1 << 16].decode(errors="replace")
     try:
         document = decode_answer(text.encode())
@@ -477,7 +477,7 @@ def _reason(body: bytes) -> str:
 
 
 def _code(body: bytes) -> object:
-    """What an error in OpenAI's form is called."""
+    """Return the code of an error in OpenAI's form."""
     try:
         document = decode_answer(body[: 1 << 16])
     except ValueError:

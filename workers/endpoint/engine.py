@@ -1,9 +1,8 @@
 """The engine on an endpoint: the same interface as the local engines, and texts as well.
 
-vLLM and SGLang are asked for exactly the tokens that are wanted (`exact.py`). Of other servers, what cannot be known
-from outside stays unknown: they list the log-probabilities of their most probable tokens only and cut prompts into
-tokens by themselves. So label log-probabilities may be None, and labels are found by their texts. No server shows its
-weights; settings() contains what it says about itself.
+vLLM and SGLang return exactly the wanted tokens (`exact.py`). Other servers list the log-probabilities of their most
+probable tokens only and tokenise prompts themselves, so label log-probabilities may be None, and labels are found by
+their texts. No server shows its weights; settings() contains its description of itself.
 """
 
 import threading
@@ -53,15 +52,15 @@ from workers.tokens import Continued
 from workers.written import Keep, Written, forget
 
 HELLO: Final = {"role": "user", "content": "Hello"}
-"""What a server is asked to write down, to see what its template makes of a setting."""
+"""A turn that a server writes down, to show the effect of a setting on its template."""
 PROBE: Final = "The capital of France is the city of"
-"""An unfinished sentence: what may follow begins with a blank."""
+"""An unfinished sentence: its continuations begin with a blank."""
 TRIED_LOGPROBS: Final = 20
-"""How many tokens a server lists at most while it is tried; vLLM refuses more unless it is told otherwise."""
+"""Tokens that a server lists in the test; vLLM refuses more by default."""
 LISTING_ATTEMPTS: Final = 2
-"""Asking for the list of models delays a worker's other work, so it is not retried for long."""
+"""The list of models delays a worker's other work, so its request has few retries."""
 SAID_IN_ANSWERS: Final = ("server", "system_fingerprint", "served_model")
-"""What a server says about itself with each answer."""
+"""Facts about a server in each of its answers."""
 STOP_SECONDS: Final = 0.2
 """How often an engine looks whether it should stop, while it waits for answers."""
 _META_LENGTH: Final = 20
@@ -74,10 +73,10 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class EndpointScores:
-    """logprobs[i][p]: log-probability (nats, ≤ 0) of continuation p after prompt i; None where it is unknown.
+    """logprobs[i][p]: log-probability (nats, ≤ 0) of continuation p after prompt i; None if unknown.
 
-    tokens_naive, tokens_computed: prompt tokens as the server counts them, with and without those that it says it had
-    in its cache; 0 where it does not count.
+    tokens_naive, tokens_computed: prompt tokens as the server counts them, with and without those in its cache; 0 if it
+    does not count.
     """
 
     logprobs: list[list[float | None]]
@@ -87,7 +86,7 @@ class EndpointScores:
 
 @dataclass(frozen=True)
 class EndpointTexts:
-    """What a model wrote; tokens of the prompts, and those of them that were computed, as the server counts them."""
+    """A model's texts; tokens of the prompts, and the computed ones among them, as the server counts them."""
 
     written: list[Written]
     prompt_tokens: int
@@ -125,18 +124,18 @@ class EndpointEngine:
         self._client.close()
 
     def begin(self) -> None:
-        """Forget what answers said about the server, so that each shard has its own."""
+        """Forget the server's facts from earlier answers, so that each shard has its own."""
         with self._lock:
             for name in SAID_IN_ANSWERS:
                 self._said.pop(name, None)
 
     def settings(self) -> dict[str, object]:
-        """What could change a number, as far as the server tells: read it after scoring, when the server has answered.
+        """Return the settings that could change a number, as far as the server shows them; call it after scoring.
 
         server, version, system_fingerprint, served_model: as reported since `begin`, several joined by ", ".
-        served_model_changed: there are several. meta: what the list of models says of this one. labels, continuations,
-        tokens: how the server was asked for chosen tokens. leading_blanks: it was not, and whether labels were compared
-        with theirs.
+        served_model_changed: there are several. meta: the entry in the list of models. labels, continuations, tokens:
+        the requests for chosen tokens. leading_blanks: without such requests, whether labels were matched with their
+        blanks.
         """
         settings: dict[str, object] = {
             "engine": "openai-endpoint",
@@ -217,7 +216,7 @@ class EndpointEngine:
                 )
             return tokens, len(tokens), used.cached
 
-        # Equal options and equal prompts are asked once.
+        # Equal options and equal prompts are requested once.
         texts = list(dict.fromkeys(text for prompt in prompts for text in _wholes(prompt)))
         answers = dict(zip(texts, self._each(texts, ask, should_stop), strict=True))
         logprobs: list[list[float | None]] = []
@@ -242,7 +241,7 @@ class EndpointEngine:
         return EndpointScores([[*values] for values in scored.logprobs], scored.tokens_naive, scored.tokens_computed)
 
     def _try_exact(self, should_stop: Callable[[], bool] | None) -> None:
-        """Finds out, once, whether the server can be asked for chosen tokens, and how best."""
+        """Find out, once, whether the server accepts requests for chosen tokens, and the best form."""
         if self._tried or not (ways := self._ways()):
             return
 
@@ -260,7 +259,7 @@ class EndpointEngine:
             log.info("endpoint_exact", **where, **self._exact.settings())
 
     def _ways(self) -> list[Way]:
-        """How this server may be asked for chosen tokens, the best way first; none for servers of other software."""
+        """Return the possible forms of requests for chosen tokens, the best first; none for other software."""
         if self._client.endpoint.openai_parameters_only:
             return []
         if self.software == SGLANG:
@@ -272,7 +271,7 @@ class EndpointEngine:
         return []
 
     def _tokenizers(self) -> list[Tokenizer]:
-        """Where this server may cut texts into tokens, the cheapest first."""
+        """Return this server's possible tokenizers, the cheapest first."""
         routes = [_beside(self._location, "tokenize"), f"{self._location}/tokenize"]
         covered = [url for url in dict.fromkeys(routes) if self._client.endpoint.covers(url)]
         tokenizers = [Tokenizer(self._ask, self._model, url, completes=False) for url in covered]
@@ -280,7 +279,7 @@ class EndpointEngine:
         return [*tokenizers, completions] if self.software == VLLM else tokenizers
 
     def _figures(self) -> str | None:
-        """What the server shows of its queue, where its software does."""
+        """Return the server's figures about its queue, if its software has them."""
         known = self.software in (VLLM, SGLANG)
         return self._client.text(_beside(self._location, "metrics")) if known else None
 
@@ -294,10 +293,10 @@ class EndpointEngine:
         should_stop: Callable[[], bool] | None = None,
         keep: Keep = forget,
     ) -> EndpointTexts:
-        """What the model writes after each prompt, under a protocol's definition.
+        """Return the model's text after each prompt, under a protocol's definition.
 
-        keep: is given each text as soon as it is there. An endpoint shows no generation configuration of its model, so
-        sampling `model` means the given values.
+        keep: receives each text as soon as it arrives. An endpoint shows no generation configuration of its model, so
+        sampling `model` uses the given values.
         """
         digest = specification_digest(definition)
         writing = self._writing.setdefault(digest, Writing(self, definition))
@@ -323,7 +322,7 @@ class EndpointEngine:
         )
 
     def answered(self, service: str, document: Mapping[str, Any], stop: threading.Event) -> Answered:
-        """What a service of the OpenAI protocol writes, streamed."""
+        """Return the streamed answer of a service of the OpenAI protocol."""
         url = f"{self._location}/{service}"
         taken, reply = self._client.stream(url, {"model": self._model, **document}, Answered, stop=stop)
         self._note_reply(reply)
@@ -333,12 +332,12 @@ class EndpointEngine:
         return taken
 
     def beside(self, service: str, document: Mapping[str, Any], stop: threading.Event) -> Mapping[str, Any] | None:
-        """What a service beside the OpenAI protocol answers; None where it is not the endpoint's, or not there."""
+        """Return the answer of a service outside the OpenAI protocol; None if the endpoint does not have it."""
         return _ask_beside(self._client, self._location, self._model, service, document, stop)
 
     @property
     def openai_parameters_only(self) -> bool:
-        """Whether requests hold nothing but what the OpenAI protocol has."""
+        """Return whether requests may have only parameters of the OpenAI protocol."""
         return self._client.endpoint.openai_parameters_only
 
     def _complete(self, text: str, stop: threading.Event, **parameters: Any) -> Reply:
@@ -370,9 +369,9 @@ class EndpointEngine:
         should_stop: Callable[[], bool] | None,
         take: Callable[[int, R], None] = lambda _place, _answer: None,
     ) -> list[R]:
-        """Asks for each in turn, several at once, and gives the answers in order; the first error ends it.
+        """Run several requests at once, and return the answers in order; the first error ends it.
 
-        take: is given each answer with its place as soon as it is there, in the thread that called.
+        take: receives each answer with its place as soon as it arrives, in the calling thread.
         """
         stop = threading.Event()
         pool = ThreadPoolExecutor(self._most, thread_name_prefix="endpoint")
@@ -398,7 +397,7 @@ class EndpointEngine:
 
 
 def _wholes(prompt: Continued) -> list[str]:
-    """The prompt alone and with each continuation."""
+    """Return the prompt alone and with each continuation."""
     if not prompt.continuations:
         raise EngineError("a prompt has no continuation to score")
     return [prompt.text, *(prompt.text + continuation for continuation in prompt.continuations)]
@@ -411,12 +410,12 @@ def open_endpoint(
     settings: Settings,
     pace_of: Callable[[Endpoint], Pace] | None = None,
 ) -> EndpointEngine:
-    """The engine for a model at a location, checked against the endpoints of this process: no database row is trusted.
+    """Open the engine for a model at a location, checked against the endpoints of this process, not the database.
 
     model: its name on the server. key_reference: the endpoint whose key is expected to go there, or None. pace_of: the
     limits of an endpoint's key; None: it has none.
-    Raises ModelError where the location is on no endpoint or the key is missing, EngineError where the server cannot be
-    asked or does not serve the model.
+    Raises ModelError if the location is on no endpoint or the key is missing, EngineError if the server does not answer
+    or does not serve the model.
     """
     location, client = _connect(location, key_reference, settings, pace_of)
     try:
@@ -427,9 +426,9 @@ def open_endpoint(
 
 
 def inspect_endpoint(request: RevisionRequest, settings: Settings) -> ModelFiles:
-    """Asks whether an endpoint serves the model that a request names; there are no files to hash.
+    """Check that an endpoint serves the requested model; there are no files to hash.
 
-    Raises ModelError with the reason where it does not.
+    Raises ModelError with the reason if it does not.
     """
     assert request.location is not None
     assert request.revision is not None
@@ -450,7 +449,7 @@ def inspect_endpoint(request: RevisionRequest, settings: Settings) -> ModelFiles
 
 
 def _shown(client: EndpointClient, location: str, model: str, software: str | None) -> Shown | None:
-    """What can be set of a model's thoughts, by what the server writes with one setting and with another."""
+    """Return the settings of thinking that change the server's rendering of a conversation."""
 
     def written(**told: Any) -> str | None:
         return rendered(partial(_ask_beside, client, location, model), software, [HELLO], told)
@@ -474,7 +473,7 @@ def _ask_beside(
     document: Mapping[str, Any],
     stop: threading.Event | None = None,
 ) -> Mapping[str, Any] | None:
-    """What a service beside the OpenAI protocol answers; None where it is not the endpoint's, or not there."""
+    """Return the answer of a service outside the OpenAI protocol; None if the endpoint does not have or cover it."""
     url = _beside(location, service)
     if not client.endpoint.covers(url):
         return None
@@ -496,9 +495,9 @@ def _connect(
 
 
 def _describe(client: EndpointClient, location: str, model: str) -> dict[str, object]:
-    """What a server says about itself and a model: `version` and `meta`, where it does.
+    """Return a server's `version` and `meta` of a model, if it has them.
 
-    Raises EngineError when it does not serve the model.
+    Raises EngineError if it does not serve the model.
     """
     listed = client.get(f"{location}/models", attempts=LISTING_ATTEMPTS).document.get("data")
     entries = [entry for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else []
@@ -531,12 +530,12 @@ def _names(entry: Mapping[str, Any]) -> list[Any]:
 
 
 def _beside(location: str, service: str) -> str:
-    """The URL of a service that stands beside those of the OpenAI protocol."""
+    """Return the URL of a service outside the OpenAI protocol."""
     return f"{location.removesuffix('/v1')}/{service}"
 
 
 def _version(client: EndpointClient, location: str, software: object) -> str | None:
-    """The version of vLLM or SGLang, beside the service; None where it is not given or not ours to ask."""
+    """Return the version of vLLM or SGLang; None if it is not given or outside the endpoint."""
     url = _beside(location, "server_info" if software == SGLANG else "version")
     if not client.endpoint.covers(url):
         return None

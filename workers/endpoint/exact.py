@@ -1,12 +1,12 @@
-"""Asking a server for exactly the tokens that are wanted, so that no label is unknown and no cached prefix is lost.
+"""Requests for exactly the wanted tokens, so that no label is unknown and no cached prefix is lost.
 
-The OpenAI protocol lists the most probable tokens only. Inference servers offer more than it, each in its own way and
-from some version on, so a server is tried on one sentence first: it must give all tokens that are asked for, with the
-log-probabilities that it lists itself. What it passes is used; a server that passes nothing is asked as before.
+The OpenAI protocol lists the most probable tokens only. Inference servers offer more than it, each in its own form and
+from some version on, so a server is tested on one sentence first: it must return all requested tokens, with the
+log-probabilities that it lists itself. The form that passes is used; a server that passes none gets plain requests.
 
-The server's own tokenizer cuts the texts, and `workers.tokens` decides, as for a local model, which tokens stand for a
-label or an option. Prompts are sent as tokens; or as texts, several in a request, to a server that takes them so. Which
-tokens the labels are then follows from a prompt's last line: it is looked up for the first prompt with that line, and
+The server's own tokenizer cuts the texts, and `workers.tokens` decides, as for a local model, which tokens represent a
+label or an option. Prompts are sent as tokens; or as texts, several in a request, to a server that accepts them. The
+labels' tokens then follow from a prompt's last line: they are looked up for the first prompt with that line, and
 compared for some later ones.
 """
 
@@ -43,7 +43,7 @@ from workers.tokens import (
 )
 
 Ask = Callable[[str, Mapping[str, Any], Event], Mapping[str, Any]]
-"""(URL, document to send, stop) → the server's answer. Raises EngineError where it refuses."""
+"""(URL, document to send, stop) → the server's answer. Raises EngineError if it refuses."""
 
 AfterTexts = Callable[[Sequence[str], Sequence[int], Event], tuple[list[dict[int, float]], Usage]]
 """(texts, wanted tokens, stop) → log-probabilities of the tokens after each text; tokens used by all texts."""
@@ -52,23 +52,24 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 TOLERANCE_NATS: Final = 0.1
-"""How far the log-probabilities of a token may be apart when a server is asked twice: half precision moves them so far,
-and a server that leaves all other tokens out of account moves them further."""
+"""Largest accepted difference between two log-probabilities of a token: half precision moves them by less, and a server
+that leaves all other tokens out of the sum by more.
+"""
 COMPARED: Final = 4
-"""How many of the listed tokens a server is asked for again, by number."""
+"""Number of listed tokens that are requested again, by number."""
 BLOCK_TOKENS: Final = 16
-"""Tokens of a block of vLLM's prefix cache, where the server does not tell."""
+"""Tokens of a block of vLLM's prefix cache, if the server does not reveal it."""
 REQUEST_TOKENS: Final = 8
-"""What a request costs beside its tokens, in tokens."""
+"""Fixed cost of a request, in tokens."""
 TEXTS_AT_ONCE: Final = 8
 """Prompts of a request: one costs this process 0.5 ms of CPU, however many prompts it has."""
 
 
 class Each(Protocol):
-    """Asks for each of several things, a few at a time, and gives the answers in order."""
+    """Runs a few requests at a time, and returns the answers in order."""
 
     def __call__(self, asked: Sequence[T], ask: Callable[[T, Event], R], /) -> list[R]:
-        """Raises what one of them raises."""
+        """Run the requests; raise the first error."""
         ...
 
 
@@ -76,7 +77,7 @@ class Each(Protocol):
 class Scored:
     """logprobs[i][p]: log-probability (nats, ≤ 0) of continuation p after prompt i.
 
-    tokens_naive: of all prompts. tokens_computed: of those, what the server did not say that it had in its cache.
+    tokens_naive: of all prompts. tokens_computed: without those that the server reports as cached.
     """
 
     logprobs: list[list[float]]
@@ -86,7 +87,7 @@ class Scored:
 
 @dataclass(frozen=True)
 class Read:
-    """The log-probability of each token that was asked for, by its id."""
+    """The log-probability of each requested token, by its id."""
 
     logprobs: Mapping[int, float]
     usage: Usage
@@ -104,7 +105,7 @@ class Tokenizer:
     """The server's tokenizer, by a route of its own or as a by-product of a completion."""
 
     def __init__(self, ask: Ask, model: str, url: str, *, completes: bool) -> None:
-        """completes: the URL is that of completions, and what it writes is thrown away."""
+        """completes: the URL is that of completions, whose text is thrown away."""
         self._ask = ask
         self._model = model
         self._url = url
@@ -120,12 +121,12 @@ class Tokenizer:
 
 
 class Way(Protocol):
-    """A way of asking for chosen tokens.
+    """A form of requests for chosen tokens.
 
-    name, whole_name: as the engine fingerprint has them. at_once: how many next tokens a request reads, with the prompt
-    from the server's cache; 0: no way to read a continuation token by token is cheaper than to read it as a whole.
-    after_texts: log-probabilities of the wanted tokens after each of several texts, in one request, and tokens used by
-    all of them; None where there is no such request.
+    name, whole_name: in the engine fingerprint. at_once: number of next tokens that a request reads, with the rest from
+    the server's cache; 0: reading a continuation token by token is never cheaper than as a whole.
+    after_texts: returns log-probabilities of the wanted tokens after each of several texts, in one request, and tokens
+    of all of them; None if there is no such request.
     """
 
     name: str
@@ -134,7 +135,7 @@ class Way(Protocol):
     after_texts: AfterTexts | None
 
     def next_tokens(self, context: Sequence[int], wanted: Sequence[int], stop: Event) -> Read:
-        """Log-probabilities of the wanted tokens, each as the one that follows the context."""
+        """Return log-probabilities of the wanted tokens, each as the next one after the context."""
         ...
 
     def whole(self, context: Sequence[int], continuation: Sequence[int], stop: Event) -> ReadWhole:
@@ -156,12 +157,12 @@ class Echo:
         self._url = url
 
     def next_tokens(self, context: Sequence[int], wanted: Sequence[int], stop: Event) -> Read:
-        """One request for each token."""
+        """Send one request for each token."""
         reads = [(token, self.whole(context, [token], stop)) for token in wanted]
         return Read({token: read.logprobs[0] for token, read in reads}, _sum([read.usage for _, read in reads]))
 
     def whole(self, context: Sequence[int], continuation: Sequence[int], stop: Event) -> ReadWhole:
-        """One request."""
+        """Send one request."""
         document = self._complete([*context, *continuation], stop, max_tokens=0, logprobs=0, echo=True)
         return ReadWhole(echoed_ids(document, continuation), tokens_used(document))
 
@@ -177,7 +178,7 @@ class LogprobTokenIds(Echo):
     at_once = 128  # it takes no more; options that follow the same text can be more
 
     def next_tokens(self, context: Sequence[int], wanted: Sequence[int], stop: Event) -> Read:
-        """One request, or as many as the number of tokens takes."""
+        """Send one request, or as many as the number of tokens needs."""
         logprobs: dict[int, float] = {}
         usages = []
         for start in range(0, len(wanted), self.at_once):
@@ -190,22 +191,22 @@ class LogprobTokenIds(Echo):
     def after_texts(
         self, texts: Sequence[str], wanted: Sequence[int], stop: Event
     ) -> tuple[list[dict[int, float]], Usage]:
-        """One request."""
+        """Send one request."""
         document = self._complete(texts, stop, max_tokens=1, logprobs=1, logprob_token_ids=list(wanted))
         return [listed_ids(document, wanted, place) for place in range(len(texts))], tokens_used(document)
 
 
 class AllowedTokenIds(Echo):
-    """Older vLLM: a token that is the only one allowed is written, with the log-probability it had among all.
+    """Older vLLM: the only allowed token is written, with the log-probability it had among all.
 
-    One request for each token, of which all but the first find the prompt in the server's cache.
+    One request for each token; all but the first find the prompt in the server's cache.
     """
 
     name = "allowed_token_ids"
     at_once = 1
 
     def next_tokens(self, context: Sequence[int], wanted: Sequence[int], stop: Event) -> Read:
-        """One request for each token."""
+        """Send one request for each token."""
         logprobs: dict[int, float] = {}
         usages = []
         for token in wanted:
@@ -216,7 +217,7 @@ class AllowedTokenIds(Echo):
 
 
 class Generate:
-    """SGLang's own route, /generate. Its cache is read up to where log-probabilities begin."""
+    """SGLang's own route, /generate. Its cache is read up to the first log-probability."""
 
     name = "token_ids_logprob"
     whole_name = "logprob_start_len"
@@ -228,12 +229,12 @@ class Generate:
         self._url = url
 
     def next_tokens(self, context: Sequence[int], wanted: Sequence[int], stop: Event) -> Read:
-        """One request."""
+        """Send one request."""
         document = self._generate(context, stop, 1, token_ids_logprob=list(wanted))
         return Read(generated_token_ids(document, wanted), tokens_used(document))
 
     def whole(self, context: Sequence[int], continuation: Sequence[int], stop: Event) -> ReadWhole:
-        """One request."""
+        """Send one request."""
         document = self._generate([*context, *continuation], stop, 0, logprob_start_len=len(context) - 1)
         return ReadWhole(generated_input_ids(document, continuation), tokens_used(document))
 
@@ -260,17 +261,17 @@ class ExactTokens:
         self._labels: dict[tuple[str, tuple[str, ...]], list[int]] = {}
 
     def settings(self) -> dict[str, object]:
-        """How the server is asked, for the engine fingerprint; block_tokens decides between two ways."""
+        """Return the form of requests, for the engine fingerprint; block_tokens decides between two forms."""
         settings = {"labels": self._way.name, "continuations": self._way.whole_name, "tokens": self._tokenizer.name}
         if not self._way.at_once:
             return {**settings}
         return {**settings, "continuations": f"token by token, or {self._way.whole_name}", "block_tokens": self._block}
 
     def score(self, prompts: Sequence[Continued], each: Each) -> Scored:
-        """The log-probability of the token that stands for each label.
+        """Return the log-probability of each label's token.
 
-        Raises MissingTokenError when the server leaves out a token that it was asked for, and EngineError when two
-        labels begin with the same token.
+        Raises MissingTokenError if the server leaves out a requested token, and EngineError if two labels begin with
+        the same token.
         """
         if self._after_texts is not None and self._know_labels(prompts, each):
             return self._score_texts(self._after_texts, prompts, each)
@@ -285,7 +286,7 @@ class ExactTokens:
         return Scored(logprobs, *_tokens(sum(map(len, wanted)), [read.usage for read in reads.values()]))
 
     def _know_labels(self, prompts: Sequence[Continued], each: Each) -> bool:
-        """Looks up which tokens stand for labels after each last line; whether that tells for all prompts."""
+        """Look up the labels' tokens after each last line; return whether that works for all prompts."""
         looked_at: list[Continued] = []
         seen = set(self._labels)
         for place, prompt in enumerate(prompts):
@@ -300,7 +301,7 @@ class ExactTokens:
                 or len(found.labels) > self._way.at_once
                 or self._labels.setdefault(last_line(prompt), found.labels) != found.labels
             ):
-                self._after_texts = None  # it is asked with tokens from now on
+                self._after_texts = None  # prompts are sent as tokens from now on
                 return False
         return True
 
@@ -310,7 +311,7 @@ class ExactTokens:
         prompts: Sequence[Continued],
         each: Each,
     ) -> Scored:
-        """Several prompts with the same labels in a request, those that begin alike one after the other."""
+        """Score several prompts with the same labels in a request, in the order of their beginnings."""
         asked = [(prompt.text, tuple(self._labels[last_line(prompt)])) for prompt in prompts]
         requests: list[tuple[tuple[int, ...], list[str]]] = []
         for text, labels in sorted(set(asked)):
@@ -328,9 +329,9 @@ class ExactTokens:
         return Scored(values, *_tokens(sum(usage.prompt or 0 for usage in usages), usages))
 
     def score_continuations(self, prompts: Sequence[Continued], each: Each) -> Scored:
-        """The log-probability of each whole continuation, summed over its tokens; raises as `score` does.
+        """Return the log-probability of each whole continuation, summed over its tokens; raises as `score` does.
 
-        Each is read token by token where that is cheaper than having the whole prompt repeated.
+        Each is read token by token if that is cheaper than repeating the whole prompt.
         """
         encode = self._encode(prompts, each)
         tokenised = [tokenise_continuations(encode, _scoring(prompt)) for prompt in prompts]
@@ -370,8 +371,8 @@ class ExactTokens:
         return dict(zip(texts, each(texts, self._tokenizer), strict=True)).__getitem__
 
     def _read_next(self, wanted: Mapping[tuple[int, ...], list[int]], each: Each) -> dict[tuple[int, ...], Read]:
-        # In the order of a depth-first walk: a prompt comes next to those it shares the longest beginning with, and
-        # before those that extend it, so that what the server keeps of it is still there.
+        # Depth-first order: a prompt follows the one with the longest common beginning, and precedes its extensions, so
+        # that its cached part is still there.
         contexts = sorted(wanted)
         reads = each(contexts, lambda context, stop: self._way.next_tokens(context, wanted[context], stop))
         return dict(zip(contexts, reads, strict=True))
@@ -384,10 +385,10 @@ class ExactTokens:
         return dict(zip(ordered, reads, strict=True))
 
     def _is_cheaper_by_steps(self, prompt: TokenisedContinuations) -> bool:
-        """Whether reading token by token computes less, counted in tokens.
+        """Return whether reading token by token computes less, counted in tokens.
 
-        Decided by the prompt alone, so that it is always asked in the same way. A step computes again what of its
-        prompt does not fill a block of the cache.
+        Decided by the prompt alone, so that it is always sent in the same form. A step computes the part of its prompt
+        again that does not fill a block of the cache.
         """
         if not self._way.at_once:
             return False
@@ -414,9 +415,9 @@ def find_exact(
     block_tokens: int | None,
     stop: Event,
 ) -> ExactTokens | None:
-    """The first tokenizer and the first way that pass; None where there is none.
+    """Return the first tokenizer and the first form that pass; None if there is none.
 
-    sentence: what the server was asked to continue. listed: the tokens that it gave as the most probable ones.
+    sentence: the text that the server continued. listed: the tokens that it returned as the most probable ones.
     """
     for tokenizer in tokenizers:
         try:
@@ -434,9 +435,9 @@ def find_exact(
 def _numbered(
     tokenizer: Tokenizer, sentence: str, context: Sequence[int], listed: Sequence[Token], stop: Event
 ) -> dict[int, float]:
-    """Log-probabilities of listed tokens by their ids: of those that the tokenizer cuts off the sentence again.
+    """Return log-probabilities of listed tokens by their ids, if the tokenizer splits them off the sentence again.
 
-    The least probable ones: by these it shows whether other tokens are taken into account.
+    The least probable ones: they reveal whether other tokens are part of the sum.
     """
     expected: dict[int, float] = {}
     ended = 0
@@ -444,7 +445,7 @@ def _numbered(
     for token in sorted(listed, key=lambda token: token.logprob or 0.0):
         ids = tokenizer(sentence + blank + token.text, stop)
         ended += ids[-1:] == context[-1:] and ids[: len(context) - 1] == context[:-1] and len(ids) > len(context)
-        # Of two tokens that are shown alike the listed value may be the other's.
+        # If two tokens have the same text, the listed value may be the other's.
         alone = sum(one.text == token.text for one in listed) == 1
         if alone and token.logprob is not None and len(ids) == len(context) + 1 and ids[:-1] == list(context):
             expected[ids[-1]] = token.logprob
@@ -459,8 +460,8 @@ def _numbered(
 
 
 def _passes(way: Way, context: Sequence[int], expected: Mapping[int, float], stop: Event) -> bool:
-    """Whether a server gives the expected log-probabilities, and those of tokens that it did not list."""
-    # Tokens of the sentence itself: they are in the vocabulary, and hardly what follows.
+    """Return whether a server returns the expected log-probabilities, and those of tokens that it did not list."""
+    # Tokens of the sentence itself: they are in the vocabulary, and unlikely to follow.
     others = [token for token in dict.fromkeys(context) if token not in expected][:COMPARED]
     try:
         read = way.next_tokens(context, [*expected, *others], stop).logprobs
@@ -470,7 +471,7 @@ def _passes(way: Way, context: Sequence[int], expected: Mapping[int, float], sto
 
 
 def _takes_texts(way: Way, sentence: str, context: Sequence[int], expected: Mapping[int, float], stop: Event) -> bool:
-    """Whether a server answers to two texts in one request as it does to the tokens of each."""
+    """Return whether a server's results for two texts in one request equal those for the tokens of each."""
     if way.after_texts is None:
         return False
     try:
@@ -494,6 +495,6 @@ def _sum(usages: Sequence[Usage]) -> Usage:
 
 
 def _tokens(naive: int, usages: Sequence[Usage]) -> tuple[int, int]:
-    """(of all prompts, computed); what a server does not report as cached counts as computed, but not twice."""
+    """Return (tokens of all prompts, computed ones); tokens not reported as cached count as computed, but not twice."""
     asked = sum(usage.prompt or 0 for usage in usages)
     return naive, min(naive, asked - sum(usage.cached for usage in usages))

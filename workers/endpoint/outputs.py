@@ -1,8 +1,8 @@
-"""What a server says a model wrote: whole answers and streams, of texts and of messages, thoughts in whatever field.
+"""Servers' answers with a model's text: whole answers and streams, texts and messages, thoughts in any field.
 
-A message's thought stands in `reasoning_content` (DeepSeek, SGLang, llama.cpp, older vLLM) or in `reasoning` (vLLM,
-Ollama, OpenRouter); some servers send both, and they are the same. Content may be a list of parts, of which those of
-the types `thinking` and `reasoning` are thoughts (Mistral).
+A message's thought is in `reasoning_content` (DeepSeek, SGLang, llama.cpp, older vLLM) or in `reasoning` (vLLM, Ollama,
+OpenRouter); some servers send both with the same text. Content may be a list of parts; those of the types `thinking`
+and `reasoning` are thoughts (Mistral).
 """
 
 from collections.abc import Iterator, Mapping
@@ -26,7 +26,7 @@ FINISHED: Final[Mapping[str, Finish]] = {
 """A server's reason for the end of a text, in small letters. Any other is a limit, so that nothing is taken for whole
 that perhaps is not."""
 BROKEN_OFF: Final = frozenset({"abort", "aborted", "error", "insufficient_system_resource"})
-"""Reasons that are the server's and not the text's: asked again, it may end otherwise."""
+"""Reasons of the server, not of the text: another request may end differently."""
 _FIELDS: Final = ("reasoning_content", "reasoning", "thinking")
 _THOUGHTS: Final = frozenset({"thinking", "reasoning", "reasoning.text", "reasoning.summary"})
 
@@ -46,7 +46,7 @@ class Choice:
     usage: Usage | None = None
 
     def output(self) -> Output:
-        """What was written, once it has ended."""
+        """Return the output, once it has ended."""
         finish = FINISHED.get((self.reason or "").lower(), "length")
         return Output("".join(self.text), "".join(self.reasoning) or None, "refused" if self.refusal else finish)
 
@@ -61,13 +61,13 @@ class Answered:
         self._closed = False
 
     def close(self) -> None:
-        """The server says that the stream has ended."""
+        """Record the server's end of the stream."""
         self._closed = True
 
     def add(self, document: Mapping[str, Any]) -> bool:
-        """Takes a document or an event; says whether it holds anything that was written.
+        """Add a document or an event; return whether it contains text.
 
-        Raises EngineError where it has not the form of an answer.
+        Raises EngineError if it does not have the form of an answer.
         """
         usage = document.get("usage")
         listed = document.get("choices")
@@ -92,11 +92,11 @@ class Answered:
 
     @property
     def ended(self) -> bool:
-        """Whether each text has ended."""
+        """Return whether each text has ended."""
         return bool(self.choices) and (self._closed or all(choice.reason for choice in self.choices.values()))
 
     def check(self) -> None:
-        """Raises BrokenOffError where the server, and not the model, ended a text."""
+        """Raise BrokenOffError if the server, and not the model, ended a text."""
         for choice in self.choices.values():
             if (choice.reason or "").lower() in BROKEN_OFF:
                 raise BrokenOffError(f"breaks an answer off ({choice.reason})")
@@ -122,7 +122,7 @@ def _add(choice: Choice, entry: Mapping[str, Any]) -> bool:
 
 
 def _parts(said: Mapping[str, Any]) -> Iterator[tuple[bool, str]]:
-    """The texts of a message or a delta that are not empty, and whether each is thought."""
+    """Yield the texts of a message or a delta that are not empty, and whether each is a thought."""
     content = said.get("content")
     thought = next((said[name] for name in _FIELDS if isinstance(said.get(name), str) and said[name]), None)
     if thought is not None:
@@ -139,7 +139,7 @@ def _parts(said: Mapping[str, Any]) -> Iterator[tuple[bool, str]]:
 
 
 def _listed(parts: list[Any], *, thoughts: bool) -> Iterator[tuple[bool, str]]:
-    """The texts of a list of parts. thoughts: whether all of them are thoughts, whatever their type."""
+    """Yield the texts of a list of parts. thoughts: whether all of them are thoughts, whatever their type."""
     for part in parts:
         if not isinstance(part, dict):
             continue

@@ -1,6 +1,6 @@
-"""What an endpoint client waits for before a request, and what it learns from a server's limit headers.
+"""The wait of an endpoint client before a request, and the limits in a server's headers.
 
-The pace itself is kept elsewhere, since all workers that use a key share it.
+The pace itself is stored elsewhere, since all workers with a key share it.
 """
 
 import math
@@ -14,7 +14,7 @@ from typing import Final, Protocol
 CHARACTERS_PER_TOKEN: Final = 3
 """Fewer than most texts have, so that more tokens are reserved than are needed."""
 LONGEST_HOLD_SECONDS: Final = 60.0
-"""Limits are by the minute: no exhausted one is waited for longer. A server that wants more says Retry-After."""
+"""Limits are by the minute, so no wait for one is longer. A server that needs more sends Retry-After."""
 _DURATION: Final = re.compile(r"(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)s)?(?:(\d+(?:\.\d+)?)ms)?")
 _REMAINING: Final = re.compile(r"(.*ratelimit.*?)-?remaining(.*)")
 
@@ -27,11 +27,11 @@ class Pace(Protocol):
         ...
 
     def done(self, reserved: int, used: int | None, headers: Mapping[str, str]) -> None:
-        """An answer came: how many tokens it took, and what its headers say of the limits."""
+        """Record an answer: the tokens that it took, and the limits in its headers."""
         ...
 
     def hold(self, seconds: float) -> None:
-        """The server asks to wait."""
+        """Wait as the server requests."""
         ...
 
 
@@ -45,7 +45,7 @@ class NoPace:
         """Nothing to keep."""
 
     def hold(self, seconds: float) -> None:
-        """Whoever was asked to wait waits by itself."""
+        """Do nothing: the client that got the answer waits by itself."""
 
 
 def seconds_of(retry_after: str) -> float | None:
@@ -60,7 +60,7 @@ def seconds_of(retry_after: str) -> float | None:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds that a server asks to wait in retry-after-ms (OpenAI, Azure) or Retry-After; None: neither."""
+    """Return the wait in seconds in retry-after-ms (OpenAI, Azure) or Retry-After; None without either."""
     milliseconds = _number(headers.get("retry-after-ms"))
     if milliseconds is not None:
         return milliseconds / 1000
@@ -69,7 +69,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 def exhausted_for(headers: Mapping[str, str]) -> float:
-    """Seconds until a limit is there again that an answer says is used up; 0 where none is.
+    """Return the seconds until an exhausted limit is renewed; 0 if none is exhausted.
 
     headers: names in lower case. OpenAI's `x-ratelimit-remaining-requests` and `x-ratelimit-reset-requests`,
     Anthropic's `anthropic-ratelimit-requests-remaining` and `-reset`, and `ratelimit-remaining` and `-reset` of others.
@@ -84,7 +84,7 @@ def exhausted_for(headers: Mapping[str, str]) -> float:
 
 
 def stated_limits(headers: Mapping[str, str]) -> tuple[int | None, int | None]:
-    """(requests, tokens) a minute that OpenAI's or Anthropic's headers say are allowed; None: not said."""
+    """Return the limits (requests, tokens) per minute in OpenAI's or Anthropic's headers; None if not given."""
     return (
         _limit(headers, "x-ratelimit-limit-requests", "anthropic-ratelimit-requests-limit"),
         _limit(headers, "x-ratelimit-limit-tokens", "anthropic-ratelimit-tokens-limit"),

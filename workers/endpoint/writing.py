@@ -1,8 +1,8 @@
-"""Texts asked of a server: with which parameters, in how many requests, and where the thought ends in what comes back.
+"""Texts written by a server: the parameters, the number of requests, and the end of the thought in the answer.
 
-Texts are streamed, so that an answer may take as long as it is written. A protocol that limits thoughts is asked in the
-completions of the rendered conversation, which the server renders itself: what was written so far, and what closes the
-thought, can then be continued.
+Texts are streamed, so that an answer may take as long as writing it. A protocol that limits thoughts uses completions
+of the conversation as the server renders it: the text so far, with the text that closes the thought, can then be
+continued.
 """
 
 import threading
@@ -33,7 +33,7 @@ from workers.written import Written
 VLLM: Final = "vllm"
 SGLANG: Final = "sglang"
 LLAMA_CPP: Final = "llamacpp"
-"""Who a server says owns the models that it lists."""
+"""The owner of models in a server's list."""
 FIRST: Final = 8
 """Answers after which it is clear that a server puts all of them into thoughts."""
 _FILTERS: Final = frozenset({"content_filter", "content_policy_violation", "ResponsibleAIPolicyViolation"})
@@ -41,11 +41,11 @@ _FILTERS: Final = frozenset({"content_filter", "content_policy_violation", "Resp
 
 @dataclass(frozen=True)
 class EndpointPrompt:
-    """What is answered with a text.
+    """A prompt that a text answers.
 
     text: for the completions service. messages: turns with `role` and `content`, for the chat service, whose server
-    writes them down with the model's template; None: the text is used. seed_text: what makes the prompt's seed its own.
-    repeat: how often the prompt has been asked before, each time with another seed.
+    writes them down with the model's template; None: the text is used. seed_text: makes the prompt's seed its own.
+    repeat: number of earlier requests of the prompt, each with another seed.
     """
 
     text: str
@@ -56,7 +56,7 @@ class EndpointPrompt:
 
 @dataclass(frozen=True)
 class Asked:
-    """What came of one request, or of those that one text took. prompt, computed: tokens of prompts, as counted."""
+    """The result of one request, or of all requests for one text. prompt, computed: tokens of prompts, as counted."""
 
     written: list[Written]
     prompt: int = 0
@@ -70,20 +70,20 @@ class Server(Protocol):
 
     @property
     def openai_parameters_only(self) -> bool:
-        """Whether requests hold nothing but what the OpenAI protocol has."""
+        """Return whether requests may have only parameters of the OpenAI protocol."""
         ...
 
     def answered(self, service: str, document: Mapping[str, Any], stop: threading.Event) -> Answered:
-        """What a service of the OpenAI protocol writes, streamed."""
+        """Return the streamed answer of a service of the OpenAI protocol."""
         ...
 
     def beside(self, service: str, document: Mapping[str, Any], stop: threading.Event) -> Mapping[str, Any] | None:
-        """What a service beside that protocol answers; None where it is not the endpoint's, or not there."""
+        """Return the answer of a service outside that protocol; None if the endpoint does not have or cover it."""
         ...
 
 
 class Writing:
-    """How the texts of one protocol are asked of one server."""
+    """The requests of one protocol's texts to one server."""
 
     def __init__(self, server: Server, definition: Mapping[str, Any]) -> None:
         self._server = server
@@ -99,11 +99,11 @@ class Writing:
 
     @property
     def several(self) -> bool:
-        """Whether one request with n draws what n requests with seeds that follow one another would."""
+        """Return whether one request with n draws the same texts as n requests with consecutive seeds."""
         return self._server.software == VLLM and self._thinking.max_thought_tokens is None
 
     def write(self, run: Sequence[EndpointPrompt], stop: threading.Event) -> Asked:
-        """What is written after a prompt, as often as it stands in `run`, with numbers of repeats in a row."""
+        """Return the texts after a prompt, as often as it is in `run`, whose repeats have consecutive numbers."""
         began = time.monotonic()
         first = run[0]
         self._try_template(first, stop)
@@ -127,7 +127,7 @@ class Writing:
         return replace(asked, written=written)
 
     def as_opened(self, written: Written) -> Written:
-        """The text, as a thought that the template opened if it is one; to be asked once all have been written."""
+        """Return the text as a thought if the template opened it as one; call it when all texts are written."""
         output = written.output
         unsure = not self._shown and output.finish == "length" and not output.reasoning
         if not unsure or self._closed < max(1.0, OPENED_SHARE * self._ended) or any(self._markers.find(output.text)):
@@ -160,7 +160,7 @@ class Writing:
         return Asked(written, prompt * len(run), prompt - cached)
 
     def _limited(self, prompt: EndpointPrompt, stop: threading.Event) -> Asked:
-        """A text whose thought has a limit: up to it, and on from there."""
+        """Write a text whose thought has a limit: up to it, and on from there."""
         limit, whole = self._thinking.max_thought_tokens, int(self._generation["max_tokens"])
         assert limit is not None
         rendered = self._rendered(prompt, stop)
@@ -200,7 +200,7 @@ class Writing:
         return self._ask("completions", document, stop)
 
     def _ask(self, service: str, document: Mapping[str, Any], stop: threading.Event) -> Answered | None:
-        """None where the server refuses the prompt for its content."""
+        """Return the answer; None if the server refuses the prompt for its content."""
         try:
             return self._server.answered(service, document, stop)
         except RefusedError as error:
@@ -217,7 +217,7 @@ class Writing:
         return Written(output, None if usage is None else usage.written, thought or None)
 
     def _counted(self, written: Written, stop: threading.Event) -> Written:
-        """With the tokens of its thought, where the server can count them."""
+        """Add the tokens of its thought, if the server can count them."""
         if written.thought_tokens is not None:
             return written
         divided = divide(written.output, self._markers)
@@ -227,7 +227,7 @@ class Writing:
         text, answer, apart = written.output.text, divided.answer, bool(written.output.reasoning)
         if written.tokens is not None and not answer and (apart or answer is None):
             return replace(written, thought_tokens=written.tokens)
-        # With the marker that ends it, as engines here count: where that is lost, what is not the answer.
+        # With the marker that ends it, as engines here count: if that is lost, everything but the answer.
         of_answer = apart and bool(answer) and written.tokens is not None
         if not apart:
             thought = text[: text.rfind(answer)] if answer else text
@@ -284,9 +284,9 @@ def rendered(
     messages: Sequence[Mapping[str, str]],
     told: Mapping[str, Any],
 ) -> str | None:
-    """A conversation as a server writes it down; None where it does not show that.
+    """Return a conversation as a server renders it; None if it does not show that.
 
-    told: what its template is given besides.
+    told: further arguments of its template.
     """
     document: dict[str, Any] = {"messages": list(messages)}
     if told:
@@ -310,6 +310,6 @@ def _text(document: Mapping[str, Any] | None, name: str) -> str | None:
 
 
 def _prompt_tokens(answered: Answered) -> tuple[int, int]:
-    """Tokens of the prompt, and those of them that the server had in its cache; 0 where it does not count."""
+    """Return tokens of the prompt, and the cached ones among them; 0 if the server does not count."""
     usage = answered.usage
     return (0, 0) if usage is None else (usage.prompt or 0, usage.cached)

@@ -1,4 +1,4 @@
-"""What is asked of a provider, and what comes back, in one form for all of them."""
+"""Requests to providers and their answers, in one form for all of them."""
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,11 +16,11 @@ MOST_STOPS: Final = 4
 
 @dataclass(frozen=True)
 class Wanted:
-    """How a text is to be written.
+    """The parameters of a text.
 
-    max_tokens: of what is shown. reasoning_tokens: what the model may think beside it; None: it does not reason. Then
+    max_tokens: of the visible text. reasoning_tokens: of the model's hidden thought; None: it does not reason, and
     temperature, top_p, top_k and min_p are sent; a reasoning model refuses them. adaptive: it decides how much it
-    thinks. effort: in words, how much it is to think. off: it is told not to.
+    thinks. effort: amount of thinking in words. off: it must not think.
     """
 
     max_tokens: int
@@ -36,22 +36,22 @@ class Wanted:
 
     @property
     def most_tokens(self) -> int:
-        """The most that may be written, hidden tokens included."""
+        """Return the most tokens of the answer, hidden ones included."""
         return self.max_tokens + (self.reasoning_tokens or 0)
 
     @property
     def thinking(self) -> dict[str, Any]:
-        """How a model of Anthropic that reasons is told to; some of them accept one form only."""
+        """Return Anthropic's parameter for a model that reasons; some models accept one form only."""
         return {"type": "adaptive"} if self.adaptive else {"type": "enabled", "budget_tokens": self.reasoning_tokens}
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a provider answered.
+    """A provider's answer.
 
-    outcome: `cut-off` at the limit of tokens, or for any reason that is none of the others. stop_reason: in the
-    provider's own word. written_tokens: with the hidden ones, which are reasoning_tokens; None where they are not
-    counted. cost: where the provider states it. reasoning: the thought, or its summary, where it is handed over.
+    outcome: `cut-off` at the limit of tokens, or for any unknown reason. stop_reason: in the provider's own word.
+    written_tokens: with the hidden ones, which are reasoning_tokens; None if they are not counted. cost: if the
+    provider states it. reasoning: the thought, or its summary, if it is returned.
     """
 
     text: str
@@ -67,15 +67,15 @@ class Answer:
     reasoning: str | None = None
 
     def cut_at(self, stop: Sequence[str]) -> "Answer":
-        """The same with its text ended before the first stop sequence."""
+        """Return the answer with its text ended before the first stop sequence."""
         places = [place for place in (self.text.find(one) for one in stop) if place >= 0]
         return replace(self, text=self.text[: min(places)], outcome="complete") if places else self
 
 
 class RefusedRequestError(Exception):
-    """A request that was not answered.
+    """A request without an answer.
 
-    status: of HTTP; None where no answer came. headers: names in lower case. document: what the error's body says.
+    status: of HTTP; None if no response came. headers: names in lower case. document: of the error's body.
     """
 
     def __init__(
@@ -93,10 +93,10 @@ class RefusedRequestError(Exception):
 
 @contextmanager
 def asking(*wrappers: type[Exception]) -> Iterator[None]:
-    """Makes whatever goes wrong with a request to a provider a RefusedRequestError.
+    """Turn any failure of a request to a provider into a RefusedRequestError.
 
-    wrappers: what the provider's library raises in the place of an error of the connection. What does not have the form
-    of an answer, such as a proxy's page, is none; it was perhaps paid for.
+    wrappers: the library's errors that replace an error of the connection. A response without the form of an answer,
+    such as a proxy's page, counts as none; it was perhaps paid for.
     """
     try:
         yield
@@ -115,18 +115,18 @@ class Api(Protocol):
     """One provider's service. Threads may share it."""
 
     library: str
-    """Name and version of what speaks with it."""
+    """Name and version of the library."""
 
     def ask(self, model: str, messages: Sequence[Mapping[str, str]], wanted: Wanted) -> Answer:
-        """The model's answer to a conversation. Raises RefusedRequestError."""
+        """Return the model's answer to a conversation. Raises RefusedRequestError."""
         ...
 
     def parameters(self, wanted: Wanted) -> dict[str, Any]:
-        """What a request says beside the conversation."""
+        """Return a request's parameters besides the conversation."""
         ...
 
     def is_filtered(self, status: int | None, document: Any) -> bool:
-        """Whether a request that was refused was refused for its content."""
+        """Return whether a request was refused for its content."""
         ...
 
     def close(self) -> None:
@@ -138,17 +138,17 @@ Conversation = tuple[Sequence[Mapping[str, str]], Wanted]
 """Turns, and how the next is to be written."""
 
 NOT_EXECUTED: Final = 408
-"""Status of a request that its batch did not come to."""
+"""Status of a request that its batch did not execute."""
 CLOCKS_DIFFER: Final = timedelta(minutes=10)
 """By how much a provider's clock may be behind the database's."""
 
 
 @dataclass(frozen=True)
 class BatchStatus:
-    """Whether a batch has ended.
+    """The state of a batch.
 
-    unanswered: why requests without a result were not executed; None: the provider does not say. full: it was refused
-    because the key has too many requests in batches already.
+    unanswered: why requests without a result were not executed; None if unknown. full: it was refused because the key
+    has too many requests in batches already.
     """
 
     ended: bool
@@ -157,7 +157,7 @@ class BatchStatus:
 
 
 class UnsureError(Exception):
-    """Whether a batch is there is not known until one that is being worked on has ended."""
+    """The existence of a batch is unknown until one in progress has ended."""
 
 
 @runtime_checkable
@@ -165,7 +165,7 @@ class BatchApi(Api, Protocol):
     """A provider with a batch service. All methods raise RefusedRequestError."""
 
     def upload(self, model: str, requests: Mapping[str, Conversation]) -> Any:
-        """Makes ready what `create` is given; requests: by name. It costs nothing."""
+        """Prepare the argument of `create`; requests: by name. It costs nothing."""
         ...
 
     def create(self, tag: str, uploaded: Any) -> str:
@@ -173,18 +173,18 @@ class BatchApi(Api, Protocol):
         ...
 
     def find(self, tag: str, requests: int, since: datetime, others: Container[str]) -> str | None:
-        """The batch with a tag and so many requests that was made after a time, by name; None where there is none.
+        """Return the name of the batch with a tag and this many requests that was made after a time; None without one.
 
-        others: names of batches that it is not. Raises UnsureError.
+        others: names of other batches. Raises UnsureError.
         """
         ...
 
     def status(self, batch: str) -> BatchStatus:
-        """How far a batch is."""
+        """Return the state of a batch."""
         ...
 
     def results(self, batch: str) -> Sequence[tuple[str, Answer | RefusedRequestError]]:
-        """What came of the requests of a batch that has ended, by name; some may be missing."""
+        """Return the results of an ended batch's requests, by name; some may be missing."""
         ...
 
     def cancel(self, batch: str) -> None:
@@ -193,7 +193,7 @@ class BatchApi(Api, Protocol):
 
 
 def parsed(parse: Callable[[Mapping[str, Any]], Answer], line: Mapping[str, Any]) -> Answer | RefusedRequestError:
-    """What a line of a batch's results says."""
+    """Return the result in a line of a batch's results."""
     try:
         with asking():
             return parse(line)
@@ -202,7 +202,7 @@ def parsed(parse: Callable[[Mapping[str, Any]], Answer], line: Mapping[str, Any]
 
 
 def lines_of(content: bytes) -> Iterator[Mapping[str, Any]]:
-    """The documents of a file of JSON lines, without those that are none."""
+    """Yield the documents of a file of JSON lines, skipping invalid ones."""
     for line in content.splitlines():
         try:
             document = decode_answer(line)
@@ -214,14 +214,14 @@ def lines_of(content: bytes) -> Iterator[Mapping[str, Any]]:
 
 @dataclass(frozen=True)
 class Turns:
-    """A conversation whose system texts stand apart."""
+    """A conversation with its system texts apart."""
 
     system: str
     others: list[Mapping[str, str]] = field(default_factory=list)
 
 
 def turns_of(messages: Sequence[Mapping[str, str]]) -> Turns:
-    """The system texts of a conversation, joined by blank lines, and its other turns."""
+    """Return the system texts of a conversation, joined by blank lines, and its other turns."""
     return Turns(
         "\n\n".join(turn["content"] for turn in messages if turn["role"] == "system"),
         [turn for turn in messages if turn["role"] != "system"],
@@ -229,5 +229,5 @@ def turns_of(messages: Sequence[Mapping[str, str]]) -> Turns:
 
 
 def count(value: Any) -> int:
-    """A number of tokens; 0 where there is none."""
+    """Return a number of tokens; 0 if there is none."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else 0

@@ -48,9 +48,10 @@ class AnthropicApi:
         self._timeout = http.timeout
 
     def parameters(self, wanted: Wanted) -> dict[str, Any]:
-        """The library knows no temperature any more; older models take it, and one of it and top_p only.
+        """Return the parameters of a request.
 
-        Stop sequences need a visible character.
+        The library no longer has a temperature; older models accept it, and either it or top_p. Stop sequences need a
+        visible character.
         """
         parameters: dict[str, Any] = {"max_tokens": wanted.most_tokens}
         stop = [one for one in wanted.stop if one.strip()][:MOST_STOPS]
@@ -62,7 +63,7 @@ class AnthropicApi:
 
     @asking(anthropic.APIConnectionError)
     def ask(self, model: str, messages: Sequence[Mapping[str, str]], wanted: Wanted) -> Answer:
-        """The blocks of text, joined, and those of thinking."""
+        """Return the blocks of text, joined, and those of thinking."""
         # With a timeout the library does not refuse answers that may take longer than ten minutes.
         return _answer(self._client.messages.create(**self._asked(model, messages, wanted), timeout=self._timeout))
 
@@ -74,7 +75,7 @@ class AnthropicApi:
         return asked
 
     def upload(self, model: str, requests: Mapping[str, Conversation]) -> Any:
-        """The requests themselves: they are sent with the batch."""
+        """Return the requests themselves: they are sent with the batch."""
         uploaded = []
         for name, (messages, wanted) in requests.items():
             asked = self._asked(model, messages, wanted)
@@ -83,7 +84,7 @@ class AnthropicApi:
 
     @asking(anthropic.APIConnectionError)
     def create(self, tag: str, uploaded: Any) -> str:  # noqa: ARG002 - a batch has no metadata
-        """A batch, whose tag is in the names of its requests alone."""
+        """Create a batch, whose tag is in the names of its requests alone."""
         return self._client.messages.batches.create(requests=uploaded, timeout=self._timeout).id
 
     @asking(anthropic.APIConnectionError)
@@ -107,16 +108,16 @@ class AnthropicApi:
 
     @asking(anthropic.APIConnectionError)
     def status(self, batch: str) -> BatchStatus:
-        """Each request has a result of its own."""
+        """Return the state; each request has a result of its own."""
         return BatchStatus(ended=self._client.messages.batches.retrieve(batch).processing_status == "ended")
 
     @asking(anthropic.APIConnectionError)
     def results(self, batch: str) -> list[tuple[str, Answer | RefusedRequestError]]:
-        """One a line."""
+        """Return the results, one a line."""
         return [(line["custom_id"], parsed(_result, line)) for line in lines_of(self._content(batch))]
 
     def _content(self, batch: str) -> bytes:
-        # Not where the answer says that the results are: the key goes to the endpoint alone.
+        # Not at the address in the answer: the key goes to the endpoint alone.
         path = f"/v1/messages/batches/{quote(batch, safe='')}/results"
         return self._client.get(path, cast_to=httpx2.Response).content
 
@@ -126,7 +127,7 @@ class AnthropicApi:
         self._client.messages.batches.cancel(batch)
 
     def is_filtered(self, status: int | None, document: Any) -> bool:
-        """Whether a refused request was refused for its content, which Anthropic says in words."""
+        """Return whether a request was refused for its content, which Anthropic states in words."""
         return status == _BAD_REQUEST and "content filtering" in str(document)
 
     def close(self) -> None:

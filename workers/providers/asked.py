@@ -1,4 +1,4 @@
-"""What one prompt is asked with, what is stored of its answer, and how often a request is tried."""
+"""The request for one prompt, the stored values of its answer, and the retries of requests."""
 
 import random
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ _DRAWN: Final = random.Random()  # noqa: S311 - waits are no secret
 
 @dataclass(frozen=True)
 class Asked:
-    """One prompt of a shard. price: of the way that it is asked."""
+    """One prompt of a shard. price: in a batch or not, as it is requested."""
 
     journal: calls.Journal
     key: calls.Key
@@ -35,22 +35,22 @@ class Asked:
 
     @property
     def text(self) -> str:
-        """All turns."""
+        """Return the text of all turns."""
         return "".join(turn["content"] for turn in self.messages)
 
     @property
     def most(self) -> float | None:
-        """The most that its answer can cost; None where the model has no price."""
+        """Return the most that its answer can cost; None if the model has no price."""
         return None if self.price is None else self.price.at_most(self.text, self.wanted.most_tokens)
 
 
 def values_of(answer: Answer, price: Price | None) -> Mapping[str, Any]:
-    """What `calls.answered` stores."""
+    """Return the values for `calls.answered`."""
     cost = answer.cost
     if cost is None and price is not None and answer.written_tokens is not None:
         cost = price.of(answer.prompt_tokens or 0, answer.cached_tokens or 0, answer.written_tokens)
     return {
-        # PostgreSQL's text holds no NUL.
+        # PostgreSQL's text cannot contain NUL.
         "text": answer.text.replace("\x00", "\N{REPLACEMENT CHARACTER}"),
         "reasoning": None
         if answer.reasoning is None
@@ -68,12 +68,12 @@ def values_of(answer: Answer, price: Price | None) -> Mapping[str, Any]:
 
 
 def _named(value: str | None) -> str | None:
-    """What a provider calls something, cut short."""
+    """Return a provider's name for something, cut short."""
     return None if value is None else value.replace("\x00", "")[:REASON_LENGTH] or None
 
 
 class Attempts:
-    """How often requests to an endpoint are tried, and what is said when that was in vain."""
+    """Retries of requests to an endpoint, and the error after the last one."""
 
     def __init__(self, endpoint: Endpoint, host: str, key: str | None, settings: Settings) -> None:
         self._endpoint = endpoint
@@ -83,10 +83,10 @@ class Attempts:
         self._longest_s = settings.endpoint_wait_seconds
 
     def wait_s(self, error: RefusedRequestError, attempt: int) -> float:
-        """Seconds until the next attempt; attempt: how many there were. Raises EngineError where there is no other."""
+        """Return seconds until the next attempt; attempt: number of attempts. Raises EngineError after the last one."""
         asks_s = retry_after(error.headers)
         may_pass = error.status is None or error.status in _TRY_AGAIN or error.status >= _SERVER_ERRORS
-        # OpenAI and Anthropic may say which it is, such as for a key whose money is spent.
+        # OpenAI and Anthropic may state whether to retry, such as for a key without credit.
         may_pass = {"true": True, "false": False}.get(error.headers.get("x-should-retry", ""), may_pass)
         if attempt >= self._most or not may_pass or (asks_s or 0.0) > self._longest_s:
             raise EngineError(self._reason(error, attempt, asks_s)) from None
@@ -101,12 +101,12 @@ class Attempts:
         return f"{self._host}: {status}{self.clean(str(error))}{asks}{tried}"
 
     def clean(self, text: str) -> str:
-        """What a provider said, on one line, cut short, without the key."""
+        """Return a provider's text on one line, cut short, without the key."""
         line = " ".join(text.replace(self._key, "[key]").split() if self._key else text.split())
         shown = "".join(character for character in line if character.isprintable())
         return shown if len(shown) <= REASON_LENGTH else shown[:REASON_LENGTH] + "…"
 
 
 def may_have_arrived(error: RefusedRequestError) -> bool:
-    """Whether the provider may have acted on a request although it gave no answer."""
+    """Return whether the provider may have executed a request without an answer."""
     return error.status is None or error.status == _TIMED_OUT or error.status >= _SERVER_ERRORS

@@ -1,7 +1,7 @@
 """Batches of a provider: submitted once, looked for after a kill, and stored when they have ended.
 
-A worker does not wait for a batch. It hands the shard back with a time before which nobody claims it, and whoever
-claims it then goes on from what is written down.
+A worker does not wait for a batch. It hands the shard back with a time before which nobody claims it, and the next
+worker continues from the stored state.
 """
 
 import itertools
@@ -44,7 +44,7 @@ class FullError(Exception):
 
 
 class Batches:
-    """The batches of one model. price: of what is asked in one. stop: where an answer ends."""
+    """The batches of one model. price: in a batch. stop: sequences that end an answer."""
 
     def __init__(
         self,
@@ -97,15 +97,15 @@ class Batches:
                 raise
             raise InterruptedScoringError(self._poll_s) from None
         if not self._record(batch_id, remote_id):
-            # Its worker was taken for dead, and what it asks for is asked again.
+            # Its worker counted as dead, and its prompts are requested again.
             self._tried(lambda: self._api.cancel(remote_id))
         log.info("batch_submitted", batch=remote_id, prompts=len(requests))
         raise InterruptedScoringError(self._poll_s)
 
     def collect(self, journal: calls.Journal, batch: ProviderBatch) -> None:
-        """Stores what came of a batch once it has ended.
+        """Store the results of a batch once it has ended.
 
-        Raises InterruptedScoringError until then, and EngineError where it brought no answer at all.
+        Raises InterruptedScoringError until then, and EngineError if it has no answer at all.
         """
         if batch.state == "written":
             self._end(journal, batch.id, {}, Failure(NEVER_SUBMITTED, 0.0))
@@ -118,7 +118,7 @@ class Batches:
         if not status.ended:
             raise InterruptedScoringError(self._poll_s)
         results = self._tried(lambda: self._results(batch.tag, remote_id))
-        # A request that was not executed costs nothing; whether one that is missing for no reason does, nobody knows.
+        # A request that was not executed costs nothing; for one that is missing without a reason this is unknown.
         missing = Failure(NO_RESULT, None)
         if status.unanswered is not None:
             missing = Failure(self._attempts.clean(status.unanswered), 0.0)
@@ -126,12 +126,12 @@ class Batches:
         log.info("batch_ended", batch=remote_id, answered=answered, prompts=batch.requests)
         if status.full:
             raise InterruptedScoringError(self._poll_s)
-        if answered == 0:  # else what is left is asked for in another
+        if answered == 0:  # otherwise another batch requests the rest
             reasons = [result.error for result in results.values() if isinstance(result, Failure)]
             reason = next(iter(reasons), missing.error)
             raise EngineError(f"batch {remote_id} of {batch.requests} requests ended without an answer: {reason}")
 
-    # Its steps, each of which a worker may be killed after
+    # Its steps; a worker may be killed after each
 
     def _write_down(self, journal: calls.Journal, tag: str, asking: Sequence[Asked]) -> tuple[int, list[int]]:
         with write_session(self._engine, IDLE_SECONDS) as session:
@@ -150,7 +150,7 @@ class Batches:
             if not may_have_arrived(refusal):
                 raise
             log.warning("batch_unsure", error=self._attempts.clean(str(refusal)))
-            raise InterruptedScoringError(self._poll_s) from None  # whoever goes on looks for it
+            raise InterruptedScoringError(self._poll_s) from None  # the next worker looks for it
 
     def _begin_sending(self, journal: calls.Journal, batch_id: int) -> None:
         with write_session(self._engine, IDLE_SECONDS) as session:
@@ -161,7 +161,7 @@ class Batches:
             return batches.submitted(session, batch_id, remote_id)
 
     def _find(self, batch: ProviderBatch) -> str | None:
-        """The name of a batch whose worker was killed before it had it; None where the provider has no such batch."""
+        """Return the name of a batch whose worker was killed before storing it; None if there is no such batch."""
         assert batch.sent_at is not None
         sent_at = batch.sent_at
         with read_session(self._engine) as session:
@@ -202,7 +202,7 @@ class Batches:
             return batches.end(session, journal, batch_id, results, otherwise)
 
     def _tried(self, request: Callable[[], T]) -> T:
-        """Makes a request, again where it may pass. Raises EngineError after as many attempts as are allowed."""
+        """Make a request, with retries. Raises EngineError after the last attempt."""
         for attempt in itertools.count(1):
             self._pause(0)
             try:

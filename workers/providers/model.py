@@ -1,4 +1,4 @@
-"""A model that a provider serves, asked a shard's prompts: what was answered before is not asked again."""
+"""A provider's model that answers a shard's prompts: no answered prompt is requested again."""
 
 import itertools
 import threading
@@ -36,9 +36,9 @@ BUDGET_POLL_SECONDS: Final = 0.5
 
 
 def open_provider(location: str, model: str, engine: Engine, settings: Settings) -> "ProviderModel":
-    """The model at a location, checked against the endpoints of this process.
+    """Open the model at a location, checked against the endpoints of this process.
 
-    Raises ModelError where the location is on no endpoint, the key is missing, or the libraries are not installed.
+    Raises ModelError if the location is on no endpoint, the key is missing, or the libraries are not installed.
     """
     location = canonical_url(location)
     endpoint = find_endpoint(load_endpoints(settings.endpoints), location)
@@ -46,9 +46,9 @@ def open_provider(location: str, model: str, engine: Engine, settings: Settings)
 
 
 def inspect_provider(endpoint: Endpoint, location: str, settings: Settings) -> None:
-    """Checks that a provider could be asked; whether it serves a model is first seen when it is asked.
+    """Check that requests to a provider are possible; whether it serves a model shows at the first request.
 
-    Raises ModelError where the key is missing or the libraries are not installed.
+    Raises ModelError if the key is missing or the libraries are not installed.
     """
     _api(endpoint, location, read_key(endpoint), settings).close()
 
@@ -84,13 +84,13 @@ _FINISHED: Final[Mapping[str | None, Finish]] = {
     "refused": "refused",
     "filtered": "refused",
 }
-"""Outcomes of calls as states are told from them."""
+"""Outcomes of calls that determine states."""
 
 
 class ProviderModel:
-    """A model that a provider serves. `begin` a shard before it is asked.
+    """A model that a provider serves. Call `begin` before each shard.
 
-    budget_tokens: there for the interface; each prompt is a request of its own.
+    budget_tokens: part of the interface; each prompt is a request of its own.
     """
 
     reusable: Final = False
@@ -105,14 +105,14 @@ class ProviderModel:
         self._settings = settings
         self._key = read_key(endpoint)
         self._pace = SharedPace(engine, endpoint)
-        # What answers of a batch service say about limits is about batches.
+        # Limits in answers of a batch service are about batches.
         self._api = _api(endpoint, location, self._key, settings, None if endpoint.batch else self._pace.heed)
         self._attempts = Attempts(endpoint, self._host, self._key, settings)
         self._claim: Claim | None = None
         self._said: dict[str, object] = {}
 
     def begin(self, claim: Claim) -> None:
-        """The shard that is asked next."""
+        """Set the next shard."""
         self._claim = claim
 
     def score(self, items: Sequence[ShardPrompt], *, whole: bool, should_stop: ShouldStop) -> Scores:  # noqa: ARG002
@@ -130,10 +130,10 @@ class ProviderModel:
         should_stop: ShouldStop,
         keep: Keep = forget,  # noqa: ARG002 - calls are stored as they are answered
     ) -> tuple[list[Written], int, int]:
-        """What the model writes after each prompt that has no answer yet, with the answers that there are.
+        """Return the model's text for each prompt, requesting those without a stored answer.
 
-        Raises EngineError where a request fails for good, and InterruptedScoringError when asked to stop, while a batch
-        is worked on, or when a budget is reached, which also pauses the evaluation. What was answered until then stays.
+        Raises EngineError if a request fails for good, and InterruptedScoringError on a stop, while a batch is in
+        progress, or when a budget is reached, which also pauses the evaluation. Answers until then are stored.
         """
         assert self._claim is not None
         generation = definition["generation"]
@@ -173,14 +173,14 @@ class ProviderModel:
         return written, tokens, tokens
 
     def _answered(self, asking: Sequence[Asked], should_stop: ShouldStop) -> None:
-        """Returns once each has an answer. asking: all prompts of a shard."""
+        """Return once each has an answer. asking: all prompts of a shard."""
         journal = asking[0].journal
         while True:
             with read_session(self._engine) as session:
                 batch = calls.open_batch(session, journal.shard_id)
                 known = calls.answers(session, journal.evaluation_id, [one.key for one in asking])
             left = [one for one in asking if one.key not in known]
-            if batch is not None:  # also one that was submitted before the endpoint's table was changed
+            if batch is not None:  # also one from before a change of the endpoint's table
                 self._batches(asking[0], should_stop).collect(journal, batch)
             elif not left:
                 return
@@ -229,7 +229,7 @@ class ProviderModel:
         )
 
     def _all(self, asking: Sequence[Asked], should_stop: ShouldStop) -> None:
-        """Asks for each, several at once. The first error ends it, once those under way have been answered."""
+        """Request each, several at once. The first error ends it, once open requests have been answered."""
         stop = threading.Event()
         with ThreadPoolExecutor(self._settings.endpoint_in_flight, thread_name_prefix="provider") as pool:
             futures: list[Future[None]] = [pool.submit(self._ask, one, stop) for one in asking]
@@ -242,7 +242,7 @@ class ProviderModel:
                     for future in done:
                         future.result()
             finally:
-                # What is under way is paid for: its answer is waited for and stored.
+                # Open requests are paid for: their answers are awaited and stored.
                 stop.set()
                 pool.shutdown(wait=False, cancel_futures=True)
                 while any(future.running() for future in futures):
@@ -250,7 +250,7 @@ class ProviderModel:
                     wait([future for future in futures if future.running()], STOP_SECONDS)
 
     def _ask(self, asked: Asked, stop: threading.Event) -> None:
-        """Stores an answer. Raises EngineError where there is none after as many attempts as are allowed."""
+        """Store an answer. Raises EngineError if there is none after the last attempt."""
 
         def pause(seconds: float) -> None:
             if stop.wait(max(0.0, seconds)):
@@ -263,7 +263,7 @@ class ProviderModel:
             try:
                 answer = self._answer(asked)
             except RefusedRequestError as error:
-                # An error that the provider answers costs nothing; what came of a lost request nobody knows.
+                # An error from the provider costs nothing; the cost of a lost request is unknown.
                 cost = None if error.status is None else 0.0
                 with write_session(self._engine, IDLE_SECONDS) as session:
                     calls.failed(session, asked.journal, call_id, self._attempts.clean(str(error)), cost)
@@ -302,7 +302,7 @@ class ProviderModel:
             calls.answered(session, asked.journal, call_id, **values_of(answer, asked.price))
 
     def settings(self, definition: Mapping[str, Any]) -> dict[str, object]:
-        """Who was asked with which parameters, and which models answered the newest shard's prompts."""
+        """Return provider and parameters, and the models that answered the newest shard's prompts."""
         generation = definition["generation"]
         wanted = self._wanted(generation, "", 0)
         return {
@@ -329,5 +329,5 @@ class ProviderModel:
 
 
 def _messages(prompt: Prompt) -> list[dict[str, str]]:
-    """The turns of a conversation; a prompt without any is what its user says."""
+    """Return the turns of a conversation; a prompt without any is its user's turn."""
     return turns_of(prompt) or [{"role": "user", "content": prompt.text}]

@@ -70,7 +70,7 @@ class OpenAIApi:
 
     @asking(openai.APIConnectionError)
     def ask(self, model: str, messages: Sequence[Mapping[str, str]], wanted: Wanted) -> Answer:
-        """The first choice."""
+        """Return the first choice."""
         conversation: Any = list(messages)
         return _answer(
             self._client.chat.completions.create(model=model, messages=conversation, **self.parameters(wanted))
@@ -78,7 +78,7 @@ class OpenAIApi:
 
     @asking(openai.APIConnectionError)
     def upload(self, model: str, requests: Mapping[str, Conversation]) -> Any:
-        """A file with a request a line; its number."""
+        """Upload a file with a request a line; return its number."""
         lines = [
             {
                 "custom_id": name,
@@ -93,7 +93,7 @@ class OpenAIApi:
 
     @asking(openai.APIConnectionError)
     def create(self, tag: str, uploaded: Any) -> str:
-        """A batch whose metadata has the tag."""
+        """Create a batch whose metadata has the tag."""
         return self._client.batches.create(
             completion_window="24h", endpoint="/v1/chat/completions", input_file_id=uploaded, metadata={_TAG: tag}
         ).id
@@ -110,7 +110,7 @@ class OpenAIApi:
 
     @asking(openai.APIConnectionError)
     def status(self, batch: str) -> BatchStatus:
-        """What a batch does not come to until it expires or is cancelled costs nothing."""
+        """Return the state; requests that are not executed before the batch expires or is cancelled cost nothing."""
         found = self._client.batches.retrieve(batch)
         if found.status not in _ENDED:
             return BatchStatus(ended=False)
@@ -126,7 +126,7 @@ class OpenAIApi:
 
     @asking(openai.APIConnectionError)
     def results(self, batch: str) -> list[tuple[str, Answer | RefusedRequestError]]:
-        """Of the file of outputs and the file of errors."""
+        """Return the results in the file of outputs and the file of errors."""
         found = self._client.batches.retrieve(batch)
         files = [file for file in (found.output_file_id, found.error_file_id) if file is not None]
         return [
@@ -141,7 +141,9 @@ class OpenAIApi:
         self._client.batches.cancel(batch)
 
     def is_filtered(self, status: int | None, document: Any) -> bool:
-        """Whether a request was refused for its content: by Azure's or OpenAI's code, or OpenRouter's moderation."""
+        """Return whether a request was refused for its content, by a code of Azure or OpenAI or OpenRouter's
+        moderation.
+        """
         error = document.get("error") if isinstance(document, Mapping) else None
         if not isinstance(error, Mapping):
             return False
@@ -191,13 +193,13 @@ def _answer(found: ChatCompletion) -> Answer:
 
 
 def _reasoning(message: Any) -> str | None:
-    """OpenRouter hands over what other providers of the same form keep."""
+    """Return the thought, which OpenRouter returns and other providers of this form keep."""
     said = message.model_extra or {}
     found = (said.get(name) for name in ("reasoning", "reasoning_content"))
     return next((text for text in found if isinstance(text, str) and text), None)
 
 
 def _stated_cost(usage: Any) -> float | None:
-    """OpenRouter says what an answer cost."""
+    """Return the cost that OpenRouter states."""
     cost = (usage.model_extra or {}).get("cost") if usage else None
     return float(cost) if isinstance(cost, int | float) and not isinstance(cost, bool) else None

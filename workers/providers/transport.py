@@ -38,7 +38,7 @@ class OneEndpoint(httpx2.BaseTransport):
         )
 
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
-        """One attempt."""
+        """Make one attempt."""
         assert self._endpoint.covers(str(request.url.copy_with(query=None)).rstrip("/")), "a URL outside the endpoint"
         for name in KEY_HEADERS:
             if name in request.headers and (self._key is None or self._key not in request.headers[name]):
@@ -87,7 +87,7 @@ def _refusal(response: httpx2.Response) -> RefusedRequestError:
 
 
 def message_of(document: Any) -> str:
-    """What an error's body says."""
+    """Return the message in an error's body."""
     found = document[0] if isinstance(document, list) and document else document
     if not isinstance(found, Mapping):
         return str(found)
@@ -98,7 +98,7 @@ def message_of(document: Any) -> str:
 
 
 def connect(endpoint: Endpoint, key: str | None, settings: Settings, heed: Heed | None = None) -> httpx2.Client:
-    """A client for one endpoint, to be given to a library. heed: is given the headers of every answer."""
+    """Return a client of one endpoint for a library. heed: receives the headers of every answer."""
     read_s = settings.endpoint_read_seconds
     return httpx2.Client(
         transport=OneEndpoint(endpoint, key, settings, heed),
