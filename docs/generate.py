@@ -19,6 +19,7 @@ import textwrap
 import tomllib
 from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
+from inspect import getdoc
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
@@ -725,30 +726,27 @@ def _rows(text: str) -> Iterator[list[str]]:
 
 
 def _verdicts() -> Iterator[str]:
-    """The table of cases: what may be said, and when."""
+    """The table of sentences, with their conditions."""
     yield "# Verdicts"
     yield ""
     yield "<!-- Written by docs/generate.py: edit the code it reads, then run it again. -->"
     yield ""
-    yield "This page is for you if you doubt a sentence on the website, or add one."
-    yield "Every sentence that pages, the terminal, pictures and published sites say about results stands in"
-    yield "`registry/verdicts/`, with the condition under which it is true. A test makes evaluations at random and"
-    yield "checks each sentence against the answers."
+    yield "This page is for you if you doubt a sentence on the website, or add one. It lists every sentence that pages,"
+    yield "the terminal, pictures and published sites print about results. Words in braces are filled in. Under each"
+    yield "heading, the first sentence of a topic whose condition holds is printed."
     yield ""
-    yield "The order of the cases is: how much could be read, then guessing, then what was tested, then what repeats"
-    yield "alone explain, then what was varied, and how sure it is. If answers are sampled, or nobody knows whether"
-    yield "they were, and no prompt was repeated, no sentence attributes a loss to the order. To measure what the order"
-    yield "costs, ask each prompt several times, with [`repeats`](variants-and-protocols.md#asking-again-repeats)."
-    for title, rule, table in import_module("registry.verdicts.table").TABLES:
+    yield "If answers are sampled, or may be, and no prompt was repeated, no sentence attributes a loss to the order."
+    yield "To measure the cost of the order, ask each prompt several times, with"
+    yield "[`repeats`](variants-and-protocols.md#asking-again-repeats)."
+    for subject in import_module("registry.verdicts.table").TABLE.values():
         yield ""
-        yield f"## {title}"
+        yield f"## {subject.shown}"
         yield ""
-        yield f"{rule}:"
-        yield ""
-        yield "| Case | Said when |"
-        yield "|---|---|"
-        for case in table:
-            yield f"| `{case.name}` | {case.when} |"
+        yield "| Topic | Sentence | Printed if |"
+        yield "|---|---|---|"
+        for row in subject.sentences:
+            condition = getdoc(row.holds).split("\n")[0].removeprefix("Check that ").rstrip(".")
+            yield f"| {row.topic} | {row.text} | {condition} |"
 
 
 def _findings() -> Iterator[str]:

@@ -14,38 +14,19 @@ from registry.metrics import METRICS
 from registry.prompting.labels import letter
 from registry.schema.selectables import Row
 from registry.scores.asked import asked_how, one_order, why_undefined
-from registry.verdicts.comparisons import of_neighbours
-from registry.verdicts.facts import GUESSING, no_better_than_guessing
-
-DASH: Final = "–"
-UNIT: Final = "\u202f%"
-
-
-def metric_text(metric: str, value: float | None) -> str:
-    """A metric's value as text: a percentage or points with one decimal, or three decimals on another scale."""
-    if value is None:
-        return DASH
-    unit = METRICS[metric].unit if metric in METRICS else "fraction"
-    if unit == "fraction":
-        return percent(value)
-    if unit == "percentage points":
-        return _minus(f"{value:z.1f} points")
-    return _minus(f"{value:z.1f}\u202f%" if unit == "percent" else f"{value:z.3f}")
+from registry.verdicts import wording
+from registry.verdicts.table import note_guessing, of_neighbours
+from registry.verdicts.wording import DASH, interval_text, points
+from registry.verdicts.wording import value_text as metric_text
 
 
 def _minus(text: str) -> str:
     return text.replace("-", "−")
 
 
-def interval_text(metric: str, low: float | None, high: float | None) -> str:
-    """An interval of a metric in its unit, which is written once."""
-    texts = metric_text(metric, low), metric_text(metric, high)
-    return f"{texts[0].removesuffix(UNIT).removesuffix(' points')}–{texts[1]}"
-
-
 def percent(value: float | None) -> str:
-    """A fraction as a percentage with one decimal."""
-    return DASH if value is None else _minus(f"{100 * value:z.1f}\u202f%")
+    """Return a fraction as a percentage with one decimal."""
+    return DASH if value is None else wording.share(value)
 
 
 def scaled(value: float | None) -> str:
@@ -53,14 +34,9 @@ def scaled(value: float | None) -> str:
     return DASH if value is None else _minus(f"{value:z.3f}")
 
 
-def points(value: float) -> str:
-    """A difference of fractions in percentage points."""
-    return _minus(f"{100 * value:z.1f} points")
-
-
 def tenths(value: float) -> str:
     """A difference of fractions in percentage points, without the unit."""
-    return points(value).removesuffix(" points")
+    return points(value).partition(" ")[0]
 
 
 def signed_points(value: float) -> str:
@@ -127,12 +103,12 @@ def duration(seconds: float | None) -> str:
 
 
 def count(value: float | None) -> str:
-    """A whole number with groups of three digits."""
-    return DASH if value is None else f"{value:,.0f}".replace(",", "\u202f")
+    """Return a whole number with a comma before each three digits."""
+    return DASH if value is None else wording.count(value)
 
 
 def roughly(value: int | None) -> str:
-    """A whole number of which two digits are meant, such as 59 000."""
+    """A whole number of which two digits are meant, such as 59,000."""
     return DASH if value is None else count(round(value, 2 - len(str(value))))
 
 
@@ -201,7 +177,7 @@ def scope_name(scope: str) -> tuple[str, str]:
 def brief_cell(metric: str, row: Row, url: str) -> Markup:
     """A value of a row of the leaderboard as a link to its evaluation, which names its interval when pointed at.
 
-    Below it stands what is always said: no better than guessing; over how many of the questions, where not over all.
+    Below it is a note if it may be guessing, or the number of questions if that is not all.
     url: safe in HTML. In Python, since a page has hundreds of these.
     """
     found = row["counts"].get(metric)
@@ -213,21 +189,22 @@ def brief_cell(metric: str, row: Row, url: str) -> Markup:
     if found is None:
         return Markup(f'<a href="{url}">{text}</a>')  # noqa: S704 - of numbers
     said = "" if found["n"] >= row["questions"] else f"{found['n']}/{row['questions']}"
-    if guesses(metric, row, found):
-        said = GUESSING
+    said = guessing(metric, row, found) or said
     bounds = scaled_value or found
     low, high = bounds["interval_low"], bounds["interval_high"]
-    interval = f"{scaled(low)} – {scaled(high)}" if scaled_value else interval_text(metric, low, high)
-    title = "" if low is None else f' title="95 % interval {interval}"'
+    title = ""
+    if low is not None:
+        interval = f"{scaled(low)} to {scaled(high)}" if scaled_value else interval_text(metric, low, high)
+        title = f' title="95 % interval {interval}"'
     rest = f'<small class="rest">{said}</small>' if said else ""
     return Markup(f'<a href="{url}"{title}>{text}</a>{rest}')  # noqa: S704 - the same
 
 
-def guesses(metric: str, row: Row, found: Row) -> bool:
-    """Whether an accuracy is no better than guessing. found: its n and interval."""
+def guessing(metric: str, row: Row, found: Row) -> str:
+    """Return the note below an accuracy near guessing; empty for others. found: its n and interval."""
     if metric != "accuracy":
-        return False
-    return no_better_than_guessing(row["chance"], row["accuracy"], found["n"], found["interval_low"])
+        return ""
+    return note_guessing(row["chance"], row["accuracy"], found["n"], found["interval_low"], found["interval_high"])
 
 
 def linked(text: str, links: Mapping[str, str]) -> Markup:
@@ -294,10 +271,10 @@ GLOBALS: Final = {
     "why_null": why_undefined,
     "one_order": one_order,
     "tested_in": tested_in,
-    "GUESSING": GUESSING,
-    "guesses": guesses,
+    "guessing": guessing,
+    "note_guessing": note_guessing,
+    "interval_text": interval_text,
     "neighbours": of_neighbours,
-    "no_better_than_guessing": no_better_than_guessing,
     "chosen_questions": chosen_questions,
     "METRICS": METRICS,
     "CORRECTED": CORRECTED,
@@ -309,4 +286,4 @@ def with_interval(metric: str, value: float | None, low: float | None, high: flo
     """Return a value with its 95 % interval, if it has one."""
     if value is None or low is None or high is None:
         return metric_text(metric, value)
-    return f"{metric_text(metric, value)} [{metric_text(metric, low)}, {metric_text(metric, high)}]"
+    return f"{metric_text(metric, value)} ({interval_text(metric, low, high)})"

@@ -7,9 +7,9 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from registry.leaderboard.facts import facts_of
-from registry.verdicts.boards import OnBoard
 from registry.verdicts.facts import Facts, Number
 from registry.verdicts.spans import Span, mean_span, means
+from registry.verdicts.subjects import OnBoard
 
 Row = Mapping[str, Any]
 Revision = tuple[str, int]
@@ -61,13 +61,9 @@ def ways_of(document: Row, known: Mapping[int, Facts]) -> dict[str, Way]:
                 way.models.append(
                     OnBoard(
                         model=row["model"],
-                        accuracy=numbers.get("accuracy"),
-                        worst=numbers.get("worst_accuracy"),
-                        cost=numbers.get("order_loss"),
+                        numbers=numbers,
                         chance=document["chance"].get(names.get("accuracy")),
                         parts=[facts for task in asked for facts in task],
-                        twice=numbers.get("right_twice_same_order"),
-                        across=numbers.get("right_twice_across_orders"),
                     )
                 )
     return found

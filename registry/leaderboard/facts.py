@@ -187,18 +187,15 @@ def _numbers(session: Session, ids: Sequence[int], scope: str) -> dict[int, dict
 
 
 def noise_facts(document: Mapping[str, Any] | None) -> Noise | None:
-    """What `registry.studies.noise.repeat_noise` found, for sentences; None where nothing was repeated."""
+    """Return the result of `registry.studies.noise.repeat_noise` for sentences; None if nothing was repeated."""
     if document is None or document["repeat_disagreement"] is None:
         return None
 
-    def ends(name: str) -> tuple[float, float] | None:
-        return None if document[name] is None else (document[name][0], document[name][1])
-
     return Noise(
         repeats=document["repeat_disagreement"],
-        repeats_interval=ends("repeat_interval"),
         orders=document["order_disagreement"],
         effect=document["order_effect"],
-        interval=ends("interval"),
+        interval=None if document["interval"] is None else (document["interval"][0], document["interval"][1]),
+        n=document["questions"],
         elsewhere=bool(document["noise_from"]) and document["noise_from"] != document["evaluations"],
     )

@@ -57,7 +57,7 @@ from registry.tables import (
     VariantSet,
 )
 from registry.verdicts.facts import NO_VERDICT
-from registry.verdicts.sections import UNREADABLE
+from registry.verdicts.table import UNREADABLE
 
 UNFINISHED: Final = ("queued", "running", "paused", "failed")
 TEXT_COLUMNS: Final = ("model", "benchmark", "variants", "protocol")

@@ -28,6 +28,7 @@ from registry.statistics.bootstrap import (
 from registry.statistics.comparison import mcnemar
 from registry.statistics.paired import Paired, paired
 from registry.statistics.ranks import paired_interval
+from registry.statistics.simultaneous import compare_all
 from registry.studies.causes import causes_of_flips
 from registry.tables import Evaluation, EvaluationQuestion, Prediction, Question
 
@@ -162,8 +163,9 @@ def _several_values(columns: Sequence[Array]) -> dict[str, Any]:
 
 
 def several_differences(values: Array, metric: str, factor: float = 1.0) -> list[list[dict[str, Any] | None]]:
-    """Row minus column of a metric, each `difference` with its `interval`; None on the diagonal.
+    """Return row minus column of a metric, each `difference` with its `interval`; None on the diagonal.
 
+    distinguished: whether one of the two is shown to be better when all pairs are compared at once.
     factor: of `sampling_factor`.
     values: shape (questions, evaluations); only questions that are defined for all count, NaN being undefined.
     """
@@ -171,8 +173,10 @@ def several_differences(values: Array, metric: str, factor: float = 1.0) -> list
     values = np.where(undefined[:, np.newaxis], np.nan, values)
     questions, columns = int(np.count_nonzero(~undefined)), values.shape[1]
     pairs = paired([[values]], zero_or_one=METRICS[metric].zero_or_one, factors=[factor])
-    resample = questions >= MINIMUM_QUESTIONS and pairs.difference is None
-    samples = resampled_means(values, factor=factor) if resample else np.full((1, columns), np.nan)
+    enough = questions >= MINIMUM_QUESTIONS
+    samples = resampled_means(values, factor=factor) if enough else np.full((1, columns), np.nan)
+    means = [_mean(values[:, column]) for column in range(columns)]
+    together = compare_all(means, samples, METRICS[metric].better, questions, pairs).told_apart if enough else None
     found: list[list[dict[str, Any] | None]] = [[None] * columns for _ in range(columns)]
     for one in range(columns):
         for other in range(one + 1, columns):
@@ -180,10 +184,12 @@ def several_differences(values: Array, metric: str, factor: float = 1.0) -> list
             interval = paired_interval(pairs, one, other, questions, samples[:, one] - samples[:, other])
             # The other way round is the same question: its interval is turned around, not computed again.
             ends = None if interval is None or difference is None else [interval.low, interval.high]
-            found[one][other] = {"difference": difference, "interval": ends}
+            apart = together is not None and bool(together[one, other])
+            found[one][other] = {"difference": difference, "interval": ends, "distinguished": apart}
             found[other][one] = {
                 "difference": None if difference is None else -difference,
                 "interval": None if ends is None else [-ends[1], -ends[0]],
+                "distinguished": apart,
             }
     return found
 

@@ -129,6 +129,8 @@ def noise_document(session: Session, source: NoiseSource) -> dict[str, Any]:
     )
     for name in ("interval", "repeat_interval", "order_interval"):
         found[name] = None if found[name] is None else [found[name]["low"], found[name]["high"]]
+    if found["interval"] is None or found["repeat_interval"] is None:
+        found["order_effect"] = found["interval"] = None  # nothing is net of a noise that is not known
     return {
         "evaluations": [member.id for member in source.evaluations],
         "noise_from": [member.id for member in source.repeating] if found["repeat_pairs"] else [],

@@ -1,19 +1,19 @@
-"""What is known of an evaluation, a model or a comparison when something is said about it. Numbers, no session."""
+"""The numbers that sentences about one evaluation rest on. No session."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import NormalDist
 from typing import Final
 
-from registry.statistics.exact import TAIL, exact_high, exact_low
-from registry.statistics.guessing import AgainstGuessing, compare_with_guessing
+from registry.statistics.exact import TAIL
+from registry.statistics.guessing import compare_with_guessing
 
 SAID_FIRST: Final = 0.05
 """Above this share of missing answers, the share is the first thing said."""
 NO_VERDICT: Final = 0.5
 """Above this share there is no verdict, no rank and no place in a chart."""
-GUESSING: Final = "no better than guessing"
-"""What stands below an accuracy of which `no_better_than_guessing` holds."""
+MANY_TIED: Final = 0.01
+"""Above this share of tied answers nothing is said about positions or orders."""
 
 
 @dataclass(frozen=True)
@@ -25,31 +25,38 @@ class Number:
     low: float | None = None
     high: float | None = None
 
-    @property
-    def hits(self) -> int:
-        """Return how many of the n questions count as right, if the value is their share."""
-        return round(self.value * self.n)
+    def against_guessing(self, chance: float | None) -> str | None:
+        """Return the relation of this accuracy to guessing: better, no better, not distinguished; None: unknown."""
+        found = compare_with_guessing(chance, self.value, self.n, self.low, self.high)
+        return None if found is None else found.relation
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How many answers were asked for, and how many of them are missing, by state.
+    """How many answers an evaluation was to give, how many are missing, by state, and how many are tied.
 
     missing: state to count: `unread`, `unfinished`, `empty`, `refused`; `no valid answer` if the state was not stored.
+    tied: answers to which another option was as probable, so that the first position was taken.
     """
 
     asked: int
     missing: Mapping[str, int] = field(default_factory=dict)
+    tied: int = 0
 
     @property
     def lost(self) -> int:
-        """How many answers are missing."""
+        """Return the number of missing answers."""
         return sum(self.missing.values())
 
     @property
     def share(self) -> float:
-        """The share of missing answers, in [0, 1]; 0 if nothing was asked."""
+        """Return the share of missing answers, in [0, 1]; 0 if nothing was asked."""
         return self.lost / self.asked if self.asked else 0.0
+
+    @property
+    def share_tied(self) -> float:
+        """Return the share of tied answers, in [0, 1]; 0 if nothing was asked."""
+        return self.tied / self.asked if self.asked else 0.0
 
 
 @dataclass(frozen=True)
@@ -57,11 +64,11 @@ class Asked:
     """How the questions of an evaluation were asked.
 
     varied: the part of the prompt that its variants vary: `order`, `labels` or `wording`; None: nothing. Without a list
-    of options in the prompt, the order is not shown. fewest, most: distinct prompts that show a question. prompts: the
-    most prompts that show one, repeats included. repeated: whether `repeats` asked each again, so that the papers'
-    metrics are of the first answer to each prompt. own_only: whether every prompt shows the question with exactly its
-    own options. lists_options: whether the prompt lists the options; without a list no order was shown. samples:
-    whether the model draws its answers at random; None: nothing says so (imported answers).
+    of options in the prompt, the order is not shown. fewest, most: distinct prompts that show a question with its own
+    options. prompts: the most prompts that show one, repeats included. repeated: whether `repeats` asked each again, so
+    that the papers' metrics are of the first answer to each prompt. own_only: whether every prompt shows the question
+    with exactly its own options. lists_options: whether the prompt lists the options; without a list no order was
+    shown. samples: whether the model draws its answers at random; None: unknown (imported answers).
     """
 
     varied: str | None = "order"
@@ -75,7 +82,7 @@ class Asked:
 
     @property
     def mixed(self) -> bool:
-        """Whether some prompts were asked again and every answer counts, so that answers are more than prompts."""
+        """Check that some prompts were asked again and every answer counts, so that answers are more than prompts."""
         return self.prompts > self.most and not self.repeated
 
 
@@ -83,15 +90,15 @@ class Asked:
 class Noise:
     """How often two answers to one question differ, as a share of pairs: repeats of a prompt, and different orders.
 
-    effect: the second minus the first; None: no question has both kinds of pairs. Intervals are of 95 %; None: not
-    stated. elsewhere: whether the repeats are those of another evaluation.
+    effect: the second minus the first over n questions; None: no question has both kinds of pairs. interval: of the
+    effect; None: not stated. elsewhere: whether the repeats are those of another evaluation.
     """
 
     repeats: float
-    repeats_interval: tuple[float, float] | None = None
     orders: float | None = None
     effect: float | None = None
     interval: tuple[float, float] | None = None
+    n: int = 0
     elsewhere: bool = False
 
 
@@ -116,116 +123,75 @@ class Facts:
     evaluation: int | None = None
 
     def number(self, metric: str) -> Number | None:
-        """A metric over all questions; None: undefined."""
+        """Return a metric over all questions; None: undefined."""
         return self.numbers.get(metric)
 
     @property
     def unreadable(self) -> bool:
-        """Whether too few answers could be read to say anything else."""
+        """Check that too few answers could be read to say anything else."""
         return self.reading.share > NO_VERDICT
 
     @property
     def tested(self) -> bool:
-        """Whether questions were asked in two distinct prompts or more: otherwise nothing is known of other prompts."""
+        """Check that questions were asked in two distinct prompts: otherwise nothing is known about others."""
         if not self.asked.lists_options and self.asked.varied is None:
             return False
         return self.asked.most > 1
 
     @property
     def guesses(self) -> bool:
-        """Whether its accuracy is no better than guessing.
-
-        The interval of accuracy includes the chance level or lies below it, as `against_guessing` has it.
-        """
-        found = self.against_guessing
-        return found is not None and found.relation != "better"
+        """Check that its accuracy cannot be distinguished from guessing."""
+        return self.against_guessing not in (None, "better")
 
     @property
-    def against_guessing(self) -> AgainstGuessing | None:
-        """Its accuracy next to the chance level; None: one of them is not known.
+    def against_guessing(self) -> str | None:
+        """Return the relation of accuracy to guessing, as `compare_with_guessing` has it; None: unknown.
 
         Accuracy is that in the benchmark's own order, or the average one if that order was not asked.
         """
         found = self.number("accuracy") or self.number("average_accuracy")
-        if found is None:
-            return None
-        return compare_with_guessing(self.chance, found.value, found.n, found.low, found.high)
+        return None if found is None else found.against_guessing(self.chance)
 
     @property
     def samples(self) -> bool | None:
-        """Whether the model draws its answers at random: its protocol says so, or answers to one prompt differ.
-
-        None: nothing says so, or otherwise.
-        """
+        """Check that the model draws its answers, or that those to one prompt differ. None: unknown."""
         differ = self.noise is not None and self.noise.repeats > 0
         return True if differ else self.asked.samples
 
     @property
     def chance_inside(self) -> bool:
-        """Whether chance may be part of what differs between prompts, and nothing here separates it."""
+        """Check that chance may be part of the differences between prompts, and no repeats separate it."""
         return self.samples is not False and self.number("order_loss") is None
 
     @property
-    def equally_often(self) -> bool:
-        """Whether every prompt of each question that was asked again was asked equally often."""
-        low, cost = self.number("worst_order_low"), self.number("order_loss")
-        return low is not None and cost is not None and low.n == cost.n and self.number("worst_order_high") is not None
+    def spoilt(self) -> float:
+        """Return how much of the order loss tied and missing answers could explain, in [0, 1].
+
+        An answer in one of m orders moves a question's order loss by at most 1/m, if no prompt was repeated. With
+        repeats a missing answer is one of the answers that chance and order are separated from.
+        """
+        lost = 0.0 if self.samples is not False else self.reading.share
+        return lost + self.reading.share_tied
 
     @property
     def lost(self) -> float | None:
-        """Accuracy minus worst accuracy, in [0, 1]; None if one of them is undefined or over other questions."""
+        """Return accuracy minus worst accuracy, in [0, 1]; None if one of them is undefined or over other questions."""
         one, other = self.number("accuracy"), self.number("worst_accuracy")
         if one is None or other is None or one.n != other.n:
             return None
         return one.value - other.value
 
-    @property
-    def lost_at_least(self) -> float | None:
-        """What of `lost` stays if every missing answer had been right: one of them can spoil one question."""
-        one, lost = self.number("accuracy"), self.lost
-        return None if one is None or lost is None else max(0.0, lost - self.reading.lost / one.n)
 
-
-def no_better_than_guessing(chance: float | None, value: float | None, n: int | None, low: float | None) -> bool:
-    """Whether an accuracy over n questions includes the chance level in its 95 % interval, or lies below it.
-
-    low: where the interval begins; None: not stated, and the exact one is taken.
-
-    >>> no_better_than_guessing(0.25, 0.3, 20, None), no_better_than_guessing(0.25, 0.9, 20, None)
-    (True, False)
-    """
-    if low is not None:
-        return chance is not None and low <= chance
-    found = compare_with_guessing(chance, value, n)
-    return found is not None and found.relation != "better"
-
-
-def widened(number: Number, among: int) -> tuple[float, float] | None:
-    """The interval of a number for one of `among` statements made together (Bonferroni), by the normal distribution."""
-    if number.low is None or number.high is None:
+def widened_low(number: Number, among: int) -> float | None:
+    """Return the lower end of an interval for one of `among` statements made together (Bonferroni), as if normal."""
+    if number.low is None:
         return None
     stretch = NormalDist().inv_cdf(1 - TAIL / among) / NormalDist().inv_cdf(1 - TAIL)
-    return (
-        number.value - stretch * (number.value - number.low),
-        number.value + stretch * (number.high - number.value),
-    )
-
-
-def share_kept(facts: Facts, statements: int = 1, missing: int = 0) -> tuple[float, float, float] | None:
-    """The share of right answers in the benchmark's order that are right in every order, with its exact interval.
-
-    statements: made together, by whose number the level is divided (Bonferroni). missing: so many
-    questions, if that many were lost, are taken to be lost to missing answers alone. None if a count is not known.
-    """
-    one, other = facts.number("accuracy"), facts.number("worst_accuracy")
-    if one is None or other is None or one.n != other.n or not one.hits:
-        return None
-    tail, right = TAIL / statements, min(one.hits, other.hits + missing)
-    return right / one.hits, exact_low(right, one.hits, tail), exact_high(right, one.hits, tail)
+    return number.value - stretch * (number.value - number.low)
 
 
 def names(found: Sequence[str], most: int = 3) -> str:
-    """Names as a sentence lists them; those beyond `most` are counted.
+    """Return names as a sentence lists them; those beyond `most` are counted.
 
     >>> names(["a", "b"]), names(["a", "b", "c", "d"])
     ('a and b', 'a, b, c and 1 more')

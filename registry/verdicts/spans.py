@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import Final, Literal
 
 from registry.verdicts.facts import SAID_FIRST, Asked, Facts, Number
-from registry.verdicts.wording import between, every_level, one_level, points, share, takes, varied
+from registry.verdicts.wording import between, every_level, one_level, points, share, varied
 
 Kind = Literal["range", "either", "chance", "order"]
 _METRICS: Final = (
@@ -84,7 +84,7 @@ def mean_span(
     # What missing answers may have spoilt: each of them one question.
     spoilt = fmean((sum(f.reading.lost for f in task) / sum(f.questions for f in task) for task in tasks), weights)
     # Right once in the orders of which S₂ is the mean: all of them, or the original alone.
-    once = numbers.get("average_accuracy" if all(facts.equally_often for facts in parts) else "accuracy")
+    once = numbers.get("average_accuracy" if all(_equally_often(facts) for facts in parts) else "accuracy")
     lost = _lost(numbers, once if net else None, certain=certain, comparable=comparable, spoilt=spoilt)
     causes = [*(["chance"] if net or not certain else []), *(["missing answers"] if spoilt and not net else [])]
     asked, answered = parts[0].asked, sum(facts.reading.asked for facts in parts)
@@ -97,6 +97,12 @@ def mean_span(
     words = _words(numbers, asked, lost, causes, tested=tested, guessing=guessing, missing=missing)
     unread = missing if missing > SAID_FIRST else 0.0
     return Span(dot.value, interval, (*drawn, *lost), guessing, unread, one_level(asked), words)
+
+
+def _equally_often(facts: Facts) -> bool:
+    """Check that every prompt of each question that was asked again was asked equally often."""
+    low, cost = facts.number("worst_order_low"), facts.number("order_loss")
+    return low is not None and cost is not None and low.n == cost.n and facts.number("worst_order_high") is not None
 
 
 def means(tasks: Sequence[Sequence[Facts]], weights: Sequence[int] | None = None) -> dict[str, Number]:
@@ -171,7 +177,7 @@ def _words(
     found = []
     own = numbers.get("accuracy")
     name, dot = ("Accuracy", own) if own is not None else ("Average accuracy", numbers["average_accuracy"])
-    found.append(f"{name} {share(dot.value)}{between(dot)}")
+    found.append(f"{name} {share(dot.value)}{between('accuracy', dot)}")
     if not tested:
         unlisted = not asked.lists_options and asked.varied is None
         found.append("options not listed" if unlisted else f"asked in one {one_level(asked)}")
@@ -183,7 +189,7 @@ def _words(
         size = points(part.high - part.low)
         found.append(
             {
-                "order": f"{varied(asked)} {takes(asked)} {size}",
+                "order": f"changing {varied(asked)} takes {size}",
                 "chance": f"repeats alone lose {size}",
                 "either": f"{size} lost to {varied(asked)}{''.join(f', to {cause}' for cause in causes)}, or to "
                 f"{'both' if len(causes) == 1 else 'several of these'}",

@@ -1,37 +1,309 @@
-"""All cases together, for the documentation."""
+"""Every sentence about results: its text, the condition under which it is said, and the places that show it.
 
+A text names its words in braces (`registry.verdicts.words`). Of the sentences about one subject and topic the first
+whose condition holds is said. `docs/verdicts.md` is made from this table.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
-from registry.verdicts.again import AGAIN
-from registry.verdicts.boards import BOARD, FACTS
-from registry.verdicts.cases import CONCLUSIONS, READ, REMARKS, Case
-from registry.verdicts.comparisons import NEIGHBOURS, PAIR, PAIR_READ, PAIR_REMARKS, SEVERAL
-from registry.verdicts.models import LISTED, MODEL
-from registry.verdicts.sections import PLACE, POSITION, SPLIT
+from registry.verdicts import conditions as when
+from registry.verdicts import words
+from registry.verdicts.facts import Facts, Number
+from registry.verdicts.subjects import Cell, Concluded, Listed, ModelFacts, Neighbours
 
-_FIRST: Final = "The first that holds is said"
-_EVERY: Final = "All that hold are said"
 
-TABLES: Final[tuple[tuple[str, str, tuple[Case[Any], ...]], ...]] = (
-    ("An evaluation: what could be read", _FIRST, READ),
-    (
-        "An evaluation: what may be concluded",
-        f"{_FIRST}, unless more than half of the answers are missing",
-        CONCLUSIONS,
-    ),
-    ("An evaluation: the numbers behind it", _EVERY, REMARKS),
-    ("Positions chosen", _FIRST, POSITION),
-    ("Questions by the prompts that are right", _EVERY, SPLIT),
-    ("Why an evaluation has no point in a chart of worst accuracy", _FIRST, PLACE),
-    ("A model", _FIRST, MODEL),
-    ("Above the leaderboard, of one of its models", _FIRST, LISTED),
-    ("Above a board", _FIRST, BOARD),
-    ("Above a board, who keeps most and who loses most", _EVERY, FACTS),
-    ("Two evaluations: what could be read", _FIRST, PAIR_READ),
-    ("Two evaluations: what may be concluded", _FIRST, PAIR),
-    ("Two evaluations: the numbers behind it", _EVERY, PAIR_REMARKS),
-    ("Several models", _FIRST, SEVERAL),
-    ("Neighbours on a board", _FIRST, NEIGHBOURS),
-    ("The demo", _FIRST, AGAIN),
+@dataclass(frozen=True)
+class Sentence:
+    """A row of the table: the condition, the text, the topic, and whether the subject's command follows the text."""
+
+    holds: Callable[[Any], bool]
+    text: str
+    topic: str = "conclusion"
+    command: bool = False
+
+    @property
+    def name(self) -> str:
+        """Return the name of its condition."""
+        return self.holds.__name__.replace("_", "-")
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What sentences are about. shown: the places that show them. words: those that their texts name."""
+
+    shown: str
+    words: Callable[[Any], Mapping[str, str]]
+    sentences: tuple[Sentence, ...]
+
+
+@dataclass(frozen=True)
+class Said:
+    """A sentence that is said, with the name of its row, its topic, and the command that it ends with."""
+
+    name: str
+    topic: str
+    text: str
+    command: str | None = None
+
+    def __str__(self) -> str:
+        return self.text if self.command is None else f"{self.text} {self.command}"
+
+
+UNREADABLE: Final = "More than half of its answers are missing"
+_TWICE: Final = (
+    "Right twice in one {level} {right_twice_same_order}, once in each of two {levels} {right_twice_across_orders}: "
 )
-"""Title, which of its cases are said, and the table."""
+
+TABLE: Final[Mapping[str, Subject]] = {
+    "evaluation": Subject(
+        "The page of an evaluation and `shuffleboard metrics`",
+        words.of_evaluation,
+        (
+            Sentence(
+                when.mostly_unread,
+                "{unread} of its answers {missing}, so it has no verdict, no rank and no place in a chart.",
+                topic="unread",
+            ),
+            Sentence(
+                when.unread_with_accuracy,
+                "{unread} of its answers {missing} and count as wrong; of those that could be read, "
+                "{accuracy_of_answered} are right.",
+                topic="unread",
+            ),
+            Sentence(when.partly_unread, "{unread} of its answers {missing} and count as wrong.", topic="unread"),
+            Sentence(
+                when.tied_answers,
+                "In {tied} of its answers several options were equally probable and the first counts as chosen, so "
+                "nothing is said about positions or {varied}.",
+                topic="tied",
+            ),
+            Sentence(when.surely_guesses, "Its accuracy is no better than guessing ({chance}): {right}."),
+            Sentence(when.perhaps_guesses, "Cannot be distinguished from guessing ({chance}): {right}."),
+            Sentence(when.untested, "{asked}: nothing is known about other orders."),
+            Sentence(when.same_answers, "Its answers are the same in every {level} tried."),
+            Sentence(when.order_costs, _TWICE + "changing {varied} costs {order_loss} of that{order_loss_between}."),
+            Sentence(when.order_costs_little, _TWICE + "changing {varied} costs at most {order_loss_most} of that."),
+            Sentence(
+                when.no_order_cost,
+                _TWICE + "no cost of changing {varied} can be seen, {order_loss}{order_loss_between}.",
+            ),
+            Sentence(when.order_unsure, _TWICE + "{unsure} to say that {varied} makes the difference."),
+            Sentence(
+                when.chance_inside, "Chance may be part of what changes here: {sampled}, and no prompt was repeated."
+            ),
+            Sentence(when.has_accuracy, "Right on {right} of the questions{as_printed}.", topic="accuracy"),
+            Sentence(
+                when.has_worst_accuracy,
+                "Right in {every_level}: {worst_accuracy}{worst_accuracy_between}.",
+                topic="worst",
+            ),
+            Sentence(
+                when.has_net_noise,
+                "Two answers to one prompt{elsewhere} differ in {repeats_differ} of pairs, in two {levels} in "
+                "{orders_differ}: {net_effect} more{net_effect_between}, over {net_questions}.",
+                topic="noise",
+            ),
+            Sentence(
+                when.has_noise,
+                "Two answers to one prompt{elsewhere} differ in {repeats_differ} of pairs.",
+                topic="noise",
+            ),
+            Sentence(
+                when.can_ask_again,
+                "To separate chance from {varied}, ask each prompt again:",
+                topic="again",
+                command=True,
+            ),
+        ),
+    ),
+    "model": Subject(
+        "The page of a model",
+        words.of_model,
+        (
+            Sentence(when.not_evaluated, "Not evaluated yet."),
+            Sentence(
+                when.unread_everywhere,
+                "More than half of its answers are missing on {unread_on}, so there is no verdict.",
+            ),
+            Sentence(when.guesses_everywhere, "Cannot be distinguished from guessing on {readable_on}."),
+            Sentence(when.is_told, "{benchmark}: {conclusion}"),
+            Sentence(when.nothing_clear, "Nothing is clear about other orders on {above_chance_on}."),
+        ),
+    ),
+    "list": Subject(
+        "Above the leaderboard",
+        words.of_listed,
+        (Sentence(when.listed_order_costs, "{model}, {benchmark}{variants}: {conclusion}"),),
+    ),
+    "board": Subject(
+        "Above a board, on pages and in the terminal",
+        words.of_board,
+        (
+            Sentence(
+                when.board_unread,
+                "More than 5\u202f% of the answers of {unread} are missing and count as wrong.",
+                topic="unread",
+            ),
+            Sentence(when.board_untested, "Asked in one order: nothing is known about other orders."),
+            Sentence(
+                when.board_order_costs,
+                "Changing the order costs {costly} right answers. {most}: right twice in one order {same}, once in "
+                "each of two {across}, a cost of {cost}{cost_between}.",
+            ),
+            Sentence(
+                when.board_no_cost, "No cost of changing the order is clear in {known} when all are looked at together."
+            ),
+            Sentence(
+                when.board_chance,
+                "Chance may be part of what changes between orders: answers are or may be sampled, and no prompt was "
+                "repeated.",
+            ),
+        ),
+    ),
+    "pair": Subject(
+        "The comparison of two evaluations",
+        words.of_pair,
+        (
+            Sentence(when.pair_unread, "{unread} are missing and count as wrong.", topic="unread"),
+            Sentence(
+                when.pair_unreadable,
+                "More than half of the answers of {unreadable} are missing, so neither is called better.",
+            ),
+            Sentence(when.pair_equal, "Both have the same {label}, {value}."),
+            Sentence(when.pair_apart, "{better} is better by {difference} of {label}{difference_between}."),
+            Sentence(
+                when.pair_not_apart,
+                "The two cannot be distinguished: {better} has {difference} more of {label}{difference_between}.",
+            ),
+            Sentence(when.pair_few, "{better} has {difference} more of {label}; {few} to say how certain that is."),
+        ),
+    ),
+    "several": Subject(
+        "The comparison of several models",
+        words.of_several,
+        (
+            Sentence(
+                when.several_unread, "More than half of the answers of {unread} are missing, so none is called better."
+            ),
+            Sentence(when.several_few, "{best} has the {extreme} {label}, {value}; {few} to say how certain that is."),
+            Sentence(when.several_apart, "{best} has the {extreme} {label}, {value}, and is better than {others}."),
+            Sentence(
+                when.several_level,
+                "{best} has the {extreme} {label}, {value}; it cannot be distinguished from {level}.",
+            ),
+        ),
+    ),
+    "neighbours": Subject(
+        "Below a board, on pages and in the terminal",
+        words.of_neighbours,
+        (
+            Sentence(when.two_neighbours, "The two models {can} be distinguished."),
+            Sentence(
+                when.more_neighbours,
+                "{apart} of {pairs} pairs of neighbours, and {all_apart} of {all_pairs} pairs of models, can be "
+                "distinguished when all pairs are compared at once.",
+            ),
+        ),
+    ),
+    "position": Subject(
+        "Above the chart of positions",
+        words.of_position,
+        (
+            Sentence(
+                when.position_preferred,
+                "It chooses {letter} more often than {letter} is right: in {chosen} of the prompts against {right}.",
+            ),
+            Sentence(
+                when.no_position_preferred,
+                "No position is clearly chosen more often than it is right; {letter} comes closest, in {chosen} of "
+                "the prompts against {right}.",
+            ),
+        ),
+    ),
+    "cell": Subject(
+        "Below an accuracy in a table",
+        words.of_cell,
+        (
+            Sentence(when.cell_guesses, "no better than guessing"),
+            Sentence(when.cell_may_guess, "cannot be distinguished from guessing"),
+        ),
+    ),
+    "chart": Subject(
+        "Below the chart of accuracy and worst accuracy, for those without a point",
+        words.of_evaluation,
+        (
+            Sentence(when.chart_unread, UNREADABLE),
+            Sentence(when.chart_unlisted, "Its protocol does not list the options, so no order was shown"),
+            Sentence(when.chart_other, "Its prompts differ in {varied}, not in the order of the options"),
+            Sentence(when.chart_chance, "Chance may be part of its worst accuracy"),
+        ),
+    ),
+}
+"""Subject to its sentences, in the order in which they are said."""
+
+
+def say(about: str, subject: Any) -> tuple[Said, ...]:
+    """Return the sentences about a subject: of each topic the first whose condition holds."""
+    found: dict[str, Said] = {}
+    for row in TABLE[about].sentences:
+        if row.topic not in found and row.holds(subject):
+            command = subject.repeat if row.command else None
+            text = row.text.format_map(TABLE[about].words(subject))
+            found[row.topic] = Said(row.name, row.topic, text, command)
+    return tuple(found.values())
+
+
+def conclude(about: str, subject: Any) -> Said | None:
+    """Return the sentence of the topic "conclusion"; None: no condition holds."""
+    return next((said for said in say(about, subject) if said.topic == "conclusion"), None)
+
+
+def conclusion(facts: Facts) -> Said | None:
+    """Return the conclusion about one evaluation."""
+    return conclude("evaluation", facts)
+
+
+def note_guessing(chance: float | None, value: float, n: int, low: float | None, high: float | None) -> str:
+    """Return the note below an accuracy over n questions with this interval, if any; empty above guessing."""
+    said = conclude("cell", Cell(Number(value, n, low, high), chance))
+    return "" if said is None else said.text
+
+
+def no_point(facts: Facts) -> str | None:
+    """Return why an evaluation has no point in the chart of accuracy and worst accuracy; None: it has one."""
+    said = conclude("chart", facts)
+    return None if said is None else said.text
+
+
+def of_model(evaluations: Sequence[Facts]) -> Said | None:
+    """Return the sentence about a model, from its complete evaluations."""
+    return conclude("model", ModelFacts([Concluded(facts, _text(facts)) for facts in evaluations]))
+
+
+def _text(facts: Facts) -> str | None:
+    said = conclusion(facts)
+    return None if said is None else said.text
+
+
+def of_listed(evaluations: Sequence[Facts]) -> list[tuple[Facts, Said]]:
+    """Return the sentences above a list, one for each model that the order clearly costs something, most first."""
+    looked_at = sum(facts.tested and not facts.guesses and not facts.unreadable for facts in evaluations)
+    found: dict[str, tuple[Facts, Said]] = {}
+    for facts in sorted(evaluations, key=_loss, reverse=True):
+        said = conclude("list", Listed(facts, _text(facts), max(1, looked_at)))
+        if said is not None:
+            found.setdefault(facts.model, (facts, said))
+    return list(found.values())
+
+
+def _loss(facts: Facts) -> float:
+    cost = facts.number("order_loss")
+    return 0.0 if cost is None else cost.value
+
+
+def of_neighbours(together: Mapping[str, Any]) -> Said | None:
+    """Return the sentence about a board's neighbours. together: as a snapshot's document has it for a column."""
+    keys = ("neighbours", "neighbours_told_apart", "pairs", "pairs_told_apart")
+    return conclude("neighbours", Neighbours(*(together[key] for key in keys)))

@@ -20,9 +20,9 @@ from registry.lookups import find_board, find_suite
 from registry.names import plural
 from registry.operations.opening import engine_of
 from registry.tables import Suite
-from registry.verdicts.boards import top_of
-from registry.verdicts.comparisons import of_neighbours
 from registry.verdicts.spans import HEADING, legend, line
+from registry.verdicts.subjects import BoardFacts
+from registry.verdicts.table import of_neighbours, say
 from shuffleboard.cli.common import (
     json_option,
     note,
@@ -356,11 +356,8 @@ def drawn_way(session: Session, document: dict[str, Any]) -> Way:
 def print_board(document: dict[str, Any], way: Way) -> None:
     """A board as its page has it: what is said at its top, and its rows as a table on stdout. way: that is drawn."""
     note(f"{document['board']}: {document['title'] or 'board'}, as of {show(document['as_of'])}")
-    top = top_of(way.models)
-    if top.sentence is not None:
-        note(top.sentence.text)
-    for title, said in top.facts:
-        note(f"{title}: {said.text}")
+    for said in say("board", BoardFacts(way.models)):
+        note(said.text)
     names = [column["name"] for column in document["columns"]]
     rows = [
         {

@@ -111,7 +111,7 @@ def _print_recorded(engine: Engine, story: Story) -> None:
         rows = snapshot_as_of(session, BOARD).document["rows"]
     _print_shares("model", "Model", [(row["model"], *_shares(row["values"])) for row in rows])
     best, worst = next(iter(story.once)), list(story.once)[-1]
-    _say(story.sentence())
+    _say(story.sentence)
     _say(
         f"{len(story.once)} more models were asked {story.sampled} questions of MMLU-Pro once each: from "
         f"{percent(story.once[best])} ({best}) to {percent(story.once[worst])} ({worst}). How much of that would "

@@ -17,9 +17,9 @@ from registry.names import plural
 from registry.operations.opening import engine_of
 from registry.scores.asked import asked_how
 from registry.studies.noise import repeat_noise
-from registry.verdicts.cases import verdict
 from registry.verdicts.facts import SAID_FIRST, Facts
 from registry.verdicts.spans import HEADING, legend, line, span_of
+from registry.verdicts.table import say
 from registry.verdicts.wording import share
 from shuffleboard.cli.common import (
     json_option,
@@ -88,7 +88,7 @@ def _print_asked(document: dict[str, Any], facts: Facts | None) -> None:
     if document["asked"]:
         click.echo(f"  {document['asked']}")
     if facts is not None:
-        for said in verdict(replace(facts, noise=noise_facts(document["noise"]))).sentences:
+        for said in say("evaluation", replace(facts, noise=noise_facts(document["noise"]))):
             click.echo(f"  {said}")
     if document["chance"] is not None:
         click.echo(f"  chance level {share(document['chance'])}")

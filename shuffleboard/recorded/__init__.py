@@ -1,9 +1,8 @@
 """Recorded answers of real models, shipped with the package, as the demo imports them. README.md says where from."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import fmean
 from typing import Any, Final
 
 from sqlalchemy import Engine, func, select, text
@@ -16,21 +15,13 @@ from registry.boards.snapshots import refresh_boards
 from registry.boards.store import import_board, import_suite
 from registry.db import read_session, write_session
 from registry.digests import sha256_file
+from registry.leaderboard.facts import facts_of, noise_facts
 from registry.logs.imports.importer import ImportRequest, import_columns, import_outputs
 from registry.lookups import not_withdrawn
-from registry.metrics.repeats import across_orders, same_order
 from registry.revisions.store import RevisionRequest, add_revision
-from registry.tables import (
-    EngineFingerprint,
-    Evaluation,
-    EvaluationMetric,
-    Prediction,
-    Question,
-    QuestionScore,
-    Shard,
-)
-from registry.verdicts.again import Again, of_again
-from registry.verdicts.facts import Number
+from registry.studies.noise import repeat_noise
+from registry.tables import EngineFingerprint, Evaluation, Question, QuestionScore, Shard
+from registry.verdicts.table import say
 
 FOLDER: Final = Path(__file__).parent
 BOARD: Final = "demo"
@@ -115,20 +106,15 @@ COLUMNS: Final = ("accuracy", "worst_accuracy", "right_in_every_order", "order_l
 class Story:
     """What the demo tells, computed from what is stored.
 
-    again: a model in several orders, and asked the same prompt again. orders, repeats: evaluations. question: id of one
-    that flips. once: model to accuracy on MMLU-Pro, on so many sampled questions, asked in one order; the best first.
+    sentence: about a model that was asked in several orders, in the evaluation `orders`. question: id of one that
+    flips. once: model to accuracy on MMLU-Pro, on so many sampled questions, asked in one order; the best first.
     """
 
-    again: Again
+    sentence: str
     orders: int
-    repeats: int
     question: int
     once: Mapping[str, float]
     sampled: int
-
-    def sentence(self) -> str:
-        """All of it in words."""
-        return str(of_again(self.again))
 
 
 def percent(share: float) -> str:
@@ -173,9 +159,9 @@ def _evaluations_of_files(session: Session) -> dict[str, int]:
 def told(session: Session) -> Story:
     """The story of what is stored."""
     known = _evaluations_of_files(session)
-    orders, repeats = (known[sha256_file(FOLDER / answers.file)] for answers in (ORDERS, REPEATS))
-    stored = select(EvaluationMetric.metric, EvaluationMetric.value).filter_by(evaluation_id=orders, scope="all")
-    values = {row.metric: row.value for row in session.execute(stored)}
+    orders = known[sha256_file(FOLDER / ORDERS.file)]
+    facts = replace(facts_of(session, [orders])[orders], noise=noise_facts(repeat_noise(session, orders)))
+    said = " ".join(said.text for said in say("evaluation", facts))
     score = QuestionScore
     # The question whose answers are right as printed and in about half of all orders, with as few different prompts.
     flipping = (
@@ -193,57 +179,12 @@ def told(session: Session) -> Story:
         {"benchmark": MMLU_PRO},
     ).all()
     return Story(
-        again=_again(session, orders, repeats, values),
+        sentence=f"{MISTRAL} on MedQA: {said}",
         orders=orders,
-        repeats=repeats,
         question=session.scalars(flipping).one(),
         once={row.model: row.accuracy for row in once},
         sampled=once[0].questions,
     )
-
-
-def _again(session: Session, orders: int, repeats: int, values: Mapping[str, float | None]) -> Again:
-    """The orders beside as many repeats of one prompt, over the questions that have both."""
-    import numpy as np
-
-    from registry.statistics.bootstrap import mean_intervals
-
-    asked = {evaluation: _right_by_prompt(session, evaluation) for evaluation in (orders, repeats)}
-    times = max(asked_times for counts in asked[repeats].values() for _, asked_times in counts)
-    pairs = [
-        (same, across)
-        for question, counts in asked[repeats].items()
-        if (same := same_order(counts, times)) is not None
-        and (across := across_orders(asked[orders].get(question, []), times)) is not None
-    ]
-    shown = [len(counts) for counts in asked[orders].values()]
-    same, across = (fmean(pair[place] for pair in pairs) for place in (0, 1))
-    (interval,) = mean_intervals(np.array([[one - other] for one, other in pairs]))
-    low, high = (None, None) if interval is None else (interval.low, interval.high)
-    return Again(
-        model=MISTRAL,
-        benchmark="MedQA",
-        questions=len(asked[repeats]),
-        printed=values["accuracy"] or 0.0,
-        everywhere=values["worst_accuracy"] or 0.0,
-        orders=(min(shown), max(shown)),
-        times=times,
-        same=same,
-        across=across,
-        cost=Number(same - across, len(pairs), low, high),
-    )
-
-
-def _right_by_prompt(session: Session, evaluation: int) -> dict[int, list[tuple[int, int]]]:
-    """Question to how often each of its prompts was answered right, and asked."""
-    of = Prediction
-    found: dict[int, dict[int, tuple[int, int]]] = {}
-    answers = select(of.question_id, of.prompt_key, of.correct).where(of.evaluation_id == evaluation)
-    for question, prompt, correct in session.execute(answers):
-        counts = found.setdefault(question, {})
-        right, asked = counts.get(prompt, (0, 0))
-        counts[prompt] = (right + bool(correct), asked + 1)
-    return {question: list(counts.values()) for question, counts in found.items()}
 
 
 def _make_boards(engine: Engine, story: Story) -> None:
@@ -252,7 +193,7 @@ def _make_boards(engine: Engine, story: Story) -> None:
         {"name": BOARD, "variants": ["imported"], "tasks": [{"benchmark": MEDQA}]},
         {
             "title": "What the order of the options costs",
-            "text": story.sentence(),
+            "text": story.sentence,
             "columns": [f"{metric}@imported" for metric in COLUMNS],
         },
     )

@@ -57,7 +57,9 @@ def test_several_are_compared_as_each_pair_of_them_is(registry):
     assert nothing is None
     assert found["difference"] == pytest.approx(pair["difference"])
     assert found["interval"] == pytest.approx(pair["interval"])
-    assert turned == {"difference": -found["difference"], "interval": [-end for end in reversed(found["interval"])]}
+    assert turned["difference"] == -found["difference"]
+    assert turned["interval"] == [-end for end in reversed(found["interval"])]
+    assert turned["distinguished"] is found["distinguished"] is True
 
 
 def test_several_differ_over_the_questions_that_all_of_them_have():

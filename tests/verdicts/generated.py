@@ -8,7 +8,7 @@ from statistics import fmean
 
 import numpy as np
 
-from registry.metrics.repeats import across_orders, all_right, same_order
+from registry.metrics.repeats import across_orders, same_order
 from registry.statistics.bootstrap import mean_intervals
 from registry.verdicts.facts import Asked, Facts, Noise, Number, Reading
 
@@ -54,6 +54,7 @@ class Raw:
     """Whether the benchmark's own order is not among the prompts."""
     again: list[list[int | None]] = field(default_factory=list)
     """By question, answers to one prompt that another evaluation of the model asked again and again."""
+    tied: int = 0
 
     def mean(self, values: Sequence[float | None]) -> float | None:
         """Return the mean over the questions that have a value."""
@@ -106,6 +107,7 @@ def made(seed: int, alike: int | None = None) -> Raw:
     unread = draw.choice((0.0, 0.0, 0.0, 0.01, 0.04, 0.1, 0.45, 0.55, 1.0))
     noisy = samples is not False and draw.random() < 0.8
     names = draw.sample(STATES[:4], draw.randint(1, 4)) if draw.random() < 0.7 else ["no valid answer"]
+    tied = draw.choice((0.0, 0.0, 0.004, 0.05, 1.0)) if samples is False and listed and not repeated else 0.0
     elsewhere = draw.choice((0, 0, 2, 11)) if varied == "order" and not repeated and kind != "divergent" else 0
 
     def answer(steady: int, moved: bool) -> int | None:
@@ -122,7 +124,11 @@ def made(seed: int, alike: int | None = None) -> Raw:
             settled = draw.randrange(options) if moved else 0 if knows else 1 + draw.randrange(options - 1)
             steady = settled if moved or knows else 1
             asked = times if not (kind == RECORDED and level) else draw.choice((1, times))
-            answers += [(level, answer(steady, moved)) for _ in range(asked)]
+            if draw.random() < tied:  # the first position counts as chosen
+                raw.tied += raw.copies
+                answers.append((level, -level % options))
+            else:
+                answers += [(level, answer(steady, moved)) for _ in range(asked)]
         raw.asked.append(answers)
         if elsewhere:
             raw.again.append([answer(0 if knows else 1, moved=False) for _ in range(elsewhere)])
@@ -146,21 +152,21 @@ def facts_of_raw(raw: Raw, *, resamples: int = 400) -> Facts:
         "average_accuracy": [fmean(raw.right(index)) if tested[index] else None for index in indices],
         "worst_accuracy": [float(all(raw.right(index))) if tested[index] else None for index in indices],
         "fluctuation_rate": [_flips(raw, index) if tested[index] else None for index in indices],
+        "accuracy_of_answered": [_of_answered(raw, index) for index in indices],
+        "right_twice_across_orders": [across_orders(raw.counts(index)) if tested[index] else None for index in indices],
     }
     counted = [raw.counts(index) if _repeats(raw, index) else None for index in indices]
     if raw.lacks_original:
-        del values["accuracy"]
+        del values["accuracy"], values["accuracy_of_answered"]
     if raw.kind == "choice-only":
         values = {}
+    same = values["average_accuracy"] if values and raw.samples is False and not raw.repeated else None
     if raw.repeated:
         same = [None if found is None else same_order(found) for found in counted]
-        across = [None if found is None else across_orders(found) for found in counted]
-        values["right_in_every_order"] = [None if found is None else all_right(found) for found in counted]
+        values["right_twice_across_orders"] = [None if found is None else across_orders(found) for found in counted]
+    if same is not None:
+        across = values["right_twice_across_orders"]
         values["right_twice_same_order"] = same
-        values["right_twice_across_orders"] = across
-        bracket = [None if found is None else _bracket(raw, index) for index, found in enumerate(counted)]
-        values["worst_order_low"] = [None if ends is None else ends[0] for ends in bracket]
-        values["worst_order_high"] = [None if ends is None else ends[1] for ends in bracket]
         values["order_loss"] = [
             None if one is None or other is None else one - other for one, other in zip(same, across, strict=True)
         ]
@@ -180,7 +186,7 @@ def facts_of_raw(raw: Raw, *, resamples: int = 400) -> Facts:
             lists_options=raw.listed,
             samples=raw.samples,
         ),
-        reading=Reading(sum(shown), dict(raw.states)),
+        reading=Reading(sum(shown), dict(raw.states), raw.tied),
         numbers=_numbers(raw, values, resamples),
         chance=1 / raw.options,
         noise=_noise(raw, resamples) if raw.repeated or raw.again else None,
@@ -204,19 +210,11 @@ def _numbers(raw: Raw, values: dict[str, list[float | None]], resamples: int) ->
     return found
 
 
-def _bracket(raw: Raw, index: int) -> tuple[float, float] | None:
-    """Both ends of the accuracy in a question's worst prompt; None where prompts were asked differently often."""
-    by_prompt: dict[int, list[bool]] = {}
-    for prompt, option in raw.asked[index]:
-        by_prompt.setdefault(prompt, []).append(option == 0)
-    if len({len(right) for right in by_prompt.values()}) > 1:
+def _of_answered(raw: Raw, index: int) -> float | None:
+    """Return whether the benchmark's own order was answered right; None if it was not answered."""
+    if not raw.asked[index] or raw.asked[index][0][1] is None:
         return None
-    high = []
-    for repeat in range(len(by_prompt[0])):
-        others = {prompt: sum(right) - right[repeat] for prompt, right in by_prompt.items()}
-        worst = [right for prompt, right in by_prompt.items() if others[prompt] == min(others.values())]
-        high.append(fmean(float(right[repeat]) for right in worst))
-    return min(map(fmean, by_prompt.values())), fmean(high)
+    return float(raw.asked[index][0][1] == 0)
 
 
 def _repeats(raw: Raw, index: int) -> bool:
@@ -252,9 +250,12 @@ def _noise(raw: Raw, resamples: int) -> Noise | None:
         return None
     intervals = mean_intervals(np.array([same, other, effect]).T, resamples=resamples)
     ends = [None if interval is None else (interval.low, interval.high) for interval in intervals]
+    stated = ends[0] is not None and ends[2] is not None
 
     def mean(found: Sequence[float]) -> float | None:
         known = [value for value in found if not np.isnan(value)]
         return fmean(known) if known else None
 
-    return Noise(mean(same) or 0.0, ends[0], mean(other), mean(effect), ends[2], elsewhere=bool(raw.again))
+    known = int(np.count_nonzero(~np.isnan(effect)))
+    net = (mean(effect), ends[2], known) if stated else (None, None, 0)
+    return Noise(mean(same) or 0.0, mean(other), *net, elsewhere=bool(raw.again))

@@ -1,5 +1,6 @@
 """Many evaluations of models that sample, with and without an order effect, as arrays and as the facts pages have."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import sqrt
@@ -11,24 +12,17 @@ from numpy.typing import NDArray
 from registry.statistics.bootstrap import RESAMPLES, mean_intervals
 from registry.statistics.paired import paired
 from registry.statistics.simultaneous import compare_all
-from registry.verdicts.boards import OnBoard, top_of
-from registry.verdicts.cases import verdict
 from registry.verdicts.facts import Asked, Facts, Noise, Number, Reading
-from registry.verdicts.models import of_listed, of_model
 from registry.verdicts.spans import span_of
+from registry.verdicts.subjects import BoardFacts, OnBoard
+from registry.verdicts.table import of_listed, of_model, say
 
 Floats = NDArray[np.float64]
 Options = NDArray[np.int8]
 
 OPTIONS: Final = 4
-BLAMES: Final = {
-    *("order-costs", "changes-beyond-noise", "mostly-lost", "share-kept", "drops", "flips"),
-    *("model-order-costs", "model-beyond-noise", "model-one-share", "model-shares"),
-    *("listed-order-costs", "listed-mostly-lost"),
-    *("board-order-costs", "board-one-lost", "board-lost", "board-keeps-most", "board-loses-most"),
-    *("board-costs-least", "board-costs-most", "board-dethroned"),
-}
-"""Cases that attribute a loss or a change to the order."""
+BLAME: Final = re.compile(r"costs \d|costs? \d+ of|, a cost of")
+"""Words that attribute a loss to the order."""
 
 
 @dataclass(frozen=True)
@@ -142,41 +136,28 @@ def _noise(numbers: dict[str, Number]) -> Noise | None:
     same, other, effect = parts
     if same is None or other is None or effect is None:
         return None
-    ends = [None if of.low is None or of.high is None else (of.low, of.high) for of in (same, effect)]
-    return Noise(same.value, ends[0], other.value, effect.value, ends[1])
+    if None in (same.low, effect.low, effect.high):
+        return Noise(same.value, other.value)
+    return Noise(same.value, other.value, effect.value, (effect.low or 0.0, effect.high or 0.0), effect.n)
 
 
 def blamed_on_page(facts: Facts) -> bool:
-    """Whether a page, a list or a drawing of this evaluation alone attributes a loss or a change to the order."""
-    said = {item.case for item in verdict(facts).sentences}
-    said |= {of_model([facts]).case, *(sentence.case for _, sentence in of_listed([facts]))}
+    """Check that a page, a list or a drawing of this evaluation alone attributes a loss to the order."""
+    said = [*say("evaluation", facts), *(sentence for _, sentence in of_listed([facts])), of_model([facts])]
     span = span_of(facts)
-    return bool(said & BLAMES) or (span is not None and any(part.kind == "order" for part in span.parts))
+    drawn = span is not None and any(part.kind == "order" for part in span.parts)
+    return drawn or any(one is not None and BLAME.search(one.text) for one in said)
 
 
 def blamed_on_front_page(models: Sequence[Facts]) -> bool:
-    """Whether what stands above a list of these models attributes a loss of any of them to the order."""
-    return any(sentence.case in BLAMES for _, sentence in of_listed(list(models)))
+    """Check that a list of these models attributes a loss of any of them to the order."""
+    return bool(of_listed(models))
 
 
 def blamed_on_board(models: Sequence[Facts]) -> bool:
-    """Whether what stands above a board of these models attributes a loss of any of them to the order."""
-    rows = [
-        OnBoard(
-            facts.model,
-            facts.number("accuracy"),
-            facts.number("worst_accuracy"),
-            facts.number("order_loss"),
-            facts.chance,
-            [facts],
-            facts.number("right_twice_same_order"),
-            facts.number("right_twice_across_orders"),
-        )
-        for facts in models
-    ]
-    top = top_of(rows)
-    said = [top.sentence, *(fact for _, fact in top.facts)]
-    return any(one is not None and one.case in BLAMES for one in said)
+    """Check that the top of a board of these models attributes a loss of any of them to the order."""
+    rows = [OnBoard(facts.model, facts.numbers, facts.chance, [facts]) for facts in models]
+    return any(BLAME.search(said.text) for said in say("board", BoardFacts(rows)))
 
 
 def in_lower_tier(losses: Floats, samples: Floats) -> int:

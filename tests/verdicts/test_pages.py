@@ -125,7 +125,7 @@ def test_a_model_that_samples_is_not_said_to_lose_anything_to_the_order(site):
     assert "Chance may be part of what changes here: its answers are sampled, and no prompt was repeated." in said
     assert not BLAME.search(said)
     model = words(site.client.get("/models/sampling").text)
-    assert "What changes between prompts may be chance on four." in model
+    assert "four: Chance may be part of what changes here" in model
     assert not BLAME.search(model)
     assert "sampling answers" not in words(site.client.get("/").text)
     board = words(site.client.get("/?chart=order").text)
@@ -158,8 +158,7 @@ def test_a_protocol_that_lists_no_options_has_tested_nothing_about_order(site):
     said = page(site, "cloze")
     assert "Its protocol does not list the options, so no order was shown: nothing is known about other orders." in said
     assert not BLAME.search(said)
-    assert "The options were not listed, so the model saw no positions." in said
-    assert "Two answers to the same prompt differ in 0.0 % of pairs" in said
+    assert "Two answers to one prompt differ in 0.0 % of pairs." in said
     board = words(site.client.get("/?chart=order").text)
     assert re.search(r"No point for [^:]*cloze[^:]*: Its protocol does not list the options", board)
     (row,) = [row for row in site.client.get("/api/v1/leaderboard").json["rows"] if row["model"] == "cloze"]
@@ -170,7 +169,7 @@ def test_a_protocol_that_lists_no_options_has_tested_nothing_about_order(site):
 
 
 def test_letters_alone_do_not_say_that_nothing_was_sampled(site):
-    assert "nothing says whether they were sampled" in page(site, "letters")
+    assert "nothing says whether its answers were sampled" in page(site, "letters")
     assert not BLAME.search(page(site, "letters"))
 
 

@@ -1,10 +1,9 @@
-"""The one drawing, and what stands above a board: what is drawn and said, from facts made for the purpose."""
+"""The one drawing, of facts made for the purpose."""
 
 from dataclasses import replace
 
 import pytest
 
-from registry.verdicts.boards import OnBoard, top_of
 from registry.verdicts.facts import Asked, Facts, Number, Reading
 from registry.verdicts.spans import CELLS, legend, line, mean_span, span_of
 from tests.verdicts.generated import facts_of_raw, made
@@ -89,7 +88,7 @@ def test_the_picture_has_its_words_as_text_and_marks_that_the_legend_names() -> 
     assert span is not None
     assert span.words == (
         "Accuracy 60.0\u202f% (59.0 to 61.0\u202f%); 40.0\u202f% right in every one of 4 orders; 80.0\u202f% in at least one; "
-        "the order of the options takes 5.0 points; repeats alone lose 10.0 points; guessing gives 25.0\u202f%."
+        "changing the order takes 5.0 points; repeats alone lose 10.0 points; guessing gives 25.0\u202f%."
     )
     svg = span_svg(span)
     assert f'role="img" aria-label="{span.words}"' in svg
@@ -150,78 +149,6 @@ def test_no_drawing_of_a_random_evaluation_leaves_the_scale_or_blames_the_order_
             cost = given.number("order_loss")
             assert (cost is not None and cost.low is not None and cost.low > 0) if given.samples is not False else True
             (drawn,) = (part.high - part.low for part in span.parts if part.kind == "order")
-            assert cost is not None or drawn <= (given.lost_at_least or 0) + 1e-9
+            assert cost is not None or drawn <= (given.lost or 0) + 1e-9
         assert len(line(span)) <= CELLS
         assert span_svg(span).count("<svg") == 1
-
-
-# Above a board
-
-
-def on_board(name: str, given: Facts) -> OnBoard:
-    number = given.numbers.get
-    return OnBoard(
-        name,
-        number("accuracy"),
-        number("worst_accuracy"),
-        number("order_loss"),
-        given.chance,
-        [replace(given, model=name)],
-        number("right_twice_same_order"),
-        number("right_twice_across_orders"),
-    )
-
-
-def said(*models: tuple[str, Facts]) -> list[str]:
-    top = top_of([on_board(name, given) for name, given in models])
-    return [*([top.sentence.text] if top.sentence else []), *(f"{title}: {fact.text}" for title, fact in top.facts)]
-
-
-def test_a_board_says_who_keeps_most_who_loses_most_and_who_stays_first() -> None:
-    first = facts(accuracy=0.8, worst_accuracy=0.3)
-    second = facts(accuracy=0.7, worst_accuracy=0.6)
-    assert said(("a", first), ("b", second)) == [
-        "Changing the order of the options costs 2 models 10.0 to 50.0 points of accuracy.",
-        "Keeps most: b: 85.7\u202f% of its accuracy (70.0\u202f% as printed, 60.0\u202f% in every order)",
-        "Loses most: a: keeps 37.5\u202f% (80.0\u202f% as printed, 30.0\u202f% in every order)",
-        "Loses first place: a: first in one order; in several, b is first",
-    ]
-    assert said(("a", first), ("b", facts(accuracy=0.7, worst_accuracy=0.2)))[-1] == (
-        "Stays first: a: in one order and in several"
-    )
-
-
-def test_a_board_blames_the_order_for_nothing_that_missing_answers_may_have_cost() -> None:
-    few, many = facts(missing=8, **LOSES), facts(missing=160, **LOSES)
-    assert said(("a", few), ("b", many)) == [
-        "Changing the order of the options costs a at least 18.0 points.",
-    ]
-
-
-def test_a_board_blames_the_order_for_nothing_that_may_be_chance() -> None:
-    sampled = facts(samples=True, **LOSES)
-    assert said(("a", sampled), ("b", sampled)) == [
-        "What these models lose between prompts may be chance: no prompt was repeated."
-    ]
-    # First as printed is a model whose loss may be chance: nobody is dethroned by the order then.
-    mixed = said(
-        ("a", facts(samples=True, accuracy=0.9, worst_accuracy=0.1)), ("b", facts(**LOSES)), ("c", facts(**LOSES))
-    )
-    assert mixed == ["Changing the order of the options costs 2 of 3 models 20.0 points of accuracy."]
-    no_cost = REPEATED | {"order_loss": 0.005}
-    assert said(("a", facts(samples=True, **no_cost)), ("b", facts(samples=True, **no_cost)))[0] == (
-        "In 2 models, no cost of the order can be seen beyond chance."
-    )
-
-
-def test_a_board_with_repeats_says_what_the_order_costs_and_a_board_of_one_order_that_nothing_is_known() -> None:
-    found = said(("a", facts(samples=True, **REPEATED)), ("b", facts(samples=True, **(REPEATED | {"order_loss": 0.2}))))
-    assert found[:3] == [
-        "With chance removed, the order of the options costs 2 models up to 20.0 points of accuracy.",
-        "The order costs least: a: 5.0 points (4.0 to 6.0)",
-        "The order costs most: b: 20.0 points (19.0 to 21.0)",
-    ]
-    assert said(("a", facts(orders=1, accuracy=0.5))) == [
-        "This model was asked in one order: nothing is known about other orders."
-    ]
-    assert said() == []

@@ -200,23 +200,15 @@ def test_printed_numbers_stand_apart_with_their_table(own):
 
 @pytest.mark.one_engine
 def test_the_sentence_is_there_only_when_the_numbers_bear_it(own, tmp_path):
-    assert "does not hold" not in own.client.get("/").text
+    assert '<div class="notice told">' not in own.client.get("/").text
     evaluate(own.engine, "delta", "capitals", first, variants="full")
-    assert "does not hold" not in own.client.get("/").text  # two right, none of them kept: too few
+    assert '<div class="notice told">' not in own.client.get("/").text  # too few questions
 
 
 @pytest.mark.one_engine
 def test_missing_answers_are_not_blamed_on_the_order(drawn):
-    lines = drawn.outputs.lines["leaning", "cyclic", "symbols"]
-    by_question = {}
-    for line in lines:
-        answer = int(line["question_id"][1:]) % 4
-        hit = line["position"] is not None and line["order"][line["position"]] == answer
-        by_question.setdefault(line["question_id"], []).append(hit)
-    original = sum(hits[0] for hits in by_question.values())
-    kept = sum(map(all, by_question.values()))
     page = drawn.client.get("/?variants=cyclic").text
     assert '<div class="notice told">' not in page  # as many answers are missing as questions are lost
     page = drawn.client.get(f"/evaluations/{drawn.outputs.evaluations['leaning', 'cyclic', 'symbols']}").text
     assert "of its answers are missing and count as wrong." in page
-    assert f"Chance may be part of the other {100 * (original - kept) / 40:.1f} points" in page
+    assert "Chance may be part of what changes here" in page

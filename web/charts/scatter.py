@@ -13,9 +13,10 @@ from typing import Final
 
 from registry.schema.selectables import Row
 from registry.scores.asked import why_undefined
-from registry.verdicts.sections import READINGS, no_point
+from registry.verdicts.table import no_point
+from registry.verdicts.wording import points
 from web.charts.drawing import tenths_around, tenths_between
-from web.formats import percent, points, scale, shorten
+from web.formats import percent, scale, shorten
 
 # What an axis shows
 
@@ -128,16 +129,19 @@ PLOTS: Final = {
     "order": Plot(
         ACCURACY,
         WORST,
-        READINGS["order"],
+        "On the dashed line, every answer that is right as printed is right in every order. The further a model is "
+        "below it, the more of them are not.",
         diagonal=True,
     ),
     "size": Plot(
         SIZE,
         WORST,
-        READINGS["size"],
+        "Higher is better. Of models of one size, the highest is right most often in every order.",
     ),
-    "cost": Plot(COST, ACCURACY, READINGS["cost"]),
-    "tokens": Plot(TOKENS, WORST, READINGS["tokens"]),
+    "cost": Plot(COST, ACCURACY, "Higher and further to the left is better: more right answers for less money."),
+    "tokens": Plot(
+        TOKENS, WORST, "Higher and further to the left is better: more right in every order for fewer tokens."
+    ),
 }
 """By what a URL calls them."""
 

@@ -21,7 +21,8 @@ from registry.metrics import METRICS
 from registry.schema.selectables import Row
 from registry.scores.written import lost_answers
 from registry.tables import Board, BoardSnapshot, Evaluation, Model
-from registry.verdicts.boards import top_of
+from registry.verdicts.subjects import BoardFacts
+from registry.verdicts.table import no_point, say
 from web.charts.ranks import ranks_over_time
 from web.charts.scatter import PLOTS, Scatter, across_board, lines_of
 from web.serving.cache import OfSealed
@@ -134,7 +135,7 @@ def _page(snapshot: BoardSnapshot, *, current: bool) -> ResponseReturnValue:
         labels={column["name"]: METRICS[column["metric"]].label for column in document["columns"]},
         scatters=_scatters(document, listed),
         lines_of=lines_of,
-        top=top_of(way.models),
+        sentences=say("board", BoardFacts(way.models)),
         links={one.model: url_for("pages.model", model=one.model) for one in way.models},
         spans=way.spans,
         explained=explained,
@@ -282,7 +283,7 @@ def _ways_of(document: Row) -> dict[str, Way]:
 
 def _without_point(document: Row, way: str) -> dict[tuple[str, int], str]:
     """(Model, revision) to why a model of one way of asking has no point, though it has both numbers."""
-    reasons = {of.model: of.reason for of in _ways_of(document)[way].models}
+    reasons = {of.model: next(filter(None, map(no_point, of.parts)), None) for of in _ways_of(document)[way].models}
     return {who(row): why for row in document["rows"] if (why := reasons.get(row["model"])) is not None}
 
 

@@ -17,9 +17,12 @@ from registry.predictions.stored import archived_among
 from registry.prompting.protocols.replayed import asking_name
 from registry.schema.selectables import Row
 from registry.studies.causes import describe_causes
-from registry.verdicts.comparisons import Pair, PairVerdict, Several, of_pair, of_several
+from registry.verdicts.facts import Number
+from registry.verdicts.subjects import Pair, Several
+from registry.verdicts.table import Said, conclude, say
+from registry.verdicts.wording import value_text
 from web import charts
-from web.formats import metric_text, telling_names
+from web.formats import telling_names
 from web.pages import leaderboard
 from web.serving.cache import OfSealed
 from web.serving.responses import session
@@ -197,7 +200,7 @@ def _two(left: Row, right: Row, shared: list[list[Row]]) -> ResponseReturnValue:
         left=left,
         right=right,
         names=telling_names(left, right),
-        verdict=_verdict(left, right, differences),
+        sentences=_sentences(left, right, differences),
         relation=describe_relation(document),
         causes=describe_causes(document["causes"]),
         asked_differently=_prompting(left) != _prompting(right),
@@ -229,11 +232,11 @@ def _prompting(row: Row) -> tuple[Any, ...]:
     return row["variants"], asking_name(row["protocol"]), row["shots"]
 
 
-def _verdict(left: Row, right: Row, differences: dict[str, Row]) -> PairVerdict | None:
-    """What is said of the two by the first metric of STATED that both have; None if neither metric has a value."""
+def _sentences(left: Row, right: Row, differences: dict[str, Row]) -> tuple[Said, ...]:
+    """Return the sentences about two, by the first metric of STATED with a value; none if neither has one."""
     metric = next((name for name in _stated(differences) if differences[name]["difference"] is not None), None)
     if metric is None:
-        return None
+        return ()
     row = differences[metric]
     known = facts_of(session(), (left["evaluation_id"], right["evaluation_id"]))
     sides = [known[side["evaluation_id"]] for side in (left, right)]
@@ -242,20 +245,16 @@ def _verdict(left: Row, right: Row, differences: dict[str, Row]) -> PairVerdict 
         ends = [-ends[1], -ends[0]]
     low, high = ends or (None, None)
     named = telling_names(left, right)
-    return of_pair(
+    return say(
+        "pair",
         Pair(
             names=(named[0], named[1]),
             label=METRICS[metric].label.lower(),
-            values=(metric_text(metric, row["first"]), metric_text(metric, row["second"])),
+            values=(value_text(metric, row["first"]), value_text(metric, row["second"])),
             better=None if row["difference"] == 0 else int((row["difference"] < 0) != lower),
-            difference=abs(row["difference"]),
-            low=low,
-            high=high,
-            n=row["n"],
-            only=(row["mcnemar"]["only_first"], row["mcnemar"]["only_second"]),
-            right=RIGHT_OR_WRONG[metric][0],
+            difference=Number(abs(row["difference"]), row["n"], low, high),
             facts=(sides[0], sides[1]),
-        )
+        ),
     )
 
 
@@ -309,30 +308,30 @@ def _several(rows: list[Row], shared: list[list[Row]]) -> ResponseReturnValue:
             )
             for row in level[:5]
         },
-        verdict=of_several(
+        verdict=conclude(
+            "several",
             Several(
                 best=shown[0]["row"]["model"],
                 label=METRICS[by].label.lower(),
-                value=metric_text(by, shown[0]["metrics"][by]),
+                value=value_text(by, shown[0]["metrics"][by]),
                 lower=lower,
                 others=len(best),
-                apart=len(best) - len(level),
                 level=tuple(row["model"] for row in level),
                 stated=any(cell["interval"] for cell in best),
                 n=document["values"][by]["n"],
                 unread=tuple(facts.model for facts in known_facts.values() if facts.unreadable),
-            )
+            ),
         ),
     )
 
 
 def _cell(difference: Row | None, *, lower: bool) -> Row | None:
-    """A difference with its side: `ahead` or `behind` where its interval excludes zero, else `level`."""
+    """Return a difference with its side: `ahead` or `behind` if the two are distinguished, else `level`."""
     if difference is None:
         return None
-    low, high = difference["interval"] or (0.0, 0.0)
-    positive, negative = ("behind", "ahead") if lower else ("ahead", "behind")
-    return difference | {"side": positive if low > 0 else negative if high < 0 else "level"}
+    if not difference["distinguished"]:
+        return difference | {"side": "level"}
+    return difference | {"side": "ahead" if (difference["difference"] > 0) != lower else "behind"}
 
 
 # What to compare

@@ -18,9 +18,9 @@ from registry.predictions.stored import archived_among
 from registry.schema.selectables import Row
 from registry.scores.asked import asked_how, one_order
 from registry.scores.written import lost_answers
-from registry.verdicts.cases import Said, verdict
 from registry.verdicts.facts import Facts
-from registry.verdicts.sections import Position, Split, of_position, of_split
+from registry.verdicts.subjects import Position
+from registry.verdicts.table import Said, conclude, say
 from registry.verdicts.wording import several_levels
 from web import charts, formats
 from web.formats import chosen_questions, count, plural
@@ -85,7 +85,7 @@ def evaluation(evaluation_id: str) -> ResponseReturnValue:
         shares=charts.SHARES,
         all_questions={name: item["value"] for name, item in over_all.items()}
         | {"chance": row["chance"], "facts": facts},
-        verdict=None if facts is None else verdict(facts),
+        sentences=() if facts is None else say("evaluation", facts),
         facts=facts,
         asked=_asked(row),
         headlines=_headlines(over_all),
@@ -196,7 +196,6 @@ def _effects(row: Row, facts: Facts) -> dict[str, Any]:
         "flip_bins": bins,
         "orders": orders,
         "flips_chart": charts.flips(bins, orders) if right_in and not facts.unreadable else None,
-        "split": _split(bins, facts),
         "preferred": _preferred(positions, over_all["prompts"], facts),
         "written": _written.get(row["seal"], lambda: chart_data.written(session(), row["evaluation_id"], rules))
         if rules
@@ -217,17 +216,8 @@ def _preferred(positions: Sequence[Row], prompts: int, facts: Facts) -> Said | N
     if not prompts:
         return None
     most = max(positions, key=lambda row: row["answered"] - row["right_here"])
-    return of_position(
-        Position(most["position"], most["answered"], most["right_here"], prompts, facts.questions, facts)
-    )
-
-
-def _split(bins: Sequence[Row], facts: Facts) -> tuple[Said, ...]:
-    """What is said of the questions that are right in all of their prompts, in none, and in some."""
-    if not bins:
-        return ()
-    never, *some, always = (row["steady"] + row["flips"] for row in bins)
-    return of_split(Split(always, never, sum(some), facts))
+    position = Position(most["position"], most["answered"], most["right_here"], prompts, facts.questions, facts)
+    return conclude("position", position)
 
 
 def _asked(row: Row) -> str:

@@ -8,9 +8,7 @@ from flask.typing import ResponseReturnValue
 
 from registry.schema.selectables import Row
 from registry.scores.asked import one_order
-from registry.verdicts.facts import share_kept
-from registry.verdicts.models import of_model
-from registry.verdicts.sections import no_point
+from registry.verdicts.table import no_point, of_model
 from web import charts
 from web.formats import chosen_questions
 from web.pages.blueprint import blueprint
@@ -31,7 +29,7 @@ def model(model: str) -> ResponseReturnValue:
     """A model: its card, its evaluations and its revisions."""
     row = listings.model(session(), parameters.name("model", model))
     part = part_of_leaderboard(model=row["model"], metrics=PROFILE)
-    profile = sorted((item for item in part.complete if _robust(item)), key=_kept_share)
+    profile = sorted((item for item in part.complete if _robust(item)), key=lambda item: -item["facts"].lost)
     history, evaluations = queries.evaluations(session(), model=row["model"], limit=HISTORY)
     values = {item["evaluation_id"]: item for item in part.complete}
     return render_template(
@@ -51,15 +49,9 @@ def model(model: str) -> ResponseReturnValue:
 
 
 def _robust(row: Row) -> bool:
-    """Whether what it loses between accuracy and worst accuracy is owed to the order."""
+    """Check that only the order can make the difference between accuracy and worst accuracy."""
     facts = row["facts"]
-    return not one_order(row) and not facts.guesses and share_kept(facts) is not None and no_point(facts) is None
-
-
-def _kept_share(row: Row) -> float:
-    """The share of a row's accuracy that holds in every order."""
-    found = share_kept(row["facts"])
-    return 0.0 if found is None else found[0]
+    return not one_order(row) and not facts.guesses and facts.lost is not None and no_point(facts) is None
 
 
 def _label(row: Row) -> str:

@@ -20,8 +20,9 @@ from registry.people import accounts
 from registry.schema.selectables import Row
 from registry.tables import Board, BoardSnapshot
 from registry.tables.accounts import AuditEvent
-from registry.verdicts.boards import top_of
 from registry.verdicts.facts import Facts
+from registry.verdicts.subjects import BoardFacts
+from registry.verdicts.table import say
 from web.pages.boards import shown_board, shown_snapshot
 from web.serving import page_cache
 from web.serving.cache import OfSealed
@@ -194,7 +195,7 @@ def own(name: str) -> ResponseReturnValue:
             for key in ("parameters", "released", "cost", "thinking", "openness")
         },
         spans=way.spans,
-        top=top_of(way.models),
+        sentences=say("board", BoardFacts(way.models)),
         links={one.model: url_for("pages.model", model=one.model) for one in way.models},
         labels={column["name"]: METRICS[column["metric"]].label for column in document["columns"]},
         reasons={(item["model"], item["revision"], item["column"]): item["reason"] for item in document["unranked"]},

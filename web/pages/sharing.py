@@ -17,7 +17,8 @@ from registry.metrics import METRICS
 from registry.schema.selectables import Row
 from registry.scores.asked import asked_how
 from registry.tables import BoardSnapshot
-from web.formats import DASH, scaled, with_interval
+from registry.verdicts.wording import DASH
+from web.formats import scaled, with_interval
 from web.pages.boards import shown_board, shown_snapshot, snapshot_document
 from web.pages.leaderboard import exported_rows, exported_table
 from web.serving.responses import session

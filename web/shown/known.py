@@ -6,8 +6,7 @@ from flask import url_for
 
 from registry.leaderboard.facts import facts_of
 from registry.schema.selectables import Row
-from registry.verdicts.cases import Said
-from registry.verdicts.models import of_listed
+from registry.verdicts.table import Said, of_listed
 from web.serving.responses import session
 
 Told = tuple[str, str, Said]

@@ -1,0 +1,281 @@
+"""The conditions of sentences. The first line of a docstring is printed in docs/verdicts.md."""
+
+from registry.verdicts.facts import SAID_FIRST, Facts
+from registry.verdicts.subjects import (
+    CLEARLY,
+    FEW,
+    POWER,
+    SEEN,
+    BoardFacts,
+    Cell,
+    Listed,
+    ModelFacts,
+    Neighbours,
+    Pair,
+    Position,
+    Several,
+    clear_loss,
+    many_tied,
+)
+
+
+def mostly_unread(facts: Facts) -> bool:
+    """Check that more than half of the answers are missing."""
+    return facts.unreadable
+
+
+def partly_unread(facts: Facts) -> bool:
+    """Check that more than 5 % of the answers are missing, but not more than half."""
+    return facts.reading.share > SAID_FIRST and not facts.unreadable
+
+
+def unread_with_accuracy(facts: Facts) -> bool:
+    """Check that more than 5 % of the answers are missing, not more than half, and the accuracy of the others known."""
+    return partly_unread(facts) and facts.number("accuracy_of_answered") is not None
+
+
+def tied_answers(facts: Facts) -> bool:
+    """Check that more than 1 % of the answers are tied, and at least half of all could be read."""
+    return many_tied(facts) and not facts.unreadable
+
+
+def surely_guesses(facts: Facts) -> bool:
+    """Check that the 95 % interval of accuracy lies within 2 points of the chance level or below."""
+    return not facts.unreadable and facts.against_guessing == "no better"
+
+
+def perhaps_guesses(facts: Facts) -> bool:
+    """Check that the 95 % interval of accuracy includes the chance level."""
+    return not facts.unreadable and facts.against_guessing == "not distinguished"
+
+
+def untested(facts: Facts) -> bool:
+    """Check that no question was asked in two different prompts."""
+    return not facts.unreadable and not facts.tested
+
+
+def _order_is_told(facts: Facts) -> bool:
+    return facts.tested and not facts.unreadable and not facts.guesses and not many_tied(facts)
+
+
+def _has_order_loss(facts: Facts) -> bool:
+    wanted = ("order_loss", "right_twice_same_order", "right_twice_across_orders")
+    return _order_is_told(facts) and all(facts.number(name) is not None for name in wanted)
+
+
+def same_answers(facts: Facts) -> bool:
+    """Check that each question has one answer in all prompts, none is missing, and the model does not guess."""
+    flips = facts.number("fluctuation_rate")
+    return _order_is_told(facts) and flips is not None and flips.value == 0 and not facts.reading.lost
+
+
+def order_costs(facts: Facts) -> bool:
+    """Check that a 99 % interval of the order loss is above 0, and above all that ties and missing answers explain."""
+    return _has_order_loss(facts) and clear_loss(facts)
+
+
+def order_costs_little(facts: Facts) -> bool:
+    """Check that of the order loss only an upper bound is stated."""
+    cost = facts.number("order_loss")
+    return _has_order_loss(facts) and cost is not None and cost.low is None and cost.high is not None
+
+
+def no_order_cost(facts: Facts) -> bool:
+    """Check that the interval of the order loss includes 0."""
+    cost = facts.number("order_loss")
+    return _has_order_loss(facts) and cost is not None and cost.low is not None and cost.low <= 0
+
+
+def order_unsure(facts: Facts) -> bool:
+    """Check that the order loss has no interval, or that ties or missing answers may explain it."""
+    return _has_order_loss(facts) and not (order_costs(facts) or order_costs_little(facts) or no_order_cost(facts))
+
+
+def chance_inside(facts: Facts) -> bool:
+    """Check that answers are sampled, or may be, and no prompt was repeated."""
+    return _order_is_told(facts) and facts.chance_inside
+
+
+def can_ask_again(facts: Facts) -> bool:
+    """Check that answers are sampled, no prompt was repeated, and the model can be asked."""
+    return chance_inside(facts) and facts.repeat is not None
+
+
+def has_accuracy(facts: Facts) -> bool:
+    """Check that accuracy is defined, and the evaluation was neither called unread nor a guesser before."""
+    return not facts.unreadable and not facts.guesses and facts.number("accuracy") is not None
+
+
+def has_worst_accuracy(facts: Facts) -> bool:
+    """Check that worst accuracy is defined."""
+    return _order_is_told(facts) and facts.number("worst_accuracy") is not None
+
+
+def has_net_noise(facts: Facts) -> bool:
+    """Check that the difference between repeats and orders has an interval."""
+    return _order_is_told(facts) and facts.noise is not None and None not in (facts.noise.effect, facts.noise.interval)
+
+
+def has_noise(facts: Facts) -> bool:
+    """Check that a prompt was asked more than once."""
+    return not facts.unreadable and facts.noise is not None
+
+
+def not_evaluated(of: ModelFacts) -> bool:
+    """Check that no evaluation is complete."""
+    return not of.evaluations
+
+
+def unread_everywhere(of: ModelFacts) -> bool:
+    """Check that in every evaluation more than half of the answers are missing."""
+    return bool(of.evaluations) and not of.readable
+
+
+def guesses_everywhere(of: ModelFacts) -> bool:
+    """Check that no readable evaluation is distinguished from guessing."""
+    return bool(of.readable) and not of.above_chance
+
+
+def is_told(of: ModelFacts) -> bool:
+    """Check that one evaluation has a conclusion that holds among all that were looked at."""
+    return of.told is not None
+
+
+def nothing_clear(of: ModelFacts) -> bool:
+    """Check that evaluations can be read and are above chance, and none has a conclusion that holds among all."""
+    return bool(of.above_chance) and not is_told(of)
+
+
+def listed_order_costs(one: Listed) -> bool:
+    """Check that the order loss is above 0 by an interval that is widened for the number of evaluations looked at."""
+    return order_costs(one.facts) and clear_loss(one.facts, one.among)
+
+
+def board_unread(of: BoardFacts) -> bool:
+    """Check that more than 5 % of the answers of one of the ranked models are missing."""
+    return any(one.unread for one in of.models)
+
+
+def board_untested(of: BoardFacts) -> bool:
+    """Check that no ranked model was asked in two different prompts."""
+    return bool(of.models) and not any(facts.tested for one in of.models for facts in one.parts)
+
+
+def board_order_costs(of: BoardFacts) -> bool:
+    """Check that an order loss is above 0 by an interval that is widened for the number of models."""
+    return bool(of.costly)
+
+
+def board_no_cost(of: BoardFacts) -> bool:
+    """Check that order losses have intervals, and none is above 0 when widened for the number of models."""
+    return bool(of.known) and not of.costly
+
+
+def board_chance(of: BoardFacts) -> bool:
+    """Check that no order loss is known, since answers are or may be sampled and no prompt was repeated."""
+    return not of.known and any(one.counted and any(f.chance_inside for f in one.parts) for one in of.models)
+
+
+def pair_unread(pair: Pair) -> bool:
+    """Check that more than 5 % of the answers of one of the two are missing."""
+    return bool(pair.unread())
+
+
+def pair_unreadable(pair: Pair) -> bool:
+    """Check that more than half of the answers of one of the two are missing."""
+    return pair.unreadable
+
+
+def pair_equal(pair: Pair) -> bool:
+    """Check that the two values are equal."""
+    return not pair.unreadable and pair.better is None
+
+
+def pair_apart(pair: Pair) -> bool:
+    """Check that the 95 % interval of the paired difference excludes zero."""
+    return not pair.unreadable and pair.better is not None and pair.apart
+
+
+def pair_not_apart(pair: Pair) -> bool:
+    """Check that the 95 % interval of the paired difference includes zero."""
+    return not pair.unreadable and pair.better is not None and pair.difference.low is not None and not pair.apart
+
+
+def pair_few(pair: Pair) -> bool:
+    """Check that the difference has no interval."""
+    return not pair.unreadable and pair.better is not None and pair.difference.low is None
+
+
+def several_unread(of: Several) -> bool:
+    """Check that more than half of the answers of one of them are missing."""
+    return bool(of.unread)
+
+
+def several_few(of: Several) -> bool:
+    """Check that differences have no interval."""
+    return not of.unread and not of.stated
+
+
+def several_apart(of: Several) -> bool:
+    """Check that the best is distinguished from all others when all pairs are compared at once."""
+    return not of.unread and of.stated and not of.level
+
+
+def several_level(of: Several) -> bool:
+    """Check that the best is not distinguished from all others when all pairs are compared at once."""
+    return not of.unread and of.stated and bool(of.level)
+
+
+def two_neighbours(of: Neighbours) -> bool:
+    """Check that the board has two models."""
+    return of.pairs == 1
+
+
+def more_neighbours(of: Neighbours) -> bool:
+    """Check that the board has more models."""
+    return of.pairs > 1
+
+
+def _position_is_told(of: Position) -> bool:
+    facts = of.facts
+    return facts.asked.lists_options and not facts.unreadable and not many_tied(facts) and of.questions >= FEW
+
+
+def position_preferred(of: Position) -> bool:
+    """Check that a position is chosen more often than it is right, by more than ties and chance in 1 % of cases do."""
+    return _position_is_told(of) and of.excess > CLEARLY * of.error
+
+
+def no_position_preferred(of: Position) -> bool:
+    """Check that no position is chosen clearly more often, in a test that finds 5 points in nine of ten evaluations."""
+    return _position_is_told(of) and of.excess <= CLEARLY * of.error and (CLEARLY + POWER) * of.error <= SEEN
+
+
+def cell_guesses(cell: Cell) -> bool:
+    """Check that the 95 % interval of accuracy lies within 2 points of the chance level or below."""
+    return cell.accuracy.against_guessing(cell.chance) == "no better"
+
+
+def cell_may_guess(cell: Cell) -> bool:
+    """Check that the 95 % interval of accuracy includes the chance level."""
+    return cell.accuracy.against_guessing(cell.chance) == "not distinguished"
+
+
+def chart_unread(facts: Facts) -> bool:
+    """Check that more than half of the answers are missing."""
+    return facts.unreadable
+
+
+def chart_unlisted(facts: Facts) -> bool:
+    """Check that the protocol does not list the options."""
+    return not facts.asked.lists_options and facts.asked.varied is None
+
+
+def chart_other(facts: Facts) -> bool:
+    """Check that something other than the order was varied."""
+    return facts.tested and facts.asked.varied not in (None, "order")
+
+
+def chart_chance(facts: Facts) -> bool:
+    """Check that answers are sampled, or may be."""
+    return facts.tested and facts.samples is not False

@@ -1,0 +1,246 @@
+"""The numbers that sentences about several evaluations rest on: of a model, a list, a board, a comparison, a chart."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import sqrt
+from typing import Final
+
+from registry.verdicts.facts import MANY_TIED, NO_VERDICT, SAID_FIRST, Facts, Number, widened_low
+
+CLEARLY: Final = 2.6
+"""Standard errors by which a position is chosen more often than it is right: one in a hundred by chance."""
+POWER: Final = 1.3
+"""Further standard errors that an excess needs to be found in nine of ten evaluations."""
+SEEN: Final = 0.05
+"""An excess that a test must have been able to find before it is said that there is none."""
+SURE: Final = 5
+"""A cost of the order is stated if its interval is above 0 at one fifth of the usual level, so at 99 %."""
+FEW: Final = 30
+"""Below so many questions no interval is stated."""
+
+
+def many_tied(facts: Facts) -> bool:
+    """Check that more than 1 % of the answers are tied."""
+    return facts.reading.share_tied > MANY_TIED
+
+
+def clear_loss(facts: Facts, among: int = 1) -> bool:
+    """Check that the order loss is above all that ties and missing answers explain, as one of so many statements.
+
+    The limit is that of a 99 % interval: the 95 % interval of a small loss lies above 0 too often.
+    """
+    number = facts.number("order_loss")
+    low = None if number is None else widened_low(number, SURE * max(1, among))
+    return low is not None and low > facts.spoilt
+
+
+@dataclass(frozen=True)
+class Concluded:
+    """An evaluation and the text of its conclusion; None: it has none."""
+
+    facts: Facts
+    conclusion: str | None
+
+
+@dataclass(frozen=True)
+class ModelFacts:
+    """A model's complete evaluations."""
+
+    evaluations: Sequence[Concluded]
+
+    @property
+    def readable(self) -> list[Concluded]:
+        """Return those with at least half of the answers readable."""
+        return [one for one in self.evaluations if not one.facts.unreadable]
+
+    @property
+    def above_chance(self) -> list[Concluded]:
+        """Return the readable ones that are distinguished from guessing."""
+        return [one for one in self.readable if not one.facts.guesses]
+
+    @property
+    def told(self) -> Concluded | None:
+        """Return the evaluation that the model's sentence is about: where the order clearly costs most.
+
+        If it clearly costs something nowhere, it is the first that was asked in several orders, or else the first. The
+        interval is widened for the number of evaluations looked at. None if one alone seems to show a cost, but not all
+        together.
+        """
+        found = [one for one in self.above_chance if one.conclusion is not None]
+        tested = [one for one in found if one.facts.tested]
+        costly = [one for one in tested if clear_loss(one.facts, len(tested))]
+        if costly:
+            return max(costly, key=lambda one: one.facts.numbers["order_loss"].value)
+        calm = [one for one in tested if not clear_loss(one.facts)]
+        return next(iter(calm or ([] if tested else found)), None)
+
+
+@dataclass(frozen=True)
+class Listed(Concluded):
+    """An evaluation of a list, and the number of those looked at, by which the level is divided."""
+
+    among: int
+
+
+@dataclass(frozen=True)
+class OnBoard:
+    """A model's means over the tasks of a board, asked in one way.
+
+    numbers: metric to its mean. chance: the accuracy of guessing. parts: the evaluations behind the numbers.
+    """
+
+    model: str
+    numbers: Mapping[str, Number]
+    chance: float | None
+    parts: Sequence[Facts]
+
+    @property
+    def guesses(self) -> bool:
+        """Check that its accuracy cannot be distinguished from guessing; without an interval, in every evaluation."""
+        found = self.numbers.get("accuracy") or self.numbers.get("average_accuracy")
+        if found is not None and found.low is not None:
+            return found.against_guessing(self.chance) not in (None, "better")
+        return all(facts.guesses for facts in self.parts)
+
+    @property
+    def counted(self) -> bool:
+        """Check that something may be said about the order: tested, read, not tied, and better than guessing."""
+        return not self.guesses and all(
+            facts.tested and not facts.unreadable and not many_tied(facts) and facts.asked.varied in (None, "order")
+            for facts in self.parts
+        )
+
+    @property
+    def unread(self) -> bool:
+        """Check that more than 5 % of the answers of one of its evaluations are missing."""
+        return any(facts.reading.share > SAID_FIRST for facts in self.parts)
+
+    @property
+    def has_loss(self) -> bool:
+        """Check that its order loss has an interval, or its upper end, and both parts of the difference are known."""
+        cost = self.numbers.get("order_loss")
+        parts = {"right_twice_same_order", "right_twice_across_orders"}
+        return cost is not None and cost.high is not None and parts <= self.numbers.keys()
+
+    def loses(self, among: int) -> bool:
+        """Check that the order clearly costs it right answers, as one of so many statements."""
+        cost = self.numbers.get("order_loss")
+        low = None if cost is None else widened_low(cost, SURE * among)
+        return low is not None and low > max(facts.spoilt for facts in self.parts)
+
+
+@dataclass(frozen=True)
+class BoardFacts:
+    """The models of a board that are ranked, asked in one way."""
+
+    models: Sequence[OnBoard]
+
+    @property
+    def known(self) -> list[OnBoard]:
+        """Return those with an order loss of which something may be said: with an interval, or its upper end."""
+        return [one for one in self.models if one.counted and one.has_loss]
+
+    @property
+    def costly(self) -> list[OnBoard]:
+        """Return those that the order clearly costs right answers, by intervals widened for their number."""
+        found = [one for one in self.known if one.loses(len(self.known))]
+        return sorted(found, key=lambda one: -one.numbers["order_loss"].value)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two evaluations over the n questions that both have a metric for.
+
+    label: of the metric, in lower case. values: of both, as text. better: 0 if the first is better, 1 if the second,
+    None if they are equal. difference: of the better minus the other, at least 0, with its 95 % interval.
+    """
+
+    names: tuple[str, str]
+    label: str
+    values: tuple[str, str]
+    better: int | None
+    difference: Number
+    facts: tuple[Facts, Facts]
+
+    @property
+    def apart(self) -> bool:
+        """Check that the interval of the difference excludes zero."""
+        return self.difference.low is not None and self.difference.low > 0
+
+    def unread(self, more_than: float = SAID_FIRST) -> list[str]:
+        """Return the names of those with more than this share of missing answers."""
+        both = zip(self.names, self.facts, strict=True)
+        return [name for name, facts in both if facts.reading.share > more_than]
+
+    @property
+    def unreadable(self) -> bool:
+        """Check that more than half of the answers of one of the two are missing."""
+        return bool(self.unread(NO_VERDICT))
+
+
+@dataclass(frozen=True)
+class Several:
+    """The best of several models by one metric over n questions, with all pairs of them compared at once.
+
+    value: of the metric, as text. lower: whether lower is better. others: how many there are; level: those that it
+    cannot be distinguished from. stated: whether differences have intervals. unread: names of those with more than half
+    of their answers missing.
+    """
+
+    best: str
+    label: str
+    value: str
+    lower: bool
+    others: int
+    level: tuple[str, ...]
+    stated: bool
+    n: int
+    unread: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """How many pairs of neighbours a board has, and how many are distinguished when all pairs are compared at once.
+
+    all_pairs, all_apart: the same of all pairs of models.
+    """
+
+    pairs: int
+    apart: int
+    all_pairs: int
+    all_apart: int
+
+
+@dataclass(frozen=True)
+class Cell:
+    """An accuracy in a table, and the accuracy of guessing."""
+
+    accuracy: Number
+    chance: float | None
+
+
+@dataclass(frozen=True)
+class Position:
+    """The position that is chosen most above its share of right answers.
+
+    chosen, right: how many of the answers are at it, and how many of the right options, of all `prompts`. questions: on
+    how many independent questions that rests. facts: of the evaluation.
+    """
+
+    position: int
+    chosen: int
+    right: int
+    prompts: int
+    questions: int
+    facts: Facts
+
+    @property
+    def error(self) -> float:
+        """Return the standard error of its share, with the prompts of a question taken for one."""
+        chosen = self.chosen / self.prompts
+        return sqrt(chosen * (1 - chosen) / self.questions)
+
+    @property
+    def excess(self) -> float:
+        """Return its share above that of the right answers, less the ties, which are counted at the first position."""
+        return (self.chosen - self.right) / self.prompts - self.facts.reading.share_tied

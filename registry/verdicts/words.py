@@ -1,0 +1,185 @@
+"""The words that the texts of sentences name in braces, with numbers as `wording` writes them."""
+
+from collections.abc import Mapping, Sequence
+
+from registry.names import plural
+from registry.prompting.labels import letter
+from registry.verdicts.facts import NO_VERDICT, Facts, Number, names
+from registry.verdicts.subjects import (
+    FEW,
+    BoardFacts,
+    Cell,
+    Concluded,
+    Listed,
+    ModelFacts,
+    Neighbours,
+    Pair,
+    Position,
+    Several,
+)
+from registry.verdicts.wording import (
+    between,
+    count,
+    every_level,
+    missing,
+    one_level,
+    points,
+    several_levels,
+    share,
+    value_text,
+    varied,
+)
+
+Words = dict[str, str]
+
+
+def _numbers(numbers: Mapping[str, Number]) -> Words:
+    found = {}
+    for metric, number in numbers.items():
+        found[metric] = value_text(metric, number.value)
+        found[f"{metric}_between"] = between(metric, number)
+        found[f"{metric}_most"] = "" if number.high is None else value_text(metric, number.high)
+    return found
+
+
+def of_evaluation(facts: Facts) -> Words:
+    """Return the words of sentences about an evaluation."""
+    accuracy = facts.number("accuracy") or facts.number("average_accuracy")
+    noise, interval = facts.noise, None if facts.noise is None else facts.noise.interval
+    return _numbers(facts.numbers) | {
+        "model": facts.model,
+        "benchmark": facts.benchmark,
+        "chance": share(facts.chance or 0),
+        "unread": share(facts.reading.share),
+        "missing": missing(facts.reading),
+        "tied": share(facts.reading.share_tied),
+        "right": "" if accuracy is None else share(accuracy.value) + between("accuracy", accuracy),
+        "as_printed": " as printed" if facts.tested else "",
+        "level": one_level(facts.asked),
+        "levels": several_levels(facts.asked),
+        "every_level": every_level(facts.asked),
+        "varied": varied(facts.asked),
+        "asked": _asked(facts),
+        "unsure": "ties or missing answers leave too much open" if facts.spoilt else "too few questions differ",
+        "sampled": "its answers are sampled" if facts.samples else "nothing says whether its answers were sampled",
+        "elsewhere": " (in another evaluation)" if noise is not None and noise.elsewhere else "",
+        "repeats_differ": share(noise.repeats if noise else 0),
+        "orders_differ": share((noise.orders if noise else None) or 0),
+        "net_effect": points((noise.effect if noise else None) or 0),
+        "net_effect_between": "" if interval is None else between("order_loss", Number(0, 0, *interval)),
+        "net_questions": plural(noise.n if noise else 0, "question"),
+    }
+
+
+def _asked(facts: Facts) -> str:
+    if facts.asked.most == 0:
+        return "Asked without the question"
+    if not facts.asked.lists_options:
+        return "Its protocol does not list the options, so no order was shown"
+    if facts.asked.prompts > 1:
+        return f"{facts.asked.prompts} repeats of one prompt, in one order"
+    return "Asked in one order"
+
+
+def _where(found: Sequence[Concluded]) -> str:
+    return names([one.facts.benchmark for one in found]) if found else ""
+
+
+def of_model(of: ModelFacts) -> Words:
+    """Return the words of sentences about a model."""
+    return {
+        "unread_on": _where(of.evaluations),
+        "readable_on": _where(of.readable),
+        "above_chance_on": _where(of.above_chance),
+        "benchmark": "" if of.told is None else of.told.facts.benchmark,
+        "conclusion": "" if of.told is None else of.told.conclusion or "",
+    }
+
+
+def of_listed(one: Listed) -> Words:
+    """Return the words of sentences about an evaluation of a list."""
+    return {
+        "model": one.facts.model,
+        "benchmark": one.facts.benchmark,
+        "variants": f" ({one.facts.variants})" if one.facts.variants else "",
+        "conclusion": one.conclusion or "",
+    }
+
+
+def of_board(of: BoardFacts) -> Words:
+    """Return the words of sentences about a board."""
+    models = len(of.models)
+    most = next(iter(of.costly), None)
+    numbers = {} if most is None else _numbers(most.numbers)
+    return {
+        "unread": _so_many(sum(one.unread for one in of.models), models),
+        "known": _so_many(len(of.known), models),
+        "costly": _so_many(len(of.costly), models),
+        "most": "" if most is None else most.model,
+        "same": numbers.get("right_twice_same_order", ""),
+        "across": numbers.get("right_twice_across_orders", ""),
+        "cost": numbers.get("order_loss", ""),
+        "cost_between": numbers.get("order_loss_between", ""),
+    }
+
+
+def _so_many(some: int, models: int) -> str:
+    return plural(models, "model") if some == models else f"{count(some)} of {plural(models, 'model')}"
+
+
+def of_pair(pair: Pair) -> Words:
+    """Return the words of sentences about two evaluations."""
+    shares = {name: share(facts.reading.share) for name, facts in zip(pair.names, pair.facts, strict=True)}
+    return {
+        "unread": " and ".join(f"{shares[name]} of the answers of {name}" for name in pair.unread()),
+        "unreadable": names(pair.unread(NO_VERDICT)) if pair.unreadable else "",
+        "label": pair.label,
+        "value": pair.values[0],
+        "better": pair.names[pair.better or 0],
+        "difference": points(pair.difference.value),
+        "difference_between": between("order_loss", pair.difference),
+        "few": _few(pair.difference.n),
+    }
+
+
+def _few(n: int) -> str:
+    return f"{plural(n, 'question')} are too few" if n < FEW else "too few questions differ"
+
+
+def of_several(of: Several) -> Words:
+    """Return the words of sentences about several models."""
+    return {
+        "unread": names(of.unread) if of.unread else "",
+        "best": of.best,
+        "extreme": "lowest" if of.lower else "highest",
+        "label": of.label,
+        "value": of.value,
+        "few": _few(of.n),
+        "others": "the other one" if of.others == 1 else f"all {of.others} others",
+        "level": names(of.level, most=5) if of.level else "",
+    }
+
+
+def of_neighbours(of: Neighbours) -> Words:
+    """Return the words of sentences about neighbours on a board."""
+    return {
+        "can": "can" if of.apart else "cannot",
+        "apart": count(of.apart),
+        "pairs": count(of.pairs),
+        "all_apart": count(of.all_apart),
+        "all_pairs": count(of.all_pairs),
+    }
+
+
+def of_cell(of: Cell) -> Words:
+    """Return the words of notes below an accuracy."""
+    return {"chance": share(of.chance or 0)}
+
+
+def of_position(of: Position) -> Words:
+    """Return the words of sentences about positions."""
+    return {
+        "letter": letter(of.position),
+        "chosen": share(of.chosen / of.prompts),
+        "right": share(of.right / of.prompts),
+    }
