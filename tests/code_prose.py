@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[1]
-PACKAGES: Final = ("registry", "workers", "web", "shuffleboard", "migrations", "docs", "docker", "tests")
+PACKAGES: Final = ("registry", "workers", "web", "shuffleboard", "migrations", "docs", "docker", "tests", "bench")
 
 WORDS: Final = {
     "what": (r"\bwhat\b(?![^.!?:;]*\?)", 11),

@@ -8,16 +8,13 @@ import pytest
 from registry.metrics.catalogue import ALL_NAMES
 from registry.prompting.variants import VARIANT_KINDS
 from tests.docs.pages import DOCS, ROOT, code, first_cells, generator, read, sections
+from tests.support.surface import LEAVES
 
 
 @pytest.mark.parametrize("path", generator().pages(), ids=lambda path: path.name)
 def test_generated_text_is_up_to_date(path: Path) -> None:
     expected = generator().pages()[path]
     assert read(path) == expected, f"run: .venv/bin/python {path.parent.name}/generate.py"
-
-
-COMMANDS = {" ".join(words): command for words, command in generator().commands() if words}
-LEAVES = {name: command for name, command in COMMANDS.items() if not isinstance(command, click.Group)}
 
 
 @pytest.mark.parametrize("name", LEAVES)

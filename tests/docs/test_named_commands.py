@@ -9,8 +9,9 @@ import click
 import pytest
 
 from shuffleboard.cli import cli
-from tests.docs.pages import ROOT, Block, blocks, generator, pages, read, without_blocks
+from tests.docs.pages import ROOT, Block, blocks, pages, read, without_blocks
 from tests.docs.session import RUN, SHOWN, check_parses, make_lines, said
+from tests.support.surface import COMMANDS
 
 PAGES = [pytest.param(page, id=str(page.relative_to(ROOT))) for page in pages()]
 WITH_BLOCKS = [pytest.param(page, id=str(page.relative_to(ROOT))) for page in pages() if blocks(page)]
@@ -18,7 +19,7 @@ TARGETS = set(re.findall(r"^([a-z-]+):", read(ROOT / "Makefile"), re.MULTILINE))
 
 OPTIONS = {
     name
-    for _, command in generator().commands()
+    for command in (cli, *COMMANDS.values())
     for parameter in command.params
     for name in (*parameter.opts, *parameter.secondary_opts)
 }

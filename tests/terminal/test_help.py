@@ -9,10 +9,8 @@ import pytest
 
 from shuffleboard.cli import HIDDEN, cli
 from shuffleboard.cli.examples import EXAMPLES
-from tests.docs.pages import generator
 from tests.support.commands import shuffleboard
-
-COMMANDS = {" ".join(words): command for words, command in generator().commands() if words}
+from tests.support.surface import COMMANDS, GROUPS
 
 
 def test_every_command_has_an_example_and_every_example_a_command() -> None:
@@ -35,10 +33,7 @@ def test_the_help_shows_an_example_of_the_command_that_parses(name: str) -> None
         command.make_context(name, words, parent=outer)
 
 
-GROUPS_OF_COMMANDS = ["", *(name for name, command in COMMANDS.items() if isinstance(command, click.Group))]
-
-
-@pytest.mark.parametrize("name", GROUPS_OF_COMMANDS)
+@pytest.mark.parametrize("name", ["", *GROUPS])
 def test_no_summary_is_cut_off_at_80_columns(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     shown = shuffleboard(*name.split(), "--help").stdout

@@ -401,31 +401,7 @@ def test_names_and_passwords_of_users_are_escaped_wherever_they_are_shown(app: F
     assert hostile not in admin.post("/account/tokens", data=form).text
 
 
-# Anonymous reading
-
-
-@pytest.fixture
-def closed(database: str, engine: Engine) -> FlaskClient:
-    return create_app(Settings(anonymous_reading=False), database_url=database).test_client()
-
-
-def test_with_anonymous_reading_off_everything_asks_who_it_is(closed: FlaskClient, engine: Engine) -> None:
-    for rule in closed.application.url_map.iter_rules():
-        if rule.arguments or "GET" not in (rule.methods or ()) or rule.endpoint == "static":
-            continue
-        answer = closed.get(rule.rule)
-        if rule.rule == "/theme":
-            assert answer.headers["Location"] == "/"
-        elif rule.rule in ("/healthz", "/readyz", "/sign-in", "/api/v1/openapi.json"):
-            assert answer.status_code == 200, rule.rule
-        elif rule.rule.startswith("/api/"):
-            assert answer.status_code == 401, rule.rule
-        else:
-            assert answer.status_code == 302, rule.rule
-            assert answer.headers["Location"].startswith("/sign-in?next="), rule.rule
-    token = token_of(engine, "reader", ["read"])
-    assert closed.get("/api/v1/models", headers=bearer(token)).status_code == 200
-    assert closed.get("/metrics", headers=bearer(token)).status_code == 200
+# Caches
 
 
 def test_what_a_member_sees_is_kept_by_no_cache_in_between(app: Flask, engine: Engine) -> None:

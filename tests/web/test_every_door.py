@@ -18,6 +18,7 @@ from werkzeug.test import TestResponse
 
 from registry.db import write_session
 from registry.tables import BenchmarkVersion, Model
+from tests.support.surface import READ
 from tests.web.accounts import add_one_of_each_role, signed_in
 from tests.web.conftest import Site, own
 from tests.web.seed import HOSTILE, SECRET
@@ -56,9 +57,7 @@ def everything(client: FlaskClient, hostile: Sequence[str], most: Mapping[str, i
     """
     waiting = deque(hostile)
     waiting.extend(["/", "/api/v1/openapi.json", "/feed.atom", "/sql", "/account", "/accounts", "/audit", "/submit"])
-    for rule in client.application.url_map.iter_rules():
-        if not rule.arguments and "GET" in (rule.methods or ()):
-            waiting.append(rule.rule)
+    waiting.extend(rule for rule in READ if "<" not in rule)
     seen: dict[str, TestResponse] = {}
     kinds: set[tuple[str, tuple[str, ...]]] = set()
     routes: Counter[object] = Counter()
@@ -227,11 +226,9 @@ TRAVERSALS = (
 def test_no_name_in_an_address_leads_out_of_the_registry(app: Flask, who: str) -> None:
     client = of(app, who)
     asked = 0
-    for rule in app.url_map.iter_rules():
-        if not rule.arguments or "GET" not in (rule.methods or ()):
-            continue
+    for rule in (rule for rule in READ if "<" in rule):
         for traversal in TRAVERSALS:
-            address = re.sub(r"<[^>]+>", lambda _found, text=traversal: text, rule.rule)
+            address = re.sub(r"<[^>]+>", lambda _found, text=traversal: text, rule)
             answer = client.get(address)
             asked += 1
             assert answer.status_code in (302, 308, 400, 401, 403, 404), address

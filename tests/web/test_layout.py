@@ -26,6 +26,7 @@ from registry.people.accounts import find_account, viewer_of_account
 from registry.settings import Settings
 from registry.sql.files import Files
 from registry.tables import BoardSnapshot, Evaluation, Model, Question
+from tests.support.surface import PAGES
 from tests.web.accounts import PASSWORD, add_account
 from tests.web.outputs import BOARD, Outputs
 from tests.web.outputs import fill as import_outputs
@@ -38,22 +39,6 @@ A4 = 703
 """Pixels between the margins of a printed page: 186 mm."""
 ADMIN = "an-administrator-whose-name-is-as-long-as-some-are.and-then-a-little-longer-than-that"
 LONG = "an-organisation-with-a-long-name.a-model-of-90-characters-as-some-merges-of-models-have-"
-
-NO_PAGES = {
-    "/healthz",
-    "/readyz",
-    "/metrics",
-    "/feed.atom",
-    "/chain/key.pem",
-    "/chain/keys/<key>.pem",
-    "/leaderboard.csv",
-    "/static/<path:filename>",
-    "/theme",
-    "/api/try/<operation>",
-}
-"""Routes that answer GET with something else than a page; those under /api/v1 do as well."""
-FILES = re.compile(r"\.(?:svg|png|bib|<any\((?:svg|parquet|csv, parquet|csv, json).*)$")
-"""Routes of files: pictures, citations, tables; and the board in a frame."""
 
 
 @dataclass(frozen=True)
@@ -157,12 +142,7 @@ def pages_of(engine: Engine, outputs: Outputs, submission_id: int, explored: int
 @pytest.fixture
 def empty(sqlite_database, tmp_path) -> Population:
     application = with_admin(get_engine(sqlite_database), tmp_path)
-    return Population(application, {rule: [rule] for rule in rules_of_pages(application) if "<" not in rule})
-
-
-def rules_of_pages(application: Flask) -> set[str]:
-    rules = {rule.rule for rule in application.url_map.iter_rules() if "GET" in (rule.methods or ())}
-    return {rule for rule in rules if not (rule.startswith("/api/v1/") or FILES.search(rule))} - NO_PAGES
+    return Population(application, {rule: [rule] for rule in PAGES if "<" not in rule})
 
 
 MEASURE = """
@@ -220,10 +200,8 @@ def signed_in(chromium, application, **options):
 def test_no_page_overflows_or_cuts_text_off_at_any_width(chromium, population, request):
     found = {}
     site = request.getfixturevalue(population)
-    rules = rules_of_pages(site.application)
-    assert set(site.pages) == {rule for rule in rules if population == "full" or "<" not in rule}, (
-        "give each an address"
-    )
+    rules = {rule for rule in PAGES if population == "full" or "<" not in rule}
+    assert set(site.pages) == rules, "give each an address"
     with signed_in(chromium, site.application) as (opened, base):
         for address in [address for addresses in site.pages.values() for address in addresses]:
             opened.goto(base + address)
