@@ -39,6 +39,8 @@ ARGUMENTS: Final = """
     ids: shape (questions,); names of questions, which PriDe draws its estimation set by. None: their numbers.
     repeats: how often each prompt was asked in a row, as with `cyclic:repeats=4`; 1: equal prompts have one answer,
     None: each answer was drawn by itself.
+    samples: whether the model draws its answers at random. False: asked again it gives the same answer, as with
+    log-probabilities and greedy decoding; None: unknown.
     lists_options: the prompts list the options. False (a protocol such as cloze): what order does is None.
     None stands for what a single prompt has not, in every array. Raises MetricInputError for unequal shapes.
 """
@@ -63,6 +65,7 @@ def compute(
     labels: Sequence[Sequence[Any]] | None = None,
     ids: Sequence[str] | None = None,
     repeats: int | None = None,
+    samples: bool | None = None,
     lists_options: bool = True,
 ) -> Values:
     """Every metric, by name; None where it is undefined. `.frame()` makes a pandas data frame of them."""
@@ -79,6 +82,7 @@ def compute(
         labels=labels,
         ids=ids,
         repeats=repeats,
+        samples=samples,
         lists_options=lists_options,
     )
     return Values((name, _value(metric, outcomes, lengths=options is not None)) for name, metric in _COMPUTED.items())
@@ -136,6 +140,7 @@ def _outcomes(
     options: Any,
     ids: Any,
     repeats: int | None,
+    samples: bool | None,
     lists_options: bool,
     orders: Any,
     **arrays: Any,
@@ -168,7 +173,7 @@ def _outcomes(
         if not lists_options:
             labels = (prompt["labels"] for prompt in prompts)
             outcomes = [replace(outcome, prompt=((), label)) for outcome, label in zip(outcomes, labels, strict=True)]
-        found.append(as_asked([replace(outcome, question=name) for outcome in outcomes], repeats))
+        found.append(as_asked([replace(outcome, question=name) for outcome in outcomes], repeats, samples))
     return found
 
 
@@ -270,7 +275,7 @@ def _chosen(value: Any, order: Sequence[int], shown: list[str] | None, answers_a
 def _function(name: str, metric: Metric) -> Callable[..., float | None]:
     def function(*args: Any, **arrays: Any) -> float | None:
         given = dict(zip(("answers", "key"), args, strict=False)) | arrays
-        defaults: dict[str, Any] = dict.fromkeys((*_PER_PROMPT, "options", "ids", "repeats"))
+        defaults: dict[str, Any] = dict.fromkeys((*_PER_PROMPT, "options", "ids", "repeats", "samples"))
         defaults |= {"key": (), "answers_are": "options", "lists_options": True}
         unknown = given.keys() - defaults.keys()
         if unknown:

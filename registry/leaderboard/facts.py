@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 from registry.db import is_in
 from registry.lookups import NAMES, with_names
 from registry.predictions.stored import archived_among
-from registry.prompting.protocols.answering import drawn, lists_options, samples
+from registry.prompting.protocols.answering import lists_options, samples
 from registry.prompting.variants import VARIANT_KINDS, parse_variants
 from registry.schema.selectables import Row
 from registry.scores.asked import ASKED, asking
@@ -40,8 +40,8 @@ NUMBERS: Final = (
 """The metrics that sentences speak of."""
 UNKNOWN_STATE: Final = "no valid answer"
 _KEPT: Final = 50_000
-_counted: dict[str, tuple[int, int, bool]] = {}
-"""Seal to answers asked for, valid ones, and whether any has probabilities: of sealed evaluations these stay."""
+_counted: dict[str, tuple[int, int]] = {}
+"""Seal to answers asked for and valid ones: of sealed evaluations these stay."""
 
 
 def facts_of(session: Session, evaluation_ids: Iterable[int], scope: str = "all") -> dict[int, Facts]:
@@ -67,11 +67,15 @@ def facts_of(session: Session, evaluation_ids: Iterable[int], scope: str = "all"
     return {number: _facts(row, counts[row["seal"]], numbers.get(number, {})) for number, row in rows.items()}
 
 
-def _facts(row: Row, counts: tuple[int, int, bool], numbers: Mapping[str, Number]) -> Facts:
-    asked_for, valid, probable = counts
+def _facts(row: Row, counts: tuple[int, int], numbers: Mapping[str, Number]) -> Facts:
+    asked_for, valid = counts
     definition, kind = row["definition"], row["variant_kind"]
     recorded = row["specification"]["engine"]["name"] == "replay"
     lost = asked_for - valid
+    if row["samples"] is False and "right_in_every_order" not in numbers:
+        # Sentences take an order loss for one that repeats were asked for.
+        scale = ("right_twice_same_order", "right_twice_across_orders", "order_loss")
+        numbers = {name: number for name, number in numbers.items() if name not in scale}
     return Facts(
         model=row["model"],
         benchmark=row["benchmark"],
@@ -84,7 +88,7 @@ def _facts(row: Row, counts: tuple[int, int, bool], numbers: Mapping[str, Number
             repeated=(row["repeats"] or 1) > 1,
             own_only=_varies(kind) != "options",
             lists_options=lists_options(definition),
-            samples=drawn(definition, recorded=recorded, probable=probable),
+            samples=row["samples"],
         ),
         reading=Reading(asked_for, {UNKNOWN_STATE: lost} if lost else {}),
         numbers=numbers,
@@ -117,8 +121,8 @@ def varied_by(kind: str, definition: Mapping[str, Any]) -> str | None:
     return found if found != "order" or lists_options(definition) else None
 
 
-def _counts(session: Session, by_seal: Mapping[str, int]) -> dict[str, tuple[int, int, bool]]:
-    """Seal to answers asked for, valid ones, and whether any has probabilities; of prompts with its own options.
+def _counts(session: Session, by_seal: Mapping[str, int]) -> dict[str, tuple[int, int]]:
+    """Map each seal to its answers asked for and its valid ones, of prompts with the question's own options.
 
     If prompts are repeated, of all answers: the copies of scores have the first alone.
     """
@@ -128,21 +132,15 @@ def _counts(session: Session, by_seal: Mapping[str, int]) -> dict[str, tuple[int
             _counted.clear()
         score = QuestionScore
         query = (
-            select(
-                score.evaluation_id,
-                func.sum(score.variants),
-                func.sum(score.valid),
-                func.max(score.probability_variants),
-            )
+            select(score.evaluation_id, func.sum(score.variants), func.sum(score.valid))
             .where(is_in(score.evaluation_id, list(unknown)))
             .group_by(score.evaluation_id)
         )
         again = select(Evaluation.id).where(is_in(Evaluation.id, list(unknown)), Evaluation.repeats > 1)
         repeated = {number: counts for number in session.scalars(again) if (counts := _answers(session, number))}
-        for number, asked_for, valid, probable in session.execute(query):
-            counts = repeated.get(number, (int(asked_for or 0), int(valid or 0)))
-            _counted[unknown.pop(number)] = (*counts, bool(probable))
-        _counted.update(dict.fromkeys(unknown.values(), (0, 0, False)))
+        for number, asked_for, valid in session.execute(query):
+            _counted[unknown.pop(number)] = repeated.get(number, (int(asked_for or 0), int(valid or 0)))
+        _counted.update(dict.fromkeys(unknown.values(), (0, 0)))
     return {seal: _counted[seal] for seal in by_seal}
 
 
@@ -173,7 +171,7 @@ def missing_shares(session: Session, evaluation_ids: Iterable[int]) -> dict[int,
 
 
 def _numbers(session: Session, ids: Sequence[int], scope: str) -> dict[int, dict[str, Number]]:
-    """Evaluation to its defined metrics of NUMBERS over a scope."""
+    """Map each evaluation to its defined metrics of NUMBERS over a scope."""
     of: Any = EvaluationMetric
     query = (
         select(of.evaluation_id, of.metric, of.value, of.n, of.interval_low, of.interval_high)

@@ -21,6 +21,7 @@ class VariantOutcome:
     repeat: how often the same prompt of the question was asked before, by `repeats`. The papers' metrics take the first
     answer alone, so that asking more often does not change what they mean.
     copied: another variant shows the same prompt, and the draw that answered that one answered this one, too.
+    sampled: whether the model draws its answers at random; False: asked again it gives the same answer; None: unknown.
     """
 
     variant: int
@@ -38,6 +39,7 @@ class VariantOutcome:
     question: str = ""
     repeat: int = 0
     copied: bool = False
+    sampled: bool | None = None
 
     @property
     def correct(self) -> bool:
@@ -86,20 +88,20 @@ def distinct_prompts(outcomes: Outcomes) -> int:
     return len({prompt_of(outcome) for outcome in outcomes if outcome.question_shown})
 
 
-def as_asked(outcomes: Outcomes, repeats: int | None) -> list[VariantOutcome]:
-    """The outcomes of a question with what is known of how they were asked.
+def as_asked(outcomes: Outcomes, repeats: int | None, samples: bool | None = None) -> list[VariantOutcome]:
+    """Return the outcomes of a question with the facts about how its evaluation was asked.
 
     repeats: of the evaluation: how often each prompt is asked, so that the remainder of a variant's ordinal is the
     number of the answer. With 1, two variants that show one prompt have one answer, copied; None: each was drawn by
-    itself.
+    itself. samples: as `VariantOutcome.sampled`.
     """
     if repeats is None:
-        return list(outcomes)
+        return [replace(outcome, sampled=samples) for outcome in outcomes]
     found, drawn = [], set()
     for outcome in sorted(outcomes, key=lambda outcome: outcome.variant):
         number = outcome.variant % repeats
         draw = (prompt_of(outcome), number) if outcome.own_options and outcome.question_shown else None
-        found.append(replace(outcome, repeat=number, copied=draw in drawn))
+        found.append(replace(outcome, repeat=number, copied=draw in drawn, sampled=samples))
         if draw is not None:
             drawn.add(draw)
     return found

@@ -38,12 +38,6 @@ def _orders(outcomes: Outcomes) -> list[VariantOutcome]:
     return tested(outcomes, own_variants(outcomes))
 
 
-def average_accuracy(outcomes: Outcomes) -> float | None:
-    """AAcc: share of orders answered right, in [0, 1]. E: 0.75."""
-    own = _orders(outcomes)
-    return sum(outcome.correct for outcome in own) / len(own) if own else None
-
-
 def worst_accuracy(outcomes: Outcomes) -> float | None:
     """WAcc: 1 if every order is answered right, else 0. E: 0."""
     own = _orders(outcomes)
@@ -137,20 +131,6 @@ METRICS: Final = (
         example=Example(examples.FOUR_ORDERS, "The original order is answered b, which is right.", "1"),
         averaging=MeanOverQuestions(accuracy, zero_or_one("question_score.original_correct")),
         undefined="the original is not stored",
-    ),
-    Metric(
-        name="average_accuracy",
-        label="Average accuracy",
-        better="higher",
-        summary="Right answers over all tested orders.",
-        formulas=(r"\text{AAcc} = \frac{1}{|R|} \sum_{j=1}^{|R|} [ m_j = a ]",),
-        sources=(goliakova("Eq. 1–9, AAcc"),),
-        needs=TWO_PROMPTS,
-        example=Example(examples.FOUR_ORDERS, "Three of four orders are right: 3/4.", "0.75"),
-        averaging=MeanOverQuestions(
-            average_accuracy, "question_score.correct * 1.0 / question_score.variants", _ORDERS_TESTED
-        ),
-        undefined=_UNTESTED,
     ),
     Metric(
         name="worst_accuracy",

@@ -1,24 +1,27 @@
-r"""Chance apart from order: what is right twice in one order, and what is right in two.
+r"""One scale for order and chance: right once, right twice in one order, right in two orders.
 
-A model that samples its answers answers the same prompt differently. Asked once in each order, it loses worst accuracy
-to that even if the order does nothing. Asked several times in each order, it shows both apart: what is right twice *in
-one order* is what chance leaves, what is right once *in each of two orders* is what chance and order leave together.
+A model is right less often in two different orders than once, for two reasons: the order, and chance. Chance is at work
+if a model samples its answers, since it then answers the same prompt differently. Right *twice in one order* is left
+after chance; right *once in each of two orders* is left after chance and order. So the loss has two parts:
 
-Each function takes the outcomes of all expected variants of one question. Two answers are repeats of one another where
+    average accuracy = right in two orders + order loss + chance loss.
+
+Each function takes the outcomes of all expected variants of one question. Two answers are repeats of one another if
 they are to the same prompt, so with the same order, labels and words. Question q was asked in m distinct prompts, in
 prompt j kⱼ times, of which xⱼ answers were right; a missing answer is wrong. A value is None for a question that was
-asked in fewer than two distinct prompts, or in none of them twice: untested is not robust. Every value but the two ends
-of the bracket is unbiased, whatever the probabilities of right answers are. View: question_metrics.
+asked in fewer than two distinct prompts: untested is not robust. If the model samples its answers, or nobody knows, the
+metrics that separate chance from order are None unless a prompt was asked twice. Every value but the two ends of the
+bracket is unbiased, whatever the probabilities of right answers are. View: question_metrics.
 
 Example E: two orders, each asked twice. The first is answered right twice, the second once, so x = (2, 1).
 
 >>> from registry.metrics import VariantOutcome
 >>> asked = [(0, (0, 1)), (0, (0, 1)), (0, (1, 0)), (1, (1, 0))]
 >>> E = [VariantOutcome(j, option, 0, order, original=j == 0) for j, (option, order) in enumerate(asked)]
->>> right_in_every_order(E), right_twice_same_order(E), right_twice_across_orders(E), order_loss(E)
-(0.5, 0.5, 0.5, 0.0)
->>> worst_order_low(E), worst_order_high(E)
-(0.5, 0.75)
+>>> average_accuracy(E), right_twice_same_order(E), right_twice_across_orders(E), chance_loss(E), order_loss(E)
+(0.75, 0.5, 0.5, 0.25, 0.0)
+>>> right_in_every_order(E), worst_order_low(E), worst_order_high(E)
+(0.5, 0.5, 0.75)
 
 Source of what is right several times: Yao et al., *τ-bench* (pass^k). Over orders: Hoeffding, *A Class of Statistics
 with Asymptotically Normal Distribution* (1948), who shows that such means over all choices are unbiased.
@@ -41,28 +44,48 @@ TIMES: Final = 2
 
 
 @dataclass(frozen=True)
-class Repeated:
-    """Whether a question's answers were right: of each distinct prompt, in the order in which they were asked."""
+class Orders:
+    """Whether a question's answers were right: of each distinct prompt, in the order in which they were asked.
+
+    sampled: whether the model draws its answers at random; None: unknown.
+    """
 
     answers: tuple[tuple[bool, ...], ...]
+    sampled: bool | None
 
     @property
     def counts(self) -> list[tuple[int, int]]:
         """Of each prompt: how often it was answered right, and how often it was asked."""
         return [(sum(of_prompt), len(of_prompt)) for of_prompt in self.answers]
 
+    @property
+    def asked_again(self) -> list[tuple[int, int]]:
+        """The counts of the prompts that show chance: asked twice, or all if a prompt always gets the same answer."""
+        return self.counts if self.sampled is False else [counts for counts in self.counts if counts[1] >= TIMES]
 
-def repeated(outcomes: Outcomes) -> Repeated | None:
-    """The answers by prompt, over orders of the question's own options.
 
-    None for fewer than two distinct prompts, or where none of them was asked twice.
-    """
+def in_orders(outcomes: Outcomes) -> Orders | None:
+    """The answers by prompt, over orders of the question's own options; None for fewer than two distinct prompts."""
     by_prompt: dict[object, list[bool]] = {}
-    for outcome in every_answer(outcomes):
+    answers = every_answer(outcomes)
+    for outcome in answers:
         by_prompt.setdefault(prompt_of(outcome), []).append(outcome.correct)
-    if len(by_prompt) < 2 or max(map(len, by_prompt.values())) < 2:
-        return None
-    return Repeated(tuple(map(tuple, by_prompt.values())))
+    return Orders(tuple(map(tuple, by_prompt.values())), answers[0].sampled) if len(by_prompt) > 1 else None
+
+
+def repeated(outcomes: Outcomes) -> Orders | None:
+    """Return the answers by prompt of a question of which a prompt was asked twice; None for any other."""
+    found = in_orders(outcomes)
+    return found if found is not None and max(map(len, found.answers)) > 1 else None
+
+
+def once(counts: Sequence[tuple[int, int]]) -> float | None:
+    """A: the probability that one answer is right, in [0, 1]: a mean over prompts; None without any.
+
+    >>> once([(2, 2), (1, 2)]), once([(1, 1), (1, 1), (0, 1)])
+    (0.75, 0.6666666666666666)
+    """
+    return fmean(right / times for right, times in counts) if counts else None
 
 
 def all_right(counts: Sequence[tuple[int, int]]) -> float:
@@ -106,19 +129,7 @@ def across_orders(counts: Sequence[tuple[int, int]], times: int = TIMES) -> floa
     return sums[times] / math.comb(len(counts), times)
 
 
-def loss(counts: Sequence[tuple[int, int]], times: int = TIMES) -> float | None:
-    """L: what is right so often in one prompt less what is right in so many, in [−1, 1]; 0 if only chance is at work.
-
-    None where either is.
-
-    >>> loss([(2, 2), (1, 2)]), loss([(2, 2), (0, 2)])
-    (0.0, 0.5)
-    """
-    same, across = same_order(counts, times), across_orders(counts, times)
-    return None if same is None or across is None else same - across
-
-
-def _equally_often(outcomes: Outcomes) -> Repeated | None:
+def _equally_often(outcomes: Outcomes) -> Orders | None:
     """The answers by prompt where every prompt was asked equally often."""
     found = repeated(outcomes)
     return None if found is None or len(set(map(len, found.answers))) > 1 else found
@@ -133,16 +144,44 @@ def right_in_every_order(outcomes: Outcomes) -> float | None:
     return None if found is None else all_right(found.counts)
 
 
+def average_accuracy(outcomes: Outcomes) -> float | None:
+    """A: the probability that one answer is right, in [0, 1]: a mean over orders, each with all its answers. E: 0.75.
+
+    AAcc of Goliakova et al., whose orders differ and are asked once each.
+    """
+    found = in_orders(outcomes)
+    return None if found is None else once(found.counts)
+
+
 def right_twice_same_order(outcomes: Outcomes) -> float | None:
-    """S₂: the probability of being right twice in one order, in [0, 1]: a mean over the orders asked twice. E: 0.5."""
-    found = repeated(outcomes)
-    return None if found is None else same_order(found.counts)
+    """S₂: the probability of being right twice in one order, in [0, 1]: a mean over the orders asked twice. E: 0.5.
+
+    If the model does not sample, it is average accuracy: asked again, it gives the same answer.
+    """
+    found = in_orders(outcomes)
+    if found is None:
+        return None
+    return once(found.counts) if found.sampled is False else same_order(found.counts)
 
 
 def right_twice_across_orders(outcomes: Outcomes) -> float | None:
-    """D₂: the probability of being right once in each of two orders, in [0, 1]: a mean over pairs of orders. E: 0.5."""
-    found = repeated(outcomes)
+    """D₂: the probability of being right once in each of two orders, in [0, 1]: a mean over pairs of orders. E: 0.5.
+
+    It needs no repeats, and its expectation does not depend on how many orders were asked, nor on how often.
+    """
+    found = in_orders(outcomes)
     return None if found is None else across_orders(found.counts)
+
+
+def chance_loss(outcomes: Outcomes) -> float | None:
+    """A − S₂: what chance alone costs, in [0, 0.5]; 0 if the model does not sample its answers. E: 0.25.
+
+    The mean of p(1 − p) over orders, of which a question's is unbiased. A is over the same orders as S₂: if some were
+    asked once only, these do not count.
+    """
+    found, twice = in_orders(outcomes), right_twice_same_order(outcomes)
+    one = None if found is None else once(found.asked_again)
+    return None if one is None or twice is None else one - twice
 
 
 def order_loss(outcomes: Outcomes) -> float | None:
@@ -151,8 +190,8 @@ def order_loss(outcomes: Outcomes) -> float | None:
     At least 0 in expectation, and 0 if the order does nothing. Equals the variance components of right answers that are
     owed to orders, and to orders by question. If the original order alone was repeated, S₂ is that of the original.
     """
-    found = repeated(outcomes)
-    return None if found is None else loss(found.counts)
+    same, across = right_twice_same_order(outcomes), right_twice_across_orders(outcomes)
+    return None if same is None or across is None else same - across
 
 
 def worst_order_low(outcomes: Outcomes) -> float | None:
@@ -184,18 +223,125 @@ def worst_order_high(outcomes: Outcomes) -> float | None:
 
 
 _SOURCES: Final[tuple[Source, ...]] = (goliakova("WAcc, as far as chance and order go; with repeats it is ours"),)
+_ORDERS: Final = "At least two orders of the question's own options, such as `cyclic`."
 _NEEDS: Final = (
     "At least two orders of the question's own options, one or more of which were asked several times, such as "
     "`cyclic:repeats=2`."
 )
+_SEPARATE: Final = (
+    f"{_ORDERS} If the model samples its answers, one or more orders asked several times, such as `cyclic:repeats=2`."
+)
 _EQUALLY: Final = f"{_NEEDS} Every order equally often."
-_UNDEFINED: Final = "variants missing, fewer than two distinct prompts, or none that was asked twice"
-_ASKED_AGAIN: Final = f"question_score.right_in_every_order is not null and {TESTED}"
+_UNTESTED: Final = "variants missing, or fewer than two distinct prompts"
+_UNDEFINED: Final = f"{_UNTESTED}, or none that was asked twice"
+_UNSEPARATED: Final = (
+    "variants missing, fewer than two distinct prompts, or a model that may sample its answers and was asked none twice"
+)
+_ASKED_TWICE: Final = f"question_score.right_in_every_order is not null and {TESTED}"
+_IN_ORDERS: Final = f"question_score.average_accuracy is not null and {TESTED}"
+_SEPARATED: Final = f"(not evaluation.samples or question_score.right_in_every_order is not null) and {_IN_ORDERS}"
 _EQUALLY_OFTEN: Final = f"question_score.worst_order_low is not null and {TESTED}"
-_UNEQUAL: Final = f"{_UNDEFINED}; also where orders were asked differently often"
+_UNEQUAL: Final = f"{_UNDEFINED}; also if orders were asked differently often"
+_SAME_ORDER: Final = (
+    "case when not evaluation.samples then question_score.average_accuracy "
+    "else question_score.right_twice_same_order end"
+)
 
 
 METRICS: Final = (
+    Metric(
+        name="average_accuracy",
+        label="Average accuracy",
+        better="higher",
+        summary="The probability that an answer is right: right answers over all tested orders.",
+        formulas=(r"\text{AAcc} = \frac{1}{m} \sum_{j=1}^{m} \frac{x_j}{k_j}",),
+        sources=(goliakova("Eq. 1–9, AAcc"),),
+        needs=_ORDERS,
+        example=Example(
+            examples.REPEATED_ORDERS,
+            "Of the first question the shares are 2/2 and 1/2, of the second 2/2 and 0: (3/4 + 1/2)/2.",
+            "0.625",
+        ),
+        differs="In the paper every order is asked once. If an order is asked several times, its share of right "
+        "answers counts.",
+        averaging=MeanOverQuestions(average_accuracy, "question_score.average_accuracy", _IN_ORDERS),
+        undefined=_UNTESTED,
+    ),
+    Metric(
+        name="right_twice_same_order",
+        label="Right twice in one order",
+        better="higher",
+        summary="The probability that two answers to the same prompt are both right: only chance lowers it.",
+        formulas=(r"S_a = \frac{1}{m} \sum_{j=1}^{m} \binom{x_j}{a} / \binom{k_j}{a}", "a = 2"),
+        sources=_SOURCES,
+        needs=f"{_SEPARATE} If the model does not sample its answers, it is average accuracy.",
+        example=Example(
+            examples.REPEATED_ORDERS,
+            "Of the first question one pair of two is right twice, of the second too: (1/2 + 1/2)/2.",
+            "0.5",
+        ),
+        averaging=MeanOverQuestions(right_twice_same_order, _SAME_ORDER, _SEPARATED),
+        undefined=_UNSEPARATED,
+    ),
+    Metric(
+        name="right_twice_across_orders",
+        label="Right in two orders",
+        better="higher",
+        summary="The probability that answers in two different orders are both right: chance and order lower it. It "
+        "does not depend on how many orders were asked, nor on how often, so that all models can be compared by it.",
+        formulas=(
+            r"D_a = \frac{1}{\binom{m}{a}} \sum_{J} \prod_{j \in J} \frac{x_j}{k_j}",
+            r"a = 2 = \left| J \right|",
+        ),
+        sources=_SOURCES,
+        needs=_ORDERS,
+        example=Example(
+            examples.REPEATED_ORDERS,
+            "Of the one pair of orders the shares are 1 and 1/2 in the first question, 1 and 0 in the second: "
+            "(1/2 + 0)/2.",
+            "0.25",
+        ),
+        averaging=MeanOverQuestions(right_twice_across_orders, "question_score.right_twice_across_orders", _IN_ORDERS),
+        undefined=_UNTESTED,
+    ),
+    Metric(
+        name="chance_loss",
+        label="Chance loss",
+        better="lower",
+        summary="The cost of chance: average accuracy less right twice in one order. 0 if the model does not sample "
+        "its answers.",
+        formulas=(r"\text{AAcc} - S_2",),
+        sources=_SOURCES,
+        needs=_SEPARATE,
+        example=Example(
+            examples.REPEATED_ORDERS, "Average accuracy less right twice in one order: .625 − .5.", "0.125"
+        ),
+        high=0.5,
+        averaging=MeanOverQuestions(
+            chance_loss,
+            "case when not evaluation.samples then 0.0 "
+            "else question_score.repeated_accuracy - question_score.right_twice_same_order end",
+            _SEPARATED,
+        ),
+        undefined=_UNSEPARATED,
+    ),
+    Metric(
+        name="order_loss",
+        label="Order loss",
+        better="lower",
+        summary="The cost of changing the order, chance removed: right twice in one order less right in two orders.",
+        formulas=(r"L_2 = S_2 - D_2",),
+        sources=_SOURCES,
+        needs=_SEPARATE,
+        example=Example(
+            examples.REPEATED_ORDERS, "Right twice in one order less right in two orders: .5 − .25.", "0.25"
+        ),
+        low=-1.0,
+        averaging=MeanOverQuestions(
+            order_loss, f"{_SAME_ORDER} - question_score.right_twice_across_orders", _SEPARATED
+        ),
+        undefined=_UNSEPARATED,
+    ),
     Metric(
         name="right_in_every_order",
         label="Right in every order",
@@ -209,64 +355,7 @@ METRICS: Final = (
             "Of the first question the shares are 2/2 and 1/2, of the second 2/2 and 0: (1/2 + 0)/2.",
             "0.25",
         ),
-        averaging=MeanOverQuestions(right_in_every_order, "question_score.right_in_every_order", _ASKED_AGAIN),
-        undefined=_UNDEFINED,
-    ),
-    Metric(
-        name="right_twice_same_order",
-        label="Right twice in one order",
-        better="higher",
-        summary="The probability that two answers to the same prompt are both right: only chance lowers it.",
-        formulas=(r"S_a = \frac{1}{m} \sum_{j=1}^{m} \binom{x_j}{a} / \binom{k_j}{a}", "a = 2"),
-        sources=_SOURCES,
-        needs=_NEEDS,
-        example=Example(
-            examples.REPEATED_ORDERS,
-            "Of the first question one pair of two is right twice, of the second too: (1/2 + 1/2)/2.",
-            "0.5",
-        ),
-        averaging=MeanOverQuestions(right_twice_same_order, "question_score.right_twice_same_order", _ASKED_AGAIN),
-        undefined=_UNDEFINED,
-    ),
-    Metric(
-        name="right_twice_across_orders",
-        label="Right in two orders",
-        better="higher",
-        summary="The probability that answers in two different orders are both right: chance and order lower it.",
-        formulas=(
-            r"D_a = \frac{1}{\binom{m}{a}} \sum_{J} \prod_{j \in J} \frac{x_j}{k_j}",
-            r"a = 2 = \left| J \right|",
-        ),
-        sources=_SOURCES,
-        needs=_NEEDS,
-        example=Example(
-            examples.REPEATED_ORDERS,
-            "Of the one pair of orders the shares are 1 and 1/2 in the first question, 1 and 0 in the second: "
-            "(1/2 + 0)/2.",
-            "0.25",
-        ),
-        averaging=MeanOverQuestions(
-            right_twice_across_orders, "question_score.right_twice_across_orders", _ASKED_AGAIN
-        ),
-        undefined=_UNDEFINED,
-    ),
-    Metric(
-        name="order_loss",
-        label="Order loss",
-        better="lower",
-        summary="The cost of changing the order, chance removed: right twice in one order less right in two orders.",
-        formulas=(r"L_2 = S_2 - D_2",),
-        sources=_SOURCES,
-        needs=_NEEDS,
-        example=Example(
-            examples.REPEATED_ORDERS, "Right twice in one order less right in two orders: .5 − .25.", "0.25"
-        ),
-        low=-1.0,
-        averaging=MeanOverQuestions(
-            order_loss,
-            "question_score.right_twice_same_order - question_score.right_twice_across_orders",
-            _ASKED_AGAIN,
-        ),
+        averaging=MeanOverQuestions(right_in_every_order, "question_score.right_in_every_order", _ASKED_TWICE),
         undefined=_UNDEFINED,
     ),
     Metric(

@@ -60,6 +60,8 @@ def seal_together(session: Session, ids: Sequence[int], report: Callable[[int], 
         renew_statistics(session, evaluation.prompts)
         _require_predictions(session, evaluation.id)
         write_question_pride(session, evaluation.id)
+        evaluation.samples = asked(session, evaluation.id)["samples"]
+    session.flush()  # the values that intervals are drawn from depend on it
     intervals = intervals_together(session, [evaluation.id for evaluation in unsealed])
     records: QuestionRecords = {}
     for done, evaluation in enumerate(unsealed, start=1):

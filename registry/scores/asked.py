@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from registry.digests import specification_digest
 from registry.metrics import METRICS
-from registry.prompting.protocols.answering import lists_options
+from registry.prompting.protocols.answering import drawn, lists_options
 from registry.prompting.protocols.replayed import asking_name
 from registry.prompting.variants import only_orders
 from registry.tables import Evaluation, EvaluationQuestion, Prediction, Question, QuestionScore, VariantSet
@@ -26,6 +26,7 @@ ASKED: Final = (
     "sampled_from",
     "sample_seed",
     "lists_options",
+    "samples",
 )
 """Columns of `evaluation` with facts about its prompts."""
 
@@ -36,7 +37,7 @@ def asked(session: Session, evaluation_id: int) -> dict[str, Any]:
     distinct_prompts_min, distinct_prompts_max: different prompts that show a question. variants_max: the most prompts
     that show one. orders_only: no prompt alters options, labels or words. chance: accuracy of guessing, the mean of 1 /
     number of options. Each is None if nothing is stored. sampled_from, sample_seed, lists_options: as in the
-    specification.
+    specification. samples: whether the model draws its answers, which probabilities of imported answers exclude.
     """
     score = QuestionScore
     row = (
@@ -47,6 +48,7 @@ def asked(session: Session, evaluation_id: int) -> dict[str, Any]:
                 func.max(score.answers).label("variants_max"),
                 func.min(case((score.variants == score.shown, 1), else_=0)).label("own_only"),
                 type_coerce(func.avg(cast(1.0, Double) / Question.n_options), Double()).label("chance"),
+                func.max(score.probability_variants).label("probable"),
             )
             .select_from(EvaluationQuestion)
             .join(Question, Question.id == EvaluationQuestion.question_id)
@@ -60,24 +62,33 @@ def asked(session: Session, evaluation_id: int) -> dict[str, Any]:
         .mappings()
         .one()
     )
-    kind, specification, listed = session.execute(
-        select(VariantSet.kind, Evaluation.specification, Evaluation.lists_options)
+    kind, specification, listed, samples = session.execute(
+        select(VariantSet.kind, Evaluation.specification, Evaluation.lists_options, Evaluation.samples)
         .join(Evaluation, Evaluation.variant_set_id == VariantSet.id)
         .where(Evaluation.id == evaluation_id)
     ).one()
     found = dict(row)
-    own_only = found.pop("own_only")
+    own_only, probable = found.pop("own_only"), bool(found.pop("probable"))
     orders_only = None if own_only is None else bool(own_only) and only_orders(kind or "")
-    return found | {"orders_only": orders_only, "lists_options": listed} | sample_columns(specification)
+    if _recorded(specification):
+        samples = drawn(specification["protocol"], recorded=True, probable=probable)
+    said = {"orders_only": orders_only, "lists_options": listed, "samples": samples}
+    return found | said | sample_columns(specification)
 
 
 def as_specified(specification: Mapping[str, Any]) -> dict[str, Any]:
     """Return the columns of a new evaluation that repeat its specification for views."""
+    protocol = specification["protocol"]
     return {
-        "lists_options": lists_options(specification["protocol"]),
+        "lists_options": lists_options(protocol),
+        "samples": drawn(protocol, recorded=_recorded(specification), probable=False),
         "replayed_from": specification["engine"].get("replayed_from"),
         **sample_columns(specification),
     }
+
+
+def _recorded(specification: Mapping[str, Any]) -> bool:
+    return bool(specification.get("engine", {}).get("name") == "replay")
 
 
 def sample_columns(specification: Mapping[str, Any]) -> dict[str, int | None]:

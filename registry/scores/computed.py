@@ -52,7 +52,7 @@ def _add_runs(values: dict[str, Any], accuracies: dict[int, tuple[float, bool]])
     """Add the metrics over runs. accuracies: variant to accuracy, and whether it is the original order."""
     originals = [variant for variant, (_, unchanged) in accuracies.items() if unchanged]
     runs = Runs({v: accuracy for v, (accuracy, _) in sorted(accuracies.items())}, min(originals, default=None))
-    tested = int(values["average_accuracy_n"])  # over the questions that runs are over
+    tested = int(values["worst_accuracy_n"])  # over the questions that runs are over
     for metric in METRICS.values():
         if metric.over_runs is not None:
             values[metric.name], values[f"{metric.name}_n"] = metric.over_runs(runs), tested

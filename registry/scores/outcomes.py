@@ -61,7 +61,8 @@ def stored_outcomes(
                 prompt=row.prompt_key,
             )
         )
-    return {question_id: as_asked(outcomes, evaluation.repeats) for question_id, outcomes in found.items()}
+    repeats, samples = evaluation.repeats, evaluation.samples
+    return {question_id: as_asked(outcomes, repeats, samples) for question_id, outcomes in found.items()}
 
 
 class RunAnswer(NamedTuple):

@@ -381,6 +381,8 @@ class Evaluation(Base):
     """
     lists_options: Mapped[bool] = mapped_column(Boolean, default=True, server_default=text("true"))
     """Whether prompts list the options; without a list, every order of them shows the same prompt."""
+    samples: Mapped[bool | None] = mapped_column(Boolean)
+    """Whether the model draws its answers at random; NULL: nothing says so, as of imported answers."""
     conflict_of_interest: Mapped[str | None] = mapped_column(Text)
     """Its submitter's statement: `none`, or the tie to the model's maker; NULL: nothing was stated."""
     replayed_from: Mapped[str | None] = mapped_column(Digest, index=True)
@@ -687,6 +689,9 @@ class QuestionScore(Base):
     """Answers to prompts that show the question, repeats included."""
     repeated_prompts: Mapped[int | None] = mapped_column(SmallInteger)
     """Prompts with its own options that were answered several times, each time drawn by itself."""
+    average_accuracy: Mapped[float | None] = mapped_column(Double)
+    repeated_accuracy: Mapped[float | None] = mapped_column(Double)
+    """Over the prompts that were answered several times, the mean share of right answers."""
     right_in_every_order: Mapped[float | None] = mapped_column(Double)
     right_twice_same_order: Mapped[float | None] = mapped_column(Double)
     right_twice_across_orders: Mapped[float | None] = mapped_column(Double)

@@ -52,7 +52,7 @@ def add_common_rows(engine: Engine) -> None:
 def store(session: Session, cases: Sequence[Case]) -> int:
     """An evaluation of its own benchmark version that holds the cases; returns its id.
 
-    All of the cases say the same of repeats, and of whether options are listed.
+    All of the cases say the same of repeats, of whether options are listed, and of sampling.
     """
     name = f"table {next(_SERIAL)}"
     version = BenchmarkVersion(
@@ -81,6 +81,7 @@ def store(session: Session, cases: Sequence[Case]) -> int:
         prompts=prompts,
         repeats=cases[0].repeats,
         lists_options=cases[0].listed,
+        samples=cases[0].samples,
     )
     session.add(evaluation)
     session.flush()
@@ -181,10 +182,7 @@ def database_answers(session: Session, evaluation_id: int, engine: str) -> list[
         }
         for scope, values in over_questions.items()
     }
-    per_question = {
-        question: {name: row[name] for name in QUESTION_METRICS}
-        for question, row in _rows(session, "question_metrics", evaluation_id, "external_id").items()
-    }
+    per_question = question_rows(session, evaluation_id)
     return [
         Answers(
             said,
@@ -196,6 +194,14 @@ def database_answers(session: Session, evaluation_id: int, engine: str) -> list[
         )
         for said, over in ((engine, reported), (f"{engine}, views", viewed))
     ]
+
+
+def question_rows(session: Session, evaluation_id: int) -> dict[str, dict[str, Any]]:
+    """Question to its metrics, as the view has them."""
+    return {
+        question: {name: row[name] for name in QUESTION_METRICS}
+        for question, row in _rows(session, "question_metrics", evaluation_id, "external_id").items()
+    }
 
 
 def _rows(session: Session, view: str, evaluation_id: int, key: str) -> dict[Any, dict[str, Any]]:

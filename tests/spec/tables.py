@@ -67,6 +67,7 @@ class Case:
     """A question with its prompts. expected: how many variants were asked for; the rest is not submitted.
 
     repeats: of the evaluation, as `registry.metrics.outcome.as_asked` has it. listed: the prompts list the options.
+    samples: whether the model draws its answers; None: unknown.
     """
 
     question: str
@@ -79,6 +80,7 @@ class Case:
     sorted_numeric: bool = False
     repeats: int | None = None
     listed: bool = True
+    samples: bool | None = None
 
     @property
     def complete(self) -> bool:
@@ -102,7 +104,7 @@ class Case:
 
     def outcomes(self) -> list[VariantOutcome]:
         """The prompts as the metric functions take them."""
-        return as_asked([self._outcome(prompt) for prompt in self.prompts], self.repeats)
+        return as_asked([self._outcome(prompt) for prompt in self.prompts], self.repeats, self.samples)
 
     def _outcome(self, prompt: Prompt) -> VariantOutcome:
         # Written out here, apart from registry.predictions.rows, so that the two are held against each other.
@@ -316,6 +318,7 @@ def array_answers(cases: Sequence[Case]) -> Mapping[str, float | None]:
         labels=by_prompt(lambda _, prompt: prompt.labels),
         ids=[case.question for case in cases],
         repeats=cases[0].repeats,
+        samples=cases[0].samples,
         lists_options=cases[0].listed,
     )
 

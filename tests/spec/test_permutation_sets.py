@@ -131,7 +131,8 @@ def test_orders_of_options_that_are_not_listed_are_one_prompt(spec):
 
 
 def test_where_orders_and_repeats_mix_every_variant_counts(spec):
-    # Two distinct prompts, one of them asked three times: all four are counted as they are listed.
+    # Two distinct prompts, one of them asked three times: all four are counted as they are listed, but average accuracy
+    # is the mean of 2/3 and 1.
     spec(
         """
         question | variant | order | chosen | answer
@@ -140,7 +141,7 @@ def test_where_orders_and_repeats_mix_every_variant_counts(spec):
         q1       | 2       | 1 0   | 1      |
         q1       | 3       | 0 1   | 1      |
         """,
-        {"average_accuracy": 0.75, "retest_accuracy": 2 / 3, "score": 0.5, "mcqa_plus": 0.75, "bmca_70": 1.0},
+        {"average_accuracy": 5 / 6, "retest_accuracy": 2 / 3, "score": 0.5, "mcqa_plus": 0.75, "bmca_70": 1.0},
     )
 
 
@@ -268,7 +269,7 @@ def test_the_original_need_not_come_first(spec):
 
 
 def test_a_draw_that_equals_the_original_order_is_another_order(spec):
-    # The lowest of the two is the original; the second is one of the M = 2 others.
+    # The lowest of the two is the original; the second is one of the M = 2 others. Average accuracy: (1/2 + 1)/2.
     spec(
         """
         question | variant | order | chosen | answer
@@ -276,7 +277,7 @@ def test_a_draw_that_equals_the_original_order_is_another_order(spec):
         q1       | 1       | 0 1 2 | 2      |
         q1       | 2       | 2 0 1 | 1      |
         """,
-        {"accuracy": 1.0, "retest_accuracy": 0.5, "average_accuracy": 2 / 3, "fluctuation_rate": 1.0},
+        {"accuracy": 1.0, "retest_accuracy": 0.5, "average_accuracy": 0.75, "fluctuation_rate": 1.0},
     )
 
 

@@ -1,4 +1,4 @@
-"""Chapter 9: chance apart from order.
+"""Chapter 9: one scale for order and chance.
 
 Every value is held against one found by counting: all ways to take one answer of each prompt, all pairs of answers.
 """
@@ -13,28 +13,26 @@ from random import Random
 from statistics import fmean
 
 import pytest
+from sqlalchemy.orm import Session
 
 from registry.metrics import VariantOutcome, repeats
-from registry.metrics.permutation import average_accuracy, fluctuation_rate, score, worst_accuracy
-from registry.metrics.repeats import across_orders, loss, repeated, same_order
+from registry.metrics.permutation import fluctuation_rate, score, worst_accuracy
+from registry.metrics.repeats import across_orders, repeated, same_order
+from tests.marks import long_but
 from tests.spec.random_tables import sample_tables
-from tests.spec.tables import Case, read_table
+from tests.spec.stores import question_rows, store
+from tests.spec.tables import Case, Prompt, read_table, same
 
 DATA = Path(__file__).parents[1] / "data"
-NAMES = (
-    "right_in_every_order",
-    "right_twice_same_order",
-    "right_twice_across_orders",
-    "order_loss",
-    "worst_order_low",
-    "worst_order_high",
-)
+SCALE = ("average_accuracy", "right_twice_same_order", "right_twice_across_orders", "chance_loss", "order_loss")
+SEVERAL = ("right_in_every_order", "worst_order_low", "worst_order_high")
+NAMES = (*SCALE, *SEVERAL)
 
 
-def asked(*answers: str, shuffled: Random | None = None) -> list[VariantOutcome]:
+def asked(*answers: str, shuffled: Random | None = None, sampled: bool | None = None) -> list[VariantOutcome]:
     """A question asked in as many orders as there are texts, by the hits of each in turn; - is no valid answer.
 
-    The repeats of all orders follow one another, or stand in any place.
+    The repeats of all orders follow one another, or stand in any place. sampled: whether the model samples its answers.
     """
     orders = list(itertools.islice(itertools.permutations(range(6)), len(answers)))
     cells = [(order, mark) for order, marks in zip(orders, answers, strict=True) for mark in marks]
@@ -42,7 +40,7 @@ def asked(*answers: str, shuffled: Random | None = None) -> list[VariantOutcome]
         shuffled.shuffle(cells)
     chosen = {"1": 0, "0": 1, "-": None}
     return [
-        VariantOutcome(variant, chosen[mark], 0, order, original=order == orders[0])
+        VariantOutcome(variant, chosen[mark], 0, order, original=order == orders[0], sampled=sampled)
         for variant, (order, mark) in enumerate(cells)
     ]
 
@@ -54,44 +52,69 @@ def values_of(outcomes: list[VariantOutcome]) -> list[float | None]:
 @pytest.mark.parametrize(
     ("answers", "expected"),
     [
-        # x = (2, 1) of two each: 1 · ½; one pair of two; the pair of orders 1 · ½; the bracket as in the docstring.
-        (("11", "10"), [0.5, 0.5, 0.5, 0, 0.5, 0.75]),
+        # x = (2, 1) of two each: A ¾; one pair of two; the pair of orders 1 · ½; ¾ − ½; 0; 1 · ½; the bracket.
+        (("11", "10"), [0.75, 0.5, 0.5, 0.25, 0, 0.5, 0.5, 0.75]),
         # x = (2, 0): never right in the second order.
-        (("11", "00"), [0, 0.5, 0, 0.5, 0, 0]),
+        (("11", "00"), [0.5, 0.5, 0, 0, 0.5, 0, 0, 0]),
         # x = (1, 1), right and wrong together: held out, both orders are alike. ½ · ½; no pair is right twice; ¼.
-        (("10", "10"), [0.25, 0, 0.25, -0.25, 0.5, 0.5]),
+        (("10", "10"), [0.5, 0, 0.25, 0.5, -0.25, 0.25, 0.5, 0.5]),
         # The same counts, taking turns: what is worst by one answer is right by the other.
-        (("10", "01"), [0.25, 0, 0.25, -0.25, 0.5, 1]),
-        # Orders asked 3, 2 and 1 times, x = (2, 1, 1): ⅔ · ½ · 1; (⅓ + 0) / 2; (⅓ + ⅔ + ½) / 3; no bracket.
-        (("110", "10", "1"), [1 / 3, 1 / 6, 1 / 2, -1 / 3, None, None]),
-        # The original alone was repeated: S₂ is that of the original, 3 of 6 pairs.
-        (("1110", "1", "0"), [0, 0.5, (0.75 + 0 + 0) / 3, 0.25, None, None]),
+        (("10", "01"), [0.5, 0, 0.25, 0.5, -0.25, 0.25, 0.5, 1]),
+        # Orders asked 3, 2 and 1 times, x = (2, 1, 1): A 13/18, of the first two 7/12; (⅓ + 0) / 2; (⅓ + ⅔ + ½) / 3.
+        (("110", "10", "1"), [13 / 18, 1 / 6, 1 / 2, 7 / 12 - 1 / 6, -1 / 3, 1 / 3, None, None]),
+        # The original alone was repeated: S₂ is that of the original, 3 of 6 pairs, of ¾ right.
+        (("1110", "1", "0"), [1.75 / 3, 0.5, (0.75 + 0 + 0) / 3, 0.25, 0.25, 0, None, None]),
         # A missing answer is wrong.
-        (("1-", "11"), [0.5, 0.5, 0.5, 0, 0.5, 0.75]),
+        (("1-", "11"), [0.75, 0.5, 0.5, 0.25, 0, 0.5, 0.5, 0.75]),
+        # Asked once in each order, and nobody knows whether the model samples: chance and order are not apart.
+        (("1", "1", "0"), [2 / 3, None, 1 / 3, None, None, None, None, None]),
     ],
 )
 def test_values_worked_by_hand(answers, expected):
     assert values_of(asked(*answers)) == pytest.approx(expected, abs=1e-12)
+    if len(answers[0]) > 1:
+        assert values_of(asked(*answers, sampled=True)) == pytest.approx(expected, abs=1e-12)
 
 
-@pytest.mark.parametrize("answers", [("11111111111",), ("1", "0", "1"), ("1",), ()])
-def test_one_prompt_or_no_repeat_says_nothing_of_chance_and_order(answers):
-    assert values_of(asked(*answers)) == [None] * len(NAMES)
+def test_a_model_that_does_not_sample_loses_nothing_to_chance():
+    # m = 3, hits 110: A ⅔, S₂ ⅔, one of three pairs is right twice.
+    assert values_of(asked("1", "1", "0", sampled=False))[:5] == pytest.approx([2 / 3, 2 / 3, 1 / 3, 0, 1 / 3])
 
 
-def by_counting(answers: list[list[int]]) -> list[Fraction | None]:
-    """The first four values from every way to take answers, in whole numbers."""
-    every = [Fraction(all(ways)) for ways in itertools.product(*answers)]
-    twice = [
-        fmean([Fraction(a * b) for a, b in itertools.combinations(of_order, 2)])
-        for of_order in answers
-        if len(of_order) > 1
-    ]
+def test_a_model_that_samples_and_was_asked_once_has_no_losses():
+    assert values_of(asked("1", "1", "0", sampled=True)) == [2 / 3, None, 1 / 3, *[None] * 5]
+
+
+@pytest.mark.parametrize("sampled", [None, False, True])
+@pytest.mark.parametrize("answers", [("11111111111",), ("1",), ()])
+def test_one_prompt_says_nothing_of_chance_and_order(answers, sampled):
+    assert values_of(asked(*answers, sampled=sampled)) == [None] * len(NAMES)
+
+
+@pytest.mark.parametrize("right", range(0, 25, 3))
+def test_right_in_two_orders_is_unbiased_for_every_four_of_24_orders(right):
+    # All 10,626 sets of four orders of a question that is right in so many of its 24.
+    hits = [(int(place < right), 1) for place in range(24)]
+    found = [across_orders(chosen) for chosen in itertools.combinations(hits, 4)]
+    assert fmean(found) == pytest.approx(across_orders(hits), abs=1e-12)
+
+
+def by_counting(answers: list[list[int]], *, sampled: bool) -> list[Fraction | None]:
+    """The values of SCALE and W from every way to take answers, in whole numbers."""
+    one = fmean([Fraction(sum(of_order), len(of_order)) for of_order in answers])
+    again = [of_order for of_order in answers if len(of_order) > 1]
     pairs = [
         fmean([Fraction(a * b) for a, b in itertools.product(one, other)])
         for one, other in itertools.combinations(answers, 2)
     ]
-    return [fmean(every), fmean(twice), fmean(pairs), fmean(twice) - fmean(pairs)]
+    every = fmean([Fraction(all(ways)) for ways in itertools.product(*answers)]) if again else None
+    if not sampled:
+        return [one, one, fmean(pairs), Fraction(0), one - fmean(pairs), every]
+    if not again:
+        return [one, None, fmean(pairs), None, None, None]
+    twice = fmean(fmean([Fraction(a * b) for a, b in itertools.combinations(of_order, 2)]) for of_order in again)
+    one_again = fmean([Fraction(sum(of_order), len(of_order)) for of_order in again])
+    return [one, twice, fmean(pairs), one_again - twice, twice - fmean(pairs), every]
 
 
 def held_out(answers: list[list[int]]) -> Fraction:
@@ -108,28 +131,27 @@ def held_out(answers: list[list[int]]) -> Fraction:
 @pytest.mark.parametrize("seed", range(60))
 def test_values_are_those_of_counting_every_way_to_take_answers(seed):
     random = Random(seed)
-    equal = random.choice((True, False))
-    times = random.randint(2, 4)
+    equal, sampled = random.choice((True, False)), random.choice((True, False))
+    times = random.randint(1, 4)
     answers = [
         [int(random.random() < 0.7) for _ in range(times if equal else random.randint(1, 4))]
         for _ in range(random.randint(2, 5))
     ]
-    if max(map(len, answers)) < 2:
-        answers[0] *= 2
-    outcomes = asked(*("".join(map(str, of_order)) for of_order in answers))
+    outcomes = asked(*("".join(map(str, of_order)) for of_order in answers), sampled=sampled)
     found = values_of(outcomes)
-    assert found[:4] == pytest.approx([float(value) for value in by_counting(answers)], abs=1e-12)
-    if len({len(of_order) for of_order in answers}) == 1:
+    expected = [None if value is None else float(value) for value in by_counting(answers, sampled=sampled)]
+    assert found[:6] == pytest.approx(expected, abs=1e-12)
+    if {len(of_order) for of_order in answers} in ({2}, {3}, {4}):
         lowest = min(Fraction(sum(of_order), len(of_order)) for of_order in answers)
-        assert found[4:] == pytest.approx([float(lowest), float(held_out(answers))], abs=1e-12)
+        assert found[6:] == pytest.approx([float(lowest), float(held_out(answers))], abs=1e-12)
     else:
-        assert found[4:] == [None, None]
+        assert found[6:] == [None, None]
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_where_repeats_stand_among_the_variants_makes_no_difference_to_what_counts_answers(seed):
     marks = ("1101", "01", "1", "111")
-    assert values_of(asked(*marks, shuffled=Random(seed)))[:5] == pytest.approx(values_of(asked(*marks))[:5])
+    assert values_of(asked(*marks, shuffled=Random(seed)))[:7] == pytest.approx(values_of(asked(*marks))[:7])
 
 
 def test_more_than_two_right_answers_are_counted_like_two():
@@ -137,22 +159,23 @@ def test_more_than_two_right_answers_are_counted_like_two():
     triples = [Fraction(3, 4) * Fraction(2, 3) * 1, Fraction(3, 4) * Fraction(2, 3), Fraction(3, 4), Fraction(2, 3)]
     assert across_orders(counts, 3) == pytest.approx(float(sum(triples) / 4))
     assert same_order(counts, 3) == pytest.approx((1 / 4 + 0 + 1) / 3)
-    assert (same_order(counts, 5), across_orders(counts, 5), loss(counts, 5)) == (None, None, None)
+    assert (same_order(counts, 5), across_orders(counts, 5)) == (None, None)
 
 
 def test_repeated_answers_are_none_of_the_papers():
     # Two orders, each asked twice: the first answers are right and right, the second both wrong.
-    once = asked("1", "1")
-    again = [VariantOutcome(**{**vars(o), "variant": o.variant + 2, "option": 1, "repeat": 1}) for o in once]
-    for metric in (average_accuracy, worst_accuracy, fluctuation_rate, score):
-        assert metric([*once, *again]) == metric(once)
-    assert repeats.right_in_every_order([*once, *again]) == 0.25
+    first = asked("1", "1")
+    again = [VariantOutcome(**{**vars(o), "variant": o.variant + 2, "option": 1, "repeat": 1}) for o in first]
+    for metric in (worst_accuracy, fluctuation_rate, score):
+        assert metric([*first, *again]) == metric(first)
+    assert values_of([*first, *again])[:6] == [0.5, 0, 0.25, 0.5, -0.25, 0.25]
 
 
 def test_a_copied_answer_is_no_repeat():
     first, other = asked("1", "1")
     copy = VariantOutcome(**{**vars(first), "variant": 2, "copied": True})
     assert repeated([first, other, copy]) is None
+    assert repeats.average_accuracy([first, other, copy]) == 1
 
 
 @pytest.mark.parametrize(("model", "same", "across"), [("mistral7b", 0.136, 0.048), ("medalpaca", 0.022, 0.015)])
@@ -192,21 +215,80 @@ def test_repeats_of_orders_by_table(spec):
         q4       | 1       | 0 1   | 1      |
         """,
         {
-            "right_in_every_order": 0.25,
+            "average_accuracy": (0.75 + 0.5 + 1) / 3,
             "right_twice_same_order": 0.5,
-            "right_twice_across_orders": 0.25,
+            "right_twice_across_orders": 0.5,
+            "chance_loss": 0.125,
             "order_loss": 0.25,
+            "right_in_every_order": 0.25,
             "worst_order_low": 0.25,
             "worst_order_high": 0.375,
         },
         per_question={
-            "q1": dict(zip(NAMES, [0.5, 0.5, 0.5, 0, 0.5, 0.75], strict=True)),
-            "q2": dict(zip(NAMES, [0, 0.5, 0, 0.5, 0, 0], strict=True)),
-            "q3": dict.fromkeys(NAMES),
+            "q1": dict(zip(NAMES, [0.75, 0.5, 0.5, 0.25, 0, 0.5, 0.5, 0.75], strict=True)),
+            "q2": dict(zip(NAMES, [0.5, 0.5, 0, 0, 0.5, 0, 0, 0], strict=True)),
+            "q3": dict(zip(NAMES, [1, None, 1, None, None, None, None, None], strict=True)),
             "q4": dict.fromkeys(NAMES),
         },
-        counts=dict.fromkeys(NAMES, 2),
+        counts=dict.fromkeys(NAMES, 2) | {"average_accuracy": 3, "right_twice_across_orders": 3},
     )
+
+
+def test_a_model_that_does_not_sample_by_table(spec):
+    # Hits 110 and 11: ⅔ and 1 right, one pair of three and one of one.
+    cases = read_table(
+        """
+        question | variant | order | chosen | answer
+        q1       | 0       | 0 1 2 | 0      | 0
+        q1       | 1       | 1 2 0 | 0      |
+        q1       | 2       | 2 0 1 | 1      |
+        q2       | 0       | 0 1   | 1      | 1
+        q2       | 1       | 1 0   | 1      |
+        """
+    )
+    expected = dict(zip(SCALE, [5 / 6, 5 / 6, 2 / 3, 0, 1 / 6], strict=True))
+    spec([replace(case, samples=False) for case in cases], expected | dict.fromkeys(SEVERAL))
+    unknown = {"right_twice_same_order": None, "chance_loss": None, "order_loss": None}
+    spec([replace(case, samples=True) for case in cases], expected | unknown)
+
+
+def drawn_case(random: Random, name: str, samples: bool | None) -> Case:
+    """A question asked in 2 to 24 orders, each once or unequally often, some without a valid answer."""
+    orders = random.sample(list(itertools.permutations(range(4))), random.randint(2, 24))
+    most, skill = random.choice((1, 1, 2, 4)), random.random()
+    cells = [order for order in orders for _ in range(random.randint(1, most))]
+    prompts = [
+        Prompt(
+            variant,
+            order,
+            chosen=None if random.random() < 0.05 else 0 if random.random() < skill else random.randrange(4),
+        )
+        for variant, order in enumerate(cells)
+    ]
+    return Case(name, ("a", "b", "c", "d"), 0, len(prompts), tuple(prompts), samples=samples)
+
+
+@pytest.mark.parametrize("evaluations", long_but([20], [20, 500]))
+def test_right_in_two_orders_and_both_losses_make_up_accuracy_on_every_engine(engines, evaluations):
+    for engine in (engines.sqlite, engines.postgresql):
+        random = Random(evaluations)
+        with Session(engine) as session:
+            for _ in range(evaluations):
+                samples = random.choice((None, False, True))
+                cases = [drawn_case(random, f"q{number}", samples) for number in range(3)]
+                rows = question_rows(session, store(session, cases))
+                for case in cases:
+                    row, outcomes = rows[case.question], case.outcomes()
+                    for name in NAMES:
+                        assert same(row[name], getattr(repeats, name)(outcomes)), (engine.dialect.name, case, name)
+                    if row["order_loss"] is not None:
+                        found = repeats.in_orders(outcomes)
+                        one = repeats.once(found.asked_again)
+                        parts = row["right_twice_across_orders"] + row["order_loss"] + row["chance_loss"]
+                        assert parts == pytest.approx(one, abs=1e-9)
+                        if samples is False:
+                            assert (row["average_accuracy"], row["chance_loss"]) == (pytest.approx(one), 0)
+            session.rollback()
 
 
 def test_orders_asked_differently_often_have_no_bracket(spec):
@@ -220,7 +302,9 @@ def test_orders_asked_differently_often_have_no_bracket(spec):
         q1       | 4       | 1 2 0 | 2      |
         q1       | 5       | 2 0 1 | 1      |
         """,
-        per_question={"q1": dict(zip(NAMES, [1 / 3, 1 / 6, 1 / 2, -1 / 3, None, None], strict=True))},
+        per_question={
+            "q1": dict(zip(NAMES, [13 / 18, 1 / 6, 1 / 2, 7 / 12 - 1 / 6, -1 / 3, 1 / 3, None, None], strict=True))
+        },
     )
 
 

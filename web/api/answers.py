@@ -59,6 +59,9 @@ class EvaluationHeader(Answer):
     sampled_from: int | None = Field(description="The questions are a sample of so many; null: no sample was drawn.")
     sample_seed: int | None = Field(description="The seed that drew the sample.")
     lists_options: bool = Field(description="Whether prompts list the options; else they show no order.")
+    samples: bool | None = Field(
+        description="Whether the model draws its answers at random; null: unknown, as of imported answers."
+    )
 
 
 _METRICS: dict[str, Any] = {

@@ -5,6 +5,7 @@
 -- results were copied from an evaluation that was withdrawn since.
 -- sampled_from: the questions are a sample, drawn by sample_seed, of so many; values estimate those of all of these.
 -- NULL: no sample was drawn.
+-- samples: whether the model draws its answers at random; NULL: nothing says so.
 -- conflict_of_interest: as its submitter stated it, 'none' for none; NULL: not stated.
 -- replayed_from: the evaluation whose stored answers this one has, under another key or reading; NULL: no replay, or this
 -- registry does not hold it.
@@ -70,6 +71,7 @@ select
     evaluation.sample_seed,
     evaluation.conflict_of_interest,
     evaluation.lists_options,
+    evaluation.samples,
     evaluation.unread,
     evaluation.unfinished,
     evaluation.tokens_per_answer,

@@ -114,11 +114,10 @@ _BY_PROMPT: Final = f"""select drawn.prompt, sum(drawn.correct) as correct, coun
             ) as drawn
             group by drawn.prompt"""
 
-_ANSWERED: Final = """select {value}
+_OVER_PROMPTS: Final = """select {value}
         from (
             {source}
-        ) as asked
-        having max(asked.times) > 1"""
+        ) as asked"""
 
 _HELD_OUT: Final = f"""select avg(held_out.correct)
         from (
@@ -142,29 +141,59 @@ _HELD_OUT: Final = f"""select avg(held_out.correct)
             group by ranked.repeat
         ) as held_out"""
 
+_ACROSS_ORDERS: Final = """case when counted.own_prompts > 1 then case
+        when counted.own_answers = counted.own_prompts then {once}
+        else (
+        {repeated}
+    ) end end"""
+"""If every prompt was answered once, the counts say it all; else the prompts have to be counted."""
+
+_PAIRS: Final = (
+    "(sum(asked.correct * 1.0 / asked.times) * sum(asked.correct * 1.0 / asked.times) "
+    "- sum(asked.correct * asked.correct * 1.0 / (asked.times * asked.times))) / (count(*) * (count(*) - 1))"
+)
+"""The mean of products over pairs of prompts: the square of the sum, less the squares, over the number of pairs."""
+
+_IN_ORDERS: Final[Mapping[str, tuple[str, str]]] = {
+    "average_accuracy": (
+        "counted.correct * 1.0 / counted.variants",
+        "avg(asked.correct * 1.0 / asked.times)",
+    ),
+    "right_twice_across_orders": (
+        "counted.correct * (counted.correct - 1) * 1.0 / (counted.variants * (counted.variants - 1))",
+        _PAIRS,
+    ),
+}
+"""Column of question_statistics to its value if every prompt was answered once, and to that over the prompts."""
+
 _REPEATS: Final[Mapping[str, str]] = {
     "repeated_prompts": "sum(case when asked.times > 1 then 1 else 0 end)",
+    "repeated_accuracy": "avg(case when asked.times > 1 then asked.correct * 1.0 / asked.times end)",
     "right_in_every_order": "case when min(asked.correct) = 0 then 0.0 else "
     "exp(sum(ln(case when asked.correct = 0 then 1.0 else asked.correct * 1.0 / asked.times end))) end",
     "right_twice_same_order": "avg(case when asked.times > 1 then "
     "asked.correct * (asked.correct - 1) * 1.0 / (asked.times * (asked.times - 1)) end)",
-    "right_twice_across_orders": "(sum(asked.correct * 1.0 / asked.times) * sum(asked.correct * 1.0 / asked.times) "
-    "- sum(asked.correct * asked.correct * 1.0 / (asked.times * asked.times))) / (count(*) * (count(*) - 1))",
     "worst_order_low": "case when min(asked.times) = max(asked.times) then min(asked.correct * 1.0 / asked.times) end",
 }
-"""Column of question_statistics to its value over the prompts: how often each was answered, and how often rightly."""
+"""Column of question_statistics to its value over the prompts: how often each was answered, and how often rightly.
+
+Defined if a prompt was answered several times."""
 
 
 def _repeats() -> Iterator[str]:
+    for name, (once, repeated) in _IN_ORDERS.items():
+        over = _OVER_PROMPTS.format(value=repeated, source=_BY_PROMPT)
+        yield f"cast({_ACROSS_ORDERS.format(once=once, repeated=over)} as double precision) as {name}"
     several = (
         "counted.own_prompts > 1 and counted.own_answers > counted.own_prompts\n"
         "        and (counted.recorded or counted.times > 1)"
     )
+    answered = f"{_OVER_PROMPTS}\n        having max(asked.times) > 1"
     for name, value in _REPEATS.items():
-        answered = _ANSWERED.format(value=value, source=_BY_PROMPT)
+        over = answered.format(value=value, source=_BY_PROMPT)
         kind = "integer" if name == "repeated_prompts" else "double precision"
-        yield f"cast(case when {several} then (\n        {answered}\n    ) end as {kind}) as {name}"
-    equally = f"(\n        {_ANSWERED.format(value='min(asked.times) = max(asked.times)', source=_BY_PROMPT)}\n    )"
+        yield f"cast(case when {several} then (\n        {over}\n    ) end as {kind}) as {name}"
+    equally = f"(\n        {answered.format(value='min(asked.times) = max(asked.times)', source=_BY_PROMPT)}\n    )"
     held_out = f"case when {several} and {equally} then (\n        {_HELD_OUT}\n    ) end"
     yield f"cast({held_out} as double precision) as worst_order_high"
 

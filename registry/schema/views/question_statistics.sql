@@ -7,11 +7,11 @@
 -- the first own variant once all expected ones are stored: until then the first may be among those that lack.
 -- probability_variants: own variants with probabilities; sums over them are NULL where there are none.
 -- distinct_prompts: different prompts that show the question, as prediction.prompt_key numbers them.
--- Of a prompt that is asked repeatedly the first answer counts, but in answers and in the columns from repeated_prompts
+-- Of a prompt that is asked repeatedly the first answer counts, but in answers and in the columns from average_accuracy
 -- on, which are over all answers that were drawn by themselves: where evaluation.repeats is not NULL, two variants with
 -- the same prompt and the same remainder have one answer, copied. These columns are NULL below two distinct prompts with
--- the question's own options, or where none of them was answered twice; the last two also where prompts were answered
--- differently often.
+-- the question's own options; those from repeated_prompts on also if none of them was answered twice; the last two also
+-- if prompts were answered differently often.
 -- Dialect trap: SQLite pushes a condition on evaluation_id into the first subquery of FROM only, never into one behind
 -- LEFT JOIN; hence the aggregate comes first and all else is looked up by primary key.
 -- Reference: registry/metrics/. Spec: tests/spec/.

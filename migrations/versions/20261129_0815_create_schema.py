@@ -1,6 +1,6 @@
 """Create schema.
 
-Revision: 202611290745. Follows: nothing.
+Revision: 202611290815. Follows: nothing.
 
 Until something is released this is the only revision. To add a column: add it in `registry/tables`, then here, by hand
 or with `python -m migrations.draft --first`, give it the time of today, so that databases made before say what to do,
@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects import postgresql
 
-revision = "202611290745"
+revision = "202611290815"
 down_revision = None
 branch_labels = None
 depends_on = None
@@ -392,6 +392,7 @@ def upgrade() -> None:
         sa.Column("sample_seed", sa.Integer(), nullable=True),
         sa.Column("repeats", sa.SmallInteger(), nullable=True),
         sa.Column("lists_options", sa.Boolean(), server_default=sa.text("(true)"), nullable=False),
+        sa.Column("samples", sa.Boolean(), nullable=True),
         sa.Column("conflict_of_interest", sa.Text(), nullable=True),
         sa.Column("replayed_from", sa.LargeBinary(32), nullable=True),
         sa.CheckConstraint(
@@ -976,6 +977,8 @@ def upgrade() -> None:
         sa.Column("distinct_prompts", sa.SmallInteger(), nullable=True),
         sa.Column("answers", sa.SmallInteger(), nullable=True),
         sa.Column("repeated_prompts", sa.SmallInteger(), nullable=True),
+        sa.Column("average_accuracy", sa.Double(), nullable=True),
+        sa.Column("repeated_accuracy", sa.Double(), nullable=True),
         sa.Column("right_in_every_order", sa.Double(), nullable=True),
         sa.Column("right_twice_same_order", sa.Double(), nullable=True),
         sa.Column("right_twice_across_orders", sa.Double(), nullable=True),
