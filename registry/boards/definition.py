@@ -273,7 +273,7 @@ def parse_column(text: str) -> Column:
     metric, at, rest = text.partition("@")
     variants, _, protocol = rest.partition("/")
     if not at or not variants:
-        message = f"column {text!r}: write it metric@variants, such as worst_accuracy@cyclic"
+        message = f"column {text!r}: write it metric@variants, such as right_twice_across_orders@cyclic"
         raise ValueError(message)
     if metric not in METRICS:
         message = f"column {text!r}: no metric {metric!r}{suggestion(metric, METRICS)}; use one of {', '.join(METRICS)}"
@@ -335,8 +335,8 @@ class ModelChoice(_Strict):
     thinking: bool | None = None
 
 
-SORTED: Final = ("right_in_every_order", "order_loss", "worst_accuracy")
-"""Metrics that a board is sorted by if it has a column of one: first those that chance is taken out of."""
+SORTED: Final = ("right_twice_across_orders", "right_in_every_order", "worst_accuracy")
+"""Metrics that a board is sorted by if it has a column of one."""
 
 
 class BoardDefinition(_Strict):
@@ -349,7 +349,9 @@ class BoardDefinition(_Strict):
 
     model_config = ConfigDict(
         json_schema_extra={
-            "examples": [{"name": "orders", "suite": "short", "columns": ["worst_accuracy@full", "accuracy@full"]}]
+            "examples": [
+                {"name": "orders", "suite": "short", "columns": ["right_twice_across_orders@full", "accuracy@full"]}
+            ]
         }
     )
 

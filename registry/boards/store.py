@@ -146,17 +146,14 @@ def _usual_metrics(variants: str) -> tuple[str, ...]:
     definition = parse_variants(variants)
     if definition.kind not in ORDERS:
         return ("accuracy",)
-    if definition.repeats > 1:
-        return ("accuracy", "right_in_every_order", "order_loss")
-    return ("accuracy", "worst_accuracy", "fluctuation_rate")
+    return ("right_twice_across_orders", "accuracy", "order_loss", "worst_accuracy", "fluctuation_rate")
 
 
 def board_of_suite(session: Session, suite: Suite) -> Board | None:
     """The board of a suite that nobody wrote a board for, under the suite's name; None where there is one on it.
 
-    Its columns are accuracy, and worst accuracy and fluctuation rate where options only move; where each order is asked
-    several times, what is right in every order and the order loss, which chance is taken out of. None, too, where the
-    suite is for any benchmarks or asks no two tasks alike.
+    Its columns are accuracy, and if options only move right in two orders, which ranks, order loss, worst accuracy and
+    fluctuation rate. None, too, if the suite is for any benchmarks or asks no two tasks alike.
     """
     definition = suite_definition(suite)
     if definition.needs_benchmarks or any(board.suite.name == suite.name for board in current_boards(session)):

@@ -1,6 +1,6 @@
 """What is reported of an evaluation."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import select, text
@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 
 from registry.leaderboard.chance import chances
 from registry.lookups import find_evaluation
-from registry.metrics.catalogue import ALL_NAMES
+from registry.metrics.catalogue import ALL_NAMES, SHOWN
 from registry.predictions.stored import archived_among
 from registry.scores.asked import asked, asked_how, distinct_prompts, why_undefined
 from registry.scores.computed import computed_metrics, stored_metrics
@@ -21,24 +21,27 @@ def evaluation_metrics(
     *,
     without_flagged: bool = False,
     per_question: bool = False,
+    papers: bool = False,
 ) -> dict[str, Any]:
-    """Every metric of an evaluation by name, None where undefined, also while it is incomplete.
+    """Return the metrics of an evaluation by name, None if undefined, also while it is incomplete.
 
     questions, scored: of the scope asked for; a question is scored when all of its variants are stored.
     intervals: those that were stored at sealing. chance: the accuracy that guessing gives. sample: `questions`, `of`
     and `seed` of the sample that its questions are; None without one. undefined: metric to why it has no value.
+    papers: also the metrics that are there for papers alone.
     """
     evaluation = find_evaluation(session, evaluation_id)
     scope = "unflagged" if without_flagged else "all"
     values_of = stored_metrics if archived_among(session, [evaluation_id]) else computed_metrics
     row = values_of(session, evaluation_id, scope).get(scope)
     how = asked(session, evaluation_id)
+    shown = ALL_NAMES if papers else SHOWN
     if scope != "all":
         how["chance"] = chances(session, [evaluation_id], scope).get(evaluation_id)
     document: dict[str, Any] = {
         "evaluation": evaluation_id,
-        "metrics": _named(row),
-        "intervals": _intervals(session, evaluation_id, scope),
+        "metrics": _named(row, shown),
+        "intervals": _intervals(session, evaluation_id, scope, shown),
         "questions": 0 if row is None else int(row["questions"]),
         "scored": 0 if row is None else int(row["scored"]),
         "complete": evaluation.seal is not None,
@@ -46,7 +49,7 @@ def evaluation_metrics(
         "asked": asked_how(how),
         "chance": how["chance"],
         "sample": evaluation.specification["questions"].get("sample"),
-        "undefined": _undefined(row, how | {"complete": evaluation.seal is not None}),
+        "undefined": _undefined(row, how | {"complete": evaluation.seal is not None}, shown),
     }
     if per_question:
         flagged = "AND NOT flagged " if without_flagged else ""
@@ -54,19 +57,20 @@ def evaluation_metrics(
             f"SELECT * FROM question_metrics WHERE evaluation_id = :id {flagged}ORDER BY question_id"  # noqa: S608
         )
         document["per_question"] = {
-            item["external_id"]: _named(item) for item in session.execute(query, {"id": evaluation_id}).mappings()
+            item["external_id"]: _named(item, shown)
+            for item in session.execute(query, {"id": evaluation_id}).mappings()
         }
     return document
 
 
-def _undefined(row: Mapping[Any, Any] | None, how: Mapping[str, Any]) -> dict[str, str]:
-    """Metric to why it has no value, where it has none."""
-    values = _named(row)
-    return {name: why_undefined(name, {**values, **how}) for name in ALL_NAMES if values[name] is None}
+def _undefined(row: Mapping[Any, Any] | None, how: Mapping[str, Any], shown: Sequence[str]) -> dict[str, str]:
+    """Map each of these metrics that has no value to the reason."""
+    values = _named(row, shown)
+    return {name: why_undefined(name, {**values, **how}) for name in shown if values[name] is None}
 
 
-def _intervals(session: Session, evaluation_id: int, scope: str) -> dict[str, list[float] | None]:
-    """Metric to its stored interval; None where none is stated, and before the evaluation is sealed."""
+def _intervals(session: Session, evaluation_id: int, scope: str, shown: Sequence[str]) -> dict[str, list[float] | None]:
+    """Map each of these metrics to its stored interval; None if none is stated, and before sealing."""
     of = EvaluationMetric
     stored = (
         select(of.metric, of.interval_low, of.interval_high)
@@ -77,9 +81,9 @@ def _intervals(session: Session, evaluation_id: int, scope: str) -> dict[str, li
     found: dict[str, list[float] | None] = {}
     for name, low, high in session.execute(stored):
         found[name] = None if low is None or high is None else [low, high]
-    return {name: found.get(name) for name in ALL_NAMES}
+    return {name: found.get(name) for name in shown}
 
 
-def _named(row: Mapping[Any, Any] | None) -> dict[str, float | None]:
-    """Every metric name of the contract; None for those that the row does not hold."""
-    return {name: None if row is None or row.get(name) is None else float(row[name]) for name in ALL_NAMES}
+def _named(row: Mapping[Any, Any] | None, shown: Sequence[str]) -> dict[str, float | None]:
+    """Map these metrics to their values; None for those that the row does not hold."""
+    return {name: None if row is None or row.get(name) is None else float(row[name]) for name in shown}

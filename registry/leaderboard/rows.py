@@ -37,7 +37,7 @@ from registry.leaderboard.facts import missing_shares
 from registry.leaderboard.selection import Selection, evaluation_conditions
 from registry.lookups import not_withdrawn, with_names
 from registry.metrics import METRICS
-from registry.metrics.catalogue import ALL_NAMES
+from registry.metrics.catalogue import ALL_NAMES, HEADLINES, SHOWN
 from registry.schema.selectables import Row, evaluation_metrics, evaluation_sources, leaderboard, rows_of
 from registry.scores.asked import ASKED, asked_how, not_ranked, one_order
 from registry.scores.written import WRITTEN
@@ -72,8 +72,8 @@ GROUP_COLUMNS: Final = ("benchmark", "variants", "protocol", "shots")
 
 
 def default_sort(metrics: Sequence[str]) -> str:
-    """Worst accuracy where it is shown, else the first of the catalogue that is: the order of columns moves no row."""
-    return "worst_accuracy" if "worst_accuracy" in metrics else min(metrics, key=ALL_NAMES.index)
+    """Return right in two orders if it is shown, else the first that is in the catalogue's order, not the columns'."""
+    return HEADLINES[0] if HEADLINES[0] in metrics else min(metrics, key=ALL_NAMES.index)
 
 
 def natural_order(sort: str) -> str:
@@ -92,8 +92,8 @@ class Ordering:
     then sort a single list; ranks stay those of the metrics, among rows of one chance.
     """
 
-    metrics: tuple[str, ...] = ("worst_accuracy",)
-    sort: str = "worst_accuracy"
+    metrics: tuple[str, ...] = HEADLINES[:1]
+    sort: str = HEADLINES[0]
     order: str = "desc"
     grouped: bool = True
     above_chance: bool = False
@@ -636,35 +636,39 @@ class Page:
     rows: list[Row]
     total: int
 
-    def documents(self) -> list[Row]:
-        """The rows as JSON: COLUMNS, what was asked and how, and of every metric `n` and interval."""
-        return [_document(row) for row in self.rows]
+    def documents(self, metrics: Collection[str] = ()) -> list[Row]:
+        """Return the rows as JSON: COLUMNS, the way of asking, and of every metric `n` and interval.
+
+        metrics: those that are there though they are for papers.
+        """
+        return [_document(row, {*SHOWN, *metrics}) for row in self.rows]
 
 
-def _document(row: Row) -> Row:
+def _document(row: Row, metrics: Collection[str]) -> Row:
     counts = row["counts"]
+    kept = [name for name in METRICS if name in metrics]
     bounds = {name: [one["interval_low"], one["interval_high"]] for name, one in counts.items()}
     return {
-        **{key: row[key] for key in (*COLUMNS, "prompts", "question_filter")},
+        **{key: row[key] for key in (*COLUMNS, "prompts", "question_filter") if key not in METRICS or key in metrics},
         "asked": asked_how(row),
         "not_ranked": row["not_ranked"],
         "ranked_by": row["ranked_by"],
         "missing_answers": row["missing_answers"],
         "cost": row["cost"],
         **({"above_chance": row["above_chance"]} if "above_chance" in row else {}),
-        "n": {name: counts[name]["n"] if name in counts else None for name in METRICS},
-        "intervals": {name: bounds[name] if None not in bounds.get(name, [None]) else None for name in METRICS},
+        "n": {name: counts[name]["n"] if name in counts else None for name in kept},
+        "intervals": {name: bounds[name] if None not in bounds.get(name, [None]) else None for name in kept},
     }
 
 
 EVERYTHING: Final = Selection()
-BY_WORST_ACCURACY: Final = Ordering()
+BY_DEFAULT: Final = Ordering()
 
 
 def leaderboard_page(
     session: Session,
     asked: Selection = EVERYTHING,
-    ordering: Ordering = BY_WORST_ACCURACY,
+    ordering: Ordering = BY_DEFAULT,
     *,
     limit: int | None = None,
     offset: int = 0,

@@ -74,5 +74,19 @@ METRICS: Final[Mapping[str, Metric]] = {metric.name: metric for family in FAMILI
 ALL_NAMES: Final = tuple(METRICS)
 """Every metric name of the contract."""
 
+SHOWN: Final = tuple(name for name, metric in METRICS.items() if not metric.for_papers)
+"""Metrics that pages and JSON have without being asked for them by name."""
+
+HEADLINES: Final = (
+    "right_twice_across_orders",
+    "accuracy",
+    "order_loss",
+    "worst_accuracy",
+    "cora",
+    "fluctuation_rate",
+    "npsq_accuracy",
+)
+"""The columns of tables by default; the first ranks."""
+
 QUESTION_METRICS: Final = tuple(name for name, metric in METRICS.items() if metric.of_questions)
 """Metrics that each question has a value of."""

@@ -72,6 +72,7 @@ def _bmca(percent: int, value: str, reached: str) -> Metric:
     c = f"{percent / 100:g}"
     return Metric(
         name=f"bmca_{percent}",
+        for_papers=percent < 100,
         label=f"BMCA({c})",
         zero_or_one=True,
         better="higher",
@@ -94,6 +95,7 @@ METRICS: Final = (
     Metric(
         name="mcqa_plus",
         label="MCQA+",
+        for_papers=True,
         better="higher",
         summary="Right answers over all variants of a question, altered options included.",
         formulas=(r"\text{RC} = \frac{h}{M}",),
@@ -127,6 +129,7 @@ METRICS: Final = (
     Metric(
         name="consistency_index",
         label="Consistency index",
+        for_papers=True,
         better="higher",
         summary="One minus the loss between accuracy and full consistency.",
         formulas=(r"\text{CI} = 1 - ( \text{MCQA} - \text{BMCA}(1) )",),

@@ -70,12 +70,14 @@ class Metric(Entry):
 
     averaging: its definition in Python and SQL, and how a benchmark's value comes of those of questions.
     undefined: when it is NULL in the view that computes it, in words.
-    zero_or_one: whether a question's value is 0 or 1, which McNemar's test is for.
+    zero_or_one: whether a question's value is 0 or 1, which McNemar's test is for. for_papers: papers print it, and
+    another metric says the same or more: pages and JSON leave it out unless somebody names it.
     """
 
     averaging: Averaging
     undefined: str
     zero_or_one: bool = False
+    for_papers: bool = False
     definition_version: int = 1
 
     @property

@@ -167,6 +167,7 @@ METRICS: Final = (
     Metric(
         name="strong_accuracy",
         label="Strong accuracy",
+        for_papers=True,
         better="higher",
         summary="If the first order is right, the share of orders with the same answer.",
         formulas=(r"\text{SAcc} = [ m_1 = a ] \cdot \frac{1}{|R|} \sum_{j=1}^{|R|} [ m_1 = m_j ]",),
@@ -227,6 +228,7 @@ METRICS: Final = (
     Metric(
         name="sensitivity_gap",
         label="Sensitivity gap",
+        for_papers=True,
         zero_or_one=True,
         better="lower",
         summary="Questions right under some orders and wrong under others.",

@@ -361,6 +361,7 @@ METRICS: Final = (
     Metric(
         name="worst_order_low",
         label="Worst order, at least",
+        for_papers=True,
         better="higher",
         summary="Lower end of a bracket around the accuracy in each question's worst order: too low in expectation.",
         formulas=(r"\min_{j} \frac{x_j}{k}",),
@@ -377,6 +378,7 @@ METRICS: Final = (
     Metric(
         name="worst_order_high",
         label="Worst order, at most",
+        for_papers=True,
         better="higher",
         summary="Upper end of that bracket: each repeat in the order that is worst by the others. Too high in "
         "expectation.",

@@ -71,6 +71,7 @@ METRICS: Final = (
     Metric(
         name="accuracy_mean_all",
         label="Mean accuracy, all runs",
+        for_papers=True,
         better="higher",
         summary="Mean accuracy of all orders.",
         formulas=(r"\frac{1}{T + 1} \sum_{t=0}^{T} A_t",),
@@ -97,6 +98,7 @@ METRICS: Final = (
     Metric(
         name="accuracy_median_moved",
         label="Median accuracy, moved",
+        for_papers=True,
         better="higher",
         summary="Median accuracy of the orders other than the original.",
         formulas=(r"\text{median}(A_1, \ldots, A_T)",),
@@ -109,6 +111,7 @@ METRICS: Final = (
     Metric(
         name="accuracy_abs_diff",
         label="Original against moved",
+        for_papers=True,
         better="lower",
         summary="Distance between the original order's accuracy and the mean of the others.",
         formulas=(r"\left| A_0 - \frac{1}{T} \sum_{t=1}^{T} A_t \right|",),
@@ -123,6 +126,7 @@ METRICS: Final = (
     Metric(
         name="accuracy_variance",
         label="Variance of accuracy",
+        for_papers=True,
         better="lower",
         summary="Population variance of accuracy over the orders, in squared percentage points.",
         formulas=(
@@ -142,6 +146,7 @@ METRICS: Final = (
     Metric(
         name="accuracy_min",
         label="Lowest accuracy",
+        for_papers=True,
         better="higher",
         summary="Accuracy of the worst single order.",
         formulas=(r"\min(A_0, \ldots, A_T)",),
@@ -154,6 +159,7 @@ METRICS: Final = (
     Metric(
         name="accuracy_max",
         label="Highest accuracy",
+        for_papers=True,
         better="higher",
         summary="Accuracy of the best single order.",
         formulas=(r"\max(A_0, \ldots, A_T)",),
@@ -166,6 +172,7 @@ METRICS: Final = (
     Metric(
         name="accuracy_range",
         label="Range of accuracy",
+        for_papers=True,
         better="lower",
         summary="Best minus worst single order.",
         formulas=(r"\max(A_0, \ldots, A_T) - \min(A_0, \ldots, A_T)",),

@@ -166,9 +166,9 @@ def import_board_command(file: Path) -> None:
       title = "How robust are they?"
       suite = "robustness-core"
       benchmarks = ["arc-challenge", "mmlu"]
-      columns = ["accuracy@cyclic", "worst_accuracy@cyclic", "cora@divergent",
+      columns = ["accuracy@cyclic", "right_twice_across_orders@cyclic", "cora@divergent",
                  "fluctuation_rate@cyclic", "npsq_accuracy@choice-only"]
-      sort = "worst_accuracy@cyclic"
+      sort = "right_twice_across_orders@cyclic"
 
     A column is metric@variants, or metric@variants/protocol if the suite has several protocols.
     benchmarks stand for the suite's "*"; a suite that names its benchmarks takes none.

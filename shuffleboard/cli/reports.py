@@ -44,12 +44,14 @@ from shuffleboard.cli.tables import Share, chosen_columns, note_below, print_tab
     is_flag=True,
     help="Leave out questions whose options refer to each other or are sorted numbers.",
 )
+@click.option("--papers", is_flag=True, help="Also the metrics that are there for papers' tables alone.")
 @noise_from_option
 @json_option
 def metrics(
     evaluation_id: int,
     per_question: bool,
     without_flagged: bool,
+    papers: bool,
     noise_from: int | None,
 ) -> None:
     """Show an evaluation's metrics. Undefined ones are null.
@@ -59,7 +61,7 @@ def metrics(
     """
     with read_session(engine_of(settings_of())) as session:
         document = evaluation_metrics(
-            session, evaluation_id, without_flagged=without_flagged, per_question=per_question
+            session, evaluation_id, without_flagged=without_flagged, per_question=per_question, papers=papers
         )
         document["noise"] = repeat_noise(session, evaluation_id, noise_from)
         # Sentences are about all questions.
@@ -213,7 +215,7 @@ def print_leaderboard(
     rows: list[dict[str, Any]], empty: str = "no evaluation yet", *, above_chance: bool = False
 ) -> None:
     """Leaderboard rows as a table on stdout, and on stderr which of them have no rank, and why."""
-    metrics = ("accuracy", "average_accuracy", "worst_accuracy", "fluctuation_rate")
+    metrics = ("right_twice_across_orders", "accuracy", "order_loss", "worst_accuracy", "fluctuation_rate")
     shown = {name: METRICS[name].label for name in metrics}
     if above_chance:
         shown = {f"{name}_above_chance": f"{METRICS[name].label} above chance" for name in CORRECTED}
@@ -240,7 +242,7 @@ def print_leaderboard(
     more = {name: METRICS[name].label if name in METRICS else name for name in COLUMNS}
     drop = (
         *("state", "questions", "scored", "revision", "shots", "protocol", "chance", "asked"),
-        *("average_accuracy", "fluctuation_rate"),
+        *("fluctuation_rate", "order_loss", "worst_accuracy"),
     )
     print_table(flat, headings, empty, more=more, drop=drop)
     if "drawn" in headings:

@@ -9,7 +9,9 @@ from registry.prompting.variants import QuestionShape, inserted_ordinals, parse_
 from tests.outputs.conftest import Registry
 
 HEADLINE = (
+    "right_twice_across_orders@cyclic",
     "accuracy@cyclic",
+    "order_loss@cyclic",
     "worst_accuracy@cyclic",
     "cora@divergent",
     "fluctuation_rate@cyclic",

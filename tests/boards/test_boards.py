@@ -329,7 +329,11 @@ def test_the_views_hold_the_board(strong_and_weak: Registry) -> None:
     load(strong_and_weak)
     rows = rows_of(strong_and_weak)
     with read_session(strong_and_weak.engine) as session:
-        headlines = session.execute(text("SELECT * FROM board_headlines ORDER BY worst_accuracy_rank")).mappings().all()
+        headlines = (
+            session.execute(text("SELECT * FROM board_headlines ORDER BY right_twice_across_orders_rank"))
+            .mappings()
+            .all()
+        )
         standings = session.execute(text("SELECT * FROM board_standings WHERE current")).mappings().all()
     assert [row["model"] for row in headlines] == ["strong", "weak"]
     for row in headlines:

@@ -14,7 +14,7 @@ import pytest
 from registry.db import get_engine, read_session, write_session
 from registry.lookups import find_evaluation
 from registry.metrics import METRICS
-from registry.metrics.catalogue import ALL_NAMES
+from registry.metrics.catalogue import ALL_NAMES, SHOWN
 from registry.predictions.prompts import prompts_of
 from registry.proof.manifest import sealed_columns
 from registry.queue.evaluations import select_questions
@@ -85,9 +85,9 @@ def test_the_whole_path_with_a_worker_of_its_own(
         "chance": 0.25,
         "per_question": 0,
     }
-    assert list(metrics["metrics"]) == list(metrics["intervals"]) == list(ALL_NAMES)
+    assert list(metrics["metrics"]) == list(metrics["intervals"]) == list(SHOWN)
     assert len(metrics["per_question"]) == LIMIT
-    assert {tuple(values) for values in metrics["per_question"].values()} == {ALL_NAMES}
+    assert {tuple(values) for values in metrics["per_question"].values()} == {SHOWN}
     assert metrics["metrics"]["average_accuracy"] is not None
 
     (row,) = shuffleboard_json("leaderboard")["rows"]
@@ -180,7 +180,7 @@ def test_reports_are_one_json_document_or_text(
 
 
 def test_an_incomplete_evaluation_reports_every_metric_as_null(evaluation_id: int) -> None:
-    document = shuffleboard_json("metrics", evaluation_id, "--per-question")
+    document = shuffleboard_json("metrics", evaluation_id, "--per-question", "--papers")
     nulls: dict[str, Any] = dict.fromkeys(ALL_NAMES)
     assert document == {
         "evaluation": evaluation_id,

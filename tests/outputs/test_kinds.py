@@ -32,7 +32,7 @@ def test_choice_only_is_paired_whether_on_one_line_or_on_two(
     registry.benchmark("b", four_options(1))
     request = ImportRequest(registry.file("o.jsonl", lines), "m", "b", "choice-only")
     with read_session(registry.engine) as session:
-        metrics = evaluation_metrics(session, import_outputs(registry.engine, request))["metrics"]
+        metrics = evaluation_metrics(session, import_outputs(registry.engine, request), papers=True)["metrics"]
     # NPSQ .75 and .2, then two options that the question does not move.
     assert metrics["npsq_correct"] == pytest.approx(0.75)
     assert metrics["npsq_accuracy"] == 1.0

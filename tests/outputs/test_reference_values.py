@@ -180,7 +180,7 @@ def test_recorded_letters_of_a_model_give_its_recorded_accuracy(sqlite_database:
     )
     evaluation_id = import_outputs(registry.engine, request)
     with read_session(registry.engine) as session:
-        document = evaluation_metrics(session, evaluation_id)
+        document = evaluation_metrics(session, evaluation_id, papers=True)
     assert document["scored"] == 12032
     assert document["metrics"]["accuracy"] == pytest.approx(int(row["n_correct"]) / 12032, abs=1e-12)
     assert f"{100 * document['metrics']['accuracy']:.2f}" == row["accuracy"]

@@ -18,10 +18,10 @@ from sqlalchemy.orm import Session
 from registry.metrics import VariantOutcome, repeats
 from registry.metrics.permutation import fluctuation_rate, score, worst_accuracy
 from registry.metrics.repeats import across_orders, repeated, same_order
-from tests.marks import long_but
 from tests.spec.random_tables import sample_tables
 from tests.spec.stores import question_rows, store
 from tests.spec.tables import Case, Prompt, read_table, same
+from tests.support.marks import long_but
 
 DATA = Path(__file__).parents[1] / "data"
 SCALE = ("average_accuracy", "right_twice_same_order", "right_twice_across_orders", "chance_loss", "order_loss")

@@ -5,7 +5,7 @@ from sqlalchemy import text, update
 
 from registry.db import database_now, read_session, write_session
 from registry.metrics import METRICS
-from registry.metrics.catalogue import ALL_NAMES
+from registry.metrics.catalogue import ALL_NAMES, SHOWN
 from registry.tables import Worker
 from tests.web.seed import SECRET
 
@@ -46,7 +46,8 @@ def test_every_address_answers_strict_json_without_hidden_texts(client, seeded, 
 
 
 def test_leaderboard_rows_carry_rank_and_counts(client, seeded):
-    document = client.get("/api/v1/leaderboard?benchmark=capitals").json
+    assert client.get("/api/v1/leaderboard?benchmark=capitals").json["ranked_by"] == "right_twice_across_orders"
+    document = client.get("/api/v1/leaderboard?benchmark=capitals&sort=worst_accuracy").json
     assert document["ranked_by"] == "worst_accuracy"
     assert [(row["model"], row["rank"]) for row in document["rows"]] == [
         ("alpha", 1),
@@ -66,8 +67,9 @@ def test_leaderboard_rows_carry_rank_and_counts(client, seeded):
 
 def test_an_evaluation_has_every_metric_name_and_the_scopes_of_the_view(engine, client, seeded):
     evaluation = seeded.evaluations["beta"]
-    document = client.get(f"/api/v1/evaluations/{evaluation}").json
+    document = client.get(f"/api/v1/evaluations/{evaluation}?papers=yes").json
     assert document["metrics"].keys() == set(ALL_NAMES)
+    assert client.get(f"/api/v1/evaluations/{evaluation}").json["metrics"].keys() == set(SHOWN)
     assert document["metrics"]["average_accuracy"] == pytest.approx(0.8125)
     stored = view(
         engine,

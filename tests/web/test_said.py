@@ -134,11 +134,11 @@ def test_what_was_asked_in_one_order_is_ranked_by_accuracy_and_alone_not_at_all(
         assert row["ranked_by"] == "accuracy"
     assert found["once", "four", "original"]["not_ranked"] is None
     assert found["recorded", "four", "imported"]["not_ranked"] == {
-        "reason": "Worst accuracy needs two orders or more; asked in one order",
+        "reason": "Right in two orders needs two orders or more; asked in one order",
         "command": COMMAND.format("recorded"),
     }
     ranked = found["knowing", "four", "cyclic"]
-    assert (ranked["not_ranked"], ranked["ranked_by"]) == (None, "worst_accuracy")
+    assert (ranked["not_ranked"], ranked["ranked_by"]) == (None, "right_twice_across_orders")
     assert rows(site, "?sort=accuracy")["once", "four", "original"]["rank"] == 1
     assert rows(site, "?sort=accuracy")["recorded", "four", "imported"]["rank"] is None
     # Visitors are not told of commands that they cannot run.
@@ -151,7 +151,7 @@ def test_what_was_asked_in_one_order_is_ranked_by_accuracy_and_alone_not_at_all(
     assert {row["chance"] for row in listed} == {"0.25", "0.5"}
     out, err = command(site, "leaderboard", "--benchmark", "four")
     assert "asked in one order" in out
-    assert "Not ranked: recorded. Worst accuracy needs two orders or more; asked in one order." in err
+    assert "Not ranked: recorded. Right in two orders needs two orders or more; asked in one order." in err
     assert COMMAND.format("recorded") in err
     assert "On four every question was asked in one order, so ranks are by accuracy." in err
 
@@ -166,14 +166,14 @@ def test_models_asked_once_are_ranked_by_accuracy_in_columns_that_have_values(si
     assert "These models were asked each question in one order." in page
     out, _ = command(site, "leaderboard", "--variants", "original")
     heading, first, second = out.splitlines()
-    assert "Worst" not in heading
+    assert "two orders" not in heading
     assert "Rank" in heading
     assert ("once" in first, "again" in second) == (True, True)
 
 
 def test_the_overview_takes_the_way_that_covers_most_and_says_what_it_leaves_out(site):
     page = words(site.client.get("/overview").text)
-    assert "Worst accuracy under cyclic, symbols, 0-shot." in page
+    assert "Right in two orders under cyclic, symbols, 0-shot." in page
     left_out = (
         "3 models that were asked in other ways only, and the results under original, symbols, 0-shot (2 evaluations)"
     )

@@ -65,10 +65,17 @@ class EvaluationHeader(Answer):
 
 
 _METRICS: dict[str, Any] = {
-    name: (float | None, Field(description=f"{metric.label}: {metric.summary}")) for name, metric in METRICS.items()
+    name: (
+        float | None,
+        (absent if metric.for_papers else Field)(description=f"{metric.label}: {metric.summary}"),
+    )
+    for name, metric in METRICS.items()
 }
 MetricValues: Any = create_model(
-    "MetricValues", __base__=Answer, __doc__="Every metric by name; null where it is undefined.", **_METRICS
+    "MetricValues",
+    __base__=Answer,
+    __doc__="Metrics by name, null if undefined.",
+    **_METRICS,
 )
 
 

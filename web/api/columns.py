@@ -7,6 +7,7 @@ from sqlalchemy import Boolean, Double, Float, Integer, Numeric
 
 from registry.db import Digest as DigestColumn
 from registry.db import DoubleArray, JsonDocument, SmallIntArray, UtcDateTime
+from registry.metrics import METRICS
 from registry.schema.documented import columns_of as documented
 from registry.schema.selectables import view_of
 
@@ -32,7 +33,7 @@ class Answer(BaseModel):
 def columns_of(view: str, *, but: tuple[str, ...] = ()) -> Any:
     """Return a class with a key for each column of a view, typed and described as `columns.toml` says.
 
-    but: columns that it leaves out.
+    but: columns that it leaves out. Metrics that are there for papers alone may be absent.
     """
     fields: dict[str, Any] = {}
     for column in view_of(view, whole=False).c:
@@ -41,5 +42,7 @@ def columns_of(view: str, *, but: tuple[str, ...] = ()) -> Any:
         about = documented(view)[column.name]
         found = next((type_ for kind, type_ in _TYPES if isinstance(column.type, kind)), str)
         text = f"{about.meaning}: {about.summary}" if about.summary else f"{about.meaning}."
-        fields[column.name] = (found | None if about.nullable else found, Field(description=text))
+        optional = column.name in METRICS and METRICS[column.name].for_papers
+        field = Field(default_factory=lambda: None, description=text) if optional else Field(description=text)
+        fields[column.name] = (found | None if about.nullable else found, field)
     return create_model(f"Columns of {view}", __base__=Answer, **fields)

@@ -1,6 +1,7 @@
 """Results as JSON: the leaderboard, evaluations, their questions and predictions, provenance."""
 
 import re
+from collections.abc import Collection
 from typing import Annotated, Any, Final
 
 from flask import Response
@@ -10,7 +11,7 @@ from registry.fields import Between, OneOf
 from registry.leaderboard.costs import cost_document
 from registry.leaderboard.rows import SORTS, Ordering, Page, default_sort, leaderboard_page, natural_order
 from registry.leaderboard.selection import Selection, evaluation_conditions
-from registry.metrics.catalogue import ALL_NAMES
+from registry.metrics.catalogue import ALL_NAMES, SHOWN
 from registry.schema.selectables import Row
 from registry.tables import EVALUATION_STATES
 from web.api import answers
@@ -29,6 +30,7 @@ from web.urls.parameters import (
     MetricNames,
     NoiseFrom,
     Paged,
+    Papers,
     Query,
     YesOrNo,
 )
@@ -42,10 +44,10 @@ class LeaderboardQuery(Paged, Filters):
 
     metrics: Annotated[
         MetricNames,
-        Field(description="Metrics to rank and sort by; rows have all of them. Repeated, or separated by commas."),
+        Field(description="Metrics to rank and sort by; rows have more. Repeated, or separated by commas."),
     ] = DEFAULT_METRICS
     sort: Annotated[str, OneOf(SORTS)] | None = Field(
-        None, description="Column to sort by; worst accuracy, or else the first metric asked for."
+        None, description="Column to sort by; right in two orders, or else the first metric asked for."
     )
     order: Annotated[str, OneOf(("asc", "desc"))] | None = Field(
         None, description="Direction; by default, what puts the best on top."
@@ -70,7 +72,7 @@ def leaderboard(query: LeaderboardQuery) -> Response:
     selection = _selection(query)
     made = leaderboard_page(session(), selection, asked, limit=query.per_page, offset=query.offset)
     return page(
-        with_progress(made),
+        with_progress(made, query.metrics),
         made.total,
         query,
         key="rows",
@@ -86,14 +88,17 @@ def _selection(query: Filters) -> Selection:
     return Selection(**{name: getattr(query, name) for name in Filters.model_fields})
 
 
-def with_progress(found: Page) -> list[Row]:
-    """A page's rows as documents, with the progress of those that are incomplete, and what answers cost."""
+def with_progress(found: Page, metrics: Collection[str] = ()) -> list[Row]:
+    """Return a page's rows as documents, with the progress of those that are incomplete, and the cost of answers.
+
+    metrics: those asked for by name.
+    """
     progress = queries.progress(session(), [row["evaluation_id"] for row in found.rows if not row["complete"]])
-    return [document | {"progress": progress.get(document["evaluation_id"])} for document in found.documents()]
+    return [document | {"progress": progress.get(document["evaluation_id"])} for document in found.documents(metrics)]
 
 
 def rows_of_board(selection: Selection) -> list[Row]:
-    """A model's or a benchmark's rows of the leaderboard, by worst accuracy within each group."""
+    """A model's or a benchmark's rows of the leaderboard, by right in two orders within each group."""
     return with_progress(leaderboard_page(session(), selection))
 
 
@@ -126,27 +131,33 @@ def _found(evaluation_id: int) -> Row:
     return queries.evaluation(session(), evaluation_id)
 
 
-class NoiseQuery(Query):
-    """Whose repeats an evaluation's repeat noise is taken from."""
+class EvaluationQuery(Query):
+    """Whose repeats an evaluation's repeat noise is taken from, and which metrics are shown."""
 
     noise_from: NoiseFrom = None
+    papers: Papers = "no"
 
 
 @get("/evaluations/<evaluation_id>", answers.EvaluationDocument, tag="results")
-def evaluation(evaluation_id: EvaluationId, query: NoiseQuery) -> Response:
-    """One evaluation: progress, metrics (every metric name, null where undefined), repeat noise, provenance."""
+def evaluation(evaluation_id: EvaluationId, query: EvaluationQuery) -> Response:
+    """One evaluation: progress, metrics (null if undefined), repeat noise, provenance."""
     row = _found(evaluation_id)
     scopes = queries.scopes(session(), row["evaluation_id"], sealed=row["complete"])
     of_all = {item["metric"]: item["value"] for item in scopes if item["scope"] == "all"}
+    shown = ALL_NAMES if query.papers == "yes" else SHOWN
     return answer(
         {
             **{key: row[key] for key in _HEADER},
             "progress": queries.progress_of(session(), evaluation_id),
             "cost": cost_document(session(), row["evaluation_id"], settings_of()),
-            "metrics": {name: of_all.get(name) for name in ALL_NAMES},
+            "metrics": {name: of_all.get(name) for name in shown},
             "noise": repeat_noise(row["evaluation_id"], query.noise_from),
             "clustered": clustered(row["evaluation_id"], row["seal"]),
-            "scopes": [{key: value for key, value in item.items() if key != "evaluation_id"} for item in scopes],
+            "scopes": [
+                {key: value for key, value in item.items() if key != "evaluation_id"}
+                for item in scopes
+                if item["metric"] in shown
+            ],
             "provenance": provenance_of(row),
         }
     )

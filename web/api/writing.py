@@ -30,7 +30,7 @@ from web.api.uploads import Upload
 from web.orders import stored
 from web.serving.responses import session
 from web.shown.studies import clustered, repeat_noise
-from web.urls.parameters import Name, NoiseFrom, Query, Text, YesOrNo, shorten
+from web.urls.parameters import Name, NoiseFrom, Papers, Query, Text, YesOrNo, shorten
 from web.who.identity import engine, viewer
 
 _LINES: Final = {
@@ -305,16 +305,18 @@ class MetricsQuery(Query):
         Field(description="Only questions whose options neither refer to each other nor are sorted numbers."),
     ] = "no"
     noise_from: NoiseFrom = None
+    papers: Papers = "no"
 
 
 @get("/evaluations/<evaluation_id>/metrics", answers.EvaluationMetrics, tag="results", conflicts=True)
 def evaluation_metric_values(evaluation_id: EvaluationId, query: MetricsQuery) -> Response:
-    """Every metric of an evaluation by name, as `shuffleboard metrics` prints them; null where undefined."""
+    """The metrics of an evaluation by name, as `shuffleboard metrics` prints them; null if undefined."""
     found = evaluation_metrics(
         session(),
         evaluation_id,
         without_flagged=query.without_flagged == "yes",
         per_question=query.per_question == "yes",
+        papers=query.papers == "yes",
     )
     noise = repeat_noise(evaluation_id, query.noise_from)
     seal = find_evaluation(session(), evaluation_id).seal

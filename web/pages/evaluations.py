@@ -13,7 +13,7 @@ from registry.leaderboard.costs import cost_document
 from registry.leaderboard.facts import facts_of, noise_facts
 from registry.lookups import find_evaluation
 from registry.metrics import METRICS
-from registry.metrics.catalogue import FAMILIES
+from registry.metrics.catalogue import FAMILIES, SHOWN, Family
 from registry.predictions.stored import archived_among
 from registry.schema.selectables import Row
 from registry.scores.asked import asked_how, one_order
@@ -38,7 +38,7 @@ from web.who.identity import settings_of
 PLACES: Final = tuple(ascii_uppercase)
 """Positions as a URL names them."""
 HEADLINES: Final = 5
-STAND_INS: Final = ("average_accuracy", "score", "best_accuracy")
+STAND_INS: Final = ("score", "best_accuracy")
 """What takes the place of a headline metric that is undefined."""
 
 
@@ -114,7 +114,7 @@ def evaluation(evaluation_id: str) -> ResponseReturnValue:
 
 
 def _headlines(over_all: Mapping[str, Row]) -> list[str]:
-    """Return the five metrics that are stated first: the headline ones, or others that are defined."""
+    """Return the metrics that are stated first: the headline ones that are defined, or else others."""
     defined = [name for name, item in over_all.items() if item["value"] is not None]
     first: list[str] = [name for name in parameters.DEFAULT_METRICS if name in defined]
     chosen = [*first, *(name for name in STAND_INS if name in defined)][:HEADLINES]
@@ -131,11 +131,15 @@ def _families(by_scope: Mapping[str, Mapping[str, Row]]) -> list[Row]:
         {
             "key": family.key,
             "title": family.title,
-            "defined": [metric.name for metric in family.metrics if metric.name in known],
-            "undefined": [metric.name for metric in family.metrics if metric.name not in known],
+            "defined": [name for name in _shown(family) if name in known],
+            "undefined": [name for name in _shown(family) if name not in known],
         }
         for family in FAMILIES
     ]
+
+
+def _shown(family: Family) -> list[str]:
+    return [metric.name for metric in family.metrics if metric.name in SHOWN]
 
 
 def _filters(row: Row) -> dict[str, str]:

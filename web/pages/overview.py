@@ -21,6 +21,7 @@ from registry.leaderboard.rows import (
 from registry.leaderboard.selection import Selection
 from registry.lookups import not_withdrawn
 from registry.metrics import METRICS
+from registry.metrics.catalogue import HEADLINES
 from registry.schema.selectables import Row
 from registry.tables import Evaluation, Model, ModelRevision
 from web.formats import chosen_questions
@@ -43,9 +44,9 @@ MOST: Final = 20_000
 def overview() -> ResponseReturnValue:
     """Models by benchmarks under one way of asking: the most common one, of those with a value if a metric is given.
 
-    Without a metric it is worst accuracy, or accuracy if that way asks in one order.
+    Without a metric it is right in two orders, or accuracy if that way asks in one order.
     """
-    metric = parameters.choice(request.args, "metric", METRICS, "worst_accuracy")
+    metric = parameters.choice(request.args, "metric", METRICS, HEADLINES[0])
     groups = count_groups(session(), Selection())
     measured = measured_groups(session(), groups, metric)
     way = _way(groups, measured if "metric" in request.args else [])

@@ -26,6 +26,7 @@ from registry.errors import UsageError
 from registry.fields import NUMBER, Between, OneOf, Remedy
 from registry.leaderboard.selection import ASKED_HOW
 from registry.metrics import METRICS
+from registry.metrics.catalogue import HEADLINES
 from registry.names import check_name
 from registry.tables import MODEL_KINDS
 from registry.untrusted import problem_of_text
@@ -33,8 +34,7 @@ from registry.untrusted import problem_of_text
 Arguments = MultiDict[str, str]
 M = TypeVar("M", bound=BaseModel)
 
-DEFAULT_METRICS: Final = ("accuracy", "worst_accuracy", "fluctuation_rate", "cora", "npsq_accuracy")
-"""The five headline metrics, as in the view `board_headlines`; in the catalogue's order."""
+DEFAULT_METRICS: Final = HEADLINES
 MOST_PINNED: Final = 3
 """More would leave no room for the columns that scroll."""
 MAX_PAGE: Final = 1_000_000
@@ -101,6 +101,7 @@ Text = Annotated[
 ]
 """A text to filter by."""
 YesOrNo = Annotated[str, OneOf(("yes", "no"))]
+Papers = Annotated[YesOrNo, Field(description="Whether to include metrics that are there for papers' tables alone.")]
 TimeFrom = Annotated[datetime, BeforeValidator(partial(_moment, end=False)), _TIME]
 """A date or time, UTC where no zone is given; a date is taken to its beginning."""
 TimeTo = Annotated[datetime, BeforeValidator(partial(_moment, end=True)), _TIME]
