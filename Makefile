@@ -1,10 +1,11 @@
 # Everything runs in .venv, which `make setup` makes; lm-evaluation-harness, an outside witness in the tests, in
-# .venv-peer, and vLLM in .venv-vllm. The stamp files inside them make a second run quick: they are renewed when their
+# .venv-peer, Inspect AI in .venv-inspect, and vLLM in .venv-vllm. The stamp files inside them make a second run quick: they are renewed when their
 # inputs change.
 
 PYTHON ?= python3
 VENV := .venv
 PEER := .venv-peer
+INSPECT := .venv-inspect
 VLLM := .venv-vllm
 KUBERNETES := build/kubernetes
 SUPPLY := build/supply
@@ -47,11 +48,16 @@ demo: $(VENV)/.core ## Show recorded answers of real models, then score a small 
 services: setup ## Make sure that PostgreSQL, Redis and Chromium are there for the tests
 	$(BIN)/python tests/support/services.py install
 
-peer: $(PEER)/.installed ## Install lm-evaluation-harness into .venv-peer
+peer: $(PEER)/.installed $(INSPECT)/.installed ## Install lm-evaluation-harness into .venv-peer, Inspect AI into .venv-inspect
 
 $(PEER)/.installed: tests/peer/requirements.txt
 	$(PYTHON) -m venv $(PEER)
 	$(PEER)/bin/python $(PIP) install -q -r tests/peer/requirements.txt
+	@touch $@
+
+$(INSPECT)/.installed: tests/peer/inspect-requirements.txt
+	$(PYTHON) -m venv $(INSPECT)
+	$(INSPECT)/bin/python $(PIP) install -q -r tests/peer/inspect-requirements.txt
 	@touch $@
 
 # One process more than cores: while a test waits for a program that it started, another computes.

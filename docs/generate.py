@@ -97,6 +97,8 @@ SETTING_GROUPS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
             "broker_url",
             "log_level",
             "harness_python",
+            "url",
+            "token",
         ),
     ),
     "Archives": (

@@ -76,6 +76,14 @@ class Settings(BaseSettings):
         default="",
         description="Python with lm_eval, for `benchmarks import --harness-task`; empty: the command's own.",
     )
+    url: str = Field(
+        default="",
+        description=(
+            "Address of the registry that logs of Inspect are imported into when a task ends; empty: the database, if "
+            "its URL is set."
+        ),
+    )
+    token: str = Field(default="", description="Token of an account that may import there; empty: none.")
     broker_url: str = Field(
         default="",
         description=(

@@ -2,8 +2,8 @@
 
     inspect eval shuffleboard/permuted -T task=inspect_evals/mmlu_0_shot -T variants=cyclic --model …
 
-or in Python, `eval(permuted(my_task(), variants="cyclic:repeats=2"))`. `shuffleboard audit` and `evaluations import`
-read the log: each sample's metadata says which question it is, and which variant.
+or in Python, `eval(permuted(my_task(), variants="cyclic:repeats=2"))`. Repeats are Inspect's epochs. `shuffleboard
+audit` and `evaluations import` read the log: each sample's metadata names its question and the order.
 """
 
 import contextlib
@@ -21,12 +21,15 @@ from registry.errors import VariantError
 from registry.logs.formats.inspect_log import METADATA
 from registry.prompting.labels import LETTERS
 from registry.prompting.variants import QuestionShape, parse_variants
+from shuffleboard.inspect_hook import ImportHook
+
+__all__ = ["ImportHook", "permuted", "permuted_samples"]
 
 SEPARATOR: Final = "/variant-"
 
 
 def permuted_samples(samples: Any, variants: str) -> list[Any]:
-    """Each sample once for each variant, its choices in that order and its target where the right choice then stands.
+    """Return each sample once for each order, its choices in that order and its target where the right choice then is.
 
     Raises VariantError for samples without choices or with several targets, and for kinds that change more than orders.
     """
@@ -40,15 +43,18 @@ def permuted_samples(samples: Any, variants: str) -> list[Any]:
             message = f"sample {name}: target {target!r} is not one letter of its {len(choices)} choices"
             raise VariantError(message)
         for variant in definition.variants(QuestionShape(name, len(choices), right)):
+            if variant.repeat:
+                continue  # an epoch
             if sorted(variant.order) != list(range(len(choices))) or dataclasses.replace(
                 variant, ordinal=0, name="", order=(), repeat=0
             ) != type(variant)(0, "", ()):
                 message = f"--variants {variants}: {variant.name} changes more than the order; give kinds of orders"
                 raise VariantError(message)
-            own = {"question": name, "variant": variant.ordinal, "order": list(variant.order)}
+            ordinal = variant.ordinal // definition.repeats
+            own = {"question": name, "variant": ordinal, "order": list(variant.order)}
             metadata = {**(sample.metadata or {}), METADATA: own}
             changed = {
-                "id": f"{name}{SEPARATOR}{variant.ordinal}",
+                "id": f"{name}{SEPARATOR}{ordinal}",
                 "choices": [choices[option] for option in variant.order],
                 "target": LETTERS[variant.order.index(right)],
                 "metadata": metadata,
@@ -85,9 +91,17 @@ def permuted(task: Any, variants: str = "cyclic", **arguments: Any) -> Any:
 
     task: a Task, the name of a registered one, or `file.py@name`; one that is named is made with the other arguments.
     variants: a kind of orders as everywhere in Shuffleboard, such as `cyclic`, `full`, `shuffle:m=4`, or with repeats
-    `cyclic:repeats=2`.
+    `cyclic:repeats=2`, which is `cyclic` in two epochs; Inspect's own `--epochs` stands before it.
     """
     made = _made(task, arguments) if isinstance(task, str) else task
+    definition = parse_variants(variants)
     samples = permuted_samples(list(made.dataset), variants)
     dataset = MemoryDataset(samples, name=made.dataset.name, location=made.dataset.location)
-    return task_with(made, dataset=dataset, name=f"{made.name}_{variants.replace(':', '-')}")
+    once = definition.asked(1).name
+    return task_with(
+        made,
+        dataset=dataset,
+        epochs=definition.repeats,
+        name=f"{made.name}_{once.replace(':', '-')}",
+        metadata={**(made.metadata or {}), METADATA: {"task": made.name, "variants": once}},
+    )

@@ -8,7 +8,7 @@
 An archive holds the same, the samples as `samples/*.json`. Choices that the dataset shuffled stand in a sample as they
 were shown. Where the solver shuffled them, a sample shows the dataset's order, and message, completion and answer are
 rewritten to it; the order that was shown stands in the score's explanation alone, and what was written in the events.
-Each epoch is a variant.
+Each epoch is a variant; in logs of our extension an epoch is a repeat of the order that the sample's metadata names.
 """
 
 import math
@@ -105,13 +105,14 @@ def read_inspect(path: Path, head: tuple[Mapping[str, Any], Samples], questions:
     """
     header, samples = head
     finder = QuestionFinder(questions)
+    epochs = epochs_of(header)
     recorded, failed = [], 0
     allowance = Allowance(path.name, kept=True)
     for place, sample in samples:
         if sample.get("error") is not None:
             failed += 1
             continue
-        answer = _recorded(place, sample, finder)
+        answer = _recorded(place, sample, finder, epochs)
         allowance.take(len(answer.text or ""), records=1)
         recorded.append(answer)
     if not recorded:
@@ -127,8 +128,19 @@ def read_inspect(path: Path, head: tuple[Mapping[str, Any], Samples], questions:
     return Log(INSPECT, recorded, described(path, about), METRIC, _overall(header), None, remarks, failed)
 
 
+def epochs_of(header: Mapping[str, Any]) -> int:
+    """Return how many epochs a log was to have; 1 if its header does not say."""
+    about = header.get("eval")
+    config = about.get("config") if isinstance(about, dict) else None
+    epochs = config.get("epochs") if isinstance(config, dict) else None
+    return epochs if isinstance(epochs, int) and 1 <= epochs <= MAX_VARIANT else 1
+
+
 def inspect_questions(_path: Path, head: tuple[Mapping[str, Any], Samples]) -> Iterator[tuple[Place, dict[str, Any]]]:
-    """The questions of a log as lines of a benchmark file, each once, the choices in the order of the samples."""
+    """Yield the questions of a log as lines of a benchmark file, each once.
+
+    Choices are in the order of the samples; our extension names the order that they had before.
+    """
     seen: set[str] = set()
     for place, sample in head[1]:
         name = _id(place, sample)
@@ -136,6 +148,7 @@ def inspect_questions(_path: Path, head: tuple[Mapping[str, Any], Samples]) -> I
             continue
         seen.add(name)
         choices = _choices(place, sample)
+        order = _stated_order(place, sample, len(choices))
         metadata = sample.get("metadata")
         subject = metadata.get("subject") if isinstance(metadata, dict) else None
         yield (
@@ -144,13 +157,13 @@ def inspect_questions(_path: Path, head: tuple[Mapping[str, Any], Samples]) -> I
                 "id": name,
                 "subject": subject if isinstance(subject, str) else None,
                 "question": _input(place, sample),
-                "options": choices,
-                "answer": _target(place, sample, len(choices)),
+                "options": [choices[order.index(option)] for option in range(len(choices))],
+                "answer": order[_target(place, sample, len(choices))],
             },
         )
 
 
-def inspect_seen(place: Item, sample: dict[str, Any]) -> Iterator[Seen | Unusable]:
+def inspect_seen(place: Item, sample: dict[str, Any], epochs: int = 1) -> Iterator[Seen | Unusable]:
     """The answer of a sample to its own question, which no benchmark confirms; for an audit.
 
     Another scorer than `choice()` is read as if it were this one. Raises IngestError for a sample that contradicts
@@ -178,7 +191,7 @@ def inspect_seen(place: Item, sample: dict[str, Any]) -> Iterator[Seen | Unusabl
     choices = _choices(place, sample)
     name = _id(place, sample)
     question = KnownQuestion(0, name, 0, _input(place, sample), tuple(choices), 0)
-    found = _recorded(place, sample, QuestionFinder({name: question}))
+    found = _recorded(place, sample, QuestionFinder({name: question}), epochs)
     output = members(place, sample, "output", dict)
     completion = output.get("completion")
     stopped = _choice(output).get("stop_reason")
@@ -277,7 +290,7 @@ def _label(index: int) -> str:
     return LETTERS[index] if index < len(LETTERS) else str(index - len(LETTERS) + 1)
 
 
-def _recorded(place: Place, sample: dict[str, Any], finder: QuestionFinder) -> Recorded:
+def _recorded(place: Place, sample: dict[str, Any], finder: QuestionFinder, epochs: int) -> Recorded:
     choices = _choices(place, sample)
     target = _key(place, sample, choices)
     question = finder.find(place, _id(place, sample), _input(place, sample), choices)
@@ -306,7 +319,7 @@ def _recorded(place: Place, sample: dict[str, Any], finder: QuestionFinder) -> R
     return Recorded(
         place,
         question,
-        _epoch(place, sample) - 1,
+        _variant(place, sample, epochs),
         tuple(order[index] for index in permutation),
         True,
         position,
@@ -336,35 +349,45 @@ def _named(place: Place, score: Mapping[str, Any], choices: Sequence[str], right
     return label if right is None else read_label(value, choices, right=right)
 
 
-def _epoch(place: Place, sample: Mapping[str, Any]) -> int:
+def _variant(place: Place, sample: Mapping[str, Any], epochs: int) -> int:
+    """Return the variant of a sample: its epoch, or within an order that our extension showed, the repeat."""
     epoch = members(place, sample, "epoch", int)
     if not 1 <= epoch <= MAX_VARIANT + 1:
         place.reject(f"epoch {shown(epoch)} is not a whole number from 1 to {MAX_VARIANT + 1}; the log is damaged")
-    variant = _permuted(sample).get("variant")
-    if variant is None:
-        return epoch
-    if epoch > 1 or isinstance(variant, bool) or not isinstance(variant, int) or not 0 <= variant <= MAX_VARIANT:
-        place.reject(f"variant {shown(variant)}, epoch {epoch}: variants have one epoch; use repeats")
-    return variant + 1
+    order = _permuted(sample).get("variant")
+    if order is None:
+        return epoch - 1
+    if isinstance(order, bool) or not isinstance(order, int) or not 0 <= order <= MAX_VARIANT or epoch > epochs:
+        place.reject(f"variant {shown(order)}, epoch {epoch} of {epochs}: there is no such answer; the log is damaged")
+    variant = order * epochs + epoch - 1
+    if variant > MAX_VARIANT:
+        place.reject(f"variant {order} in {epochs} epochs is beyond {MAX_VARIANT}; use fewer orders or epochs")
+    return variant
 
 
 def _matched(
     place: Place, sample: Mapping[str, Any], question: KnownQuestion, choices: Sequence[str]
 ) -> tuple[int | str, ...]:
     """The options in the order of the sample. Of equal texts our extension says which stands where."""
-    stated = _permuted(sample).get("order")
-    if stated is None:
-        stated = list(range(len(choices)))
-    if (
-        not isinstance(stated, list)
-        or {type(item) for item in stated} != {int}
-        or sorted(stated) != [*range(len(choices))]
-    ):
-        place.reject(f"order {shown(stated)} is no order of its {len(choices)} choices; the log is damaged")
+    stated = _stated_order(place, sample, len(choices))
     before = [choices[stated.index(option)] for option in range(len(choices))]
     matched = match_options(question, before)
     assert matched is not None  # the finder compared them
     return tuple(matched[option] for option in stated)
+
+
+def _stated_order(place: Place, sample: Mapping[str, Any], n_choices: int) -> list[int]:
+    """Return the order in which our extension showed the choices; the sample's own if it did not make it."""
+    stated = _permuted(sample).get("order")
+    if stated is None:
+        return list(range(n_choices))
+    if (
+        not isinstance(stated, list)
+        or {type(item) for item in stated} != {int}
+        or sorted(stated) != [*range(n_choices)]
+    ):
+        place.reject(f"order {shown(stated)} is no order of its {n_choices} choices; the log is damaged")
+    return stated
 
 
 def _permuted(sample: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -545,14 +568,14 @@ def _inspect(path: Path, head: tuple[Mapping[str, Any], Samples], _known: Known)
             INSPECT,
             str(about.get("model") or "model"),
             str(about.get("task") or path.stem),
-            _inspect_records(path.name, samples),
+            _inspect_records(path.name, samples, epochs_of(header)),
             inspect_overall(header),
             declared,
         )
     ]
 
 
-def _inspect_records(file: str, samples: Any) -> Iterator[Seen | Unusable]:
+def _inspect_records(file: str, samples: Any, epochs: int) -> Iterator[Seen | Unusable]:
     each = iter(samples)
     while True:
         try:
@@ -563,7 +586,7 @@ def _inspect_records(file: str, samples: Any) -> Iterator[Seen | Unusable]:
             place, _, reason = str(error).removeprefix(f"{file} ").partition(": ")
             yield Unusable(place, reason, DAMAGED)
             continue
-        yield from record_of(place.name, partial(inspect_seen, place, sample))
+        yield from record_of(place.name, partial(inspect_seen, place, sample, epochs))
 
 
 FORMAT: Final = Format(
@@ -578,8 +601,8 @@ FORMAT: Final = Format(
     becomes="A variant for each epoch, in the order that was shown, with the generated text",
     scores="score the task with choice()",
     paragraph=(
-        "**Inspect AI.** [Our extension](how-to/audit-logs.md#ask-in-several-orders-with-inspect) asks any "
-        "multiple-choice task in several orders; its log is imported as the kind that it was given. Tasks of "
+        "**Inspect AI.** [Our extension](how-to/use-with-inspect.md) asks any multiple-choice task in several "
+        "orders; its log is imported as the kind that it was given, with `repeats` for its epochs. Tasks of "
         "`multiple_choice()` that are scored by `choice()`, with one right choice. Import N epochs of the same "
         "order as `--variants original:repeats=N`, shuffled orders as `--variants imported`. If the solver "
         "shuffled the choices, the order is read from the score's explanation. Samples that ended with an error "

@@ -1,0 +1,92 @@
+"""A run of our extension of Inspect AI: its log, the audit of it, and the board that the hook fills say the same."""
+
+import json
+import os
+import subprocess
+import sysconfig
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import func, select
+
+from registry.db import get_engine, read_session
+from registry.tables import Evaluation, Prediction
+from tests.support.commands import ROOT, shuffleboard_json
+
+pytestmark = pytest.mark.one_engine
+
+
+@pytest.fixture(scope="module")
+def inspect_python() -> Path:
+    """A Python with Inspect AI, which finds the project and its dependencies by PYTHONPATH."""
+    python = ROOT / ".venv-inspect" / "bin" / "python"
+    if not python.exists():
+        pytest.fail(f"{python} is missing; run `make peer`")
+    return python
+
+
+def _run(python: Path, folder: Path, variants: str, **environment: str) -> tuple[dict[str, Any], str]:
+    """Return the log's place and accuracy, and stderr."""
+    path = os.pathsep.join([str(ROOT), sysconfig.get_paths()["purelib"]])
+    done = subprocess.run(
+        [python, ROOT / "tests" / "peer" / "inspect_run.py", folder, variants],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": path, "SHUFFLEBOARD_HOME": str(folder / "home")} | environment,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    return json.loads(done.stdout.splitlines()[-1]), done.stdout + done.stderr
+
+
+# 1,600 samples of Inspect are a minute of computing.
+@pytest.mark.long
+def test_log_audit_and_board_of_an_inspect_run_have_the_same_numbers(
+    inspect_python: Path, sqlite_database: str, tmp_path: Path
+) -> None:
+    log, said = _run(inspect_python, tmp_path, "cyclic:repeats=2", SHUFFLEBOARD_DATABASE_URL=sqlite_database)
+    assert f"shuffleboard: {log['log']} is evaluation 1" in said
+    (audited,) = shuffleboard_json("audit", log["log"], "--fail-on", "never")["logs"]
+    assert (audited["questions"], audited["answers"]) == (200, 1600)
+    assert audited["orders"]["orders"] == 4
+    (row,) = shuffleboard_json("leaderboard", database_url=sqlite_database)["rows"]
+    assert (row["model"], row["benchmark"], row["variants"]) == ("mockllm-model", "sums", "cyclic:repeats=2")
+    with read_session(get_engine(sqlite_database)) as session:
+        right, asked = session.execute(select(func.sum(Prediction.correct), func.count())).one()
+    assert asked == 1600
+    assert log["accuracy"] == audited["stated"] == audited["accuracy"] == pytest.approx(int(right) / asked, abs=1e-12)
+    assert row["order_loss"] == pytest.approx(audited["orders"]["metrics"]["order_loss"], abs=1e-12)
+    # Right twice in one order is at most right once: repeats are not orders.
+    assert row["right_twice_across_orders"] < row["right_twice_same_order"] < log["accuracy"]
+
+
+def test_no_registry_named_means_no_import(inspect_python: Path, sqlite_database: str, tmp_path: Path) -> None:
+    environment = {"SHUFFLEBOARD_URL": "", "SHUFFLEBOARD_DATABASE_URL": "", "SHUFFLEBOARD_TEST_QUESTIONS": "2"}
+    log, said = _run(inspect_python, tmp_path, "cyclic", **environment)
+    assert Path(log["log"]).is_file()
+    assert "shuffleboard:" not in said
+    with read_session(get_engine(sqlite_database)) as session:
+        assert session.scalar(select(func.count()).select_from(Evaluation)) == 0
+
+
+def test_a_registry_that_does_not_answer_is_named_and_the_log_stays(inspect_python: Path, tmp_path: Path) -> None:
+    environment = {"SHUFFLEBOARD_URL": "http://127.0.0.1:9", "SHUFFLEBOARD_TEST_QUESTIONS": "2"}
+    log, said = _run(inspect_python, tmp_path, "cyclic", **environment)
+    assert Path(log["log"]).is_file()
+    assert f"shuffleboard: {log['log']} was not imported: http://127.0.0.1:9 does not answer" in said
+
+
+def test_a_benchmark_from_a_permuted_log_has_the_original_order(sqlite_database: str, tmp_path: Path) -> None:
+    log = ROOT / "tests" / "data" / "inspect" / "permuted.json"
+    document = json.loads(log.read_text(encoding="utf-8"))
+    # In the log of `backwards` the last rotation of each question comes first.
+    document["samples"].sort(key=lambda sample: -sample["metadata"]["shuffleboard"]["variant"])
+    backwards = tmp_path / "backwards.json"
+    backwards.write_text(json.dumps(document), encoding="utf-8")
+    made = [
+        shuffleboard_json("benchmarks", "import", file, "--name", name, database_url=sqlite_database)
+        for name, file in (("one", log), ("other", backwards))
+    ]
+    assert made[0]["questions"] == 5
+    assert made[0]["content_digest"] == made[1]["content_digest"]
