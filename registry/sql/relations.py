@@ -104,7 +104,7 @@ def types_of(name: str) -> Mapping[str, str]:
 
 
 def query_of(name: str, part: Part | None = None) -> Select[Any]:
-    """Return the query for a relation's rows that the session may see, in a fixed order: all, or a part"""
+    """Return the query for a relation's rows that the session may see, in a fixed order: all, or a part."""
     types = types_of(name)
     # Stored statistics are used: predictions may be archived, so no view can compute them.
     rows = relation_of("question_score" if name == "question_statistics" else name, types)

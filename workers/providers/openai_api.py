@@ -141,7 +141,7 @@ class OpenAIApi:
         self._client.batches.cancel(batch)
 
     def is_filtered(self, status: int | None, document: Any) -> bool:
-        """Return whether a request was refused for its content, by a code of Azure or OpenAI or OpenRouter's
+        """Return whether a request was refused for its content, by a code of Azure, OpenAI or OpenRouter's
         moderation.
         """
         error = document.get("error") if isinstance(document, Mapping) else None
