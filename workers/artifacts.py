@@ -43,7 +43,7 @@ ADAPTER_FILES: Final = ("adapter_config.json", "adapter_model.safetensors")
 ADAPTER_PATTERNS: Final = (*ADAPTER_FILES, "tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
 CONVERSION_VERSION: Final = 1
 MOST_OF_A_CARD: Final = 2**16
-"""Bytes that are read of a model's card."""
+"""Most bytes read from a model's card."""
 _FRONT_MATTER: Final = re.compile(r"\s*---\r?\n(.*?)\r?\n---", re.DOTALL)
 _LICENCE: Final = re.compile(
     r"^(license|license_name):[ \t]*[\"']?([^\r\n\"'#\[\]]{1,100}?)[\"']?[ \t]*$", re.MULTILINE
@@ -58,10 +58,10 @@ _DIGESTS: Final = ("weights_digest", "tokenizer_digest")
 def inspect_files(
     request: RevisionRequest, settings: Settings | None = None, digest_of: DigestOf = remembered_sha256
 ) -> ModelFiles:
-    """Hashes the files that a checked request names; downloads them first where it names a hub model.
+    """Hash the files that a checked request names, downloading those of a hub model first.
 
-    A model on an endpoint has no files that could be hashed: its server is asked whether it has it.
-    Raises ModelError when files are missing or unsafe, or an endpoint does not serve the model.
+    A model on an endpoint has no files to hash: its server must list it.
+    Raises ModelError if files are missing or unsafe, or an endpoint does not serve the model.
     """
     assert request.location is not None
     if request.kind == "openai":
@@ -80,7 +80,7 @@ def inspect_files(
 
 
 def check_files(revision: ModelRevision, settings: Settings) -> None:
-    """Raises ModelError when the model's files, read in full, are not the ones that were registered, or scored."""
+    """Check that the model's files, read in full, are the registered or scored ones. Raises ModelError."""
     files = inspect_files(request_of(revision), settings, sha256_file)
     for name in _DIGESTS:
         if getattr(files, name) != getattr(revision, name):
@@ -91,12 +91,12 @@ def check_files(revision: ModelRevision, settings: Settings) -> None:
 
 
 def resolve_folder(location: str, revision: str | None, *, nested: bool = False) -> tuple[Path, str | None]:
-    """The local folder of a Hugging Face model and its hub commit; downloads it where `location` is a hub name.
+    """Return the local folder of a Hugging Face model and its hub commit, downloading a hub model.
 
-    nested: with what lies in folders of it, as embedders have.
+    nested: with the files in subfolders, as embedders have.
     Raises ModelError or StorageError as `download` does.
     """
-    # A folder is stored by its whole path, so that a hub's name never means a folder beside a worker.
+    # A folder is stored by its whole path, so that a hub's name never means a folder of a worker.
     if Path(location).is_absolute():
         return Path(check_location("huggingface", location)), None
     patterns = (*HUB_PATTERNS, CARD, *(f"*/{pattern}" for pattern in HUB_PATTERNS if nested))
@@ -129,7 +129,7 @@ def _check_checkpoint(folder: Path, request: RevisionRequest) -> None:
 
 
 def resolve_adapter(adapter: str) -> tuple[Path, str | None]:
-    """The local folder of an adapter and its hub commit; downloads it where it is named on the hub.
+    """Return the local folder of an adapter and its hub commit, downloading one from the hub.
 
     Raises ModelError or StorageError as `download` does.
     """
@@ -143,7 +143,7 @@ def resolve_adapter(adapter: str) -> tuple[Path, str | None]:
 
 
 def _with_adapter(base: ModelFiles, folder: Path, location: str, adapter: str, digest_of: DigestOf) -> ModelFiles:
-    """The files of a base with those of an adapter, which must fit it."""
+    """Return the files of a base together with an adapter, which must fit it."""
     quiet_libraries()
     from workers.engine.adapters import AdapterFiles
 
@@ -214,7 +214,7 @@ def _folder_files(folder: Path, commit: str | None, digest_of: DigestOf) -> Mode
 
 
 def _licence(folder: Path) -> str | None:
-    """The licence that a model's card names in its front matter; its own name where it is none of the hub's."""
+    """Return the licence in the front matter of a model's card; its own name if the hub does not know it."""
     card = folder / CARD
     if not card.is_file():
         return None
@@ -227,7 +227,7 @@ def _licence(folder: Path) -> str | None:
 
 
 def _parameters(folder: Path) -> int | None:
-    """How many numbers the weights are; None where they are packed, or a file's header cannot be read."""
+    """Return the number of parameters; None if they are packed, or a file's header cannot be read."""
     from workers.checkpoints import quantisation_of
 
     if quantisation_of(folder) is not None:
@@ -240,7 +240,7 @@ def _parameters(folder: Path) -> int | None:
 
 
 def _chat_template(folder: Path) -> str | None:
-    """The text of the chat template, from its own file or from the tokenizer's configuration."""
+    """Return the chat template, from its own file or from the tokenizer's configuration."""
     own, configuration = folder / "chat_template.jinja", folder / "tokenizer_config.json"
     source = own if own.is_file() else configuration
     if not source.is_file():
@@ -287,9 +287,9 @@ def _gguf_fields(path: Path) -> dict[str, Any]:
 
 
 def model_folder(revision: ModelRevision, home: Path) -> Path:
-    """The folder of safetensors to load a revision from; converts a GGUF file on first use.
+    """Return the folder of safetensors to load a revision from, converting a GGUF file on first use.
 
-    Raises ModelError when the files no longer have the digest that was registered.
+    Raises ModelError if the files no longer have the registered digest.
     """
     assert revision.location is not None
     if revision.kind != "gguf":
@@ -307,15 +307,15 @@ def model_folder(revision: ModelRevision, home: Path) -> Path:
 
 
 def adapter_folder(revision: ModelRevision) -> Path | None:
-    """The folder of a revision's adapter; None without one.
+    """Return the folder of a revision's adapter; None without one.
 
-    Raises ModelError when the files no longer have the digest that was registered.
+    Raises ModelError if the files no longer have the registered digest.
     """
     if revision.adapter is None:
         return None
     adapter = revision.adapter
     if revision.adapter_commit is not None:
-        # What this host has of a commit never changes: the hub is not asked for it.
+        # Cached files of a commit never change, so the hub needs no request.
         name, _ = split_reference(adapter)
         adapter = f"{name}@{revision.adapter_commit}"
         found = cached_folder(Source("model", name, revision.adapter_commit))
@@ -329,7 +329,7 @@ def adapter_folder(revision: ModelRevision) -> Path | None:
 
 
 def _cached_folder(revision: ModelRevision) -> Path | None:
-    """Where this host has the files of a hub's commit already, which never change: the hub is not asked for them."""
+    """Return the folder of a hub's commit if this host has it; its files never change, so the hub needs no request."""
     assert revision.location is not None
     if revision.revision is None or Path(revision.location).is_absolute():
         return None
@@ -344,7 +344,7 @@ def _weights_digest(folder: Path, digest_of: DigestOf = remembered_sha256) -> st
 
 
 def _own_digest(revision: ModelRevision) -> str | None:
-    """Of the files at a revision's location, which with an adapter are those of the base."""
+    """Return the digest of the files at a revision's location: of the base if there is an adapter."""
     return revision.weights_digest if revision.adapter is None else revision.base_digest
 
 
@@ -362,13 +362,13 @@ def _changed(revision: ModelRevision, location: str | None, digest: str, registe
 
 @contextmanager
 def _converting(name: str) -> Iterator[None]:
-    """Says how many of a GGUF file's tensors are converted, to whoever waits; the library shows a bar of its own.
+    """Report the number of converted tensors of a GGUF file to the waiting process, in place of the library's bar.
 
     The count comes first: a narrow terminal cuts off the end.
     """
     from transformers import modeling_gguf_pytorch_utils
 
-    library: Any = modeling_gguf_pytorch_utils  # its bar is not among what it offers
+    library: Any = modeling_gguf_pytorch_utils  # its bar is not public
     say_doing(f"converting {name}, once")
 
     def counted(tensors: Any, **_: Any) -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""One model, loaded here or on an endpoint, asked a shard's prompts."""
+"""One model, loaded here or on an endpoint, that answers a shard's prompts."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Scores(Protocol):
-    """Log-probabilities by prompt and position, None where one is unknown, and tokens counted."""
+    """Log-probabilities by prompt and position, None for an unknown one, and tokens counted."""
 
     logprobs: Sequence[Sequence[float | None]]
     tokens_naive: int
@@ -39,16 +39,16 @@ class AskedModel(Protocol):
 
     @property
     def journals(self) -> bool:
-        """Whether it stores its answers itself, as they come."""
+        """Return whether it stores its answers itself, as they arrive."""
         ...
 
     @property
     def reusable(self) -> bool:
-        """Whether the same prompt gives the same number again, so that a result may be reused."""
+        """Return whether the same prompt gives the same number again, so that a result may be reused."""
         ...
 
     def begin(self, claim: Claim) -> None:
-        """The shard that is asked next."""
+        """Set the next shard."""
         ...
 
     def score(self, items: Sequence[ShardPrompt], *, whole: bool, should_stop: ShouldStop) -> Scores:
@@ -63,19 +63,19 @@ class AskedModel(Protocol):
         should_stop: ShouldStop,
         keep: Keep = forget,
     ) -> tuple[list[Written], int, int]:
-        """What the model writes after each prompt; then tokens of prompts and texts, and of those that were computed.
+        """Return the model's text for each prompt; then tokens of prompts and texts, and the computed ones.
 
         definition: of the protocol.
-        seeds: what makes each prompt's draws its own. Repeats of a prompt have the same, and each draws again.
+        seeds: each makes a prompt's draws its own. Repeats of a prompt have the same, and each draws again.
         """
         ...
 
     def settings(self, definition: Mapping[str, Any]) -> dict[str, object]:
-        """What could change a number of this protocol."""
+        """Return the settings that could change a number of this protocol."""
         ...
 
     def tokens(self, item: ShardPrompt) -> int:
-        """Tokens of a prompt that was not asked."""
+        """Return the tokens of a prompt that was not scored."""
         ...
 
     def close(self) -> None:
@@ -125,7 +125,7 @@ class LocalModel:
         should_stop: ShouldStop,
         keep: Keep = forget,
     ) -> tuple[list[Written], int, int]:
-        """What the model writes after each prompt."""
+        """Return the model's text for each prompt."""
         from workers.engine import GenerationPrompt
 
         generation, markers = definition["generation"], markers_of(definition)
@@ -197,7 +197,7 @@ class LocalModel:
             )
 
     def settings(self, definition: Mapping[str, Any]) -> dict[str, object]:
-        """Of the engine that scores, or of how text is written; with device, precision and threads."""
+        """Return the settings of the scoring engine or of text generation, with device, precision and threads."""
         import torch
 
         from workers.engine import effective_parameters
@@ -228,7 +228,7 @@ class LocalModel:
         return len(self._loaded.tokenizer(self._text(item.prompt))["input_ids"])
 
     def close(self) -> None:
-        """Only memory is held."""
+        """Do nothing: only memory is used."""
 
     def _text(self, prompt: Prompt, told: Mapping[str, Any] | None = None) -> str:
         from workers.engine import render_chat
@@ -298,7 +298,7 @@ class EndpointModel:
         should_stop: ShouldStop,
         keep: Keep = forget,
     ) -> tuple[list[Written], int, int]:
-        """What the model writes after each prompt, counted as the server counts."""
+        """Return the model's text for each prompt, with tokens as the server counts them."""
         from workers.endpoint import EndpointPrompt
 
         prompts = [
@@ -315,7 +315,7 @@ class EndpointModel:
         return answered.written, answered.prompt_tokens + tokens, answered.computed_tokens + tokens
 
     def settings(self, definition: Mapping[str, Any]) -> dict[str, object]:
-        """What the server says about itself, and the request parameters."""
+        """Return the server's description of itself, and the request parameters."""
         settings: dict[str, object] = {**self._engine.settings(), "device": "endpoint"}
         if "generation" in definition:
             settings["generation"] = dict(definition["generation"])
@@ -332,19 +332,19 @@ class EndpointModel:
 
 
 def turns_of(prompt: Prompt) -> list[dict[str, str]] | None:
-    """The turns of a conversation; None where the prompt is a text."""
+    """Return the turns of a conversation; None if the prompt is a text."""
     if prompt.messages is None:
         return None
     return [{"role": turn.role, "content": turn.content} for turn in prompt.messages]
 
 
 def _repeated(seed: str, repeat: int) -> str:
-    """What makes the draws of a repeat its own; a prompt's first answer has those that it has without repeats."""
+    """Return the seed text of a repeat; a prompt's first answer has the seed text that it has without repeats."""
     return f"{seed}:{repeat}" if repeat else seed
 
 
 def _limit(thinking: Thinking, rendered: str, markers: Markers, *, opened: bool) -> "ThoughtLimit | None":
-    """What happens to a thought that takes too long; None: only the whole text has a limit."""
+    """Return the limit of a thought; None: only the whole text has a limit."""
     from workers.engine import ThoughtLimit
 
     if thinking.max_thought_tokens is None:

@@ -44,11 +44,11 @@ class App(Celery):  # type: ignore[misc]
     loop: WorkerLoop | None = None
 
     def connection_for_read(self, url: str | None = None, **options: Any) -> Connection:
-        """A connection to the broker; the command that needs one fails if there is none."""
+        """Return a connection to the broker; the command that needs one fails if there is none."""
         return super().connection_for_read(url or self._broker(), **options)
 
     def connection_for_write(self, url: str | None = None, **options: Any) -> Connection:
-        """The same."""
+        """Return a connection to the broker."""
         return super().connection_for_write(url or self._broker(), **options)
 
     def _broker(self) -> str:
@@ -58,14 +58,14 @@ class App(Celery):  # type: ignore[misc]
 
 
 def schedule(settings: Settings) -> dict[str, dict[str, Any]]:
-    """What is done again and again: Celery's beat sends it to the queue `maintenance`, `worker beat` does it itself."""
+    """Return the recurring tasks: Celery's beat sends them to the queue `maintenance`, `worker beat` runs them."""
     every = settings.reconcile_seconds
     name = "shuffleboard.maintain"
     return {name: {"task": name, "schedule": every, "options": {"expires": every}}}
 
 
 def queue_of_shard(name: str, args: tuple[Any, ...], *_: Any, **__: Any) -> dict[str, str] | None:
-    """A shard goes to its own queue: that of its model's device."""
+    """Route a shard to the queue of its model's device."""
     if name != SCORE_TASK:
         return None
     with read_session(engine_of(get_settings())) as session:
@@ -90,7 +90,7 @@ def _configuration() -> dict[str, Any]:
         task_acks_late=False,
         beat_schedule=schedule(settings),
         beat_scheduler="celery.beat:Scheduler",  # without a file: after a restart all is done at once
-        # One shard at a time, in a thread, so that the worker answers `inspect` meanwhile.
+        # One shard at a time, in a thread, so that the worker still answers `inspect`.
         worker_pool="threads",
         worker_concurrency=1,
         worker_prefetch_multiplier=1,
@@ -126,7 +126,7 @@ class Scoring(StartStopStep):  # type: ignore[misc]
                 raise click.ClickException(str(error)) from None
 
     def start(self, worker: Any) -> None:
-        """Lets the loop work: for messages, and beside them."""
+        """Start the loop's work, with and without messages."""
         loop = worker.app.loop
         if loop is None:
             return
@@ -159,16 +159,16 @@ def _stop(**_: Any) -> None:
 
 @setup_logging.connect
 def _log(loglevel: int | str, **_: Any) -> None:
-    """Celery's lines have the form of ours; `--loglevel` holds for ours too, unless `shuffleboard worker` runs it."""
+    """Give Celery's lines our form; `--loglevel` applies to ours too, unless `shuffleboard worker` runs it."""
     logging.getLogger("celery").setLevel(loglevel)
     if app.loop is None:
         log_to_stderr(logging.getLogger("celery").level)
 
 
 def run_worker(loop: WorkerLoop) -> None:
-    """Runs a Celery worker in this process until it is told to stop; waits for a broker that is down."""
+    """Run a Celery worker in this process until it is stopped, waiting for a broker that is down."""
     app.loop = loop
-    with structlog.contextvars.bound_contextvars(worker=loop.id):  # in what Celery logs, too
+    with structlog.contextvars.bound_contextvars(worker=loop.id):  # also in Celery's log
         with suppress(SystemExit):
             app.worker_main(
                 [

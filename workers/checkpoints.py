@@ -1,7 +1,7 @@
-"""Quantised checkpoints as people publish them: which can be loaded, with which package, and why the others cannot.
+"""Published formats of quantised checkpoints: those that can be loaded, their packages, and why others cannot.
 
-Weights are dequantised as they are loaded, so that every engine computes with the plain numbers that the file stands
-for. Kernels made for a format compute something else: many round activations, too.
+Weights are dequantised when they are loaded, so that every engine computes with the plain numbers of the files. Kernels
+made for a format compute something else: many round activations, too.
 
 Imports neither torch nor transformers, so that a model's files are checked without them.
 """
@@ -30,7 +30,7 @@ ENCODER_TYPES: Final = frozenset(
         *("roberta-prelayernorm", "roformer", "xlm", "xlm-roberta", "xlm-roberta-xl", "xmod"),
     }
 )
-"""Types of models that are encoders unless their configuration says `is_decoder`."""
+"""Types of models that are encoders unless their configuration sets `is_decoder`."""
 
 _SERVE: Final = (
     "add the weights that it was made of, or let a server such as vLLM load it and add that with --kind openai"
@@ -38,9 +38,9 @@ _SERVE: Final = (
 
 
 def quantisation_of(folder: Path) -> str | None:
-    """How the weights of a model's folder are quantised; None where they are not.
+    """Return the quantisation of a model's weights; None if there is none.
 
-    Raises EngineError, with the reason and what to do, where they cannot be loaded here.
+    Raises EngineError, with the reason and the remedy, if they cannot be loaded here.
     """
     options = _options(folder)
     if options is None:
@@ -69,20 +69,20 @@ def quantisation_of(folder: Path) -> str | None:
 
 
 def stored_quantisation(folder: Path) -> str | None:
-    """What a checkpoint says of how its weights are quantised, whoever can read it."""
+    """Return the quantisation stated in a checkpoint, whether or not it can be loaded."""
     options = _options(folder)
     return None if options is None else str(options.get("quant_method"))
 
 
 def ask_for_plain_weights(config: Any) -> None:
-    """Makes transformers dequantise the weights of a model's configuration as it reads them, where it can."""
+    """Make transformers dequantise a model's weights while it reads them, if it can."""
     options = getattr(config, "quantization_config", None) or config.get_text_config().quantization_config
     if options.get("quant_method") in DEQUANTISED_WHILE_READ:
         options["dequantize"] = True
 
 
 def dequantised(model: Any) -> Any:
-    """The model with plain weights, whatever it was read from, and no word that it was quantised."""
+    """Return the model with plain weights and without any mark of its quantisation."""
     if getattr(model, "is_loaded_in_4bit", False) or getattr(model, "is_loaded_in_8bit", False):
         model = model.dequantize()
     model.hf_quantizer = None

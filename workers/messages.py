@@ -26,7 +26,7 @@ SHOWN: Final = 100
 
 
 class Channel(redis.Channel):
-    """Reads messages off the queues; one that is no JSON in UTF-8 is dropped."""
+    """Reads messages off the queues, dropping any that is no JSON in UTF-8."""
 
     def _brpop_read(self, **options: Any) -> Any:
         try:
@@ -49,7 +49,7 @@ class Transport(redis.Transport):
 
 
 def _is_ours(message: Any) -> bool:
-    """Whether a message is one of our tasks: Celery takes for granted what is looked at here."""
+    """Return whether a message is one of our tasks: Celery does not check these parts."""
     try:
         properties, headers = message["properties"], message["headers"]
         arguments, named, options = json.loads(base64.b64decode(message["body"], validate=True))  # noqa: TID251 - caught below

@@ -1,4 +1,4 @@
-"""What is known of models without torch: which prompts are scored as a token trie, and how much memory weights take."""
+"""Facts about types of models, without torch: whether their prompts form a token trie, and their memory."""
 
 from typing import Any, Final
 

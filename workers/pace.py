@@ -12,7 +12,7 @@ from registry.revisions.endpoints import Endpoint
 from workers.endpoint.pacing import exhausted_for, stated_limits
 
 IDLE_SECONDS: Final = 10.0
-"""After which PostgreSQL takes a row back from a worker that was frozen while it held it."""
+"""Seconds after which PostgreSQL frees a row that a frozen worker has locked."""
 
 
 class SharedPace:
@@ -26,7 +26,7 @@ class SharedPace:
 
     @property
     def limits(self) -> limits.Limits:
-        """As configured, or as the server says where that is less."""
+        """Return the configured limits, or the server's if they are lower."""
         with self._lock:
             return self._limits
 
@@ -39,7 +39,7 @@ class SharedPace:
                 return
 
     def wait(self, seconds: float, pause: Callable[[float], None]) -> bool:
-        """Waits for a place; True where the provider asked to wait meanwhile, so that another place is needed."""
+        """Wait for a slot; return True if the provider required a wait in the meantime, so another is needed."""
         if seconds <= 0:
             return False
         pause(seconds)
@@ -47,14 +47,14 @@ class SharedPace:
             return limits.held_for(session, self.key) > 0
 
     def done(self, reserved: int, used: int | None, headers: Mapping[str, str]) -> None:
-        """Gives back tokens that were not needed, and heeds what the headers say of the limits."""
+        """Return unused tokens, and apply the limits in the headers."""
         self.heed(headers)
         if used is not None and self.limits.tokens_per_minute is not None:
             with write_session(self._engine, IDLE_SECONDS) as session:
                 limits.refund(session, self.key, self.limits, reserved, used)
 
     def heed(self, headers: Mapping[str, str]) -> None:
-        """Lowers limits to what an answer states, and waits for one that it says is used up."""
+        """Lower limits to those in an answer, and wait if one is used up."""
         stated = stated_limits(headers)
         with self._lock:
             self._limits = self._limits.at_most(*stated)

@@ -26,12 +26,12 @@ Key = tuple[int, int]
 
 
 class _Again(TransformersScorer):
-    """Asks again, whatever has been asked before."""
+    """Scores prompts again, ignoring stored results."""
 
     def ask(
         self, revision: ModelRevision, definition: Mapping[str, Any], replicate: int, prompts: list[ShardPrompt]
     ) -> ShardResult:
-        """What the prompts come to now."""
+        """Return the prompts' new results."""
         self._load(revision)
         self._model.budget_tokens = self.budget_tokens
         if "answer" in definition:
@@ -53,11 +53,11 @@ def _never() -> bool:
 def score_again(
     engine: Engine, settings: Settings, evaluation_id: int, sample: Sequence[Key], fingerprint: Mapping[str, Any]
 ) -> tuple[dict[Key, dict[str, Any]], dict[str, Any]]:
-    """What the prompts of (question, variant) come to now, and the fingerprint of what scored them.
+    """Return the new results of the prompts of (question, variant), and the fingerprint of their engine.
 
-    By key: answer, log-probabilities, probabilities, text, digest of the thought. fingerprint: of what scored them the
-    first time; the same of the engines is taken, on the device that is here.
-    Raises ModelError when the model's files are not the ones that were scored.
+    By key: answer, log-probabilities, probabilities, text, digest of the thought. fingerprint: of the first time; the
+    same engine is used, on this host's device.
+    Raises ModelError if the model's files are not the scored ones.
     """
     asked = fingerprint.get("engine")
     scorer = _Again(
@@ -86,7 +86,7 @@ def score_again(
 
 
 def _prompts(session: Session, evaluation: Evaluation, sample: Sequence[Key]) -> list[ShardPrompt]:
-    """The prompts of the sample, in its order."""
+    """Return the prompts of the sample, in its order."""
     ids = {question_id for question_id, _ in sample}
     questions = session.scalars(
         select(Question).where(Question.id.in_(ids)).order_by(Question.ordinal).options(selectinload(Question.options))

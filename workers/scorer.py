@@ -36,18 +36,18 @@ batches, and the trie on a CPU. Named here too, so that the command line need no
 
 
 class Scorer(Protocol):
-    """What the worker loop needs of an engine; the tests' deterministic engine is the other one."""
+    """The worker loop's interface to an engine; the tests' deterministic engine is the other implementation."""
 
     loaded_model_revision_id: int | None
     budget_tokens: int
     """Tokens of one batch; lowered when memory runs out."""
 
     def device(self) -> str:
-        """The device as shown to users."""
+        """Return the device's name for users."""
         ...
 
     def place(self) -> str:
-        """What tells the device from others of its host."""
+        """Return the device's name among others of its host."""
         ...
 
     def versions(self) -> dict[str, str]:
@@ -64,7 +64,7 @@ class Scorer(Protocol):
 
 
 def load_revision(revision: ModelRevision, home: Path, device: str | None) -> Any:
-    """The engine's `LoadedModel` of a revision whose files are on this machine. Raises ModelError, EngineError."""
+    """Load a revision whose files are on this machine as the engine's `LoadedModel`. Raises ModelError, EngineError."""
     from workers.artifacts import adapter_folder, model_folder
     from workers.engine import Adapter, load_model
 
@@ -81,7 +81,7 @@ def load_revision(revision: ModelRevision, home: Path, device: str | None) -> An
 
 
 _SAID_LATER: Final = frozenset({"server", "served_model", "served_model_changed", "system_fingerprint"})
-"""What a server says of itself only in its answers."""
+"""Facts that a server reveals only in its answers."""
 
 
 class TransformersScorer:
@@ -96,7 +96,7 @@ class TransformersScorer:
         memory_mb: int | None = None,
         gpus: tuple[int, int] = (1, 1),
     ) -> None:
-        """engine: one of ENGINES. memory_mb: what scoring may take beside the model, in MiB.
+        """engine: one of ENGINES. memory_mb: memory for scoring besides the model, in MiB.
 
         gpus: over how many vLLM spreads a model: the parts of a layer, and groups of layers.
         """
@@ -144,7 +144,7 @@ class TransformersScorer:
         return f"GPU {torch.cuda.get_device_properties(device).uuid}" if device.type == "cuda" else "cpu"
 
     def memory_bytes(self) -> int:
-        """Of the GPU; 0 on a CPU."""
+        """Return the memory of the GPU; 0 on a CPU."""
         import torch
 
         from workers.engine.loading import choose_device
@@ -157,7 +157,7 @@ class TransformersScorer:
         return package_versions() | ({} if self.place() == "cpu" else {"driver": driver_version() or "unknown"})
 
     def score(self, engine: Engine, claim: Claim, should_stop: Callable[[], bool]) -> ShardResult:
-        """Builds the shard's prompts, loads its model if another is loaded, and asks it what was not asked before."""
+        """Build the shard's prompts, load its model and score the prompts without a stored result."""
         with read_session(engine) as session:
             evaluation = session.get_one(Evaluation, claim.evaluation_id)
             definition, replicate = evaluation.protocol.definition, evaluation.replicate
@@ -197,10 +197,10 @@ class TransformersScorer:
         should_stop: Callable[[], bool],
         drafts: Drafts | None = None,
     ) -> ShardResult:
-        """Lets the model generate, finds the answers in its texts and, where a protocol says so, matches them."""
+        """Generate texts, find the answers in them and match these if the protocol requires it."""
         matcher = self._matcher(definition.get("matching"))
         started = time.perf_counter()
-        # A replicate draws anew; a prompt that is shown twice in an evaluation is answered the same way twice.
+        # A replicate draws again; two equal prompts of an evaluation have the same answer.
         seeds = [f"{item.prompt.digest}:{replicate}" for item in prompts]
         written, naive, computed = self._written(definition, prompts, seeds, should_stop, drafts)
         readings = [
@@ -258,7 +258,7 @@ class TransformersScorer:
         should_stop: Callable[[], bool],
         drafts: Drafts | None,
     ) -> tuple[list[Written], int, int]:
-        """What was written for the shard's prompts before, and what is written now for the others, which is kept."""
+        """Return earlier texts of the shard's prompts, and new texts for the others, which are stored."""
         if drafts is None:
             written, naive, computed = self._model.write(prompts, seeds, definition, should_stop)
             return without_nul(written), naive, computed
@@ -284,13 +284,13 @@ class TransformersScorer:
         return without_nul([found[place] for place in range(len(prompts))]), naive, computed
 
     def _writes_with(self, definition: Mapping[str, Any]) -> str:
-        """The digest of what writes, as far as it is known before anything is written."""
+        """Return the digest of the engine, from the facts known before anything is written."""
         settings = self._model.settings(definition)
         known = {name: value for name, value in settings.items() if name not in _SAID_LATER}
         return specification_digest({"code": code_identity(), "packages": package_versions(), **known})
 
     def _matcher(self, matching: Mapping[str, Any] | None) -> Any:
-        """What matches answers as a protocol says, loaded; None where it matches none."""
+        """Return the loaded matcher of a protocol; None if it does not match."""
         if matching is None:
             return None
         key = (matching["embedder"], matching["similarity"])
@@ -308,7 +308,7 @@ class TransformersScorer:
             return
         quiet_libraries()
         self.unload()
-        release_memory()  # or the next model's budget is what the last one has not given back yet
+        release_memory()  # otherwise the next model's budget excludes memory that the last one has not freed yet
         started = time.perf_counter()
         self._model = self._endpoint(revision, engine) if revision.kind == "openai" else self._local(revision)
         self.loaded_model_revision_id = revision.id
@@ -338,7 +338,7 @@ class TransformersScorer:
         return LocalModel(loaded, opened)
 
     def _why_not_vllm(self, revision: ModelRevision) -> str | None:
-        """Why a revision is not given to vLLM; None where it is."""
+        """Return why a revision does not run in vLLM; None if it does."""
         from workers.artifacts import model_folder
         from workers.choice import why_not_vllm
         from workers.engine.loading import choose_device

@@ -1,4 +1,4 @@
-"""How a worker that scores is made, whoever starts it: `shuffleboard worker` or Celery."""
+"""Builds a scoring worker, for `shuffleboard worker` and for Celery."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -68,11 +68,11 @@ def scoring_loop(
     memory: int | None,
     unload_after: float,
 ) -> WorkerLoop:
-    """A loop that has not started. served: its queues; None: those of its device. For the others, see OPTIONS.
+    """Return a loop that has not started. served: its queues; None: those of its device. For the others, see OPTIONS.
 
-    Whoever serves `gpu` serves the queues of all classes that its memory is enough for.
+    A worker that serves `gpu` serves the queues of all classes that its memory is enough for.
 
-    Raises click.UsageError for a device, or a number of GPUs, that this host has not.
+    Raises click.UsageError for a device, or a number of GPUs, that this host lacks.
     """
     quiet_libraries()
     import torch

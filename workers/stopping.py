@@ -20,7 +20,7 @@ def stop_on_signals(loop: WorkerLoop) -> None:
 
 
 def leave_in_time(loop: WorkerLoop) -> None:
-    """Ends this process within ten seconds of being told to stop, even in a batch that cannot be interrupted.
+    """End this process within ten seconds of a stop, even in a batch that cannot be interrupted.
 
     The shard is handed back first. For processes that are one worker and nothing else.
     """

@@ -1,4 +1,4 @@
-"""What Celery is asked to do: score a shard, maintain the queue."""
+"""The tasks of Celery: score a shard, maintain the queue."""
 
 from functools import lru_cache
 from typing import Any
@@ -30,9 +30,9 @@ class ShardRequest(Request):  # type: ignore[misc]
 
 @app.task(name=SCORE_TASK, bind=True, Request=ShardRequest)
 def score(task: Any, shard_id: int) -> dict[str, Any] | None:
-    """Scores the best queued shard, which need not be the one named: the worker's model may be loaded for another.
+    """Score the best queued shard, which may differ from the named one: the worker's model may be loaded for another.
 
-    Returns what it scored; None if nothing was left to score.
+    Returns the result; None if nothing was left to score.
     """
     loop = app.loop
     if loop is None:
@@ -57,5 +57,5 @@ def _keeper(settings: Settings) -> Maintenance:
 
 @app.task(name="shuffleboard.maintain")
 def maintain() -> None:
-    """Queues shards of dead workers, sends lost messages, seals what is complete, moves boards and submissions on."""
+    """Queue shards of dead workers, send lost messages, seal complete evaluations, advance boards and submissions."""
     _keeper(get_settings()).maintain()

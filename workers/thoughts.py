@@ -1,4 +1,4 @@
-"""What a route has to know of thoughts: whether a template opened one, what closes it, and how many tokens it took."""
+"""Thoughts in every kind of engine: whether a template opened one, the text that closes it, and its tokens."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -7,13 +7,13 @@ from registry.prompting.thoughts import TAIL, Divided, Family, Markers, Output, 
 
 _TURN_END: Final = "<|end|>"
 _NEXT_TURN: Final = "<|end|><|start|>assistant"
-"""What stands between two of GPT-OSS's channels."""
+"""Text between two of GPT-OSS's channels."""
 
 
 def closing_of(text: str, *, opened: bool, markers: Markers, family: Family | None = None) -> str | None:
-    """What a model would write to end the thought in which `text` stops; None where it is in none.
+    """Return the text with which a model would end the thought at the end of `text`; None if there is no thought.
 
-    family: that of the marker with which the template opened the thought.
+    family: of the marker with which the template opened the thought.
     """
     if divide(Output(text, finish="length", opened=opened), markers).answer is not None:
         return None
@@ -31,7 +31,7 @@ def closing_of(text: str, *, opened: bool, markers: Markers, family: Family | No
 
 
 def family_opened(rendered: str, markers: Markers) -> Family | None:
-    """The markers with which a template opened a thought; None where it opened none."""
+    """Return the markers with which a template opened a thought; None if it opened none."""
     if not opens_thought(rendered, markers):
         return None
     begun = [found for found in markers.find(rendered[-TAIL:]) if found.role == "begin"]
@@ -39,7 +39,7 @@ def family_opened(rendered: str, markers: Markers) -> Family | None:
 
 
 def marks_thoughts(special: str, markers: Markers) -> bool:
-    """Whether a special token is, or is part of, what stands around thoughts and answers."""
+    """Return whether a special token is a marker of thoughts and answers, or part of one."""
     around = (
         text
         for family in markers.families
@@ -50,7 +50,7 @@ def marks_thoughts(special: str, markers: Markers) -> bool:
 
 
 def template_arguments(thinking: Thinking) -> dict[str, Any]:
-    """What a chat template is told: some call the switch by one name, some by the other, and none minds a third."""
+    """Return a chat template's arguments: templates use one of two names for the switch, and ignore others."""
     told: dict[str, Any] = {}
     if thinking.thinking != "default":
         told |= dict.fromkeys(("enable_thinking", "thinking"), thinking.thinking == "on")
@@ -62,9 +62,9 @@ def template_arguments(thinking: Thinking) -> dict[str, Any]:
 
 
 def tokens_of_thought(text: str, divided: Divided, tokens: int, decoded: Callable[[int], str]) -> int:
-    """How many of the tokens of a text are its thought, with the marker that ends it.
+    """Return the number of a text's tokens in its thought, with the marker that ends it.
 
-    decoded: the text of so many of its first tokens.
+    decoded: returns the text of this many first tokens.
     """
     if divided.thought is None:
         return 0
@@ -82,9 +82,9 @@ def tokens_of_thought(text: str, divided: Divided, tokens: int, decoded: Callabl
 
 
 def runs_of_repeats(keys: Sequence[tuple[str, int]]) -> list[list[int]]:
-    """Places whose answers one request draws: of one prompt, with numbers of repeats that follow one another.
+    """Group places whose answers one request draws: of one prompt, with consecutive numbers of repeats.
 
-    keys: what identifies the prompt, and the number of the repeat, by place.
+    keys: the prompt's identity, and the number of the repeat, by place.
 
     >>> runs_of_repeats([("a", 0), ("b", 0), ("a", 1), ("b", 2)])
     [[0, 2], [1], [3]]

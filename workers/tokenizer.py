@@ -1,4 +1,4 @@
-"""A model's tokenizer without the model, where its files are on this machine."""
+"""A model's tokenizer without the model, if its files are on this machine."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -13,9 +13,9 @@ from workers.tokens import encoder
 
 
 def tokenizer_of(revision: ModelRevision, home: Path) -> Callable[[str], list[int]]:
-    """From a prompt's text to the token ids that the model is shown.
+    """Return a function from a prompt's text to the model's token ids.
 
-    Raises ModelError where the files are not here, or hold no tokenizer.
+    Raises ModelError if the files are not here, or include no tokenizer.
     """
     quiet_libraries()
     from transformers import AutoTokenizer
@@ -32,9 +32,9 @@ def tokenizer_of(revision: ModelRevision, home: Path) -> Callable[[str], list[in
 
 
 def local_files(revision: ModelRevision, home: Path) -> tuple[Path, dict[str, str]]:
-    """The folder of a model's files on this machine, and what else says where in it.
+    """Return the folder of a model's files on this machine, and arguments that locate them in it.
 
-    Raises ModelError where the files are not here.
+    Raises ModelError if the files are not here.
     """
     location = revision.location
     if revision.kind not in ("gguf", "huggingface") or location is None:

@@ -1,4 +1,4 @@
-"""From texts to tokens: what is computed, and which tokens stand for each label or option."""
+"""From texts to tokens: the computed tokens, and the tokens of each label or option."""
 
 import math
 from collections.abc import Callable, Hashable, Sequence
@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol
 from workers.errors import EngineError
 
 LINE_LENGTH: Final = 64
-"""Characters by which a tokenizer has fallen into step whatever stands before them."""
+"""Characters after which a tokenizer's cuts no longer depend on the text before."""
 
 CHECK_EVERY: Final = 64
 """Of so many prompts one is tokenised with its labels, although its last line is known."""
@@ -17,7 +17,7 @@ ANY_TEXT: Final = "x"
 """Shows which special tokens a tokenizer puts around a text."""
 
 Encode = Callable[[str], list[int]]
-"""Token ids of a whole text, as the model would meet it, with a beginning-of-text token where it has one."""
+"""Token ids of a whole text in the model's form, with a beginning-of-text token if it has one."""
 
 
 class Continued(Protocol):
@@ -25,7 +25,7 @@ class Continued(Protocol):
 
     @property
     def text(self) -> str:
-        """As the model is shown it."""
+        """Return the text in the model's form."""
         ...
 
     @property
@@ -38,7 +38,8 @@ class Continued(Protocol):
 class ScoringPrompt:
     """A text and the continuations that are scored after it, one per position.
 
-    group: prompts of one question. What several groups share (instruction, examples) is kept for later calls.
+    group: prompts of one question. The common beginning of several groups (instruction, examples) is kept for later
+    calls.
     chat: whether a chat template wrote the text, with the special tokens that belong there.
     """
 
@@ -50,7 +51,7 @@ class ScoringPrompt:
 
 @dataclass(frozen=True)
 class TokenisedPrompt:
-    """context: token ids the model is shown. labels: the token id that stands for each continuation."""
+    """context: the model's token ids. labels: the token id for each continuation."""
 
     context: list[int]
     labels: list[int]
@@ -79,10 +80,10 @@ class ScoredPrompts:
 
 
 def encoder(tokenizer: Any) -> Encode:
-    """Return what tokenises whole texts, one by one; an empty text as what begins every text.
+    """Return the encoder of whole texts; an empty text becomes the beginning of every text.
 
-    The special tokens that a tokenizer puts after every text, such as an end-of-text token, are left out: what is
-    scored goes on after the text, and would otherwise follow the end, or be scored with it.
+    The special tokens that a tokenizer puts after every text, such as an end-of-text token, are left out: the scored
+    continuation would otherwise follow the end, or be scored with it.
     """
     after = ending(tokenizer)
 
@@ -101,15 +102,15 @@ def ending(tokenizer: Any) -> list[int]:
 
 
 def without_ending(ids: list[int], after: list[int]) -> list[int]:
-    """Return the tokens of a text without those that its tokenizer puts after every text."""
+    """Return the tokens of a text without the ending that its tokenizer puts after every text."""
     return ids[: -len(after)] if after and ids[-len(after) :] == after else ids
 
 
 def beginning(tokenizer: Any) -> list[int]:
-    """What a model sees of an empty text, so that something can follow it.
+    """Return the tokens of an empty text, so that something can follow it.
 
     The special tokens that the tokenizer gives it; else the beginning-of-text token, else the end-of-text token, which
-    stood before every text that such a model was trained on. Empty when the tokenizer has none of them.
+    preceded every text that such a model was trained on. Empty if the tokenizer has none of them.
     """
     ids = without_ending(tokenizer("")["input_ids"], ending(tokenizer))
     known = [token for token in (tokenizer.bos_token_id, tokenizer.eos_token_id) if token is not None]
@@ -117,12 +118,12 @@ def beginning(tokenizer: Any) -> list[int]:
 
 
 def tokenise(encode: Encode, prompt: ScoringPrompt) -> TokenisedPrompt:
-    """Tokenises each continuation together with its prompt, as the model would meet it.
+    """Tokenise each continuation together with its prompt, as the model would meet it.
 
-    " A" after "Answer:" is one token in most vocabularies and " A" alone need not be the same one. The context is what
-    all tokenisations have in common: the prompt, and beyond it what all labels begin with, such as the bracket of
-    "(A)". A label is the token that follows.
-    Raises EngineError when two labels have the same token there, so that it cannot tell them apart.
+    " A" after "Answer:" is one token in most vocabularies and " A" alone need not be the same one. The context is the
+    common beginning of all tokenisations: the prompt, and beyond it any common part of the labels, such as the bracket
+    of "(A)". A label is the token that follows.
+    Raises EngineError if two labels have the same token there, so that it cannot distinguish them.
     """
     prefix = encode(prompt.text)
     if not prompt.continuations:
@@ -142,17 +143,17 @@ def tokenise(encode: Encode, prompt: ScoringPrompt) -> TokenisedPrompt:
 
 
 def last_line(prompt: Continued) -> tuple[str, tuple[str, ...]]:
-    """What decides which tokens the labels are: the last line of a prompt, of a long one its end, and the labels."""
+    """Return the parts that decide the labels' tokens: the end of the prompt's last line, and the labels."""
     return prompt.text[-LINE_LENGTH:].rpartition("\n")[2], prompt.continuations
 
 
 def tokenise_continuations(encode: Encode, prompt: ScoringPrompt) -> TokenisedContinuations:
-    """Tokenises each continuation together with its prompt; the context is what the prompt has in common with all.
+    """Tokenise each continuation together with its prompt; the context is their common beginning.
 
-    Where a continuation changes how the end of the prompt is cut into tokens, that end counts to every continuation, so
-    that all of them are conditioned on the same context. After an empty text the context is what `beginning` says.
-    Equal continuations are allowed.
-    Raises EngineError when a continuation has no token, or the context none.
+    If a continuation changes how the end of the prompt is cut into tokens, that end counts to every continuation, so
+    that all of them are conditioned on the same context. After an empty text the context is that of `beginning`. Equal
+    continuations are allowed.
+    Raises EngineError if a continuation has no token, or the context none.
     """
     if not prompt.continuations:
         raise EngineError("a prompt has no continuation to score")
@@ -170,7 +171,7 @@ def tokenise_continuations(encode: Encode, prompt: ScoringPrompt) -> TokenisedCo
 
 
 def common_length(one: Sequence[Any], *others: Sequence[Any]) -> int:
-    """How many characters or tokens all begin with. Of one type, such as lists, whose slices compare fast."""
+    """Return the length of the common beginning. All of one type, such as lists, whose slices compare fast."""
     length = len(one)
     for other in others:
         low, length = 0, min(length, len(other))
@@ -197,7 +198,7 @@ def checked_logprobs(values: Sequence[float]) -> list[float]:
 
 
 def check_length(tokens: int, limit: int | None) -> None:
-    """Raises EngineError for a prompt of more tokens than the model's context holds."""
+    """Raise EngineError for a prompt of more tokens than the model's context."""
     if limit is not None and tokens > limit:
         raise EngineError(
             f"a prompt has {tokens} tokens, but the model's context is {limit}; use fewer shots or a "

@@ -20,7 +20,7 @@ _LENGTH: Final = 8
 
 
 def check_weights(folder: Path) -> None:
-    """Check that every file of weights in a folder is whole, and that those of its index are there.
+    """Check that every file of weights in a folder is complete, and that all files of its index are there.
 
     Raises ModelError for a Git LFS pointer, a file that is cut off or no safetensors, and a missing shard or tensor.
     """

@@ -1,4 +1,4 @@
-"""What a model wrote, by whatever route it was asked."""
+"""A model's texts, by any route."""
 
 import time
 from collections.abc import Callable
@@ -11,15 +11,15 @@ from registry.prompting.thoughts import Output
 ShouldStop = Callable[[], bool]
 
 LOG_SECONDS: Final = 30.0
-"""Between two lines that say how fast a model writes."""
+"""Seconds between two lines about a model's writing speed."""
 
 
 @dataclass(frozen=True)
 class Written:
-    """What a model wrote after a prompt.
+    """A model's text for a prompt.
 
     tokens: of thought and answer. thought_tokens: of the thought, with the marker that ends it; 0 without one. seconds:
-    from when the prompt was asked to its last token. None where something is not known.
+    from the request to the last token. None if unknown.
     """
 
     output: Output
@@ -29,7 +29,7 @@ class Written:
 
 
 Keep = Callable[[int, Written], None]
-"""Is given what was written after a prompt, by its place, as soon as it is there."""
+"""Receives the text of a prompt, by its place, as soon as it is written."""
 
 
 def forget(_place: int, _written: Written) -> None:
@@ -53,13 +53,13 @@ class WritingSpeed:
             log.info("writing", **self.document(now - self._began))
 
     def ended(self, tokens: int) -> float:
-        """A text of so many tokens has ended; returns seconds since the first began."""
+        """Record the end of a text of this many tokens; return seconds since the first began."""
         self._ended += 1
         self._of_ended += tokens
         return time.monotonic() - self._began
 
     def document(self, seconds: float) -> dict[str, float | int]:
-        """Texts, speed, and seconds left: at most, and about, if the rest become as long as those that have ended.
+        """Return texts, speed, and seconds left: at most, and estimated from the lengths of ended texts.
 
         Short texts end first, so that the second figure rises while the long ones are written.
         """

@@ -141,9 +141,7 @@ class OpenAIApi:
         self._client.batches.cancel(batch)
 
     def is_filtered(self, status: int | None, document: Any) -> bool:
-        """Return whether a request was refused for its content, by a code of Azure, OpenAI or OpenRouter's
-        moderation.
-        """
+        """Return whether a request was refused for its content, by a code of Azure or OpenAI or by OpenRouter."""
         error = document.get("error") if isinstance(document, Mapping) else None
         if not isinstance(error, Mapping):
             return False
