@@ -1,6 +1,5 @@
 """The worker loop, in this process and as real processes that are stopped and killed."""
 
-import signal
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,7 +20,7 @@ from registry.revisions.store import RevisionRequest, add_revision
 from registry.settings import Settings
 from registry.tables import EvaluationMetric, ModelRevision, Prediction, Shard, Worker
 from registry.verification import verify_evaluation
-from tests.support.commands import PATIENCE_S, eventually, fake_worker, terminate
+from tests.support.commands import eventually, fake_worker, terminate
 from tests.support.fake_scorer import FakeScorer
 from tests.support.population import add_benchmark, add_model, predictions, question, queue_evaluation
 from tests.support.services import PostgresServer
@@ -317,23 +316,6 @@ def test_what_is_stored_of_a_prompt(
 
 def claimed(engine: Engine) -> Callable[[], bool]:
     return lambda: "leased" in shard_rows(engine, "state")
-
-
-@pytest.mark.long_on("sqlite")
-def test_another_worker_finishes_what_a_killed_one_began(database: str, tmp_path: Path) -> None:
-    engine = get_engine(database)
-    evaluation_id = queue_evaluation(engine, tmp_path, shards=3)
-    settings = {"database_url": database, "lease_seconds": SHORT_LEASE, "poll_seconds": 0.1}
-    with fake_worker("--seconds-per-prompt", 30, **settings) as worker:
-        eventually(claimed(engine), "the worker claims a shard")
-        worker.signal(signal.SIGKILL)
-    with fake_worker("--until-idle", **settings) as other:
-        assert other.wait(PATIENCE_S) == 0
-    assert state(engine, evaluation_id) == "complete"
-    assert [row for row in shard_rows(engine, "crashes", "failures") if row != (0, 0)] == [(1, 0)]
-    assert predictions(engine, evaluation_id) == undisturbed(tmp_path, 3)
-    with read_session(engine) as session:
-        assert verify_evaluation(session, evaluation_id)["problems"] == []
 
 
 def test_a_worker_told_to_stop_hands_its_shard_back_and_ends_with_status_0(
