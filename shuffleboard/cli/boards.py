@@ -20,9 +20,11 @@ from registry.lookups import find_board, find_suite
 from registry.names import plural
 from registry.operations.opening import engine_of
 from registry.tables import Suite
+from registry.verdicts.facts import Number
 from registry.verdicts.spans import HEADING, legend, line
 from registry.verdicts.subjects import BoardFacts
 from registry.verdicts.table import of_neighbours, say
+from registry.verdicts.wording import between, share, value_text
 from shuffleboard.cli.common import (
     json_option,
     note,
@@ -36,7 +38,7 @@ from shuffleboard.cli.common import (
 from shuffleboard.cli.fetch import fetch_suite_command
 from shuffleboard.cli.files import require_kind
 from shuffleboard.cli.groups import Group
-from shuffleboard.cli.tables import Detailed, headed, note_below, print_table, show, table_options
+from shuffleboard.cli.tables import Detailed, Measure, headed, note_below, print_table, show, table_options
 
 
 @click.group(cls=Group)
@@ -366,7 +368,7 @@ def print_board(document: dict[str, Any], way: Way) -> None:
             "model": row["model"],
             "revision": row["revision"],
             "drawn": line(way.spans.get(who(row))),
-            **{name: _value(row["values"][name]) for name in names},
+            **{item["name"]: _value(row["values"][item["name"]], item["metric"]) for item in document["columns"]},
             "cost": row["cost"],
             "sealed": f"{sum(item is not None for item in row['evaluations'])} of {len(row['evaluations'])}",
         }
@@ -386,7 +388,7 @@ def print_board(document: dict[str, Any], way: Way) -> None:
     if together is not None and together["neighbours"]:
         note(f"{document['sort']}: {of_neighbours(together)}")
     for name, chance in document["chance"].items():
-        note(f"guessing gives {show(chance)} in {name}")
+        note(f"guessing gives {share(chance)} in {name}")
     note_not_ranked(
         [
             (item["model"], {"reason": item["reason"], "command": "; ".join(item["commands"])})
@@ -413,9 +415,9 @@ def _all_at_once(value: dict[str, Any]) -> Detailed | None:
     return Detailed(f"{low}–{high}", f"(tier {value['all_tier']})")
 
 
-def _value(value: dict[str, Any]) -> Detailed | float | None:
+def _value(value: dict[str, Any], metric: str) -> Detailed | Measure | None:
     if value["interval"] is None:
-        return value["value"]  # type: ignore[no-any-return]
-    low, high = value["interval"]
+        return None if value["value"] is None else Measure(value["value"], metric)
     estimate = "≈ " if "estimated" in value else ""
-    return Detailed(f"{estimate}{show(value['value'])}", f"[{show(low)}, {show(high)}]")
+    ends = between(metric, Number(value["value"], value["n"], *value["interval"]))
+    return Detailed(f"{estimate}{value_text(metric, value['value'])}", ends.strip())

@@ -5,7 +5,8 @@ from typing import Any
 
 import click
 
-from shuffleboard.cli.tables import show
+from registry.verdicts.facts import Number
+from registry.verdicts.wording import between, value_text
 
 noise_from_option = click.option(
     "--noise-from",
@@ -18,13 +19,14 @@ noise_from_option = click.option(
 
 def print_noise(document: Mapping[str, Any]) -> None:
     """The disagreement of repeats and of orders, and the difference, with their intervals."""
-    for label, name, unit, interval in (
-        ("the same prompt again", "repeat_disagreement", "of pairs differ", "repeat_interval"),
-        ("another order", "order_disagreement", "of pairs differ", "order_interval"),
-        ("order effect, net of noise", "order_effect", "", "interval"),
+    for label, name, metric, interval in (
+        ("the same prompt again", "repeat_disagreement", "fluctuation_rate", "repeat_interval"),
+        ("another order", "order_disagreement", "fluctuation_rate", "order_interval"),
+        ("order effect, net of noise", "order_effect", "order_loss", "interval"),
     ):
         value, bounds = document[name], document[interval]
-        between = "" if bounds is None else f"  [{show(bounds[0])}, {show(bounds[1])}]"
-        click.echo(f"  {label:28} {show(value)} {unit if value is not None else '':15}{between}".rstrip())
+        unit = " of pairs differ" if value is not None and metric != "order_loss" else ""
+        ends = "" if bounds is None else between(metric, Number(value, 0, *bounds))
+        click.echo(f"  {label:28} {value_text(metric, value)}{unit}{ends}")
     if document["noise_from"] not in ([], document["evaluations"]):
         click.echo(f"  the repeats are those of evaluation {', '.join(map(str, document['noise_from']))}")

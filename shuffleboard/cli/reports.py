@@ -17,10 +17,10 @@ from registry.names import plural
 from registry.operations.opening import engine_of
 from registry.scores.asked import asked_how
 from registry.studies.noise import repeat_noise
-from registry.verdicts.facts import SAID_FIRST, Facts
+from registry.verdicts.facts import SAID_FIRST, Facts, Number
 from registry.verdicts.spans import HEADING, legend, line, span_of
 from registry.verdicts.table import say
-from registry.verdicts.wording import share
+from registry.verdicts.wording import between, interval_text, share, value_text
 from shuffleboard.cli.common import (
     json_option,
     note,
@@ -33,7 +33,7 @@ from shuffleboard.cli.common import (
 )
 from shuffleboard.cli.noise import noise_from_option, print_noise
 from shuffleboard.cli.selecting import filter_options, nothing_matches, selection_of
-from shuffleboard.cli.tables import Share, chosen_columns, note_below, print_table, show, table_options
+from shuffleboard.cli.tables import Measure, chosen_columns, note_below, print_table, table_options
 
 
 @click.command()
@@ -77,7 +77,7 @@ def metrics(
     _print_asked(document, facts)
     _print_values(document)
     for external_id, values in document.get("per_question", {}).items():
-        shown = ", ".join(f"{name} {show(value)}" for name, value in values.items() if value is not None)
+        shown = ", ".join(f"{name} {value_text(name, value)}" for name, value in values.items() if value is not None)
         click.echo(f"{external_id}: {shown or 'not scored'}")
 
 
@@ -105,21 +105,19 @@ def _print_values(document: dict[str, Any]) -> None:
         questions, clusters = plural(clustered["questions"], "question"), plural(clustered["clusters"], "cluster")
         click.echo(f"  {questions} in {clusters}; in braces: intervals over clusters")
     for name in (name for name, value in values.items() if value is not None):
-        together = _clustered(clustered["metrics"].get(name))
-        click.echo(f"  {name:32} {show(values[name])}{_bounds(document['intervals'][name])}{together}")
+        together = _clustered(name, clustered["metrics"].get(name))
+        interval = document["intervals"][name]
+        bounds = "" if interval is None else between(name, Number(values[name], 0, *interval))
+        click.echo(f"  {name:32} {value_text(name, values[name])}{bounds}{together}")
     click.echo(f" undefined here: {', '.join(name for name, value in values.items() if value is None)}")
 
 
-def _clustered(found: dict[str, Any] | None) -> str:
-    """The interval over clusters and the design effect, as far as they are stated."""
+def _clustered(metric: str, found: dict[str, Any] | None) -> str:
+    """Return the interval over clusters and the design effect, as far as they are stated."""
     if found is None or found["design_effect"] is None:
         return ""
-    interval = "no interval" if found["interval"] is None else ", ".join(map(show, found["interval"]))
+    interval = "no interval" if found["interval"] is None else interval_text(metric, *found["interval"])
     return f" {{{interval}; design effect {found['design_effect']:.2f}}}"
-
-
-def _bounds(interval: list[float] | None) -> str:
-    return "" if interval is None else f" [{show(interval[0])}, {show(interval[1])}]"
 
 
 @click.command()
@@ -187,8 +185,13 @@ def _flat(row: dict[str, Any]) -> dict[str, Any]:
     scaled = row.get("above_chance", {})
     above = {f"{name}_above_chance": scaled.get(name, {}).get("value") for name in CORRECTED}
     missing = row["missing_answers"]
-    unread = None if missing is None else Share(missing)
+    unread = None if missing is None else Measure(missing)
     return row | above | {"asked": asked_how(row), "unread": unread}
+
+
+def _measures(row: dict[str, Any]) -> dict[str, Measure]:
+    """Return the metrics of a row, and the chance level, to be shown in their units."""
+    return {name: Measure(row[name], name) for name in (*METRICS, "chance") if row.get(name) is not None}
 
 
 def _board(name: str, as_of: str | None, *, as_csv: bool) -> None:
@@ -219,7 +222,7 @@ def print_leaderboard(
     shown = {name: METRICS[name].label for name in metrics}
     if above_chance:
         shown = {f"{name}_above_chance": f"{METRICS[name].label} above chance" for name in CORRECTED}
-    flat = list(map(_flat, rows))
+    flat = [row | _measures(row) for row in map(_flat, rows)]
     shown = {name: label for name, label in shown.items() if not flat or any(row[name] is not None for row in flat)}
     headings = {
         "benchmark": "Benchmark",

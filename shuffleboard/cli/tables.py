@@ -13,12 +13,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import takewhile
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 import click
 
 from registry.errors import UsageError
 from registry.names import suggestion
+from registry.verdicts.wording import value_text
 
 GAP: Final = "  "
 NAME_WIDTH: Final = 18
@@ -272,11 +273,19 @@ class _Table:
             click.echo(_line(dict(zip(widths, row, strict=True)), widths, self.numeric))
 
 
-class Share(float):
-    """A cell that is shown in percent, with one decimal."""
+class Measure(float):
+    """A value of a metric, or a share, that is shown in its unit."""
+
+    metric: str
+
+    def __new__(cls, value: float, metric: str = "accuracy") -> Self:
+        """Return the value with the metric that it is of."""
+        found = super().__new__(cls, value)
+        found.metric = metric
+        return found
 
     def __str__(self) -> str:
-        return f"{100 * self:.1f} %"
+        return value_text(self.metric, float(self))
 
 
 @dataclass(frozen=True)
@@ -296,7 +305,7 @@ def show(value: Any) -> str:
         return "–"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, float) and not isinstance(value, Share):
+    if isinstance(value, float) and not isinstance(value, Measure):
         return f"{value:z.3f}"
     if isinstance(value, datetime):
         return f"{value:%Y-%m-%d %H:%M} UTC"

@@ -172,7 +172,7 @@ def test_the_leaderboard_keeps_what_it_is_about(filled: Registry, width: int) ->
     assert BENCHMARK in table
     rows = {line.split()[0]: line.split()[1:] for line in table.splitlines() if re.match("Mistral|medalpaca", line)}
     assert [name[:8] for name in rows] == ["medalpac", "Mistral-"]
-    assert {"0.750", "0.250"} <= set(rows["medalpaca-7b"])  # accuracy, worst accuracy
+    assert {"75.0", "25.0"} <= set(rows["medalpaca-7b"])  # accuracy, worst accuracy
 
 
 def test_a_pipe_gets_everything(filled: Registry) -> None:
@@ -186,7 +186,7 @@ def test_a_pipe_gets_everything(filled: Registry) -> None:
 def test_columns_are_chosen_by_name_also_of_csv(filled: Registry) -> None:
     asked = ("leaderboard", "--columns", "model,best_accuracy,family", "--model", "medalpaca-7b")
     heading, row = shuffleboard(*asked).stdout.splitlines()
-    assert (heading.split()[0], heading.split()[-1], row.split()) == ("Model", "family", ["medalpaca-7b", "0.750", "–"])
+    assert (heading.split()[0], heading.split()[-1], row.split()) == ("Model", "family", ["medalpaca-7b", "75.0", "%", "–"])
     assert shuffleboard(*asked, "--csv").stdout == "model,best_accuracy,family\nmedalpaca-7b,0.75,\n"
 
 
