@@ -31,6 +31,7 @@ EVERY_MONTH: Final[dict[str, tuple[str, ...]]] = {
     "ranks": ("500",),
     "sample": (),
     "selections": (),
+    "soak": (),
     "sql": ("--evaluations", "1000", "--predictions", "2000000"),
     "statistics": (),
     "web": (),

@@ -43,7 +43,7 @@ from web.pages import (
     submitting,
     tradeoffs,
 )
-from web.serving import page_cache, prometheus, responses
+from web.serving import memory, page_cache, prometheus, responses
 from web.urls import links
 from web.who import identity
 
@@ -120,6 +120,7 @@ def create_app(settings: Settings | None = None, *, database_url: str | None = N
     if database_url is not None:
         settings = settings.model_copy(update={"database_url": database_url})
     uploads.sweep()
+    memory.limit_arenas()
     app.extensions["shuffleboard_engine"] = get_engine(settings.resolved_database_url())
     # A standby refuses transactions that ask for the right to write.
     app.extensions["shuffleboard_read_engine"] = (

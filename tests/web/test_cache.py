@@ -1,6 +1,8 @@
 """What is kept of sealed evaluations, and of pages while the database has not changed."""
 
 import gzip
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -12,10 +14,25 @@ from registry.tables import BenchmarkVersion
 from tests.web.accounts import add_one_of_each_role, signed_in, token_of
 from tests.web.conftest import Site
 from tests.web.seed import add_model
+from web.serving import page_cache
 from web.serving.cache import OfSealed
+from web.serving.memory import ARENAS
 from web.serving.page_cache import PAGES as PAGES_KEPT
 from web.serving.page_cache import State
 
+HEAPS = """
+import ctypes, threading
+from web.serving.memory import limit_arenas
+limit_arenas()
+together = threading.Barrier(16)
+def allocate():
+    kept = [bytes(100_000) for _ in range(10)]
+    together.wait()
+threads = [threading.Thread(target=allocate) for _ in range(16)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+ctypes.CDLL(None).malloc_stats()
+"""
 PAGES = ("/models/alpha", "/models", "/benchmarks", "/compare?a=alpha&b=beta", "/api/v1/models", "/metrics-guide")
 
 
@@ -156,6 +173,21 @@ def test_only_so_many_pages_are_kept(own: Site) -> None:
         own.client.get(f"/models?x={number}")
     cache = own.client.application.extensions["shuffleboard_pages"]
     assert len(cache._cache) <= PAGES_KEPT + 1
+    kept = [body for body, _ in map(cache.get, cache._cache) if body]
+    assert sum(map(len, kept)) < len(kept) * len(own.client.get("/models?x=0").data) / 2
+
+
+@pytest.mark.one_engine
+def test_a_page_that_is_too_large_compressed_is_made_each_time(own: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page_cache, "LARGEST", 100)
+    assert own.client.get("/models").data == own.client.get("/models").data
+    assert not own.client.application.extensions["shuffleboard_pages"]._cache
+
+
+@pytest.mark.one_engine
+def test_threads_share_two_heaps() -> None:
+    shared = subprocess.run([sys.executable, "-c", HEAPS], capture_output=True, text=True, check=True)
+    assert shared.stderr.count("Arena") == ARENAS
 
 
 @pytest.mark.one_engine

@@ -7,6 +7,7 @@ cookie, and pages that depend on more than the database are made each time.
 """
 
 import threading
+import zlib
 from http import HTTPStatus
 from typing import Final
 
@@ -23,8 +24,8 @@ from web.who.identity import viewer
 
 PAGES: Final = 256
 """Pages that a process keeps."""
-LARGEST: Final = 1 << 20
-"""Bytes of the largest body that is kept, so that all take at most 256 MiB."""
+LARGEST: Final = 1 << 18
+"""Bytes of the largest body that is kept, compressed, so that all take at most 64 MiB."""
 KEPT_SECONDS: Final = 300
 """Seconds after which a page is made again in any case."""
 LIVE: Final = frozenset(
@@ -124,7 +125,7 @@ def _serve() -> Response | None:
         return None
     g.keep_not = True
     body, headers = cached
-    return Response(body, headers=headers)
+    return Response(zlib.decompress(body), headers=headers)
 
 
 def _keep(response: Response) -> Response:
@@ -133,8 +134,10 @@ def _keep(response: Response) -> Response:
         return response
     if "csrf_token" in g or "Set-Cookie" in response.headers or response.is_streamed or response.direct_passthrough:
         return response
-    body = response.get_data()
-    if request.method == "HEAD" or len(body) > LARGEST:
+    if request.method == "HEAD":
+        return response
+    body = zlib.compress(response.get_data(), 1)
+    if len(body) > LARGEST:
         return response
     response.headers.setdefault("Cache-Control", "public, no-cache")
     response.add_etag()

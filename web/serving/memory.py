@@ -1,0 +1,15 @@
+"""Keep the process's memory bounded while many threads answer requests."""
+
+import ctypes
+from typing import Final
+
+ARENAS: Final = 2
+"""Heaps that all threads share. By default glibc gives each thread its own, which keeps its largest page for good."""
+_M_ARENA_MAX: Final = -8
+
+
+def limit_arenas() -> None:
+    """Let all threads share ARENAS heaps; does nothing on systems without glibc."""
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(_M_ARENA_MAX, ARENAS)
