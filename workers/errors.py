@@ -11,6 +11,19 @@ class EngineError(Exception):
     of_all = False
 
 
+class PermanentError(EngineError):
+    """A model or a prompt that is refused now and would be again, so that one failure counts.
+
+    of_all: whether everything else of the evaluation would be refused, too.
+    """
+
+    final = True
+
+    def __init__(self, message: str, *, of_all: bool = False) -> None:
+        super().__init__(message)
+        self.of_all = of_all
+
+
 class InterruptedScoringError(Exception):
     """Scoring was stopped between two batches, or has to wait; nothing of it counts.
 

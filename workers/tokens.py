@@ -5,7 +5,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from workers.errors import EngineError
+from workers.errors import EngineError, PermanentError
 
 LINE_LENGTH: Final = 64
 """Characters after which a tokenizer's cuts no longer depend on the text before."""
@@ -135,7 +135,7 @@ def tokenise(encode: Encode, prompt: ScoringPrompt) -> TokenisedPrompt:
         length = common_length(*encoded)
     labels = [ids[length] for ids in encoded if len(ids) > length]
     if len(set(labels)) != len(prompt.continuations) or length == 0:
-        raise EngineError(
+        raise PermanentError(
             f"the tokenizer gives {list(prompt.continuations)} no first tokens of their own after the prompt; use a "
             "protocol with other labels"
         )
@@ -164,7 +164,7 @@ def tokenise_continuations(encode: Encode, prompt: ScoringPrompt) -> TokenisedCo
     length = common_length(context, *encoded)
     for text, ids in zip(prompt.continuations, encoded, strict=True):
         if length == 0 or len(ids) <= length:
-            raise EngineError(
+            raise PermanentError(
                 f"the tokenizer gives {text!r} no token of its own after the prompt; use a protocol with other options"
             )
     return TokenisedContinuations(encoded[0][:length], [ids[length:] for ids in encoded], prompt.group)
@@ -200,7 +200,7 @@ def checked_logprobs(values: Sequence[float]) -> list[float]:
 def check_length(tokens: int, limit: int | None) -> None:
     """Raise EngineError for a prompt of more tokens than the model's context."""
     if limit is not None and tokens > limit:
-        raise EngineError(
+        raise PermanentError(
             f"a prompt has {tokens} tokens, but the model's context is {limit}; use fewer shots or a "
             "model with a longer context"
         )

@@ -1,16 +1,18 @@
 """Models whose tokens attend to later ones are refused when they are loaded, and so are weights that are not numbers."""
 
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from tests.engine.tiny import COMMON, VOCABULARY, random_model
+from tests.engine.tiny import COMMON, VOCABULARY, as_loaded, random_model
 from tests.support.marks import long_but
 from workers.checkpoints import ENCODER_TYPES
-from workers.engine.loading import check_order
-from workers.errors import EngineError
+from workers.engine.loading import _check_vocabulary, check_order
+from workers.errors import EngineError, PermanentError
 from workers.model_types import TRIE_TYPES
 
 ENCODERS = (
@@ -32,7 +34,7 @@ def encoder(kind: str, **own: Any) -> Any:
 def test_an_encoder_is_refused(kind: str) -> None:
     assert kind in ENCODER_TYPES
     with pytest.raises(EngineError, match=f"type {kind} attend to later tokens"):
-        check_order(encoder(kind), VOCABULARY)
+        as_loaded(encoder(kind))
 
 
 def test_a_bert_that_is_a_decoder_is_not_refused() -> None:
@@ -51,3 +53,13 @@ def test_weights_that_are_not_numbers_are_named() -> None:
         model.model.layers[1].mlp.up_proj.weight[0, 0] = float("nan")
     with pytest.raises(EngineError, match=r"layers\.1\.mlp\.up_proj\.weight has weights that are not numbers"):
         check_order(model, VOCABULARY)
+
+
+def test_a_vocabulary_that_the_model_does_not_know_is_refused_for_good() -> None:
+    model = random_model("llama")
+    _check_vocabulary(Path("m"), model, SimpleNamespace(vocab_size=VOCABULARY))
+    with pytest.raises(
+        PermanentError, match=f"m: its tokenizer has {VOCABULARY + 1} tokens and its model knows"
+    ) as got:
+        _check_vocabulary(Path("m"), model, SimpleNamespace(vocab_size=VOCABULARY + 1))
+    assert (got.value.final, got.value.of_all) == (True, True)

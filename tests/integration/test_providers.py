@@ -234,8 +234,9 @@ def test_a_provider_says_whether_and_when_to_ask_again(refusal: RefusedRequestEr
     endpoint = Endpoint(name="stand-in", url_prefix="https://example.org", provider="openai")
     attempts = Attempts(endpoint, "example.org", None, Settings(endpoint_wait_seconds=60))
     if wait_s is None:
-        with pytest.raises(EngineError):
+        with pytest.raises(EngineError) as refused:
             attempts.wait_s(refusal, 1)
+        assert refused.value.final == (refusal.status != 503)
     else:
         assert attempts.wait_s(refusal, 1) == wait_s
 

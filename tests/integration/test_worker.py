@@ -25,6 +25,7 @@ from tests.support.fake_scorer import FakeScorer
 from tests.support.population import add_benchmark, add_model, predictions, question, queue_evaluation
 from tests.support.services import PostgresServer
 from tests.support.weights import whole_weights
+from workers.errors import PermanentError
 from workers.loop import WorkerLoop
 
 pytestmark = pytest.mark.long_on("sqlite")
@@ -105,6 +106,19 @@ def test_both_engines_store_the_same_predictions(
     assert stored[0] == stored[1]
     assert len(digests[0]) == 3
     assert digests[0] == digests[1]
+
+
+@pytest.mark.one_engine
+def test_a_refusal_that_lasts_counts_one_failure_and_says_its_reason(engine: Engine, tmp_path: Path) -> None:
+    queue_evaluation(engine, tmp_path, shards=2)
+
+    def refuse(_item: ShardPrompt) -> None:
+        raise PermanentError("the model is an encoder; use another", of_all=True)
+
+    logs = run(engine, FakeScorer(before_prompt=refuse))
+    failed = shard_rows(engine, "state", "failures", "error")
+    assert sorted(failed) == [("failed", count, "the model is an encoder; use another") for count in (0, 1)]
+    assert sum(entry["event"] == "shard_failed" for entry in logs) == 1
 
 
 def test_a_failing_shard_is_parked_with_its_error_while_the_others_are_scored(

@@ -24,7 +24,7 @@ from registry.settings import Settings
 from registry.untrusted import decode_answer
 from workers.endpoint.outputs import BrokenOffError
 from workers.endpoint.pacing import CHARACTERS_PER_TOKEN, NoPace, Pace, retry_after
-from workers.errors import EngineError, InterruptedScoringError
+from workers.errors import EngineError, InterruptedScoringError, PermanentError
 
 FIRST_WAIT_SECONDS: Final = 0.5
 """Waits are drawn evenly from 0 to this, then to twice this, and so on up to the longest."""
@@ -55,19 +55,16 @@ class _TryAgainError(Exception):
         self.wait_s = wait_s
 
 
-class RefusedError(EngineError):
+class RefusedError(PermanentError):
     """A server answered, and another try would fail too: the request, the key or the address is wrong.
 
     code: of an error in OpenAI's form; None for other forms. of_all: whether every request for the model would be
     refused, as with a wrong key or address.
     """
 
-    final = True
-
     def __init__(self, message: str, code: object = None, *, of_all: bool = False) -> None:
-        super().__init__(message)
+        super().__init__(message, of_all=of_all)
         self.code = code
-        self.of_all = of_all
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Any, Final
 from jinja2.exceptions import SecurityError
 
 from workers.engine.loading import LoadedModel
-from workers.errors import EngineError
+from workers.errors import PermanentError
 from workers.tokens import beginning
 
 # The date for templates that write today's: a prompt must not change overnight. Llama's templates fall back on it.
@@ -54,7 +54,7 @@ def render_chat(
     """
     tokenizer = loaded.tokenizer
     if getattr(tokenizer, "chat_template", None) is None:
-        raise EngineError("the model has no chat template; use a protocol without one, or a chat-tuned model")
+        raise PermanentError("the model has no chat template; use a protocol without one, or a chat-tuned model")
     failures = []
     for turns in _ways_to_say(messages):
         try:
@@ -66,7 +66,7 @@ def render_chat(
                 **told,
             )
         except SecurityError as error:
-            raise EngineError(
+            raise PermanentError(
                 f"the model's chat template does something that is not allowed ({_in_short(error)}); check where the "
                 "model's "
                 "files come from, or use a protocol without chat template"
@@ -78,7 +78,7 @@ def render_chat(
         if not missing:
             return text + open_with
         failures.append(f"it leaves out the message of the {missing[0]}")
-    raise EngineError(
+    raise PermanentError(
         f"the model's chat template cannot format the conversation ({failures[-1]}); correct the template, or use "
         "a protocol without one"
     )

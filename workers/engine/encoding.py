@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
 from workers.engine.chat import encode_rendered
-from workers.errors import EngineError
+from workers.errors import PermanentError
 from workers.tokens import (
     CHECK_EVERY,
     Encode,
@@ -208,7 +208,7 @@ def encode_labels(tokenizer: Any, prompts: Sequence[ScoringPrompt]) -> list[Toke
     for prompt, tokens in zip(prompts, found, strict=True):
         if unknown is not None and unknown in tokens.labels:
             label = prompt.continuations[tokens.labels.index(unknown)]
-            raise EngineError(
+            raise PermanentError(
                 f"the tokenizer does not know the label {label!r}, which it reads as {tokenizer.unk_token}; use a "
                 "protocol with other labels"
             )

@@ -9,7 +9,7 @@ import torch
 from workers.checkpoints import ask_for_plain_weights, dequantised, quantisation_of
 from workers.engine.adapters import Adapter, AdapterFiles
 from workers.engine.batching import begin_text
-from workers.errors import EngineError
+from workers.errors import EngineError, PermanentError
 
 ORDER_TOKENS: Final = 12
 FEWEST_TOKENS: Final = 3
@@ -19,7 +19,7 @@ ORDER_TOLERANCE: Final = 0.01
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """A model ready to score, with its tokenizer.
+    """A model ready to score, with its tokenizer; making one checks that its tokens attend to earlier ones alone.
 
     max_length: tokens of its context; None if its configuration does not state it. adapter: `merged` or `unmerged`;
     None without one.
@@ -32,6 +32,11 @@ class LoadedModel:
     quantisation: str | None
     max_length: int | None
     adapter: str | None = None
+
+    def __post_init__(self) -> None:
+        """Check the model here, so that no way of loading one leaves the check out."""
+        if isinstance(self.model, torch.nn.Module):  # vLLM's weights are in another process, which takes no encoder
+            check_order(self.model, None if self.tokenizer is None else len(self.tokenizer))
 
 
 def choose_device(name: str | None = None) -> torch.device:
@@ -60,7 +65,7 @@ def load_model(
     chosen = choose_device(device)
     stored = quantisation_of(folder)
     if stored is not None and quantisation is not None:
-        raise EngineError(f"{folder}: its weights are quantised by {stored} already; load it without {quantisation}")
+        raise PermanentError(f"{folder}: its weights are quantised by {stored} already; load it without {quantisation}")
     model, tokenizer = _read(folder, dtype, stored)
     if chat_template is not None:
         tokenizer.chat_template = chat_template
@@ -70,12 +75,11 @@ def load_model(
     if quantisation == "int8-weight-only":
         _quantise_int8(model)
     elif quantisation is not None:
-        raise EngineError(f"unknown quantisation {quantisation!r}")
+        raise PermanentError(f"unknown quantisation {quantisation!r}")
     model.to(chosen)
     if chosen.type == "cuda":
         # It makes a plan for each new shape, a tenth of a second, and hardly two batches have the same.
         torch.backends.cuda.enable_cudnn_sdp(False)
-    check_order(model, len(tokenizer))
     limit = getattr(model.config.get_text_config(), "max_position_embeddings", None)
     applied = None if adapter is None else "merged" if adapter.merged else "unmerged"
     if stored is not None:
@@ -110,19 +114,35 @@ def _read(folder: Path, dtype: str, stored: str | None) -> tuple[Any, Any]:
     # Weights missing from the files were drawn at random, and unread ones are of another model or format.
     unread = outcome["missing_keys"] or (stored is not None and outcome["unexpected_keys"])
     if unread:
-        raise EngineError(
-            f"{folder}: its weights are not those of the model in its config.json, such as {min(unread)}; save it again"
+        raise PermanentError(
+            f"{folder}: its weights are not those of the model in its config.json, such as {min(unread)}; save it "
+            "again",
+            of_all=True,
         )
+    _check_vocabulary(folder, model, tokenizer)
     return model, tokenizer
 
 
-def check_order(model: Any, vocabulary: int) -> None:
+def _check_vocabulary(folder: Path, model: Any, tokenizer: Any) -> None:
+    """Check that the model has a vector for each token of the vocabulary; tokens added to it may lack one."""
+    rows, tokens = getattr(model.get_input_embeddings(), "num_embeddings", None), tokenizer.vocab_size
+    if rows is not None and tokens > rows:
+        raise PermanentError(
+            f"{folder}: its tokenizer has {tokens:,} tokens and its model knows {rows:,}; save the model with the "
+            "tokenizer that it was trained with",
+            of_all=True,
+        )
+
+
+def check_order(model: Any, vocabulary: int | None = None) -> None:
     """Check that tokens attend to earlier ones alone: another last token must not move what comes before it.
 
-    vocabulary: tokens of the tokenizer. Raises EngineError for an encoder, and for weights that are not numbers.
+    vocabulary: tokens of the tokenizer; None: as many as the model knows. Raises PermanentError for an encoder, and for
+    weights that are not numbers.
     """
     config = model.config.get_text_config()
-    known = range(min(vocabulary, getattr(config, "vocab_size", None) or vocabulary))
+    sizes = [size for size in (vocabulary, getattr(config, "vocab_size", None)) if size]
+    known = range(min(sizes, default=0))
     special = {getattr(config, f"{name}_token_id", None) for name in ("bos", "eos", "pad")}
     tokens = [token for token in known[:: max(1, len(known) // ORDER_TOKENS)] if token not in special][:ORDER_TOKENS]
     if len(tokens) < FEWEST_TOKENS:
@@ -134,13 +154,15 @@ def check_order(model: Any, vocabulary: int) -> None:
     if not logits.isfinite().all():
         broken = [name for name, weights in model.named_parameters() if not weights.isfinite().all()]
         if broken:
-            raise EngineError(f"{broken[0]} has weights that are not numbers; save the model, or fetch it, again")
+            message = f"{broken[0]} has weights that are not numbers; save the model, or fetch it, again"
+            raise PermanentError(message, of_all=True)
         return  # numbers overflow: scoring raises an error with its remedy
     moved = (logits[0] - logits[1]).abs().max().item()
     if moved > ORDER_TOLERANCE * max(1.0, logits.std().item()):
-        raise EngineError(
+        raise PermanentError(
             f"models of type {config.model_type} attend to later tokens, so that an answer would be scored with itself "
-            "in view; use a model that writes text from left to right"
+            "in view; use a model that writes text from left to right",
+            of_all=True,
         )
 
 

@@ -11,7 +11,7 @@ from registry.revisions.endpoints import Endpoint
 from registry.settings import Settings
 from workers.endpoint.client import FIRST_WAIT_SECONDS, REASON_LENGTH
 from workers.endpoint.pacing import retry_after
-from workers.errors import EngineError
+from workers.errors import EngineError, PermanentError
 from workers.providers.answers import Answer, RefusedRequestError, Wanted
 
 TOO_MANY: Final = 429
@@ -89,7 +89,8 @@ class Attempts:
         # OpenAI and Anthropic may state whether to retry, such as for a key without credit.
         may_pass = {"true": True, "false": False}.get(error.headers.get("x-should-retry", ""), may_pass)
         if attempt >= self._most or not may_pass or (asks_s or 0.0) > self._longest_s:
-            raise EngineError(self._reason(error, attempt, asks_s)) from None
+            failure = EngineError if may_pass else PermanentError
+            raise failure(self._reason(error, attempt, asks_s)) from None
         return _DRAWN.uniform(0, min(self._longest_s, FIRST_WAIT_SECONDS * 2**attempt)) if asks_s is None else asks_s
 
     def _reason(self, error: RefusedRequestError, attempts: int, asks_s: float | None) -> str:
