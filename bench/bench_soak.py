@@ -31,15 +31,15 @@ from urllib.parse import quote, urlsplit
 
 import httpx2
 from sqlalchemy import func, select, text
-from tests.support.services import PostgresServer, postgres_execute
 
+from bench.bench_web import BOARD, snapshot
+from bench.generate_registry import EXPLORED, Filled, Size, fill
 from registry.db import get_engine, read_session
 from registry.operations.migrate import upgrade
 from registry.schema.audiences import dispose
 from registry.sql.examples import EXAMPLES
 from registry.tables import Evaluation, EvaluationQuestion
-from bench.bench_web import BOARD, snapshot
-from bench.generate_registry import EXPLORED, Filled, Size, fill
+from tests.support.services import PostgresServer, postgres_execute
 
 HEADER: Final = (
     "| minute | requests | failed | MiB | MiB of SQL | files | threads | connections | temporary | KiB of them | "

@@ -42,6 +42,10 @@ class Allowance:
             f"where it comes from, then divide it or raise SHUFFLEBOARD_UNPACKED_BYTES{part}"
         )
 
+    def refuse_empty(self, most: int) -> NoReturn:
+        """Raise IngestError for a file of more empty lines."""
+        raise IngestError(f"{self.name}: has more than {most:,} empty lines; check where it comes from")
+
     def require_record(self, size: int, what: str) -> None:
         """Raise IngestError for a record larger than RECORD. what: the record's name."""
         if size > RECORD:

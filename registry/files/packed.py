@@ -12,11 +12,14 @@ from typing import Final, Self
 from registry.files.allowance import RECORD, Allowance
 
 ZIP_MAGIC: Final = b"PK\x03\x04"
+EMPTY: Final = 1_000_000
+"""Empty lines of a file: they take time, and pack a thousandfold."""
 CELLS: Final = 100_000
 """Commas of a line of a table: each may be a cell, which takes fifty times its byte."""
 ZSTANDARD: Final = 93
 """Compression method of zip archives that Python's zipfile does not know before 3.14."""
 _ENCRYPTED: Final = 1
+_LINE_END: Final = 2
 
 
 class Lines:
@@ -31,6 +34,7 @@ class Lines:
         self._allowance = Allowance(path.name)
         self._packed = packed
         self._record = 0
+        self._empty = 0
         self.number = 0
 
     def __enter__(self) -> Self:
@@ -49,6 +53,10 @@ class Lines:
         if not line:
             raise StopIteration
         self.number += 1
+        if len(line) <= _LINE_END:
+            self._empty += 1
+            if self._empty > EMPTY:
+                self._allowance.refuse_empty(EMPTY)
         self._record += len(line)
         self._allowance.require_record(self._record, f"line {self.number}")
         if self._packed:

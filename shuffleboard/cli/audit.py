@@ -37,7 +37,16 @@ LEVELS = (*SEVERITIES, "never")
     show_default=True,
     help="Places to list of each finding, such as all duplicates.",
 )
-def audit(paths: tuple[Path, ...], page: Path | None, fail_on: str, places: int, *, as_json: bool) -> None:
+@click.option(
+    "--seconds",
+    type=click.FloatRange(1, 86_400),
+    default=600,
+    show_default=True,
+    help="Longest time for each log; the rest of a log that takes longer is left out, and a finding says so.",
+)
+def audit(
+    paths: tuple[Path, ...], page: Path | None, fail_on: str, places: int, seconds: float, *, as_json: bool
+) -> None:
     """Check logs of evaluations: scores, how answers were read, positions, duplicates, prompts, several runs.
 
     PATH is a file or a folder, of any format that `evaluations import` reads. No registry is needed and nothing is
@@ -47,7 +56,7 @@ def audit(paths: tuple[Path, ...], page: Path | None, fail_on: str, places: int,
     from registry.logs.audit.report import WIDTH
     from registry.logs.audit.report import audit as read
 
-    report = read(paths, places=places)
+    report = read(paths, places=places, seconds=seconds)
     if page is not None:
         from registry.logs.audit.page import page_of
 

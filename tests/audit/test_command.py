@@ -1,5 +1,6 @@
 """The command: what it prints, how it ends, and what it needs."""
 
+import gzip
 import json
 import os
 import random
@@ -7,12 +8,14 @@ import re
 import shlex
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from typing import Any
 
 import pytest
 import yaml
 
+from registry.logs.audit.report import audit
 from registry.prompting.labels import LETTERS
 from tests.audit.logs import FAULTS, WRITERS, clean, write_every_eval_ever, write_harness, write_helm, write_inspect
 from tests.docs.pages import DOCS
@@ -227,3 +230,29 @@ def test_a_log_of_the_inspect_extension_has_orders():
     (log,) = shuffleboard_json("audit", INSPECT / "permuted.json", "--fail-on", "never")["logs"]
     assert (log["answers"], log["questions"], log["orders"]["orders"]) == (50, 5, 5)
     assert log["orders"]["repeats"] > 0
+
+
+def test_a_log_of_nothing_but_line_ends_is_refused_before_it_takes_long(tmp_path):
+    log = tmp_path / "log.jsonl.gz"
+    with gzip.open(log, "wb", compresslevel=1) as stream:
+        stream.write(b"\n" * 1_000_002)
+    assert "has more than 1,000,000 empty lines" in " ".join(shuffleboard("audit", log, status=1).stdout.split())
+
+
+def test_an_answer_of_three_million_characters_is_named_and_left_out(tmp_path):
+    write_harness(clean(1), tmp_path)
+    (log,) = tmp_path.glob("**/*.jsonl")
+    lines = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+    lines[2]["resps"] = lines[2]["filtered_resps"] = [["so " * 1_000_000]]
+    log.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    started = time.process_time()
+    found = shuffleboard("audit", log, status=None).stdout
+    assert time.process_time() - started < 10
+    assert "characters, over the limit of 1,048,576" in " ".join(found.split())
+
+
+def test_a_log_that_takes_longer_than_allowed_is_read_in_part_and_said_so(tmp_path):
+    write_harness(clean(1), tmp_path)
+    report = audit([tmp_path], seconds=0)
+    (finding,) = (one for one in report.findings if one.kind.id == "SB101" or "--seconds" in str(one))
+    assert "was read for 0 s, up to its beginning; divide it, or allow more with --seconds" in str(finding)

@@ -1,6 +1,7 @@
 """What is kept of a log while its records pass by: columns of numbers, and no texts."""
 
 import re
+import time
 from array import array
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -44,6 +45,10 @@ BEGINNING: Final = 1_000
 """Records that show how labels are read, and, if no prompt does, whether a template opened the thoughts."""
 STATES: Final = ("answered", "unread", "unfinished", "empty", "refused")
 PLACES: Final = 3
+SECONDS: Final = 600.0
+"""For which a log is read."""
+LONGEST_TEXT: Final = 1 << 20
+"""Characters of an answer or a prompt that are read: a second of work."""
 """Of a finding, unless more are asked for."""
 
 
@@ -177,12 +182,22 @@ def _checked(seen: Seen | Unusable) -> Seen | Unusable:
     shown = len(seen.options)
     if shown > MAX_OPTIONS:
         return Unusable(seen.place, f"it shows {shown:,} options, and a question has {MAX_OPTIONS:,} at most")
+    if (reason := _too_long(seen)) is not None:
+        return Unusable(seen.place, reason)
     for name, value in (("position", seen.position), ("key", seen.key)):
         if value is not None and (type(value) is not int or not 0 <= value < shown):
             return Unusable(seen.place, f"its {name} {shorten(value, 40)} is not among the {shown} shown")
     if seen.variant is not None and not -1 <= seen.variant <= LARGEST:
         return Unusable(seen.place, f"its variant {shorten(seen.variant, 40)} is beyond 64-bit integers")
     return seen
+
+
+def _too_long(seen: Seen) -> str | None:
+    """Return the reason why a record's texts take too long to read; None if they do not."""
+    for name, text in (("output", seen.output), ("reasoning", seen.reasoning), ("prompt", seen.prompt)):
+        if text is not None and len(text) > LONGEST_TEXT:
+            return f"its {name} has {len(text):,} characters, over the limit of {LONGEST_TEXT:,}"
+    return None
 
 
 class Gathered:
@@ -193,8 +208,11 @@ class Gathered:
     stated: NaN where the log states none. row_id: number of the record's id. repeated: whether two options are equal.
     """
 
-    def __init__(self, source: Source, questions: Questions, most_places: int = PLACES) -> None:
+    def __init__(
+        self, source: Source, questions: Questions, most_places: int = PLACES, seconds: float = SECONDS
+    ) -> None:
         self.source = source
+        self.seconds = seconds
         self.questions = questions
         self.most_places = most_places
         self.ids: dict[str, int] = {}
@@ -247,7 +265,13 @@ class Gathered:
     def _records(self) -> Iterator[Seen | Unusable]:
         """The records, whose readers may stumble over what no program writes."""
         name = self.source.path.name
+        end = time.monotonic() + self.seconds
+        last = "its beginning"
         while True:
+            if time.monotonic() > end:
+                reason = f"was read for {self.seconds:g} s, up to {last}; divide it, or allow more with --seconds"
+                yield Unusable(name, reason, DAMAGED)
+                return
             try:
                 with as_written(name, "fetch the log again"), reading(self.source.path):
                     record = next(self.source.records, None)
@@ -256,6 +280,7 @@ class Gathered:
                 self.source.records = iter(())
             if record is None:
                 return
+            last = record.place
             yield record
 
     def note(self, name: str, place: str, detail: str) -> None:

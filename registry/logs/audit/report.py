@@ -11,7 +11,7 @@ from registry.files.documents import as_written
 from registry.logs.audit.across import Compared, compare
 from registry.logs.audit.catalogue import KINDS, SEVERITIES, Finding, Severity
 from registry.logs.audit.checks import Checked, check
-from registry.logs.audit.gathered import PLACES, Gathered, Questions
+from registry.logs.audit.gathered import PLACES, SECONDS, Gathered, Questions
 from registry.logs.audit.readers import READ_FORMATS, files_of, sources_of
 from registry.logs.files import AGAIN, lines_of, reading
 from registry.logs.format import QUESTIONS
@@ -219,10 +219,15 @@ def _wrapped(text: str, width: int, indent: str) -> list[str]:
     )
 
 
-def audit(paths: Sequence[Path | str], tell: Callable[[str], None] = lambda _: None, places: int = PLACES) -> Report:
+def audit(
+    paths: Sequence[Path | str],
+    tell: Callable[[str], None] = lambda _: None,
+    places: int = PLACES,
+    seconds: float = SECONDS,
+) -> Report:
     """Reads the logs at `paths`, files or folders, and reports what is wrong with them. Writes nothing.
 
-    places: how many are listed of a finding.
+    places: how many are listed of a finding. seconds: for which each log is read; what follows is left out, and said.
 
     Files of questions among them lend their texts and keys to logs that have none. Raises IngestError for a path that
     is not there, or that holds no log; a damaged log among others is a finding.
@@ -247,7 +252,7 @@ def audit(paths: Sequence[Path | str], tell: Callable[[str], None] = lambda _: N
             message = f"{file}: is in no format that is read; {READ_FORMATS}"
             raise IngestError(message)
         for source in sources:
-            gathered = Gathered(source, questions, places).read()
+            gathered = Gathered(source, questions, places, seconds).read()
             if len(gathered) or gathered.counts:
                 read.append(gathered)
     if not read and not unread:
