@@ -17,7 +17,7 @@ from registry.digests import DIGEST_LENGTH, specification_digest
 from registry.tables import ChainLink
 
 BEGINNING: Final = "0" * DIGEST_LENGTH
-"""What the first link has in place of a digest before it."""
+"""The previous digest of the first link."""
 
 
 def append(session: Session, kind: str, subject: str, *, labels: str | None = None) -> ChainLink:
@@ -37,11 +37,11 @@ def append(session: Session, kind: str, subject: str, *, labels: str | None = No
 
 
 LINK: Final = ("position", "kind", "subject", "labels", "at", "previous", "digest")
-"""What is told of a link."""
+"""Columns of a link in documents."""
 
 
 def link_digest(link: Any) -> str:
-    """SHA-256 over a link: its place, what it is about, when, and the digest of the link before."""
+    """Return the SHA-256 over a link: its position, subject and time, and the digest of the link before."""
     return specification_digest(picked(link, LINK[:-1]) | {"at": link.at.isoformat()})
 
 
@@ -54,13 +54,13 @@ def links(session: Session, *, limit: int | None = None, offset: int = 0) -> Seq
 
 
 def head(session: Session) -> ChainLink | None:
-    """The last link, whose digest stands for the whole chain; None while nothing is sealed."""
+    """Return the last link, whose digest identifies the whole chain; None while nothing is sealed."""
     return session.scalar(select(ChainLink).order_by(ChainLink.position.desc()).limit(1))
 
 
 @dataclass
 class ChainReport:
-    """What is wrong with a chain, in words; length and head: of the chain as it is stored."""
+    """The problems of a chain, in words; length and head: of the stored chain."""
 
     length: int
     head: str | None
@@ -69,12 +69,12 @@ class ChainReport:
 
 def check_chain(session: Session, published: str | None = None) -> ChainReport:
     """Recomputes every link. published: a head that was noted elsewhere, which the chain must still contain."""
-    with session.execute(_streamed()) as rows:  # closed before whoever asked goes back to a savepoint
+    with session.execute(_streamed()) as rows:  # closed before the caller returns to a savepoint
         return check_links(rows, published)
 
 
 def check_links(rows: Iterable[Any], published: str | None = None) -> ChainReport:
-    """The same of links from anywhere, by position: objects with the columns of a link."""
+    """Check links from any source, by position: objects with the columns of a link."""
     problems: list[str] = []
     previous, position, held = BEGINNING, 0, False
     for link in rows:
@@ -101,6 +101,6 @@ def _streamed() -> Select[Any]:
 
 
 def is_linked(session: Session, kind: str, subject: str, labels: str | None = None) -> tuple[bool, bool]:
-    """Whether the chain has a link about this, and whether one has these labels."""
+    """Return whether the chain has a link about this subject, and whether one has these labels."""
     found = session.scalars(select(ChainLink.labels).filter_by(kind=kind, subject=subject)).all()
     return bool(found), labels in found

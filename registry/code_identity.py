@@ -1,4 +1,4 @@
-"""Which code this is: what states a result names it."""
+"""The identity of this code, which every stored result contains."""
 
 import json
 import subprocess
@@ -10,12 +10,12 @@ from registry import __version__
 
 _FOLDER: Final = Path(__file__).parent
 _BUILD: Final = _FOLDER / "build.json"
-"""Written into wheels and images by hatch_build.py; a checkout has none and is asked."""
+"""Written into wheels and images by hatch_build.py; a checkout has none and runs git."""
 
 
 @cache
 def code_identity() -> dict[str, Any]:
-    """The version and commit of the running code, and whether it was changed since; None: not known."""
+    """Return the version and commit of the running code, and whether it was changed since; None if unknown."""
     identity: dict[str, Any] = {"version": __version__, "commit": None, "dirty": None}
     root = _FOLDER.parent
     if _BUILD.is_file():
@@ -29,7 +29,7 @@ def code_identity() -> dict[str, Any]:
 
 
 def code_version() -> str:
-    """The running code as one string: version, commit, and whether it was changed since."""
+    """Return the running code as one string: version, commit, and whether it was changed since."""
     identity = code_identity()
     commit = f"+{identity['commit'][:12]}" if identity["commit"] else ""
     return f"{identity['version']}{commit}{'.changed' if identity['dirty'] else ''}"

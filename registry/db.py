@@ -78,7 +78,7 @@ def picked(row: object, names: Iterable[str]) -> dict[str, Any]:
 
 
 def utc_text(value: datetime) -> str:
-    """A time as text, as SQLite stores it and files and JSON give it: 2026-05-01T12:00:00.000000Z."""
+    """Return a time as text in the form of SQLite, files and JSON: 2026-05-01T12:00:00.000000Z."""
     return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
@@ -221,7 +221,7 @@ def _database_now_sqlite(element: Any, compiler: Any, **kw: Any) -> str:
 
 
 class registry_place(FunctionElement[str]):  # noqa: N801 - reads as the SQL function it is
-    """Where the database is: another text once it was restored, moved or promoted; NULL on a standby.
+    """The database's place: it changes when the database is restored, moved or promoted; NULL on a standby.
 
     For statements over `registry_generation`. On PostgreSQL: the cluster, its timeline, the database, and the
     transaction that wrote the row, which is another after a dump and restore. On SQLite: device and number of the file.
@@ -244,11 +244,11 @@ def _registry_place_postgresql(_element: Any, _compiler: Any, **_kw: Any) -> str
 
 @compiles(registry_place, "sqlite")
 def _registry_place_sqlite(_element: Any, _compiler: Any, **_kw: Any) -> str:
-    return "registry_place()"  # what an engine gives its connections
+    return "registry_place()"  # each connection of an engine has this function
 
 
 def make_engine(url: str, *, search_path: str = "public") -> Engine:
-    """An engine for a SQLite or PostgreSQL URL; creates the folder of a SQLite file.
+    """Make an engine for a SQLite or PostgreSQL URL, and the folder of a SQLite file.
 
     search_path: the schemas in which PostgreSQL looks names up.
 
@@ -268,9 +268,9 @@ def make_engine(url: str, *, search_path: str = "public") -> Engine:
 
 
 def _make_postgresql_engine(url: URL, search_path: str) -> Engine:
-    """An engine that also works behind a pooler, which lends a connection of the server for one transaction at a time.
+    """Make an engine that also works behind a pooler, which lends a server connection for one transaction at a time.
 
-    What a transaction needs is said in that transaction; nothing may be left in the connection or expected there.
+    Each transaction sets everything it needs itself; nothing may be left in the connection or expected there.
     """
     engine = create_engine(
         url,
@@ -283,7 +283,7 @@ def _make_postgresql_engine(url: URL, search_path: str) -> Engine:
 
     @event.listens_for(engine, "checkin")
     def _as_the_server_says(connection: Any, _record: ConnectionPoolEntry) -> None:
-        # SQLAlchemy follows a read-only transaction by READ WRITE ones, past what the server defaults to.
+        # SQLAlchemy follows a read-only transaction by READ WRITE ones, past the server's default.
         if connection is not None and not connection.closed:
             connection.read_only = None
 
@@ -297,14 +297,14 @@ def _make_postgresql_engine(url: URL, search_path: str) -> Engine:
 
 
 def is_pooled(engine: Engine) -> bool:
-    """Whether a pooler stands before PostgreSQL: it names another backend than the one that answers."""
+    """Return whether PostgreSQL is behind a pooler: its backend then has another number than the connection."""
     with engine.connect() as connection:
         driver: Any = connection.connection.driver_connection
         return bool(driver.info.backend_pid != connection.scalar(text("SELECT pg_backend_pid()")))
 
 
 def _forget_values(context: ExceptionContext) -> None:
-    """Leaves of PostgreSQL's error what names the rule that was broken, not the row: a log may not have the row.
+    """Remove a row's values from PostgreSQL's error, and keep the broken rule: logs must not contain rows.
 
     DETAIL has the values of a refused row, CONTEXT and the text after a colon those of a refused value.
     """
@@ -334,9 +334,9 @@ def _make_sqlite_engine(url: str, database: str | None) -> Engine:
     @event.listens_for(engine, "do_connect")
     def _create(*_: Any) -> None:
         # SQLite would make a file that everyone may read; hidden benchmarks and hashes of passwords are among the rows.
-        # The files beside it take its mode.
+        # Its companion files take its mode.
         if database and database != ":memory:" and not Path(database).exists():
-            with suppress(OSError):  # connecting says what is wrong with the path
+            with suppress(OSError):  # connecting reports problems with the path
                 os.close(os.open(database, os.O_CREAT | os.O_EXCL, 0o600))
 
     @event.listens_for(engine, "connect")
@@ -353,8 +353,8 @@ def _make_sqlite_engine(url: str, database: str | None) -> Engine:
 
     @event.listens_for(engine, "begin")
     def _begin(connection: Connection) -> None:
-        # A read transaction that later writes fails at once when another writer is busy, whatever the timeout;
-        # one that says so from the start waits its turn.
+        # A read transaction that later writes fails at once if another writer is busy, whatever the timeout; a
+        # transaction that writes from the start waits its turn.
         read_only = connection.get_execution_options().get("read_only", False)
         connection.exec_driver_sql("BEGIN" if read_only else "BEGIN IMMEDIATE")
 
@@ -362,7 +362,7 @@ def _make_sqlite_engine(url: str, database: str | None) -> Engine:
 
 
 def _place_of(database: str | None) -> str:
-    """Which file a SQLite database is now; a connection may be to one that another has since replaced."""
+    """Return the current identity of a SQLite database's file; a connection may be to a replaced file."""
     if not database or database == ":memory:":
         return "memory"
     try:
@@ -377,13 +377,13 @@ _engines: Final[dict[str, tuple[Engine, int]]] = {}
 
 
 def get_engine(url: str) -> Engine:
-    """The process's engine for `url`, made once and kept: its connections are closed by `dispose`, or as it ends."""
+    """Return the process's engine for `url`, made once; `dispose` or the process's end closes its connections."""
     known = _engines.get(url) or _engines.setdefault(url, (make_engine(url), os.getpid()))
     return known[0]
 
 
 def forget_engine(engine: Engine) -> None:
-    """Closes the engine's pooled connections; `get_engine` makes a new one when the URL is asked for again."""
+    """Close the engine's pooled connections; `get_engine` makes a new one for the URL."""
     for url in [url for url, (known, _) in _engines.items() if known is engine]:
         del _engines[url]
     engine.dispose()
@@ -391,18 +391,18 @@ def forget_engine(engine: Engine) -> None:
 
 @atexit.register
 def _close_engines() -> None:
-    # The last connection to SQLite that is closed merges the log into the file; one that is dropped does not.
+    # Closing the last connection to SQLite merges the log into the file; dropping it does not.
     for engine, process in _engines.values():
-        if os.getpid() == process:  # a fork's connections are those of the process it came from
+        if os.getpid() == process:  # a fork's connections are its parent's
             engine.dispose()
 
 
 @contextmanager
 def write_session(engine: Engine, idle_seconds: float | None = None) -> Iterator[Session]:
-    """One transaction: committed at the end, rolled back on any error. Functions inside never commit.
+    """Run one transaction: committed at the end, rolled back on any error. Functions inside never commit.
 
-    idle_seconds: how long PostgreSQL waits for the next statement before it ends the transaction, and with it the locks
-    of a process that was frozen in the middle. SQLite cannot do that.
+    idle_seconds: time that PostgreSQL waits for the next statement before it ends the transaction, and frees the locks
+    of a frozen process. SQLite cannot do that.
     """
     with Session(engine, expire_on_commit=False) as session, session.begin():
         if idle_seconds is not None and engine.dialect.name == "postgresql":
@@ -413,7 +413,7 @@ def write_session(engine: Engine, idle_seconds: float | None = None) -> Iterator
 
 @contextmanager
 def read_session(engine: Engine) -> Iterator[Session]:
-    """A session that only reads; on SQLite it does not wait for writers."""
+    """Open a session that only reads; on SQLite it does not wait for writers."""
     with Session(engine.execution_options(read_only=True), expire_on_commit=False) as session:
         if engine.dialect.name == "postgresql":
             session.connection(execution_options={"postgresql_readonly": True})
@@ -421,15 +421,15 @@ def read_session(engine: Engine) -> Iterator[Session]:
 
 
 def is_in(column: ColumnElement[int] | InstrumentedAttribute[int], ids: Collection[int]) -> ColumnElement[bool]:
-    """`column IN (ids)` with the numbers written out: of thousands of parameters, binding takes longer than the query.
+    """Return `column IN (ids)` with literal numbers: binding thousands of parameters takes longer than the query.
 
-    It also keeps them out of what a database allows of parameters (32,766 on SQLite as it comes).
+    It also avoids a database's limit on parameters (32,766 on SQLite by default).
     """
     return column.in_(bindparam(None, list(ids), BigInteger(), unique=True, expanding=True, literal_execute=True))
 
 
 def changed_one(session: Session, statement: Update) -> bool:
-    """Whether an UPDATE of a row, on a condition that may no longer hold, changed it."""
+    """Return whether an UPDATE of a row, on a condition that may no longer be true, changed it."""
     result = session.execute(statement)
     assert isinstance(result, CursorResult)
     return result.rowcount == 1

@@ -26,15 +26,15 @@ def sha256_file(path: Path) -> str:
 
 
 def canonical_json(document: Any) -> str:
-    """One text for one document: keys sorted, no blanks, UTF-8 kept, decimals as strings.
+    """Return one text for one document: keys sorted, no blanks, UTF-8 kept, decimals as strings.
 
-    Floats are refused: their text is a choice of the writer, so a specification holds decimals.
+    Floats are refused: their text depends on the writer, so a specification contains decimals.
     """
     return json.dumps(_plain(document), sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
 def specification_digest(specification: Mapping[str, Any]) -> str:
-    """SHA-256 of the canonical JSON of a specification, which holds no database ids."""
+    """Return the SHA-256 of the canonical JSON of a specification, which contains no database ids."""
     return sha256_text(canonical_json(specification))
 
 

@@ -33,26 +33,26 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-# Lines may end. What changes the direction of writing could make a message say something else.
+# Line ends are allowed. A change of the direction of writing could give a message another meaning.
 _UNSHOWABLE: Final = re.compile(
     "[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 
 
 def quotable(text: str) -> str:
-    """The text as every terminal, log and answer can show it: control characters and half surrogates are escapes."""
+    """Return the text for any terminal, log and answer: control characters and half surrogates are escaped."""
     return _UNSHOWABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 class ShuffleboardError(Exception):
-    """Root of the tree; `exit_status` is what the command line ends with."""
+    """Root of the tree; `exit_status` is the command line's exit status."""
 
     exit_status = 1
     details: Mapping[str, Any] | None = None
     """Facts for programs, which JSON answers contain."""
 
     def __str__(self) -> str:
-        """The message. It may quote what was refused, and is shown all the same."""
+        """Return the message. It may quote a refused value, and is shown all the same."""
         return quotable(super().__str__())
 
 
@@ -67,7 +67,7 @@ class NotFoundError(ShuffleboardError):
 
 
 class IngestError(ShuffleboardError):
-    """A file breaks its contract: says which file, line and value, and what to do."""
+    """A file breaks its contract: the message names file, line and value, and the remedy."""
 
 
 class ContradictionError(IngestError):
@@ -103,7 +103,7 @@ class ScoringError(ShuffleboardError):
 
 
 class QueueError(ShuffleboardError):
-    """Work cannot be moved to the asked-for state."""
+    """Work cannot be moved to the requested state."""
 
 
 class SealError(ShuffleboardError):
@@ -128,7 +128,7 @@ class ArchiveError(ShuffleboardError):
 
 
 class AuthenticationError(ShuffleboardError):
-    """The password or token is invalid, or nobody is signed in where an account is needed."""
+    """The password or token is invalid, or nobody is signed in and an account is needed."""
 
 
 class ForbiddenError(ShuffleboardError):
@@ -140,7 +140,7 @@ class QueryRefusedError(ShuffleboardError):
 
 
 class OverLimitError(ShuffleboardError):
-    """Work on what somebody sent took more time or memory than it may."""
+    """Work on a user's input took more time or memory than it may."""
 
 
 class RemoteError(ShuffleboardError):
@@ -160,7 +160,7 @@ class UnreachableError(DatabaseError):
 
 
 class GenerationError(DatabaseError):
-    """The database was restored, moved or promoted: what this process holds is of an earlier generation."""
+    """The database was restored, moved or promoted: this process's data is of an earlier generation."""
 
 
 class UpgradedError(DatabaseError):

@@ -1,4 +1,4 @@
-"""Types of fields of what is asked for, by request or by command: whatever they refuse is said with its remedy."""
+"""Types of fields of requests and commands, whose errors name the remedy."""
 
 import re
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ NUMBER: Final = re.compile(r"[0-9]{1,18}")
 
 @dataclass(frozen=True)
 class Remedy:
-    """What to say of a value that its type refuses, in place of pydantic's words."""
+    """The error for a value that its type refuses, in place of pydantic's words."""
 
     text: str
 
@@ -23,7 +23,7 @@ class Remedy:
 
 @dataclass(frozen=True)
 class Between:
-    """A whole number from `low` to `high`, in decimal digits where it is a text."""
+    """A whole number from `low` to `high`, in decimal digits if it is a text."""
 
     low: int
     high: int

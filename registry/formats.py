@@ -1,8 +1,8 @@
 """The number of each format that this program writes, and the check of numbers that it reads.
 
-Everything that is written carries its format's number, under `NUMBER`. Raise a number if a reader of the one before
-would misread what is written, and go on reading every earlier number: released files are kept for years. A new column
-of predictions raises SEAL alone, and states that number itself (`SEALED_SINCE`).
+Every file contains its format's number, under `NUMBER`. Raise a number if a reader of the previous one would misread
+new files, and keep reading every earlier number: released files are kept for years. A new column of predictions raises
+SEAL alone, and states that number itself (`SEALED_SINCE`).
 """
 
 from typing import Any, Final
@@ -21,9 +21,9 @@ FOLDER: Final = 1
 EXPORT: Final = 1
 """An exported evaluation or exported tables: the manifest, and the files that it lists."""
 BACKUP: Final = 1
-"""A backup: the database's file, and the folders beside it."""
+"""A backup: the database's file, and its folders."""
 SITE: Final = 1
-"""A published site: its proof, and where it has its data."""
+"""A published site: its proof, and the place of its data."""
 CHAIN: Final = 1
 """The chain in a file: links, signatures, and the statement that is signed."""
 
@@ -31,9 +31,9 @@ CHAIN: Final = 1
 def require_known(
     source: str, thing: str, number: Any, newest: int, error: type[ShuffleboardError] = IngestError
 ) -> None:
-    """Raise an error unless `number` is one that this program reads: from 1 to the newest.
+    """Raise an error unless this program reads `number`: from 1 to the newest.
 
-    source: the file, as the message names it. thing: its kind, such as "seal".
+    source: the file's name in the message. thing: its kind, such as "seal".
     """
     if type(number) is int and 1 <= number <= newest:
         return

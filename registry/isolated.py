@@ -31,12 +31,12 @@ from registry import errors
 from registry.errors import OverLimitError, ShuffleboardError
 
 MEMORY_BYTES: Final = 1 << 30
-"""What a process may take beside what it shares with the others."""
+"""Memory of a process in addition to the part it shares with the others."""
 SECONDS: Final = 600.0
 IDLE_SECONDS: Final = 300.0
 """How long a server waits for the next order."""
 NICENESS: Final = 10
-"""How much later than pages a process's turn comes where both want the processor."""
+"""Lower priority than pages if both need the processor."""
 _GRACE_SECONDS: Final = 10.0
 _STARTED: Final = b"+"
 _PASSED_ON: Final = ("HOME", "LANG", "LC_ALL", "PATH", "TMPDIR", "TZ")
@@ -45,9 +45,9 @@ _PASSED_ON: Final = ("HOME", "LANG", "LC_ALL", "PATH", "TMPDIR", "TZ")
 
 @dataclass(frozen=True)
 class Job:
-    """What is run: `module:function`, which takes a JSON document and returns one.
+    """The function of a job: `module:function`, which takes a JSON document and returns one.
 
-    seconds: how long at most. memory_bytes: see MEMORY_BYTES. variables: what of the environment the order names.
+    seconds: the most it may take. memory_bytes: see MEMORY_BYTES. variables: of the environment, named by the order.
     """
 
     function: str
@@ -57,13 +57,13 @@ class Job:
 
 
 def run(job: Job, order: Any) -> Any:
-    """What the job's function returns for the order, as JSON.
+    """Return the job's result for the order, as JSON.
 
-    Raises the ShuffleboardError that it raised; OverLimitError where it took too long or too much memory; RuntimeError,
-    with its traceback, for a fault of ours.
+    Raises the job's ShuffleboardError; OverLimitError if it took too much time or memory; RuntimeError, with its
+    traceback, for a fault of ours.
     """
     sent = json.dumps([job.function, job.seconds, job.memory_bytes, dict(job.variables), order]).encode()
-    for _ in range(2):  # a server may end, having been idle, as it is asked
+    for _ in range(2):  # an idle server may end at this moment
         begun = time.monotonic()
         with _server_of(job.function.partition(":")[0]).ask() as connection:
             answer = _exchanged(connection, sent, job.seconds + _GRACE_SECONDS)
@@ -73,7 +73,7 @@ def run(job: Job, order: Any) -> Any:
 
 
 def is_limited() -> bool:
-    """Return whether this process is one that was forked for an order, under its limits."""
+    """Return whether this process was forked for an order, under its limits."""
     return _is_limited
 
 
@@ -126,7 +126,7 @@ class _Server:
             )
 
     def ask(self) -> socket.socket:
-        """A connection to a process that was forked for us; closed at once where the server has ended."""
+        """Return a connection to a process forked for this order; it is closed at once if the server has ended."""
         ours, theirs = socket.socketpair()
         with theirs, contextlib.suppress(OSError):
             socket.send_fds(self._control, [b"?"], [theirs.fileno()])
@@ -146,7 +146,7 @@ _lock: Final = threading.Lock()
 
 
 def _server_of(module: str) -> _Server:
-    """The process's server for the jobs of a module."""
+    """Return the process's server for the jobs of a module."""
     with _lock:
         found = _servers.get(module)
         if found is None or not found.lives():
@@ -181,8 +181,8 @@ def _environment() -> dict[str, str]:
 def serve(control_number: int, module: str) -> NoReturn:
     """Forks a process for each connection that comes through the control socket, until that is closed or idle."""
     import_module(module)
-    gc.freeze()  # what is loaded stays as it is: nothing is copied for a process that looks for garbage
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # whoever ordered learns what became of it
+    gc.freeze()  # loaded modules stay unchanged: the garbage collector of a forked process copies nothing
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the caller learns a process's fate from its connection
     control = socket.socket(fileno=control_number)
     control.settimeout(IDLE_SECONDS)
     while True:
@@ -244,7 +244,7 @@ def _limit(seconds: float, memory: int) -> None:
 
 
 def _data_bytes() -> int | None:
-    """What the process has mapped of its own, as RLIMIT_DATA counts it; None where the system does not say."""
+    """Return the process's own mapped bytes, as RLIMIT_DATA counts them; None if the system does not state them."""
     try:
         lines: Sequence[str] = Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""Rows by what people call them: `NAME` is the newest of that name, `NAME@VERSION` exactly that one."""
+"""Rows by their names: `NAME` is the newest of that name, `NAME@VERSION` exactly that one."""
 
 from collections.abc import Callable, Collection
 from typing import Any, Final, TypeVar
@@ -27,7 +27,7 @@ S = TypeVar("S", bound=Select[Any])
 
 
 def find_evaluation(session: Session, evaluation_id: int) -> Evaluation:
-    """The evaluation of that id; NotFoundError when there is none."""
+    """Return the evaluation of that id. Raises NotFoundError."""
     row = session.get(Evaluation, evaluation_id) if evaluation_id <= MAX_ROW_ID else None
     if row is None:
         total = session.scalar(select(func.count()).select_from(Evaluation))
@@ -36,7 +36,7 @@ def find_evaluation(session: Session, evaluation_id: int) -> Evaluation:
 
 
 def find_sealed(session: Session, evaluation_id: int) -> Evaluation:
-    """The sealed evaluation of that id; NotFoundError when there is none, QueueError when it is not complete."""
+    """Return the sealed evaluation of that id. Raises NotFoundError, or QueueError if it is not complete."""
     evaluation = find_evaluation(session, evaluation_id)
     if evaluation.seal is None:
         raise QueueError(f"evaluation {evaluation_id} is {evaluation.state}; wait until it is complete")
@@ -56,7 +56,7 @@ NAMES: Final = (
 
 
 def with_names(query: S) -> S:
-    """A query of evaluations, joined with the rows that name them: model, benchmark, protocol and variants."""
+    """Join a query of evaluations with the rows that name them: model, benchmark, protocol and variants."""
     for relation in (
         *(Evaluation.model_revision, ModelRevision.model, Evaluation.benchmark_version, BenchmarkVersion.benchmark),
         *(Evaluation.protocol, Evaluation.variant_set),
@@ -66,12 +66,12 @@ def with_names(query: S) -> S:
 
 
 def not_withdrawn(evaluation: type[Evaluation] = Evaluation) -> ColumnElement[bool]:
-    """Whether an evaluation was neither withdrawn nor superseded: only then does it count."""
+    """Return the condition that an evaluation counts: it was neither withdrawn nor superseded."""
     return evaluation.id.not_in(select(Withdrawal.evaluation_id))
 
 
 def find_version(session: Session, reference: str) -> BenchmarkVersion:
-    """The benchmark version of that reference. NotFoundError lists the existing ones."""
+    """Return the benchmark version of that reference. NotFoundError lists the existing ones."""
     return _find(
         session,
         "benchmark",
@@ -85,7 +85,7 @@ def find_version(session: Session, reference: str) -> BenchmarkVersion:
 
 
 def find_revision(session: Session, reference: str) -> ModelRevision:
-    """The model revision of that reference: `NAME@NUMBER`, or `OWNER/NAME`, the newest of that model on the hub.
+    """Return the model revision of that reference: `NAME@NUMBER`, or `OWNER/NAME` for the newest of a hub's model.
 
     NotFoundError lists the existing ones.
     """
@@ -107,7 +107,7 @@ def find_revision(session: Session, reference: str) -> ModelRevision:
 
 
 def model_named(session: Session, name: str) -> Model | None:
-    """Return the model of that name: with the same case, else with another, else the one that was called so before."""
+    """Return the model of that name: in the same case, else in another, else the model with that earlier name."""
     for condition in (Model.name == name, _same(Model.name, name)):
         found = session.scalar(select(Model).where(condition).order_by(Model.id).limit(1))
         if found is not None:
@@ -140,12 +140,12 @@ def _same(named: Any, name: str) -> ColumnElement[bool]:
 
 
 def is_hub_name(reference: str) -> bool:
-    """Whether a reference to a model is `OWNER/NAME` or `OWNER/NAME@REVISION`: names in the registry have no slash."""
+    """Return whether a reference to a model is `OWNER/NAME` or `OWNER/NAME@REVISION`: registry names have no slash."""
     return reference.count("/") == 1 and not reference.startswith(("/", ".", "~")) and not reference.endswith("/")
 
 
 def find_of_hub(session: Session, reference: str) -> ModelRevision:
-    """The newest registered revision of a model on the hub, of `@REVISION` where it is given. Raises NotFoundError."""
+    """Return the newest registered revision of a hub's model, or that of `@REVISION`. Raises NotFoundError."""
     location, revision = split_reference(reference)
     query = select(ModelRevision).filter_by(kind="huggingface", location=location).order_by(ModelRevision.id.desc())
     for row in session.scalars(query):
@@ -158,7 +158,7 @@ def find_of_hub(session: Session, reference: str) -> ModelRevision:
 
 
 def find_suite(session: Session, reference: str) -> Suite:
-    """The suite of that reference. NotFoundError lists the existing ones."""
+    """Return the suite of that reference. NotFoundError lists the existing ones."""
     return _find(
         session,
         "suite",
@@ -171,7 +171,7 @@ def find_suite(session: Session, reference: str) -> Suite:
 
 
 def find_board(session: Session, reference: str) -> Board:
-    """The board of that reference. NotFoundError lists the existing ones."""
+    """Return the board of that reference. NotFoundError lists the existing ones."""
     return _find(
         session,
         "board",

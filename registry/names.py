@@ -9,11 +9,14 @@ from typing import Final
 from registry.errors import UsageError
 
 LISTED: Final = 20
-"""This many known names are listed where one is unknown."""
+"""Number of known names in an error about an unknown one."""
 MAX_LABEL: Final = 500
-"""Characters of a name in a file: of a question, a subject, a task. An index of either database holds as many."""
+"""Most characters of a name in a file: of a question, a subject, a task.
+
+An index of either database has the same limit.
+"""
 CLOSE: Final = 0.75
-"""How alike a typed name and the beginning of a known one must be, from 0 to 1."""
+"""Least similarity of a typed name to the beginning of a known one, from 0 to 1."""
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 
 
@@ -43,7 +46,7 @@ def split_reference(reference: str) -> tuple[str, str | None]:
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """` (did you mean …?)` with the known names that are most like `name`; empty where none is."""
+    """Return ` (did you mean …?)` with the most similar known names; empty without any."""
     by_lower = {one.lower(): one for one in known}
     typed = name.lower()
     alike = get_close_matches(typed, by_lower)
@@ -55,7 +58,7 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 
 
 def known_names(name: str, known: Iterable[str], *, none: str = "there is none yet") -> str:
-    """What to say after an unknown `name`: the likeliest of the known ones, and the first LISTED of all."""
+    """Return the end of an error about an unknown `name`: the likeliest known ones, and the first LISTED of all."""
     names = list(known)
     if not names:
         return f"; {none}"
@@ -64,5 +67,5 @@ def known_names(name: str, known: Iterable[str], *, none: str = "there is none y
 
 
 def plural(number: int, noun: str) -> str:
-    """A number with its noun, such as `1 question` or `12,032 questions`."""
+    """Return a number with its noun, such as `1 question` or `12,032 questions`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -1,4 +1,4 @@
-"""Missing packages: the extra that each belongs to, and the command that installs it where this code came from."""
+"""Missing packages: the extra of each, and the command that installs it where this code came from."""
 
 import json
 import re
@@ -27,7 +27,7 @@ COMES_WITH: Final = {
     "tokenizers": "transformers",
     "werkzeug": "flask",
 }
-"""Modules to the declared package that brings them, where their names differ."""
+"""Modules to the declared package that brings them, if their names differ."""
 
 
 def missing_package(error: ModuleNotFoundError) -> UsageError | None:
@@ -105,7 +105,7 @@ def _package_of(module: str) -> str:
 
 
 def _extra_of(module: str) -> str | None:
-    """Return the extra that a module's package is declared under; None for those that every installation has."""
+    """Return the extra that declares a module's package; None if every installation has it."""
     package = _package_of(module)
     return next((extra for name, _, extra in _requirements() if name == package), None)
 
@@ -120,7 +120,7 @@ def _requirement_of(module: str) -> str:
 
 
 def _program() -> str:
-    """Return the words that start the installer of this environment, which need not be the one that is active."""
+    """Return the command that starts this environment's installer, since another may be active."""
     found = shutil.which("pip")
     if found is not None and Path(found).parent == Path(sys.executable).parent:
         return "pip install"

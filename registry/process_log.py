@@ -1,6 +1,6 @@
 """The log: structured lines, through `log` or through Python's own `logging`.
 
-structlog is loaded when something is said: loading it takes longer than the query of a command that says nothing.
+structlog is loaded with the first line: loading it takes longer than the query of a command that logs nothing.
 """
 
 import logging
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 _configure: Callable[[], None] | None = None
-"""What is to be done to structlog before it is first used."""
+"""Configures structlog before its first use."""
 
 
 class _Log:
@@ -33,7 +33,7 @@ def _structlog() -> Any:
 
 
 def log_to_stderr(level: int) -> None:
-    """Logs from this level on as lines of key=value on stderr, or JSON where it is not a terminal; libraries' too."""
+    """Log from this level on as lines of key=value on stderr, or JSON if it is not a terminal; libraries too."""
     global _configure  # noqa: PLW0603
     _configure = lambda: _write_to_stderr(level)  # noqa: E731
     if "structlog" in sys.modules:
@@ -75,7 +75,7 @@ def _renderer() -> Any:
 class _ToStderr(logging.StreamHandler[Any]):
     """Messages of Celery, SQLAlchemy and others in the same form, with the same evaluation and shard.
 
-    Written to what stderr is at the time of each.
+    Written to the current stderr at each message.
     """
 
     def __init__(self) -> None:
@@ -86,7 +86,7 @@ class _ToStderr(logging.StreamHandler[Any]):
         return sys.stderr
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line."""
+        """Return one line."""
         if self.formatter is None:
             structlog = _structlog()
             self.formatter = structlog.stdlib.ProcessorFormatter(

@@ -13,12 +13,12 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from registry.errors import UsageError
 
 ENVIRONMENT: Final = "SHUFFLEBOARD_"
-"""What the names of all variables begin with."""
+"""Prefix of the names of all variables."""
 _ENCODED: Final = ENVIRONMENT.encode()
 
 
 class Settings(BaseSettings):
-    """What a deployment chooses. Every field is read from `SHUFFLEBOARD_<FIELD>`.
+    """The settings of a deployment. Every field is read from `SHUFFLEBOARD_<FIELD>`.
 
     `get_settings` also reads it from the file that `SHUFFLEBOARD_<FIELD>_FILE` names: the place for a password, since
     environments are shown by many tools.
@@ -291,11 +291,11 @@ class Settings(BaseSettings):
     log_level: str = Field(default="info", description="debug, info, warning or error.")
 
     def resolved_database_url(self) -> str:
-        """The database URL in force; PostgreSQL URLs are given the psycopg 3 driver."""
+        """Return the database URL in force; PostgreSQL URLs get the psycopg 3 driver."""
         return _with_driver(self.database_url or f"sqlite:///{self.home.expanduser().resolve() / 'shuffleboard.db'}")
 
     def resolved_direct_url(self) -> str:
-        """The URL for what may not go through a pooler: PostgreSQL's own client programs."""
+        """Return the URL for programs that may not use a pooler: PostgreSQL's own client programs."""
         return _with_driver(self.direct_database_url) or self.resolved_database_url()
 
     def resolved_read_url(self) -> str:
@@ -311,11 +311,11 @@ def _with_driver(url: str) -> str:
 
 
 def get_settings() -> Settings:
-    """The settings of this process, read anew only where a variable of them has changed.
+    """Return the settings of this process, read again only if one of their variables has changed.
 
-    Raises UsageError that names the variable, and its file, when one cannot be read or is given in both ways.
+    Raises UsageError that names the variable, and its file, if one cannot be read or is given in both ways.
     """
-    # Asked for with every text that is read: of other variables, not even the names are decoded.
+    # Called for every text that is read, so other variables are not even decoded.
     names = [name for name in os.environb if name.upper().startswith(_ENCODED)]
     return _settings_of(frozenset((name, os.environb[name]) for name in names))
 
@@ -329,7 +329,7 @@ def _settings_of(variables: frozenset[tuple[bytes, bytes]]) -> Settings:
     except ValidationError as error:
         first = error.errors()[0]
         field = str(first["loc"][0])
-        if field in files:  # what stands in a file may be secret
+        if field in files:  # a file's content may be secret
             message = f"{_variable(field)}_FILE={files[field]}: {first['msg']}; correct the file"
         else:
             message = f"{_variable(field)}={first['input']!r}: {first['msg']}; correct or unset the variable"
@@ -341,13 +341,13 @@ def _variable(field: str) -> str:
 
 
 def _named_files(environment: Mapping[str, str]) -> dict[str, str]:
-    """Field to the file that holds its value, for each that an environment variable names."""
+    """Return the file of each field whose value is in a file."""
     named = {field: environment.get(f"{_variable(field)}_FILE", "") for field in Settings.model_fields}
     return {field: path for field, path in named.items() if path}
 
 
 def _contents(environment: Mapping[str, str], field: str, path: str) -> Any:
-    """The text of a setting's file, without the blanks and line ends around it."""
+    """Return the text of a setting's file, without the blanks and line ends around it."""
     name = f"{_variable(field)}_FILE"
     if environment.get(_variable(field)):
         raise UsageError(f"both {_variable(field)} and {name} are set; unset one of them")

@@ -1,10 +1,10 @@
-"""Refused from any sender: values that no database holds, and documents made to exhaust a program.
+"""Refusals for any sender: values that no database can store, and documents made to exhaust a program.
 
-Every door asks here: query strings, paths and forms of the website, JSON bodies, and files that are uploaded or
-imported. A name or a number that passes may still be refused by the type that it is read as.
+Every interface uses this module: query strings, paths and forms of the website, JSON bodies, and files that are
+uploaded or imported. A name or a number that passes may still be refused by the type that it is read as.
 
-A document is weighed before it is read: what it takes in memory follows from how many values its text has, and a text
-of tiny values takes forty times its own bytes.
+A document is weighed before it is read: its memory follows from the number of values in its text, and a list of tiny
+values takes forty times its own bytes.
 """
 
 import json
@@ -18,7 +18,7 @@ from itertools import repeat
 from typing import Any, Final, NoReturn
 
 LARGEST: Final = 2**63 - 1
-"""The largest integer that a database holds."""
+"""The largest integer that a database can store."""
 MAX_DEPTH: Final = 64
 """Levels of lists and objects in a document."""
 MAX_ITEMS: Final = 10_000
@@ -27,19 +27,18 @@ MEMORY: Final = 128 << 20
 """Bytes that a document may take once it is read, its text included: a line, a body, an entry of an archive."""
 
 _UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
-# What a document of harmless size must hold before it is worth walking through: 19 digits in a row, or an escape that
-# may stand for a character above.
+# Signs that a document is worth checking: 19 digits in a row, or an escape that may stand for a character above.
 _SUSPECT: Final = re.compile(r"[0-9]{19}|\\u(?:0000|[dD][89a-fA-F])|[\x00\ud800-\udfff]")
 
-# Bytes in memory of what a sign outside of strings stands for, as Python 3.11 has it: an object with a key, a list, a
-# key with its place, a value with its place.
+# Bytes in memory for each sign outside of strings in Python 3.11: an object with a key, a list, a key with its place, a
+# value with its place.
 _WEIGHTS: Final = {"{": 200, "[": 80, ":": 80, ",": 64}
 _PIECE: Final = 1 << 20
 """Characters that are weighed at once."""
 
 
 class RefusedError(ValueError):
-    """Says what of a document is refused, and the remedy."""
+    """The refused part of a document, and the remedy."""
 
 
 class NotJsonError(RefusedError):
@@ -64,7 +63,7 @@ class TooHeavyError(RefusedError):
 
 
 def problem_of_text(text: str) -> str | None:
-    """Why no database holds the text, with the remedy; None where one does."""
+    """Return why no database can store the text, with the remedy; None if it can."""
     found = _UNSTORABLE.search(text)
     if found is None:
         return None
@@ -74,10 +73,10 @@ def problem_of_text(text: str) -> str | None:
 
 
 def check(document: Any, name: str = "the document", *, items: int = MAX_ITEMS, infinite: bool = False) -> None:
-    """Refuses a document of dicts, lists and plain values by the first thing in it that no door lets in.
+    """Check a document of dicts, lists and plain values; the first value that no interface accepts is an error.
 
-    name: what a message calls the document itself. items: how many a list or an object may have. infinite: infinities
-    are let in. Raises RefusedError.
+    name: of the document itself in messages. items: limit for a list or an object. infinite: accept infinities. Raises
+    RefusedError.
     """
     # One iterator for each level, so that walking through takes no memory of its own.
     levels: list[Iterator[tuple[str, Any]]] = [iter([(name, document)])]
@@ -105,7 +104,7 @@ def check(document: Any, name: str = "the document", *, items: int = MAX_ITEMS, 
 
 
 def _parts(where: str, value: dict[Any, Any] | list[Any], *, outermost: bool) -> Iterator[tuple[str, Any]]:
-    """What a list or an object holds; a message names the outermost key, which is what its reader knows."""
+    """Yield the parts of a list or an object; a message names the outermost key, which its reader recognises."""
     if isinstance(value, list):
         return zip(repeat(where), value)
     return _members(where, value, outermost=outermost)
@@ -120,12 +119,12 @@ def _members(where: str, value: dict[Any, Any], *, outermost: bool) -> Iterator[
 def decode(
     text: str | bytes, *, items: int = MAX_ITEMS, memory: int = MEMORY, exactly: bool = False, constants: bool = False
 ) -> Any:
-    """The JSON document that `text` is; bytes are UTF-8.
+    """Parse a JSON document; bytes are UTF-8.
 
-    items: how many a list or an object may have. memory: bytes that it may take once it is read, with its text.
-    exactly: numbers with a point come as Decimal. constants: NaN and Infinity are let in.
-    Raises TooHeavyError before it is read; RefusedError for NaN and infinity, a key given twice, nesting too deep, and
-    all that `check` refuses; json.JSONDecodeError for what is no JSON, and UnicodeDecodeError. All are ValueErrors.
+    items: limit for a list or an object. memory: most bytes of the parsed document, with its text. exactly: numbers
+    with a point become Decimal. constants: accept NaN and Infinity.
+    Raises TooHeavyError before it is parsed; RefusedError for NaN and infinity, a repeated key, nesting too deep, and
+    all that `check` refuses; json.JSONDecodeError for invalid JSON, and UnicodeDecodeError. All are ValueErrors.
     """
     if isinstance(text, bytes):
         text = text.decode("utf-8-sig")
@@ -140,17 +139,17 @@ def decode(
         if "integer string conversion" in str(error):
             raise RefusedError("a number has thousands of digits; give a smaller number") from None
         raise
-    # A document is walked through where counting says that there may be something to find: most lines have nothing.
+    # A document is checked only if counting makes a problem possible: most lines have none.
     if text.count("[") + text.count("{") > MAX_DEPTH or text.count(",") >= items or _SUSPECT.search(text):
         check(document, items=items, infinite=constants)
     return document
 
 
 def decode_answer(content: bytes | str, memory: int = MEMORY) -> Any:
-    """The JSON document that another program wrote, and not for us: a server's answer, a log that is audited.
+    """Parse a JSON document that another program wrote for other readers: a server's answer, a log under audit.
 
-    It may name a token twice, hold half a character or NaN: whoever takes a value looks at it. Raises ValueErrors as
-    `decode`: for one that takes more memory, is nested too deeply or is no JSON in UTF-8.
+    It may name a token twice, or contain half a character or NaN: code that uses a value checks it. Raises ValueErrors
+    as `decode`: if it takes more memory, is nested too deeply or is no JSON in UTF-8.
     """
     text = content if isinstance(content, str) else content.decode("utf-8-sig")
     needed = weight(text, memory)
@@ -163,9 +162,9 @@ def decode_answer(content: bytes | str, memory: int = MEMORY) -> Any:
 
 
 def weight(text: str, enough: int) -> int:
-    """Bytes that a JSON document takes at most once it is read, its text included; as soon as it is over `enough`.
+    """Return the most bytes that a parsed JSON document takes, with its text; stops as soon as it is over `enough`.
 
-    Signs within strings count for nothing where that makes a difference.
+    Signs within strings are not counted if that makes a difference.
     """
     own = 2 * sys.getsizeof(text)
     most = own + _structure(text)
@@ -210,7 +209,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 @cache
 def _decoder(*, exactly: bool, constants: bool) -> json.JSONDecoder:
-    """One for all documents: making it costs as much as decoding a short line."""
+    """Return the decoder of all documents: making it costs as much as decoding a short line."""
     return json.JSONDecoder(
         parse_constant=float if constants else _constant,
         parse_float=Decimal if exactly else _finite,
