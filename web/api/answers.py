@@ -33,7 +33,7 @@ class Page(Answer):
 
 
 class EvaluationHeader(Answer):
-    """What identifies an evaluation, and how it was asked."""
+    """The identity of an evaluation: model, benchmark, protocol and variants."""
 
     evaluation_id: int
     model: str
@@ -80,7 +80,7 @@ MetricValues: Any = create_model(
 
 
 class Problem(Answer):
-    """An error, after RFC 9457. `detail` names the thing, its value and what to do."""
+    """An error, after RFC 9457. `detail` names the thing, its value and the remedy."""
 
     type: str
     title: str
@@ -96,7 +96,7 @@ class ScopeMetric(columns_of("evaluation_metrics", but=("evaluation_id",))):
 
 
 class MetricDefinition(Answer):
-    """What a metric is. `low` and `high`: its range, null where it is unbounded."""
+    """A metric. `low` and `high`: its range, null if it is unbounded."""
 
     label: str
     better: Literal["higher", "lower", "neither"]
@@ -118,9 +118,9 @@ class MetricList(Answer):
 
 
 class Wait(Answer):
-    """What an evaluation waits for that no worker can hasten; kind: `batch`, `rate-limit` or `budget`.
+    """A wait of an evaluation that no worker can shorten; kind: `batch`, `rate-limit` or `budget`.
 
-    since: null where it is not known. until: when what `ends` says happens; null: not known, or somebody must act.
+    since: null if unknown. until: time of the event in `ends`; null if unknown, or if somebody must act.
     """
 
     kind: str
@@ -158,14 +158,14 @@ class Progress(Answer):
 
 
 class NotRanked(Answer):
-    """Why something has no rank, and the command that asks for what is missing."""
+    """The reason why something has no rank, and the command that adds what is missing."""
 
     reason: str
     command: str
 
 
 class AboveChance(Answer):
-    """A metric on the scale on which guessing is 0 and perfect 1; `chance`: what guessing gives on its own scale."""
+    """A metric on the scale from 0 for guessing to 1 for perfect; `chance`: guessing on the metric's own scale."""
 
     value: float | None
     chance: float | None
@@ -174,7 +174,7 @@ class AboveChance(Answer):
 
 
 class LeaderboardRow(columns_of("leaderboard")):
-    """An evaluation with its metrics. `rank`: among those who were asked the same; null until it is sealed."""
+    """An evaluation with its metrics. `rank`: among evaluations of the same questions; null until it is sealed."""
 
     prompts: int
     asked: str | None = Field(description="In how many orders or variants; null until it is sealed.")
@@ -195,7 +195,7 @@ class LeaderboardRow(columns_of("leaderboard")):
 
 
 class Leaderboard(Page):
-    """A page of the leaderboard: complete evaluations first, in the order asked for."""
+    """A page of the leaderboard: complete evaluations first, in the requested order."""
 
     scope: str
     ranked_by: str
@@ -218,7 +218,7 @@ class EvaluationList(Page):
 
 
 class ModelIdentity(Answer):
-    """Exactly what was loaded. `location` is null where it is a folder on a worker."""
+    """The loaded model. `location` is null if it is a folder on a worker."""
 
     kind: str
     location: str | None
@@ -230,7 +230,7 @@ class ModelIdentity(Answer):
 
 
 class BenchmarkIdentity(Answer):
-    """Exactly what was asked."""
+    """The benchmark's content and its source."""
 
     content_digest: Digest
     file_digest: Digest
@@ -247,18 +247,18 @@ class ShardProvenance(
         ),
     )
 ):
-    """Who scored a slice of an evaluation, when and on what."""
+    """Worker, time and engine of a slice of an evaluation."""
 
 
 class PromptDigests(Answer):
-    """How many prompts' digests are kept, and one digest over them; null where nothing says what was asked."""
+    """Number of known prompt digests, and one digest over them; null if the prompts are unknown."""
 
     count: int
     digest: Digest | None
 
 
 class Tokens(Answer):
-    """Tokens of all prompts, those that were computed, and those that shared beginnings and copies saved."""
+    """Tokens of all prompts, the computed ones, and those saved by shared beginnings and copies."""
 
     naive: int | None
     computed: int | None
@@ -266,7 +266,7 @@ class Tokens(Answer):
 
 
 class CopySource(Answer):
-    """A sealed evaluation that results were copied from; its number is null where this registry does not hold it."""
+    """A sealed evaluation that results were copied from; its number is null if this registry does not contain it."""
 
     seal: Digest
     evaluation: int | None
@@ -275,7 +275,7 @@ class CopySource(Answer):
 
 
 class Copies(Answer):
-    """Results that were copied from other evaluations. copied_by: evaluations that hold copies of these results."""
+    """Results that were copied from other evaluations. copied_by: evaluations with copies of these results."""
 
     predictions: int
     sources: list[CopySource]
@@ -284,7 +284,7 @@ class Copies(Answer):
 
 
 class Withdrawn(Answer):
-    """That an evaluation no longer counts, and why. superseded_by: the seal of the one that stands for it."""
+    """The withdrawal of an evaluation, and its reason. superseded_by: the seal of its replacement."""
 
     reason: str
     actor: str
@@ -295,7 +295,7 @@ class Withdrawn(Answer):
 
 
 class PlaceInChain(Answer):
-    """The link that holds an evaluation's seal."""
+    """The link with an evaluation's seal."""
 
     position: int
     digest: Digest
@@ -312,7 +312,7 @@ class Link(columns_of("chain_links")):
 
 
 class Signature(Answer):
-    """A signed head of the chain. statement: what was signed; signature: base64; public_key: PEM."""
+    """A signed head of the chain. statement: the signed text; signature: base64; public_key: PEM."""
 
     position: int
     head: Digest
@@ -330,9 +330,9 @@ class SignaturePage(Page):
 
 
 class ChainPage(Page):
-    """A page of the chain, the newest link first. head: the digest of the last link, which stands for all.
+    """A page of the chain, the newest link first. head: the digest of the last link, which identifies all.
 
-    signature: the newest; null where nothing was signed.
+    signature: the newest; null if nothing was signed.
     """
 
     head: Digest | None
@@ -341,7 +341,7 @@ class ChainPage(Page):
 
 
 class ProvenanceDifference(Answer):
-    """What differs between two provenances, and what does not: group to fact to value, or to both values."""
+    """Differences and common facts of two provenances: group to fact to value, or to both values."""
 
     evaluations: list[int]
     same: dict[str, dict[str, Any]]
@@ -406,9 +406,9 @@ class CauseShares(Answer):
 
 
 class Causes(Answer):
-    """Why answers are right in only one of the two: `model`, `reading` and `key` add up to `flips`.
+    """Causes of answers that are right in only one of the two: `model`, `reading` and `key` add up to `flips`.
 
-    Null: the cause cannot be told from others, which `undivided` names with their number `together`.
+    Null: the cause cannot be separated from others, which `undivided` names with their number `together`.
     """
 
     prompts: int = Field(description="Prompts that both answered, with the same options in the same order.")
@@ -439,7 +439,7 @@ class Comparison(Answer):
 
 
 class Provenance(Answer):
-    """Where an evaluation's numbers come from. Engine fingerprints stand once, under their digest."""
+    """The origin of an evaluation's numbers. Each engine fingerprint is listed once, under its digest."""
 
     specification: dict[str, Any]
     specification_digest: Digest
@@ -470,10 +470,10 @@ class Provenance(Answer):
 
 
 class RepeatNoise(Answer):
-    """How often two answers to a question differ when nothing changed, and when only the order did: shares of pairs.
+    """Shares of pairs of answers to a question that differ if nothing changed, and if only the order did.
 
     order_effect: order minus repeat disagreement, over the `questions` that have both kinds of pairs; `interval` is its
-    own. Intervals are 95 %, from one bootstrap over questions; null where none is stated.
+    own. Intervals are 95 %, from one bootstrap over questions; null if none is stated.
     """
 
     repeat_disagreement: float | None
@@ -504,10 +504,10 @@ class ServedModel(Answer):
 
 
 class Cost(columns_of("evaluation_costs", but=("evaluation_id",))):
-    """What an evaluation's answers cost, in `currency`, and how many were refused, filtered or cut off.
+    """Cost of an evaluation's answers, in `currency`, and how many were refused, filtered or cut off.
 
-    cost: null where unknown; cost_unresolved: the most that calls of unknown cost can have cost beside it. models: the
-    names under which the model answered, with how many prompts each answered; several: it changed in between.
+    cost: null if unknown; cost_unresolved: the most that calls of unknown cost can add to it. models: names under which
+    the model answered, with the number of prompts; several: it changed in between.
     """
 
     complete: int
@@ -523,7 +523,7 @@ class ClusteredInterval(Answer):
 
 
 class Clustered(Answer):
-    """Intervals where questions belong together, such as those on one passage; `largest`: questions of one cluster."""
+    """Intervals if questions belong together, such as those on one passage; `largest`: questions of one cluster."""
 
     questions: int
     clusters: int
@@ -532,9 +532,9 @@ class Clustered(Answer):
 
 
 class EvaluationDocument(EvaluationHeader):
-    """One evaluation with progress, metrics and provenance. noise: null where no prompt was asked twice.
+    """One evaluation with progress, metrics and provenance. noise: null if no prompt was repeated.
 
-    cost: null where no provider served the model.
+    cost: null if no provider served the model.
     """
 
     cost: Cost | None
@@ -547,7 +547,7 @@ class EvaluationDocument(EvaluationHeader):
 
 
 class QuestionResult(columns_of("question_metrics")):
-    """What an evaluation made of a question: metrics and the counts behind them. `stored` below `expected`: not scored.
+    """A question's metrics in an evaluation and their counts. `stored` below `expected`: not scored completely.
 
     variants: those with exactly the question's own options; valid, correct: with a valid and with the right answer;
     agreeing: with the answer of the first.
@@ -604,7 +604,7 @@ class Question(Answer):
 
 
 class EvaluationQuestionDocument(Answer):
-    """A question as one evaluation asked it, with its predictions by variant."""
+    """A question in one evaluation, with its predictions by variant."""
 
     evaluation_id: int
     question: Question
@@ -614,14 +614,14 @@ class EvaluationQuestionDocument(Answer):
 
 
 class QuestionOutcome(EvaluationHeader):
-    """What one evaluation made of a question."""
+    """A question's outcome in one evaluation."""
 
     priority: int
     outcome: QuestionResult
 
 
 class QuestionDocument(Page):
-    """A question and its outcome in every evaluation that asks it, newest first."""
+    """A question and its outcome in every evaluation that includes it, newest first."""
 
     question: Question
     items: list[QuestionOutcome]
@@ -721,7 +721,7 @@ class BenchmarkDocument(Answer):
 
 
 class Protocol(Answer):
-    """How models are asked and their answers read. `digest` names the definition for good."""
+    """A protocol: the form of prompts and the reading of answers. `digest` names the definition for good."""
 
     shots: int
     digest: Digest
@@ -731,7 +731,7 @@ class Protocol(Answer):
 
 
 class ProtocolList(Answer):
-    """Every protocol that the registry holds, by name, shots and age."""
+    """Every protocol in the registry, by name, shots and age."""
 
     items: list[Protocol]
 
@@ -802,7 +802,7 @@ class NamedSuite(Answer):
 
 
 class ListedSuite(NamedSuite):
-    """A suite: what is asked of every model."""
+    """A suite: the tasks of every model."""
 
     title: str
     created_at: Time
@@ -850,7 +850,7 @@ class BoardColumn(Answer):
 
 
 class BoardEntry(Answer):
-    """One evaluation that a board asks of every model."""
+    """One evaluation that a board requires of every model."""
 
     task: str
     benchmark: str
@@ -865,7 +865,7 @@ class BoardEntry(Answer):
 
 
 class BoardEvaluation(Answer):
-    """The sealed evaluation behind an entry of a board. Old snapshots say nothing of its engines and copies."""
+    """The sealed evaluation behind an entry of a board. Old snapshots lack its engines and copies."""
 
     evaluation: int
     replicate: int
@@ -875,9 +875,9 @@ class BoardEvaluation(Answer):
 
 
 class BoardNeighbour(Answer):
-    """A model against the one ranked next above it. Null: the two are not compared, as on few questions.
+    """A model compared with the one ranked next above it. Null: not compared, such as on few questions.
 
-    `told_apart` holds for all pairs of the column at once, `p_holm` is corrected for all of them, `p_value` for none.
+    `told_apart` is true for all pairs of the column at once, `p_holm` is corrected for all of them, `p_value` for none.
     """
 
     revision: int
@@ -1063,7 +1063,7 @@ class SnapshotList(Answer):
 
 
 class RegisteredModel(Answer):
-    """A model revision that was asked for. `added`: whether it is new; usable once its state is `ready`."""
+    """A requested model revision. `added`: whether it is new; usable once its state is `ready`."""
 
     model: str
     kind: str
@@ -1097,21 +1097,21 @@ class ChangedVisibility(Answer):
 
 
 class AskedEvaluations(Answer):
-    """Every evaluation that was asked for, and those of them that are new."""
+    """Every requested evaluation, and the new ones among them."""
 
     evaluations: list[int]
     new: list[int]
 
 
 class EvaluationState(Answer):
-    """How an evaluation stands after it was moved."""
+    """The state of an evaluation after it was moved."""
 
     evaluation: int
     state: str
 
 
 class ImportedOutputs(Answer):
-    """The evaluation that outputs became. `stated`: what the file states as its score, beside ours."""
+    """The evaluation made from outputs. `stated`: the file's own score, compared with ours."""
 
     evaluation: int
     stated: dict[str, Any] | None
@@ -1125,14 +1125,14 @@ class Replay(Answer):
 
 
 class DistinctPrompts(Answer):
-    """Fewest and most different prompts that show a question; null where nothing is stored."""
+    """Fewest and most different prompts that show a question; null if nothing is stored."""
 
     min: int | None
     max: int | None
 
 
 class Sample(Answer):
-    """The evaluation asks `questions` of so many: those with the smallest SHA-256 of `seed:question id`."""
+    """The evaluation has `questions` of the benchmark's: those with the smallest SHA-256 of `seed:question id`."""
 
     questions: int
     of: int
@@ -1140,9 +1140,9 @@ class Sample(Answer):
 
 
 class EvaluationMetrics(Answer):
-    """An evaluation's metrics; `scored` of its `questions` have all their variants. per_question: where asked for.
+    """An evaluation's metrics; `scored` of its `questions` have all their variants. per_question: if requested.
 
-    noise: over all questions; null where no prompt was asked twice.
+    noise: over all questions; null if no prompt was repeated.
     """
 
     evaluation: int
@@ -1164,7 +1164,7 @@ class EvaluationMetrics(Answer):
 
 
 class Verification(Answer):
-    """What does not match of a sealed evaluation; `ok`: nothing. `questions`: those with a wrong leaf."""
+    """Problems of a sealed evaluation; `ok`: none. `questions`: those with a wrong leaf."""
 
     evaluation: int
     seal: Digest | None
@@ -1216,9 +1216,9 @@ class EstimatedOfModel(Answer):
 
 
 class EstimatedEvaluation(Answer):
-    """What one evaluation would cost. `evaluation`: one that is there already. `reason`: why something is null.
+    """Estimated cost of one evaluation. `evaluation`: an existing one. `reason`: why something is null.
 
-    cost, cost_limit: what a provider would charge, as earlier answers came out and at most; 0 for any other model.
+    cost, cost_limit: a provider's charge, expected from earlier answers and at most; 0 for any other model.
     """
 
     evaluation: int | None
@@ -1238,7 +1238,7 @@ class EstimatedEvaluation(Answer):
 
 
 class NeededForMetric(Answer):
-    """What one metric needs. variance: of its values in the `pilot`; if that is null, the largest possible."""
+    """The sample that one metric needs. variance: of its values in the `pilot`; without one, the largest possible."""
 
     metric: str
     sample: int
@@ -1248,9 +1248,9 @@ class NeededForMetric(Answer):
 
 
 class Estimate(Answer):
-    """What some evaluations would cost together; null where a part is not known. `workers`: how many are alive.
+    """Estimated cost of some evaluations together; null if a part is unknown. `workers`: number of live ones.
 
-    If a precision was given, `sample` of `of` questions is the smallest whose 95 % intervals reach at most that far to
+    If a precision was given, `sample` of `of` questions is the smallest whose 95 % intervals reach at most this far to
     either side. pilot: the evaluation of the same model, benchmark and protocol that it follows from; null: none.
     half_width: the widest of the metrics' with that sample.
     """
@@ -1274,7 +1274,7 @@ class Estimate(Answer):
 
 
 class SubmittedModel(Answer):
-    """A model as it was asked for. `location`: on the hub; `endpoint`: the name of one."""
+    """A requested model. `location`: on the hub; `endpoint`: the name of one."""
 
     name: str
     kind: str
@@ -1285,7 +1285,7 @@ class SubmittedModel(Answer):
 
 
 class Submission(Answer):
-    """A request to run a test suite on a model. `revision`: what was registered; `problem`: why it failed."""
+    """A request to run a test suite on a model. `revision`: the registered one; `problem`: why it failed."""
 
     state: str
     suite: str
@@ -1307,15 +1307,15 @@ class Submission(Answer):
 
 
 class SubmissionList(Page):
-    """A page of submissions: those that wait for a decision first, then the newest."""
+    """A page of submissions: undecided ones first, then the newest."""
 
     items: list[Submission]
 
 
 class SubmissionEstimate(Answer):
-    """What a submission would cost. `problem`: why it could not be queued; then nothing else is known.
+    """Estimated cost of a submission. `problem`: why it could not be queued; then nothing else is known.
 
-    currency: of what a provider would charge; null: none is asked.
+    currency: of a provider's charge; null if there is no provider.
     """
 
     questions: int = absent()
@@ -1335,7 +1335,7 @@ class SubmissionEstimate(Answer):
 class QueryAnswer(Answer):
     """The rows of a query, or the first of them; columns may repeat. Times are UTC text, bytes hexadecimal digits.
 
-    types: DuckDB's, by column. as_of: when the database held what the query read.
+    types: DuckDB's, by column. as_of: the time of the data.
     """
 
     columns: list[str]
@@ -1408,7 +1408,7 @@ class TokenList(Answer):
 
 
 class AuditEvent(Answer):
-    """What was done, or refused, and by whom."""
+    """An action or its refusal, with its actor."""
 
     id: int
     at: Time

@@ -26,7 +26,7 @@ from web.urls.parameters import Query, TimeTo
 
 @get("/suites", answers.SuiteList, tag="boards")
 def suites() -> Response:
-    """The newest version of every suite."""
+    """List the newest version of every suite."""
     newest = select(Suite.name, func.max(Suite.version).label("version")).group_by(Suite.name).subquery()
     query = select(Suite).join(newest, (newest.c.name == Suite.name) & (newest.c.version == Suite.version))
     return answer({"items": [_suite(row) for row in session().scalars(query.order_by(Suite.name))]})
@@ -38,14 +38,14 @@ def _suite(suite: Suite) -> Row:
 
 @get("/suites/<suite>", answers.SuiteDocument, tag="boards")
 def suite(suite: SuiteName) -> Response:
-    """A suite with its definition."""
+    """Return a suite with its definition."""
     found = find_suite(session(), suite)
     return answer(_suite(found) | {"definition": found.definition})
 
 
 @get("/boards", answers.BoardList, tag="boards")
 def boards() -> Response:
-    """Every board."""
+    """List every board."""
     return answer({"items": [_listed(item) for item in current_boards(session())]})
 
 
@@ -63,7 +63,7 @@ def _listed(board: Board) -> Row:
 
 
 class BoardQuery(Query):
-    """A board as it stands, unless a time is given."""
+    """The time of a board; now by default."""
 
     as_of: TimeTo | None = Field(
         None, description="As it stood at this date (its end) or time, UTC where no zone is given."
@@ -72,7 +72,7 @@ class BoardQuery(Query):
 
 @get("/boards/<board>", answers.Board, tag="boards")
 def board(board: BoardName, query: BoardQuery) -> Response:
-    """A board as it stands, or as of a date, with its definition, rows and digest."""
+    """Return a board, now or as of a date, with its definition, rows and digest."""
     found = shown_board(board)
     return answer(snapshot_document(snapshot_as_of(session(), found.name, query.as_of)))
 
@@ -85,7 +85,7 @@ def board_selection(board: BoardName, query: Chosen) -> Response:
 
 @get("/boards/<board>/snapshots", answers.SnapshotList, tag="boards")
 def snapshots(board: BoardName) -> Response:
-    """Every snapshot of a board, newest first."""
+    """List every snapshot of a board, newest first."""
     items = [
         {
             "as_of": item.as_of,
@@ -100,7 +100,7 @@ def snapshots(board: BoardName) -> Response:
 
 
 def signature_of(digest: str) -> dict[str, Any] | None:
-    """The first signature that covers a snapshot, as JSON; None while none does."""
+    """Return the first signature that covers a snapshot, as JSON; None while there is none."""
     link = link_document(session(), digest, kind="snapshot")
     found = None if link is None else covering(session(), link["position"])
     return None if found is None else signature_document(found)
@@ -108,5 +108,5 @@ def signature_of(digest: str) -> dict[str, Any] | None:
 
 @get("/snapshots/<digest>", answers.Board, tag="boards")
 def snapshot(digest: SnapshotDigest) -> Response:
-    """A snapshot of a board."""
+    """Return a snapshot of a board."""
     return answer(snapshot_document(shown_snapshot(digest)), unchanging=True)

@@ -1,4 +1,4 @@
-"""What the API takes, as types: the schemas of its OpenAPI document, and what bodies are checked against."""
+"""Bodies of requests as types: the schemas of the OpenAPI document, and the check of bodies."""
 
 from typing import Annotated, Any, Final, Self
 
@@ -31,12 +31,12 @@ class _Body(BaseModel):
 
 
 def _such_as(**example: Any) -> ConfigDict:
-    """An example of a body, for the OpenAPI document and the page that is made of it."""
+    """Return an example of a body, for the OpenAPI document and its page."""
     return ConfigDict(json_schema_extra={"examples": [example]})
 
 
 class ReplayBody(_Body):
-    """What differs in a replay: the benchmark version whose keys count, the protocol whose rules read, or both."""
+    """The change in a replay: the benchmark version whose keys count, the protocol whose rules read, or both."""
 
     model_config = _such_as(benchmark="mmlu@corrected")
 
@@ -143,7 +143,7 @@ class QueryBody(_Query):
 
 
 class SavedQueryBody(_Query):
-    """A query to keep. public: everyone who may ask the SQL page may open it."""
+    """A query to keep. public: everyone who may use the SQL page may open it."""
 
     model_config = _such_as(query="SELECT model, accuracy FROM leaderboard", name="Accuracies", public=True)
 
@@ -162,7 +162,7 @@ class AccountBody(_Body):
 
 
 class AccountChangeBody(_Body):
-    """What changes of an account; what is left out stays."""
+    """Changes of an account; omitted fields stay."""
 
     model_config = _such_as(role="maintainer")
 

@@ -31,7 +31,7 @@ class Answer(BaseModel):
 
 
 def columns_of(view: str, *, but: tuple[str, ...] = ()) -> Any:
-    """Return a class with a key for each column of a view, typed and described as `columns.toml` says.
+    """Return a class with a key for each column of a view, typed and described as in `columns.toml`.
 
     but: columns that it leaves out. Metrics that are there for papers alone may be absent.
     """

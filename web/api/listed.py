@@ -1,4 +1,4 @@
-"""What is registered, as JSON: models, benchmarks, protocols, metrics, printed results, and the queue."""
+"""Registered things as JSON: models, benchmarks, protocols, metrics, printed results, and the queue."""
 
 from typing import Final
 
@@ -24,26 +24,26 @@ from web.urls.parameters import Paged, Text
 
 @get("/models", answers.ModelList, tag="registry")
 def models() -> Response:
-    """Every model."""
+    """List every model."""
     return answer({"items": listings.models(session())})
 
 
 @get("/models/<model>", answers.ModelDocument, tag="registry")
 def model(model: ModelName) -> Response:
-    """A model's revisions and its rows of the leaderboard."""
+    """Return a model's revisions and its rows of the leaderboard."""
     row = listings.model(session(), model)
     return answer(row | {"evaluations": rows_of_board(Selection(model=row["model"]))})
 
 
 @get("/benchmarks", answers.BenchmarkList, tag="registry")
 def benchmarks() -> Response:
-    """Every public benchmark version."""
+    """List every public benchmark version."""
     return answer({"items": listings.benchmarks(session())})
 
 
 @get("/benchmarks/<benchmark>", answers.BenchmarkDocument, tag="registry")
 def benchmark(benchmark: BenchmarkName) -> Response:
-    """A benchmark's public versions and its rows of the leaderboard."""
+    """Return a benchmark's public versions and its rows of the leaderboard."""
     versions = listings.benchmarks(session(), benchmark)
     name = versions[0]["benchmark"]
     return answer({"benchmark": name, "versions": versions, "evaluations": rows_of_board(Selection(benchmark=name))})
@@ -51,7 +51,7 @@ def benchmark(benchmark: BenchmarkName) -> Response:
 
 @get("/protocols", answers.ProtocolList, tag="registry")
 def protocols() -> Response:
-    """Every protocol that something was asked with, or that was imported."""
+    """List every used or imported protocol."""
     rows = session().scalars(select(Protocol).order_by(Protocol.name, Protocol.shots, Protocol.id))
     return answer(
         {
@@ -67,7 +67,7 @@ METRIC: Final = ("label", "better", "unit", "low", "high", "definition_version",
 
 @get("/metrics", answers.MetricList, tag="registry")
 def metrics() -> Response:
-    """Every metric: name, direction, range, source, and the version of its definition."""
+    """List every metric: name, direction, range, source, and the version of its definition."""
     return answer(
         {
             "items": [

@@ -97,7 +97,7 @@ def document() -> dict[str, Any]:
 
 
 def _complete(spec: Any) -> Any:
-    """Add what APIFlask does not know: problems, headers, uploads; and give each class one schema."""
+    """Add the parts that APIFlask lacks: problems, headers, uploads; and give each class one schema."""
     spec["components"]["schemas"]["Problem"] = Problem.model_json_schema(schema_generator=Schemas)
     spec["components"]["responses"] = {
         _component(status): {"description": text, "content": {"application/problem+json": {"schema": _PROBLEM}}}
@@ -129,7 +129,7 @@ def _complete_operation(operation: Operation, said: dict[str, Any]) -> None:
 
 
 def _parameter(said: dict[str, Any]) -> dict[str, Any]:
-    """Return a parameter without null, which stands for its absence and cannot be given."""
+    """Return a parameter without null, which means its absence and cannot be given."""
     schema = dict(said["schema"])
     description = schema.pop("description")
     return said | {"description": description, "schema": schema.get("anyOf", [schema])[0]}
@@ -141,7 +141,7 @@ def _comes_late(parameter: dict[str, Any]) -> bool:
 
 
 def _successes(operation: Operation, made: dict[str, Any]) -> dict[str, Any]:
-    """Return the answers to a request that was right, from the one that APIFlask made."""
+    """Return the answers to a valid request, from the one that APIFlask made."""
     if operation.answers is None:
         return {str(status): {"description": text} for status, text in operation.statuses.items()}
     content = next(iter(made.values()))["content"]
@@ -188,7 +188,7 @@ def _file(upload: Upload) -> dict[str, Any]:
 
 
 def _problems(operation: Operation, *, named: bool) -> list[HTTPStatus]:
-    """The problems that an operation may answer with. named: something in its address may not be there."""
+    """Return the problems that an operation may answer with. named: whether its address names something."""
     reads = operation.method == "GET"
     left_out = {
         HTTPStatus.NOT_FOUND: reads and not named,

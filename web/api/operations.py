@@ -1,6 +1,6 @@
-"""Routes of the API, on APIFlask: a view's signature says what it reads, its decorator what it answers and for whom.
+"""Routes of the API, on APIFlask: a view's signature states its input, its decorator its answer and its scope.
 
-A view names the parts of its path, a model of its query string as `query`, one of its JSON document as `body`, and the
+A view names the parts of its path, a model of its query string as `query`, one of its JSON document as `body`, and
 uploaded files as `files`. All are checked before it runs; `web.api.openapi` completes the document about them.
 """
 
@@ -140,7 +140,7 @@ def _registering(method: str, rule: str, **said: Any) -> Callable[[View], View]:
 
 
 def _receiving(operation: Operation) -> View:
-    """Wrap the view so that its parts of the path come one by one, and its uploaded files beside them."""
+    """Wrap the view so that it gets each part of the path and the uploaded files as arguments."""
     view, upload = operation.view, operation.upload
 
     @wraps(view)
@@ -181,7 +181,7 @@ def _permitted(operation: Operation) -> Callable[[View], View]:
 
 
 def _documented(operation: Operation) -> Callable[[View], View]:
-    """Tell APIFlask what is answered, and for whom."""
+    """Describe the answer and its scope to APIFlask."""
     scoped = {"bearer": [operation.scope]}
 
     def decorate(view: View) -> View:
@@ -202,7 +202,7 @@ def _documented(operation: Operation) -> Callable[[View], View]:
 def _read_body(kind: type[BaseModel]) -> BaseModel:
     """Return the request's JSON document as `kind`.
 
-    Answers 415 if it is said to be something else than JSON, 400 if it is not JSON, 422 if it is not of this kind.
+    Answers 415 if its content type is not JSON, 400 if it is not JSON, 422 if it is not of this kind.
     """
     if not request.is_json:
         raise UnsupportedMediaType(f"send JSON with Content-Type: application/json, not {content_type()}")
@@ -221,11 +221,11 @@ def _read_body(kind: type[BaseModel]) -> BaseModel:
         raise UnprocessableEntity(refusal(error, kind, "key")) from None
 
 
-# What is answered
+# Answers
 
 
 def answer(document: Any, *, unchanging: bool = False, status: int = HTTPStatus.OK) -> Response:
-    """A document as JSON. unchanging: it can only change by being withdrawn, so clients may keep it for a day."""
+    """Return a document as JSON. unchanging: only a withdrawal can change it, so clients may keep it for a day."""
     response = make_response(jsonify(document), int(status))
     if unchanging:
         response.headers["Cache-Control"] = "max-age=86400, immutable"

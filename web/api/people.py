@@ -27,7 +27,7 @@ from web.who.identity import engine
 @change("POST", "/sql", answers.QueryAnswer, tag="sql", scope="sql", statuses={200: "The rows."})
 def query(body: bodies.QueryBody) -> Response:
     """Runs one SELECT over the documented views, as the viewer's audience, within the limits of the SQL page."""
-    # Through its own writer, which knows what JSON cannot hold.
+    # Its own writer handles values that JSON cannot represent.
     found = sql.run(body.query)
     return answer(json.loads(as_json(found.result)) | {"as_of": utc_text(found.listed.as_of)})  # noqa: TID251 - our own
 
@@ -68,7 +68,7 @@ def delete_query(slug: Slug) -> Response:
 
 @get("/accounts", answers.AccountList, tag="accounts", scope="admin")
 def list_accounts() -> Response:
-    """Every account."""
+    """List every account."""
     with read_session(engine()) as database:
         items = [accounts.account_row(found) for found in database.scalars(select(Account).order_by(Account.name))]
     return answer({"items": items})
@@ -104,7 +104,7 @@ def alter_account(account: AccountName, body: bodies.AccountChangeBody) -> Respo
 
 @get("/accounts/<account>/tokens", answers.TokenList, tag="accounts", scope="admin")
 def tokens(account: AccountName) -> Response:
-    """An account's tokens, without their secrets."""
+    """List an account's tokens, without their secrets."""
     with read_session(engine()) as database:
         found = accounts.find_account(database, account)
         made = database.scalars(select(ApiToken).filter_by(account_id=found.id).order_by(ApiToken.id.desc()))
@@ -159,7 +159,7 @@ class AuditQuery(Paged):
 
 @get("/audit", answers.AuditList, tag="accounts", scope="admin")
 def audit(query: AuditQuery) -> Response:
-    """The audit trail, newest first."""
+    """List the audit trail, newest first."""
     wanted = {AuditEvent.outcome: query.outcome, AuditEvent.actor: query.actor}
     conditions = [column == value for column, value in wanted.items() if value is not None]
     with read_session(engine()) as database:

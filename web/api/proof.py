@@ -28,7 +28,7 @@ def provenance_difference(evaluation_id: EvaluationId, other_id: OtherId) -> Res
 
 @get("/chain", answers.ChainPage, tag="results")
 def chain(query: Paged) -> Response:
-    """The chain of seals, folders, withdrawals and snapshots, the newest link first."""
+    """List the chain of seals, folders, withdrawals and snapshots, the newest link first."""
     total = session().scalar(select(func.count()).select_from(chain_links)) or 0
     newest = select(chain_links).order_by(chain_links.c.position.desc())
     links = rows_of(session(), newest.limit(query.per_page).offset(query.offset))
@@ -39,7 +39,7 @@ def chain(query: Paged) -> Response:
 
 @get("/chain/signatures", answers.SignaturePage, tag="results")
 def chain_signatures(query: Paged) -> Response:
-    """The signatures of the chain's head, the newest first, each with its public key."""
+    """List the signatures of the chain's head, the newest first, each with its public key."""
     total = session().scalar(select(func.count()).select_from(ChainSignature)) or 0
     rows = signatures(session(), limit=query.per_page, offset=query.offset)
     return page([signature_document(row) for row in rows], total, query)
@@ -49,5 +49,5 @@ SIGNATURE: Final = ("position", "head", "at", "key", "public_key", "statement", 
 
 
 def signature_document(row: ChainSignature) -> dict[str, Any]:
-    """A signature as JSON."""
+    """Return a signature as JSON."""
     return picked(row, SIGNATURE)

@@ -62,9 +62,10 @@ class LeaderboardQuery(Paged, Filters):
 
 @get("/leaderboard", answers.Leaderboard, tag="results")
 def leaderboard(query: LeaderboardQuery) -> Response:
-    """Every evaluation that the filters keep, complete ones first, in the order asked for.
+    """List every evaluation that the filters keep, complete ones first, in the requested order.
 
-    Ranks are among all evaluations that were asked the same questions in the same way: a filter never changes a rank.
+    Ranks are among all evaluations of the same questions in the same variants and protocol: a filter never changes a
+    rank.
     """
     sort = query.sort or default_sort(query.metrics)
     order = query.order or natural_order(sort)
@@ -84,21 +85,21 @@ def leaderboard(query: LeaderboardQuery) -> Response:
 
 
 def _selection(query: Filters) -> Selection:
-    """Which evaluations the filters keep."""
+    """Return the evaluations that the filters keep."""
     return Selection(**{name: getattr(query, name) for name in Filters.model_fields})
 
 
 def with_progress(found: Page, metrics: Collection[str] = ()) -> list[Row]:
-    """Return a page's rows as documents, with the progress of those that are incomplete, and the cost of answers.
+    """Return a page's rows as documents, with the progress of incomplete ones, and the cost of answers.
 
-    metrics: those asked for by name.
+    metrics: those requested by name.
     """
     progress = queries.progress(session(), [row["evaluation_id"] for row in found.rows if not row["complete"]])
     return [document | {"progress": progress.get(document["evaluation_id"])} for document in found.documents(metrics)]
 
 
 def rows_of_board(selection: Selection) -> list[Row]:
-    """A model's or a benchmark's rows of the leaderboard, by right in two orders within each group."""
+    """Return a model's or a benchmark's rows of the leaderboard, by right in two orders within each group."""
     return with_progress(leaderboard_page(session(), selection))
 
 
@@ -140,7 +141,7 @@ class EvaluationQuery(Query):
 
 @get("/evaluations/<evaluation_id>", answers.EvaluationDocument, tag="results")
 def evaluation(evaluation_id: EvaluationId, query: EvaluationQuery) -> Response:
-    """One evaluation: progress, metrics (null if undefined), repeat noise, provenance."""
+    """Return one evaluation: progress, metrics (null if undefined), repeat noise, provenance."""
     row = _found(evaluation_id)
     scopes = queries.scopes(session(), row["evaluation_id"], sealed=row["complete"])
     of_all = {item["metric"]: item["value"] for item in scopes if item["scope"] == "all"}
@@ -165,14 +166,14 @@ def evaluation(evaluation_id: EvaluationId, query: EvaluationQuery) -> Response:
 
 @get("/evaluations/<evaluation_id>/progress", answers.Progress, tag="results")
 def progress(evaluation_id: EvaluationId) -> Response:
-    """Progress alone: what pages poll."""
+    """Return the progress alone, for pages that poll."""
     return answer(queries.progress_of(session(), _found(evaluation_id)["evaluation_id"]))
 
 
 @get("/evaluations/<evaluation_id>/provenance", answers.Provenance, tag="results")
 def provenance(evaluation_id: EvaluationId) -> Response:
-    """Where an evaluation's numbers come from: specification, files, workers, engine, seal."""
-    # What is said of a sealed evaluation may grow: that it was withdrawn, or who copied from it.
+    """Return the origin of an evaluation's numbers: specification, files, workers, engine, seal."""
+    # Facts about a sealed evaluation may be added: its withdrawal, or evaluations that copied from it.
     return answer(provenance_of(_found(evaluation_id)))
 
 
@@ -184,7 +185,7 @@ class QuestionsQuery(Paged):
 
 @get("/evaluations/<evaluation_id>/questions", answers.EvaluationQuestions, tag="results")
 def evaluation_questions(evaluation_id: EvaluationId, query: QuestionsQuery) -> Response:
-    """An evaluation's questions in the benchmark's order; `only` keeps some."""
+    """List an evaluation's questions in the benchmark's order; `only` keeps some."""
     row = _found(evaluation_id)
     counts = queries.question_counts(session(), evaluation_id)
     items = queries.questions(session(), evaluation_id, only=query.only, limit=query.per_page, offset=query.offset)
@@ -193,7 +194,7 @@ def evaluation_questions(evaluation_id: EvaluationId, query: QuestionsQuery) -> 
 
 @get("/evaluations/<evaluation_id>/questions/<question_id>", answers.EvaluationQuestionDocument, tag="results")
 def evaluation_question(evaluation_id: EvaluationId, question_id: QuestionId) -> Response:
-    """One question of an evaluation with its predictions; arrays run by position."""
+    """Return one question of an evaluation with its predictions; arrays run by position."""
     row = _found(evaluation_id)
     question, expected = queries.asked_question(session(), evaluation_id, question_id)
     predictions = queries.predictions(session(), evaluation_id, question_id)
@@ -246,13 +247,13 @@ class PredictionsQuery(Query):
 
 @get("/evaluations/<evaluation_id>/predictions", answers.PredictionPage, tag="results")
 def predictions(evaluation_id: EvaluationId, query: PredictionsQuery) -> Response:
-    """Every stored prediction of an evaluation, by question and variant; arrays run by position.
+    """List every stored prediction of an evaluation, by question and variant; arrays run by position.
 
-    Follow `next` to the end: each page begins behind the last prediction of the one before, so that pages stay whole
-    and quick however many there are.
+    Follow `next` to the end: each page begins after the last prediction of the previous one, so that pages stay
+    complete and quick however many there are.
     """
     row = _found(evaluation_id)
-    # One more than asked for tells whether another page follows.
+    # One more than requested shows whether another page follows.
     rows = queries.predictions_after(session(), evaluation_id, query.cursor, limit=query.limit + 1)
     items = rows[: query.limit]
     last: dict[str, Any] = items[-1] if items else {}
@@ -267,7 +268,7 @@ def predictions(evaluation_id: EvaluationId, query: PredictionsQuery) -> Respons
 
 @get("/questions/<question_id>", answers.QuestionDocument, tag="results")
 def question(question_id: QuestionId, query: Paged) -> Response:
-    """A benchmark's question, and its outcome in every evaluation that asks it, newest first."""
+    """Return a benchmark's question, and its outcome in every evaluation that includes it, newest first."""
     row = queries.question(session(), question_id)
     outcomes, total = queries.question_everywhere(session(), question_id, limit=query.per_page, offset=query.offset)
     return page(outcomes, total, query, question=row)

@@ -30,7 +30,7 @@ from web.who.identity import engine, settings_of, viewer
 
 
 def document_of(database: Any, submission: Any) -> dict[str, Any]:
-    """A submission as its viewer may read it."""
+    """Return a submission as its viewer may read it."""
     return submission_document(database, submission) | {
         "problem": problem_of(database, submission, whole=viewer().may("maintain")),
     }
@@ -89,16 +89,16 @@ def request_evaluation(body: bodies.SubmissionBody) -> Response:
 
 @get("/submissions/<submission_id>", answers.Submission, tag="submissions", scope="submit")
 def submission(submission_id: SubmissionId) -> Response:
-    """One submission: the request, the decision, and the resulting evaluations."""
+    """Return one submission: the request, the decision, and the resulting evaluations."""
     with read_session(engine()) as database:
         return answer(document_of(database, find_submission(database, viewer(), submission_id)))
 
 
 @get("/submissions/<submission_id>/estimate", answers.SubmissionEstimate, tag="submissions", scope="submit")
 def submission_cost(submission_id: SubmissionId) -> Response:
-    """The cost of a submission now, in tokens, time and money; `problem` says why it could not be queued.
+    """Estimate the cost of a submission now, in tokens, time and money; `problem` says why it cannot be queued.
 
-    What is not known is null. A submitter is told of the benchmarks that they may see.
+    Unknown values are null. A submitter sees only the benchmarks that they may see.
     """
     with read_session(engine()) as database:
         found = find_submission(database, viewer(), submission_id)

@@ -29,8 +29,8 @@ PREFIX: Final = "shuffleboard-upload-"
 class Upload:
     """A file as the body of a request, plain or in a form.
 
-    types: content type of a plain body → the ending that stands for the same kind of file. optional: names of further
-    files that a form may hold beside `file`.
+    types: content type of a plain body → the file name ending of its kind. optional: names of further files that a form
+    may have besides `file`.
     """
 
     types: Mapping[str, str]
@@ -39,7 +39,7 @@ class Upload:
 
 @contextmanager
 def received(upload: Upload) -> Iterator[dict[str, Path]]:
-    """The request's files in a folder of their own, by name: `file`, and what else a form holds; gone at the end."""
+    """Store the request's files in a folder of their own, by name: `file`, and a form's others; deleted at the end."""
     request.max_content_length = MAX_UPLOAD + MULTIPART_ROOM
     # As many parts as there are names, and a few that are refused by name.
     request.max_form_parts = 1 + len(upload.optional) + 8
@@ -63,7 +63,7 @@ def _plain(upload: Upload, folder: Path) -> dict[str, Path]:
 
 @contextmanager
 def upload_folder() -> Iterator[Path]:
-    """A folder that is locked for as long as it is used: one that is not is a killed process's."""
+    """Make a folder that is locked while it is used: an unlocked one is a killed process's."""
     folder, lock = _locked_folder()
     try:
         yield folder
@@ -88,7 +88,7 @@ def _opened(folder: Path) -> int:
 
 
 def sweep() -> None:
-    """Removes what killed processes left of uploads in the folder for temporary files."""
+    """Delete uploads of killed processes from the folder for temporary files."""
     for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         with suppress(OSError):  # another user's, a link, or one in use
             lock = _opened(folder)
@@ -100,7 +100,7 @@ def sweep() -> None:
 
 
 def content_type() -> str:
-    """What the request says that its body is, as a message can quote it."""
+    """Return the request's content type in a form for messages."""
     return shorten(request.mimetype or "(none)")
 
 

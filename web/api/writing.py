@@ -1,4 +1,4 @@
-"""What the command line writes, over the API: models, benchmarks, evaluations, suites, boards."""
+"""The command line's changes over the API: models, benchmarks, evaluations, suites, boards."""
 
 from pathlib import Path
 from typing import Annotated, Any, Final, NoReturn
@@ -47,7 +47,7 @@ _DESCRIPTION: Final = ("family", "developer", "parameters", "licence", "released
 
 
 def audited(database: Session, action: str, target: str, **details: Any) -> None:
-    """Adds to the audit trail in the transaction of what was done."""
+    """Add an event to the audit trail in the transaction of the change."""
     accounts.record(database, viewer(), action, target, address=request.remote_addr, details=details or None)
 
 
@@ -64,7 +64,7 @@ def audited(database: Session, action: str, target: str, **details: Any) -> None
     conflicts=True,
 )
 def add_model(body: bodies.ModelBody) -> Response:
-    """Registers a model revision; a worker hashes its files, or asks its endpoint, before it can be used.
+    """Register a model revision; a worker hashes its files, or checks its endpoint, before it can be used.
 
     Files and folders are registered on the command line of the machine that has them: a location is never a path here.
     """
@@ -98,7 +98,7 @@ def _model(row: ModelRevision) -> dict[str, Any]:
 
 
 class BenchmarkQuery(Query):
-    """What is said of a benchmark's file."""
+    """The description of a benchmark's file."""
 
     name: Annotated[Name, Field(description="Name in the registry.")]
     version: Text | None = Field(None, description="Name of this content. Default: the start of its digest.")
@@ -146,9 +146,9 @@ def import_benchmark_file(query: BenchmarkQuery, files: dict[str, Path]) -> Resp
     statuses={200: "Changed."},
 )
 def change_visibility(benchmark: BenchmarkName, body: bodies.VisibilityBody) -> Response:
-    """Changes who may see a benchmark and all that was measured on it: everyone, members, or only maintainers.
+    """Change the visibility of a benchmark and all its results: everyone, members, or only maintainers.
 
-    With `public_from` that holds until the given moment; from then on everyone may see it.
+    With `public_from` it applies until the given moment; from then on everyone may see it.
     """
     reference = benchmark if body.version is None else f"{benchmark}@{body.version}"
     with write_session(engine()) as database:
@@ -172,9 +172,9 @@ def change_visibility(benchmark: BenchmarkName, body: bodies.VisibilityBody) -> 
     conflicts=True,
 )
 def submit_evaluations(body: Wanted) -> Response:
-    """Queues a model on a benchmark under a set of variants, or all that a suite or a board lacks of it.
+    """Queue a model on a benchmark under a set of variants, or everything that a suite or a board lacks of it.
 
-    The same specification is one evaluation: asking again answers with the one that is there.
+    The same specification is one evaluation: a repeated request returns the existing one.
     """
     plan = body.plan(requester=viewer().name)
     with write_session(engine()) as database:
@@ -242,7 +242,7 @@ for _action, (_done, _) in _MOVES.items():
 
 
 class OutputsQuery(Query):
-    """What is said of recorded outputs."""
+    """The description of recorded outputs."""
 
     model: Annotated[
         Text, Field(min_length=1, description="Model NAME that the outputs are of, registered as external.")
@@ -290,7 +290,7 @@ def import_outputs_file(query: OutputsQuery, files: dict[str, Path]) -> Response
     conflicts=True,
 )
 def replay_evaluation(evaluation_id: EvaluationId, body: bodies.ReplayBody) -> Response:
-    """Makes a new evaluation from stored answers, under other keys or another reading; no model is asked."""
+    """Make a new evaluation from stored answers, under other keys or another reading; no model is called."""
     order = {"evaluation": evaluation_id, **body.model_dump(), "requester": viewer().name}
     document = stored("replay", order)
     return answer({key: document[key] for key in ("evaluation", "source")}, status=201 if document["new"] else 200)
@@ -310,7 +310,7 @@ class MetricsQuery(Query):
 
 @get("/evaluations/<evaluation_id>/metrics", answers.EvaluationMetrics, tag="results", conflicts=True)
 def evaluation_metric_values(evaluation_id: EvaluationId, query: MetricsQuery) -> Response:
-    """The metrics of an evaluation by name, as `shuffleboard metrics` prints them; null if undefined."""
+    """Return the metrics of an evaluation by name, as `shuffleboard metrics` prints them; null if undefined."""
     found = evaluation_metrics(
         session(),
         evaluation_id,

@@ -1,7 +1,7 @@
-"""A board and all that leads to it, as files that any web server serves and that work without one of ours.
+"""A board with all its pages, as files that any web server can serve, without one of ours.
 
-Every page is the website's own, as an anonymous visitor sees it. What needs a server is left out, links lead to the
-files, and links to what is not published become text.
+Every page is the website's own, as an anonymous visitor sees it. Parts that need a server are left out, links lead to
+files, and links to unpublished pages become text.
 """
 
 import tempfile
@@ -37,14 +37,14 @@ from web.publishing.rewriting import rewrite
 
 _HTML: Final = "text/html"
 Report = Callable[[int], None]
-"""Told how many files there are so far."""
+"""Receives the number of files so far."""
 
 
 @dataclass(frozen=True)
 class Published:
-    """What a run left in the folder. changed: files written anew; removed: files that nothing leads to any more.
+    """The result of a run. changed: files written again; removed: files without any link to them.
 
-    key: fingerprint of the key that signed the chain's head; None where there is no key.
+    key: fingerprint of the key that signed the chain's head; None without a key.
     """
 
     files: int
@@ -60,7 +60,7 @@ def publish(settings: Settings, board: str, to: Path, report: Report | None = No
     Only what anonymous visitors may see is written. A run that is killed leaves whole files, and the next one completes
     them. Raises NotFoundError for a board that the public does not have, UsageError for a folder with other files.
     """
-    # Whoever publishes a board decides who reads it.
+    # The publisher of a board decides who reads it.
     settings = settings.model_copy(update={"anonymous_reading": True})
     client = create_app(settings, keep_pages=False).test_client()
     answer = client.get(f"/api/v1/boards/{board}")
@@ -93,7 +93,7 @@ def publish(settings: Settings, board: str, to: Path, report: Report | None = No
 
 
 def write_tables(engine: Engine, part: Part, folder: Path) -> None:
-    """Writes what the site's queries read, besides predictions, into a new folder: what the public sees of a part."""
+    """Write the relations of the site's queries, besides predictions, into a new folder: the public rows of a part."""
     left_out = frozenset(RELATIONS).difference(MORE)
     export(engine, ExportRequest("parquet", evaluations=part.evaluations, without=left_out), folder)
     with read_session(audience_engine(engine, "public")) as session:
@@ -102,14 +102,14 @@ def write_tables(engine: Engine, part: Part, folder: Path) -> None:
 
 
 def _sign(engine: Engine, settings: Settings) -> str | None:
-    """Signs the chain's head, where there is a key; its fingerprint."""
+    """Sign the chain's head, if there is a key; return its fingerprint."""
     with write_session(engine) as session:
         signed = sign_if_possible(session, settings)
     return None if signed is None else signed.statement.key
 
 
 class _Site:
-    """Follows the links from the board, depth first, so that few pages are held at a time."""
+    """Follows the links from the board, depth first, so that few pages are in memory at a time."""
 
     def __init__(self, app: Flask, scope: Scope, folder: Folder, report: Report) -> None:
         self._client = app.test_client()
@@ -155,7 +155,7 @@ class _Site:
         return rewrite(page, target).encode()
 
     def _file(self, address: str | None) -> str | None:
-        """The file of a canonical address, which is asked for when it is first met."""
+        """Return the file of a canonical address, requesting its page on first use."""
         if address is None or address in self._files:
             return self._files.get(address or "")
         with self._client.get(address) as response:

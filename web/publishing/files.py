@@ -1,4 +1,4 @@
-"""The folder of a published site: files are written where they differ, and removed where nothing leads to them."""
+"""The folder of a published site: changed files are written, and files without a link to them removed."""
 
 import hashlib
 from pathlib import Path
@@ -12,7 +12,7 @@ CHECKSUMS: Final = "SHA256SUMS"
 
 
 class Folder:
-    """Files by name, each written whole or not at all. Raises UsageError for a folder that holds something else."""
+    """Files by name, each written whole or not at all. Raises UsageError for a folder with other content."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -31,7 +31,7 @@ class Folder:
             root.mkdir(parents=True, exist_ok=True)
 
     def _listed(self) -> dict[str, str]:
-        """The files that the folder's checksums name, with their digests."""
+        """Return the files in the folder's checksums, with their digests."""
         listing = self._root / CHECKSUMS
         if not listing.is_file():
             return {}
@@ -42,7 +42,7 @@ class Folder:
         return listed
 
     def write(self, name: str, body: bytes) -> None:
-        """Puts a file there; one that has these bytes already is left alone."""
+        """Write a file; an identical one is left alone."""
         if name not in self._before and not self._before and not self._digests:
             # A first run that is killed leaves a folder that the next one knows as its own.
             self._put(CHECKSUMS, b"")
@@ -56,7 +56,7 @@ class Folder:
         self.changed += 1
 
     def _path(self, name: str) -> Path:
-        """The file's path. Raises UsageError for one outside of the folder."""
+        """Return the file's path. Raises UsageError for one outside of the folder."""
         path = self._root / name
         if not name or not path.resolve().is_relative_to(self._root.resolve()):
             raise UsageError(f"--to {self._root}: {CHECKSUMS} or a link there leads to {name!r}, outside of the folder")
@@ -71,7 +71,7 @@ class Folder:
             partial.replace(path)
 
     def finish(self) -> int:
-        """Removes what an earlier run wrote and this one did not, and writes the checksums; how many were removed."""
+        """Delete files of an earlier run that this one did not write, and write the checksums; return how many."""
         gone = sorted(self._before.keys() - self._digests.keys())
         for name in gone:
             path = self._path(name)

@@ -1,4 +1,4 @@
-"""What only a published site has: its SQL page, its data, and what the frame of each page leads to."""
+"""Pages that only a published site has: its SQL page, its data, and the links in each page's frame."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +23,7 @@ blueprint = Blueprint(
 
 @dataclass(frozen=True)
 class Frame:
-    """What surrounds every page. evaluations: those with a folder."""
+    """The frame of every page. evaluations: those with a folder."""
 
     board: str
     title: str
@@ -32,7 +32,7 @@ class Frame:
 
     @property
     def policy(self) -> str:
-        """The page's Content-Security-Policy, in the page itself since the web server is not ours: its own files only.
+        """Return the page's Content-Security-Policy, part of the page since the web server is not ours: own files only.
 
         WebAssembly runs on the SQL page alone.
         """
@@ -45,7 +45,7 @@ class Frame:
 
 
 def install(app: Flask, frame: Frame, data: Path) -> None:
-    """Gives the website what a site has beside it. data: the folder with the Parquet files."""
+    """Add a site's own pages to the website. data: the folder with the Parquet files."""
     app.jinja_env.globals["site"] = frame
     app.config["SITE_DATA"] = data
     app.register_blueprint(blueprint)
@@ -53,7 +53,7 @@ def install(app: Flask, frame: Frame, data: Path) -> None:
 
 @blueprint.get("/query")
 def query() -> ResponseReturnValue:
-    """Asks for a query, which the browser answers."""
+    """Show the form for a query, which the browser answers."""
     frame = current_app.jinja_env.globals["site"]
     assert isinstance(frame, Frame)
     return render_template(
@@ -71,7 +71,7 @@ def query() -> ResponseReturnValue:
 
 @blueprint.get("/data/<name>.parquet")
 def data(name: str) -> ResponseReturnValue:
-    """A relation as Parquet."""
+    """Return a relation as Parquet."""
     return send_from_directory(
         current_app.config["SITE_DATA"], f"{name}.parquet", mimetype="application/vnd.apache.parquet"
     )
@@ -79,7 +79,7 @@ def data(name: str) -> ResponseReturnValue:
 
 @blueprint.get("/data/evaluation_id=<int:evaluation_id>/<file>")
 def sealed(evaluation_id: int, file: str) -> ResponseReturnValue:
-    """A file of a sealed evaluation's folder."""
+    """Return a file of a sealed evaluation's folder."""
     kind = "application/json" if file == EVALUATION else "application/vnd.apache.parquet"
     folder = Path(current_app.config["SITE_DATA"]) / f"{OF_EVALUATION}{evaluation_id}"
     return send_from_directory(folder, file, mimetype=kind)

@@ -11,7 +11,7 @@ from werkzeug.exceptions import HTTPException
 from werkzeug.routing import MapAdapter, RequestRedirect
 
 BOARD: Final = "index.html"
-"""Where a published site begins."""
+"""First page of a published site."""
 
 _ALWAYS: Final = frozenset(
     {
@@ -31,7 +31,7 @@ _ALWAYS: Final = frozenset(
         "static",
     }
 )
-"""What only pages of the site lead to."""
+"""Addresses that only pages of the site link to."""
 _BY_EVALUATION: Final = frozenset(
     {
         "pages.evaluation",
@@ -46,7 +46,7 @@ _BY_MODEL: Final = frozenset({"api.model", "pages.model"})
 
 @dataclass(frozen=True)
 class Scope:
-    """What a board is about. benchmarks: name → version."""
+    """The subjects of a board. benchmarks: name → version."""
 
     board: str
     models: frozenset[str]
@@ -55,7 +55,7 @@ class Scope:
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> "Scope":
-        """The scope of a board's report."""
+        """Return the scope of a board's report."""
         return cls(
             document["board"],
             frozenset(row["model"] for row in document["rows"]),
@@ -72,9 +72,9 @@ class Places:
         self._scope = scope
 
     def canonical(self, address: str) -> str | None:
-        """The address that an address of the website stands for; None where nothing is published for it.
+        """Return the canonical address of a page of the website; None if it is not published.
 
-        Of what a query asks, only the page of a list is kept: another order of the same rows is the same page.
+        Of a query string, only the page of a list is kept: another order of the same rows is the same page.
         """
         parts = urlsplit(address)
         try:
@@ -113,7 +113,7 @@ class Places:
 
 
 def file_of(address: str, media_type: str) -> str:
-    """Where a canonical address is, below the site's folder: pages as `…/index.html`, so that links need no ending."""
+    """Return a canonical address's path below the site's folder: pages as `…/index.html`."""
     parts = urlsplit(address)
     path = parts.path.strip("/")
     if media_type == "text/html":
@@ -124,7 +124,7 @@ def file_of(address: str, media_type: str) -> str:
 
 
 def relative(file: str, page: str) -> str:
-    """The address of a file as a page of the site links to it: under whatever address the site is put."""
+    """Return the address of a file in a link from a page of the site, for any address of the site."""
     target = posixpath.relpath(file, PurePosixPath(page).parent.as_posix())
     # A web server shows a folder's index.html; opened from a disk, only the file itself is shown.
     return quote(target)

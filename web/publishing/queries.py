@@ -15,7 +15,7 @@ MORE: Final = tuple(name for name, of in RELATIONS.items() if of.view is None)
 
 
 def answers_of(evaluation_id: int) -> str:
-    """The table of an evaluation's file of predictions."""
+    """Return the table of an evaluation's file of predictions."""
     return f"answers_{evaluation_id}"
 
 

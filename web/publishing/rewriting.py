@@ -6,15 +6,15 @@ from html.parser import HTMLParser
 from typing import Final
 
 Target = Callable[[str], str | None]
-"""An address as the page has it → the address in the published page; None where nothing is published for it."""
+"""An address in the page → the address in the published page; None if it is not published."""
 
 LIVE: Final = "data-live"
-"""Marks, in the templates, an element that makes sense only where a server answers: it is left out."""
+"""Marks, in the templates, an element that needs a server: it is left out."""
 _FOLLOWING: Final = frozenset({"data-follow", "data-poll", "data-swap"})
-"""What makes scripts ask the server."""
+"""Attributes that make scripts send requests."""
 _ADDRESSES: Final = frozenset({"href", "src"})
 _LISTS: Final = frozenset({"data-libraries", "data-worker", "data-duckdb", "data-parquet", "data-tables"})
-"""Addresses for scripts, between spaces; what does not begin with a slash is none."""
+"""Addresses for scripts, between spaces; others than those that begin with a slash are ignored."""
 HERE: Final = "data-here"
 """Marks a form that needs no server; others are left out, and so are fields that belong to one by its name."""
 _AS_WRITTEN: Final = frozenset({"pre", "script", "style", "textarea"})
@@ -24,9 +24,9 @@ _VOID: Final = frozenset({"area", "base", "br", "col", "embed", "hr", "img", "in
 
 
 def rewrite(page: str, target: Target) -> str:
-    """The page with its addresses exchanged, and without the space between lines of tags; all else stays as it is.
+    """Return the page with its addresses exchanged, and without the space between lines of tags.
 
-    A link to nothing that is published becomes plain text; a form, a picture or a script of that kind goes.
+    A link to an unpublished page becomes plain text; a form, a picture or a script of that kind is deleted.
     """
     rewriter = _Rewriter(target)
     rewriter.feed(page)

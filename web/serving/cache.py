@@ -1,4 +1,4 @@
-"""Caches what was computed from sealed evaluations: their predictions do not change, and some sums take a second."""
+"""Caches results computed from sealed evaluations: their predictions do not change, and some sums take seconds."""
 
 import threading
 from collections import OrderedDict
@@ -15,13 +15,13 @@ class OfSealed(Generic[T]):
     """Results by seal. An evaluation that is not sealed is computed each time."""
 
     def __init__(self, capacity: int = CAPACITY, size: Callable[[T], int] = lambda _: 1) -> None:
-        """capacity: of all results together, each as large as `size` says."""
+        """capacity: of all results together, each with its `size`."""
         self._capacity, self._size = capacity, size
         self._kept: OrderedDict[str, T] = OrderedDict()
         self._lock = threading.Lock()
 
     def get(self, seal: str | None, compute: Callable[[], T]) -> T:
-        """The result of an evaluation with this seal; computed if not cached."""
+        """Return the result of an evaluation with this seal, computing it if it is not cached."""
         if seal is None:
             return compute()
         with self._lock:

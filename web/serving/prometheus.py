@@ -1,7 +1,7 @@
 """Figures for Prometheus, read from the database on request, so that every process of the website gives the same.
 
-Names of models and benchmarks are not among them, and what is counted is what the viewer may see: with the token of a
-maintainer all of it.
+Names of models and benchmarks are not among them, and they count what the viewer may see: with the token of a
+maintainer everything.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -48,7 +48,7 @@ A_DAY_S: Final = 86_400.0
 
 @blueprint.get("/metrics")
 def metrics() -> ResponseReturnValue:
-    """The queue in Prometheus's text format."""
+    """Return the queue in Prometheus's text format."""
     registry = CollectorRegistry()
     registry.register(_Queue(session()))
     return Response(generate_latest(registry), content_type=CONTENT_TYPE_LATEST)
@@ -61,7 +61,7 @@ class _Queue(Collector):
         self.session = opened
 
     def collect(self) -> Iterable[Family]:
-        """The figures, each with its help text."""
+        """Yield the figures, each with its help text."""
         yield from self._evaluations()
         yield from self._shards()
         yield from self._work_done()
@@ -163,7 +163,7 @@ class _Queue(Collector):
         yield _gauge("mixed_versions", "Packages of which live workers run several versions.", None, {"": len(mixed)})
 
     def _scored_by(self) -> Iterator[Family]:
-        """What each device of each host has scored; the rate of it is the speed of that device."""
+        """Yield the prompts scored by each device of each host; their rate is the speed of that device."""
         labels = ("host", "device")
         families = {
             "prompts": CounterMetricFamily(
@@ -189,7 +189,7 @@ class _Queue(Collector):
         yield from families.values()
 
     def _unattended(self) -> Iterator[Family]:
-        """What a worker should have handled within its period, and what needs a person."""
+        """Yield work that a worker should have handled within its period, and problems that need a person."""
         expired = select(func.count()).where(Shard.state == "leased", Shard.lease_until < database_now())
         yield _gauge("leases_expired", "Shards whose lease ran out.", None, {"": self.session.scalar(expired) or 0})
         ready = len(ready_to_seal(self.session))
@@ -219,7 +219,7 @@ class _Queue(Collector):
         )
 
     def _database(self) -> Iterator[Family]:
-        """How large the database is and, on PostgreSQL, who is connected to it."""
+        """Yield the database's size and, on PostgreSQL, its connections."""
         if self.session.get_bind().dialect.name == "sqlite":
             pages, size = (self.session.scalar(text(f"PRAGMA {name}")) for name in ("page_count", "page_size"))
             yield _gauge("database_bytes", "Size of the database.", None, {"": pages * size})

@@ -41,7 +41,7 @@ class JsonProvider(DefaultJSONProvider):
     ensure_ascii = False
 
     def dumps(self, obj: Any, **kwargs: Any) -> str:
-        """The document as text; a non-finite number is an error, since JSON has none."""
+        """Return the document as text; a non-finite number is an error, since JSON has none."""
         return json.dumps(obj, default=_plain, ensure_ascii=False, allow_nan=False, **kwargs)
 
 
@@ -53,7 +53,7 @@ def _plain(value: Any) -> Any:
 
 
 def session() -> Session:
-    """This request's session: one transaction that only reads, and only what the viewer may see."""
+    """Return this request's session: one transaction that only reads, and only what the viewer may see."""
     if "session" not in g:
         # Signed-in people see their own changes at once, which a replica may lack.
         source = read_engine() if request.method in SAFE and not viewer().signed_in else engine()
@@ -90,7 +90,7 @@ def _finish(response: Response) -> Response:
 
 
 def _mark_personal(response: Response) -> None:
-    """Keeps what only one viewer may see out of shared caches."""
+    """Keep answers for a single viewer out of shared caches."""
     response.headers.setdefault("Cache-Control", "no-cache")
     response.vary.update(("Authorization", "Cookie"))
     asking = g.get("viewer")

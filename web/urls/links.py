@@ -1,4 +1,4 @@
-"""What a URL asks of the leaderboard, links that keep it, and the way back to a page."""
+"""Parameters of the leaderboard in URLs, links that keep them, and the way back to a page."""
 
 from dataclasses import fields
 from typing import Any, Final
@@ -12,11 +12,11 @@ from web.urls import parameters
 from web.urls.parameters import Arguments
 
 FILTERS: Final = ("benchmark", "variants", "protocol", "shots", "model", "q")
-"""What a model's and a benchmark's own page can be narrowed by; the leaderboard by these and more."""
+"""Filters of a model's and a benchmark's own page; the leaderboard has these and more."""
 SELECTION: Final = tuple(field.name for field in fields(Selection))
-"""What the leaderboard can be narrowed by: the same as in the API."""
+"""Filters of the leaderboard: the same as in the API."""
 ORDERING: Final = ("sort", "order", "group", "above_chance")
-"""How the leaderboard stands, its metrics apart: the same in the API."""
+"""The leaderboard's parameters besides filters and metrics: the same as in the API."""
 LOOKS: Final = ("pin", "density", "chart")
 """How the leaderboard's page looks; no number depends on them."""
 PARAMETERS: Final = frozenset(
@@ -41,11 +41,11 @@ PARAMETERS: Final = frozenset(
         ),
     }
 )
-"""Every query parameter that a link from one form of a page to another keeps; it drops what is unknown."""
+"""Every query parameter that a link from one form of a page to another keeps; it drops unknown ones."""
 
 
 def read_ordering(arguments: Arguments) -> Ordering:
-    """The order in a query string. Raises UsageError for a value that cannot be right."""
+    """Return the order in a query string. Raises UsageError for an invalid value."""
     chosen = parameters.metrics(arguments)
     sort = parameters.choice(arguments, "sort", SORTS, default_sort(chosen))
     return Ordering(
@@ -58,7 +58,7 @@ def read_ordering(arguments: Arguments) -> Ordering:
 
 
 def read_filters(arguments: Arguments, **given: str) -> Selection:
-    """The selection that a query string makes by FILTERS; given: what the path says already."""
+    """Return the selection by FILTERS in a query string; given: values from the path."""
     asked: dict[str, Any] = {key: value for key in FILTERS if (value := parameters.text(arguments, key)) is not None}
     if "shots" in asked:
         asked["shots"] = parameters.whole(arguments, "shots", 0, 0, 1000)
@@ -66,7 +66,7 @@ def read_filters(arguments: Arguments, **given: str) -> Selection:
 
 
 def there(endpoint: str, **changes: Any) -> str:
-    """The URL of another form of the same part of the leaderboard, with some parameters changed."""
+    """Return the URL of another form of the same part of the leaderboard, with some parameters changed."""
     kept = {key: value for key, value in request.args.items() if key in SELECTION or key in ORDERING}
     if any(request.args.getlist("metrics")):
         kept["metrics"] = ",".join(parameters.metrics(request.args))
@@ -89,7 +89,7 @@ def here(**changes: Any) -> str:
 
 
 def return_path() -> str:
-    """Where to come back to from a detour, such as signing in: this page; for what is no page, the leaderboard."""
+    """Return the address to come back to after a detour, such as signing in: this page, or else the leaderboard."""
     # The address that a provider sends browsers back to works once, and has a code in it.
     if request.method != "GET" or request.blueprint == "sign_on":
         return url_for("pages.leaderboard")

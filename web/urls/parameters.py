@@ -1,6 +1,6 @@
-"""What a request asks for, read by pydantic: query strings, paths and bodies are models of the types that stand here.
+"""Parameters of requests, read by pydantic: query strings, paths and bodies are models of the types below.
 
-Whatever cannot be right is refused in one line that names the parameter, its value and the remedy.
+Invalid values are refused in one line that names the parameter, its value and the remedy.
 """
 
 from collections.abc import Collection
@@ -53,10 +53,10 @@ def shorten(value: str, length: int = 60) -> str:
 
 
 def _moment(value: Any, *, end: bool) -> datetime:
-    """A date or a time, UTC where no zone is given; a date is taken to its end if `end`, else to its beginning."""
+    """Return a date or a time, UTC without a zone; a date means its end if `end`, else its beginning."""
     text = str(value).strip()
     try:
-        # A "+" of a zone arrives as a blank where a URL was not encoded.
+        # A "+" of a zone arrives as a blank if a URL was not encoded.
         moment = datetime.fromisoformat(text.replace(" ", "+") if "T" in text else text)
         if end and len(text) == len("2026-11-21"):
             moment = moment.replace(hour=23, minute=59, second=59, microsecond=999_999)
@@ -103,13 +103,13 @@ Text = Annotated[
 YesOrNo = Annotated[str, OneOf(("yes", "no"))]
 Papers = Annotated[YesOrNo, Field(description="Whether to include metrics that are there for papers' tables alone.")]
 TimeFrom = Annotated[datetime, BeforeValidator(partial(_moment, end=False)), _TIME]
-"""A date or time, UTC where no zone is given; a date is taken to its beginning."""
+"""A date or time, UTC without a zone; a date means its beginning."""
 TimeTo = Annotated[datetime, BeforeValidator(partial(_moment, end=True)), _TIME]
 """The same, but a date is taken to its end."""
 MetricNames = Annotated[
     tuple[Annotated[str, OneOf(tuple(METRICS))], ...], BeforeValidator(_split), AfterValidator(_once)
 ]
-"""Metrics in the order asked for, each once: `metrics=a,b` or `metrics=a&metrics=b`."""
+"""Metrics in the requested order, each once: `metrics=a,b` or `metrics=a&metrics=b`."""
 NoiseFrom = Annotated[
     Id | None,
     Field(description="The evaluation whose repeats say how noisy this one is; one is looked for where none is given."),
@@ -126,19 +126,19 @@ class Query(BaseModel):
 
 
 class Paged(Query):
-    """Which part of a list is asked for."""
+    """The requested part of a list."""
 
     page: Annotated[int, Between(1, MAX_PAGE), Field(description="Which page, from 1.")] = 1
     per_page: Annotated[int, Between(1, MAX_PER_PAGE), Field(description="Items on a page.")] = 100
 
     @property
     def offset(self) -> int:
-        """How many items the pages before hold."""
+        """Return the number of items on earlier pages."""
         return (self.page - 1) * self.per_page
 
 
 class Filters(Query):
-    """What the leaderboard and the list of evaluations can be narrowed by, as pages and as JSON; None keeps all."""
+    """Filters of the leaderboard and of the list of evaluations, as pages and as JSON; None keeps all."""
 
     benchmark: Text | None = Field(None, description="Only this benchmark.")
     subject: Text | None = Field(
@@ -167,9 +167,9 @@ class Filters(Query):
 
 
 def read(kind: type[M], given: Arguments, *, others: bool = False) -> M:
-    """A query string as `kind`. others: parameters that `kind` does not have are passed over rather than refused.
+    """Return a query string as `kind`. others: ignore parameters that `kind` does not have, instead of refusing them.
 
-    Raises UsageError for what cannot be right.
+    Raises UsageError for an invalid value.
     """
     fields = kind.model_fields
     values: dict[str, Any] = {} if others else {name: given[name] for name in given if name not in fields}
@@ -184,10 +184,10 @@ def read(kind: type[M], given: Arguments, *, others: bool = False) -> M:
 
 
 def refusal(error: ValidationError, kind: type[BaseModel], what: Literal["parameter", "key"]) -> str:
-    """The first problem in one line: of what, its value, the remedy. Values of fields without repr stay secret."""
+    """Return the first problem in one line: its place, value and remedy. Values of fields without repr stay secret."""
     problems = error.errors(include_url=False)
     first = next((problem for problem in problems if problem["type"] == "extra_forbidden"), problems[0])
-    # Which of several values of a parameter it is says nothing that the value does not.
+    # The number of a value among several adds nothing to the value.
     location = [str(part) for part in first["loc"] if what == "key" or isinstance(part, str)]
     place, field = ".".join(location)[:200], kind.model_fields.get(location[0]) if location else None
     if first["type"] == "extra_forbidden":
@@ -203,7 +203,7 @@ def refusal(error: ValidationError, kind: type[BaseModel], what: Literal["parame
     return f"{place}: {message}" if secret else f"{place}={shown}: {message}"
 
 
-# Single parameters of pages, which pass over those that they do not know
+# Single parameters of pages, which ignore unknown ones
 
 
 @lru_cache
@@ -217,24 +217,24 @@ def _one(arguments: Arguments, name: str, kind: Any) -> Any:
 
 
 def whole(arguments: Arguments, key: str, default: int, low: int, high: int) -> int:
-    """A whole number of the query string between `low` and `high`."""
+    """Return a whole number of the query string between `low` and `high`."""
     found = _one(arguments, key, Annotated[int, Between(low, high)])
     return default if found is None else int(found)
 
 
 def choice(arguments: Arguments, key: str, choices: Collection[str], default: str) -> str:
-    """One of `choices`."""
+    """Return one of `choices`."""
     return _one(arguments, key, Annotated[str, OneOf(tuple(choices))]) or default
 
 
 def text(arguments: Arguments, key: str) -> str | None:
-    """A text to filter by; None where it is absent or empty."""
+    """Return a text to filter by; None if it is absent or empty."""
     found: str | None = _one(arguments, key, Text)
     return found
 
 
 def names(arguments: Arguments, key: str, most: int) -> list[str]:
-    """The names that are given by repeating a parameter, each once, at most `most`."""
+    """Return the values of a repeated parameter, each once, at most `most`."""
     found = list(dict.fromkeys(value.strip() for value in arguments.getlist(key) if value.strip()))
     if len(found) > most:
         raise UsageError(f"{key} is given {len(found)} times: give at most {most}")
@@ -242,18 +242,18 @@ def names(arguments: Arguments, key: str, most: int) -> list[str]:
 
 
 def time(arguments: Arguments, key: str, *, end: bool) -> datetime | None:
-    """A date or a time, UTC where no zone is given; a date is taken to its end if `end`, else to its beginning."""
+    """Return a date or a time, UTC without a zone; a date means its end if `end`, else its beginning."""
     found: datetime | None = _one(arguments, key, TimeTo if end else TimeFrom)
     return found
 
 
 def metrics(arguments: Arguments) -> tuple[str, ...]:
-    """The metrics to show, in the order asked for."""
+    """Return the metrics to show, in the requested order."""
     return _one(arguments, "metrics", MetricNames) or DEFAULT_METRICS
 
 
 def pinned(arguments: Arguments) -> tuple[str, ...]:
-    """The metrics whose columns stay in sight, at most MOST_PINNED."""
+    """Return the metrics whose columns stay in view, at most MOST_PINNED."""
     given = _split(arguments.getlist("pin"))
     found: tuple[str, ...] = _one(arguments, "pin", MetricNames) if given else ()
     if len(found) > MOST_PINNED:
@@ -267,7 +267,7 @@ def paging(arguments: Arguments, *, per_page: int, most: int) -> tuple[int, int]
 
 
 def filters(arguments: Arguments) -> dict[str, Any]:
-    """The filters of the leaderboard that are given, by name."""
+    """Return the given filters of the leaderboard, by name."""
     return read(Filters, arguments, others=True).model_dump(exclude_none=True)
 
 
@@ -275,14 +275,14 @@ def filters(arguments: Arguments) -> dict[str, Any]:
 
 
 def identifier(what: str, value: str) -> int:
-    """An id from the path."""
+    """Return an id from the path."""
     if not NUMBER.fullmatch(value):
         raise UsageError(f"{what} {shorten(value)}: ids are whole numbers from 1, such as 17")
     return int(value)
 
 
 def name(what: str, value: str) -> str:
-    """A model's or benchmark's name from the path."""
+    """Return a model's or benchmark's name from the path."""
     if len(value) > 200:
         raise UsageError(f"{what} name {shorten(value)}: use up to 200 letters, digits, '.', '_' and '-'")
     return check_name(what, value)

@@ -21,23 +21,23 @@ class Sorting:
     natural: Mapping[str, Order]
 
     def next_order(self, column: str) -> str:
-        """The direction that a column's heading leads to: its natural one or, where it sorts already, the other."""
+        """Return the order that a column's heading leads to: its natural one, or the other if it sorts already."""
         if column == self.sort:
             return "asc" if self.order == "desc" else "desc"
         return self.natural[column]
 
 
 def read_sorting(natural: Mapping[str, Order], default: str) -> Sorting:
-    """The order in the query string. Raises UsageError for a column that the table does not have."""
+    """Return the order in the query string. Raises UsageError for a column that the table does not have."""
     sort = parameters.choice(request.args, "sort", natural, default)
     return Sorting(sort, parameters.choice(request.args, "order", ("asc", "desc"), natural[sort]), natural)
 
 
 def in_order(rows: Sequence[Row], sorting: Sorting, value: Callable[[Row], Any] | None = None) -> list[Row]:
-    """Rows by the column that sorts, texts without regard to letter case, those without a value last.
+    """Return rows by the sorting column, ignoring letter case, rows without a value last.
 
-    value: of a row in that column; without it, what the row has under the column's name. Rows with equal values stay in
-    the order given.
+    value: returns a row's value in that column; by default the value under the column's name. Rows with equal values
+    stay in the given order.
     """
     of_row = value or (lambda row: row[sorting.sort])
     known = [row for row in rows if of_row(row) is not None]

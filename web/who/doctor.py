@@ -1,4 +1,4 @@
-"""What `shuffleboard doctor` looks at of the website: its provider of single sign-on."""
+"""The website's checks for `shuffleboard doctor`: its provider of single sign-on."""
 
 from typing import Final
 
@@ -8,7 +8,7 @@ from web.who.openid import ProviderUnavailableError, provider_of
 
 
 def single_sign_on(context: Context) -> Outcome:
-    """Whether the provider answers as one does through which people can sign in here."""
+    """Check that the provider answers as a provider for signing in."""
     try:
         provider = provider_of(context.settings)
     except UsageError as error:

@@ -49,7 +49,7 @@ OPEN: Final = frozenset(
         *("signing.sign_in", "sign_on.start", "sign_on.callback"),
     }
 )
-"""Endpoints that answer anyone, even where anonymous reading is switched off."""
+"""Endpoints that answer anyone, even if anonymous reading is switched off."""
 MAX_BODY: Final = 2 * 1024 * 1024
 """Bytes of a request, unless its route takes more."""
 
@@ -67,7 +67,7 @@ class SignedIn(UserMixin):  # type: ignore[misc]
         self.secret = secret
 
     def get_id(self) -> str:
-        """What the cookie holds."""
+        """Return the cookie's value."""
         return self.secret
 
 
@@ -79,7 +79,7 @@ def _load(cookie: str) -> SignedIn | None:
 
 
 def viewer() -> Viewer:
-    """Who makes this request. Raises AuthenticationError for an invalid token."""
+    """Return the request's viewer. Raises AuthenticationError for an invalid token."""
     if "viewer" not in g:
         g.viewer = _viewer()
     return g.viewer  # type: ignore[no-any-return]
@@ -104,13 +104,13 @@ def _viewer() -> Viewer:
 
 
 def shown_viewer() -> Viewer:
-    """Who makes this request, for the frame of a page: also on the page that reports a failed authentication."""
+    """Return the request's viewer for the frame of a page, also on the page about a failed authentication."""
     found: Viewer | None = g.get("viewer")
     return found or accounts.anonymous(reading=True, sql=False)
 
 
 def bearer() -> str | None:
-    """The token that the request carries. Raises AuthenticationError for another kind of authorization."""
+    """Return the request's token. Raises AuthenticationError for another kind of authorization."""
     header = request.headers.get("Authorization")
     if header is None:
         return None
@@ -121,7 +121,7 @@ def bearer() -> str | None:
 
 
 def engine() -> Engine:
-    """The application's engine, which sees everything: for writing, and for reading accounts."""
+    """Return the application's engine, which sees everything: for writing, and for reading accounts."""
     return current_app.extensions["shuffleboard_engine"]  # type: ignore[no-any-return]
 
 
@@ -131,17 +131,17 @@ def read_engine() -> Engine:
 
 
 def settings_of() -> Settings:
-    """The application's settings."""
+    """Return the application's settings."""
     return current_app.extensions["shuffleboard_settings"]  # type: ignore[no-any-return]
 
 
 def sign_on() -> Provider | None:
-    """The provider that people may sign in through; None where the settings name none."""
+    """Return the provider for signing in; None if the settings name none."""
     return current_app.extensions["shuffleboard_provider"]  # type: ignore[no-any-return]
 
 
 def provider() -> Provider:
-    """The same, for what is only reached where there is one."""
+    """Return the provider, in code that runs only if there is one."""
     found = sign_on()
     assert found is not None
     return found
@@ -171,7 +171,7 @@ def record(action: str, target: str | None = None, *, outcome: str = "done", **d
 
 
 def _write_down(response: AnyResponse) -> AnyResponse:
-    """Every change that was refused is in the audit trail, whoever refused it."""
+    """Record every refused change in the audit trail."""
     refused = HTTPStatus.BAD_REQUEST <= response.status_code < HTTPStatus.INTERNAL_SERVER_ERROR
     if refused and request.method not in SAFE and not g.get("written_down"):
         record("request", f"{request.method} {request.path}", outcome="refused", status=response.status_code)
@@ -179,9 +179,9 @@ def _write_down(response: AnyResponse) -> AnyResponse:
 
 
 def _check_request() -> ResponseReturnValue | None:
-    """Before every request: checks who makes it, whether they may read at all, and the CSRF token.
+    """Check before every request its viewer, their right to read at all, and the CSRF token.
 
-    Nothing is written into a database that a newer version has upgraded meanwhile.
+    Refuses to write into a database that a newer version has upgraded in the meantime.
     """
     structlog.contextvars.clear_contextvars()
     structlog.contextvars.bind_contextvars(request=_request_id(), method=request.method, path=request.path)
@@ -193,7 +193,7 @@ def _check_request() -> ResponseReturnValue | None:
         return None
     asking = viewer()
     if request.endpoint not in OPEN and not asking.may("read"):
-        # To sign in would not help with what is shared.
+        # Signing in would not give these rights.
         if problems.wants_json() or asking.signed_in or request.method not in SAFE:
             asking.require("read")
         return redirect(url_for("signing.sign_in", next=links.return_path()))
@@ -209,7 +209,7 @@ def _check_request() -> ResponseReturnValue | None:
 
 
 def _refuse_unstorable() -> None:
-    """Refuses what no database holds in path, query string and form. A body of the API is checked as it is read."""
+    """Refuse values in path, query string and form that no database can store. Bodies of the API are checked later."""
     check(dict(request.view_args or {}), "the path")
     check(request.args.to_dict(flat=False), "the query string")
     if request.method not in SAFE and not problems.wants_json():
@@ -217,7 +217,7 @@ def _refuse_unstorable() -> None:
 
 
 def _request_id() -> str:
-    """The request id set by the proxy, or a new one: it is in every line of the log and in the response."""
+    """Return the request id set by the proxy, or a new one: it is in every line of the log and in the response."""
     if "request_id" not in g:
         given = request.headers.get("X-Request-Id", "")
         g.request_id = given if _REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
@@ -286,7 +286,7 @@ QUERIES: Final = "60 per minute"
 
 
 def secret_key(settings: Settings) -> bytes:
-    """The key that signs cookies: from the file, which is created if missing.
+    """Return the key that signs cookies from its file, which is created if missing.
 
     Raises UsageError for a file that cannot be read, is too short, or cannot be created.
     """

@@ -66,9 +66,9 @@ class ProviderUnavailableError(ShuffleboardError):
 
 @dataclass(frozen=True)
 class Configuration:
-    """What the settings say of the provider.
+    """The provider in the settings.
 
-    callback: where it sends browsers back to. home: where it sends them after signing out.
+    callback: its address for returning browsers. home: its address after signing out.
     """
 
     issuer: str
@@ -81,7 +81,7 @@ class Configuration:
 
 
 def provider_of(settings: Settings) -> "Provider | None":
-    """The provider of the settings; None where there is no single sign-on. Asks it nothing yet.
+    """Return the provider of the settings, without a request to it; None if there is no single sign-on.
 
     Raises UsageError that names the setting that is missing or wrong.
     """
@@ -125,7 +125,7 @@ def _check_url(setting: str, url: str) -> None:
 
 
 def _is_sound(url: Any) -> bool:
-    """Whether it is a URL to send secrets to: https, or http that stays on this machine."""
+    """Return whether secrets may be sent to a URL: https, or http that stays on this machine."""
     if not isinstance(url, str) or not url.isascii() or not url.isprintable() or " " in url or "\\" in url:
         return False
     try:
@@ -222,7 +222,7 @@ class Provider:
         return begun["url"], begun["state"]
 
     def sign_out_url(self) -> str | None:
-        """Return where a person signs out of the provider; None if there is no such place, or no answer."""
+        """Return the provider's address for signing out; None if there is none, or no answer."""
         try:
             with self._reporting():
                 endpoint = self.client.load_server_metadata().get("end_session_endpoint")
@@ -230,7 +230,7 @@ class Provider:
             return None
         if not _is_sound(endpoint):
             return None
-        # No id_token_hint: no token is kept. The provider asks the person instead.
+        # No id_token_hint: no token is kept, so the provider asks the person instead.
         query = {"client_id": self.configuration.client_id, "post_logout_redirect_uri": self.configuration.home}
         return f"{endpoint}{'&' if '?' in str(endpoint) else '?'}{urlencode(query)}"
 
@@ -251,7 +251,7 @@ class Provider:
         return found
 
     def read_person(self, arguments: "MultiDict[str, str]") -> tuple[Identity, dict[str, Any]]:
-        """Return the person whom the provider signed in, and the claims of its ID token.
+        """Return the person who signed in at the provider, and the claims of its ID token.
 
         arguments: the query string of the callback, which is the current request. Raises AuthenticationError for
         anything but the provider's answer to this browser, and ProviderUnavailableError.
@@ -318,6 +318,6 @@ def _may_verify(document: Any) -> bool:
 
 
 def _code(text: Any) -> str:
-    """An error code as OAuth writes them, and nothing else that somebody put in its place."""
+    """Return an error code in OAuth's form, and nothing else that somebody put in its place."""
     code = str(text)
     return code if code.isascii() and code.replace("_", "").isalnum() and len(code) <= 40 else "an error"

@@ -1,9 +1,9 @@
-"""How wrong passwords are slowed down: by name and address together, and never so that others are locked out.
+"""Slows wrong passwords down: by name and address together, and never so that others are locked out.
 
 After some wrong passwords for a name from an address, each further one is followed by a wait, twice as long as the one
 before, in which that address is refused for that name. After many wrong ones for a name from anywhere, every address
 waits that the account has not lately signed in from: guessing from a thousand addresses is slowed down, and signing in
-from where one always does is not. Counted in Redis where there is a broker, else in each process.
+from a usual place is not. Counted in Redis if there is a broker, else in each process.
 """
 
 import ipaddress
@@ -32,7 +32,7 @@ KNOWN_DAYS: Final = 90
 
 
 def network(address: str | None) -> str:
-    """What an address counts as: itself, or for IPv6 its /64 network, which one subscriber has to choose from."""
+    """Return the unit in which addresses count: itself, or for IPv6 the /64 network of one subscriber."""
     try:
         parsed = ipaddress.ip_address(address or "")
     except ValueError:
@@ -45,7 +45,7 @@ def network(address: str | None) -> str:
 
 
 def is_known(session: Session, name: str, address: str | None) -> bool:
-    """Whether the account of that name lately signed in from the address, or from its network."""
+    """Return whether the account of that name lately signed in from the address, or from its network."""
     used = accounts.signed_in_from(session, name, KNOWN_DAYS)
     return network(address) in map(network, used)
 
@@ -78,7 +78,7 @@ def count_wrong(name: str, address: str | None) -> None:
 
 
 def forget_wrong(name: str, address: str | None) -> None:
-    """After the right password: the address begins anew."""
+    """Forget the wrong passwords of an address after the right one."""
     storage = _storage()
     if storage is not None:
         storage.clear(_key(name, address))
