@@ -1,14 +1,19 @@
 """`shuffleboard audit`: what is wrong with logs of evaluations. Reads no database and writes none."""
 
 import json
+import os
 import shutil
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from registry.errors import IngestError
 from registry.logs.audit.catalogue import SEVERITIES
+
+if TYPE_CHECKING:
+    from registry.logs.audit.report import Report
 
 LEVELS = (*SEVERITIES, "never")
 
@@ -44,8 +49,20 @@ LEVELS = (*SEVERITIES, "never")
     show_default=True,
     help="Longest time for each log; the rest of a log that takes longer is left out, and a finding says so.",
 )
+@click.option(
+    "--github",
+    is_flag=True,
+    help="Also annotate files and lines in a GitHub workflow, and add a table to its summary.",
+)
 def audit(
-    paths: tuple[Path, ...], page: Path | None, fail_on: str, places: int, seconds: float, *, as_json: bool
+    paths: tuple[Path, ...],
+    page: Path | None,
+    fail_on: str,
+    places: int,
+    seconds: float,
+    *,
+    as_json: bool,
+    github: bool,
 ) -> None:
     """Check logs of evaluations: scores, how answers were read, positions, duplicates, prompts, several runs.
 
@@ -71,5 +88,24 @@ def audit(
         click.echo(document.encode("utf-8", "replace"))
     else:
         click.echo(report.text(max(WIDTH, min(shutil.get_terminal_size((WIDTH, 24)).columns, 120))))
+    if github:
+        _tell_github(report)
     if report.fails(fail_on):
         sys.exit(1)
+
+
+def _tell_github(report: "Report") -> None:
+    """Print annotations on stderr, which the runner reads, too, and append to the file of the run's summary."""
+    from registry.logs.audit.github import annotations, summary
+
+    for line in annotations(report, Path(os.environ.get("GITHUB_WORKSPACE", ".")).resolve()):
+        click.echo(line, err=True)
+    file = os.environ.get("GITHUB_STEP_SUMMARY")
+    if not file:
+        return
+    try:
+        with Path(file).open("a", encoding="utf-8", errors="replace") as stream:
+            stream.write(summary(report))
+    except OSError as error:
+        message = f"{file}: cannot be written ({error.strerror}); leave out --github, or unset GITHUB_STEP_SUMMARY"
+        raise IngestError(message) from None
