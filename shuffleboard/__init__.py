@@ -1,4 +1,4 @@
-"""What Shuffleboard offers to its users: a client for scripts, the audit of logs, the metrics, and the command line.
+"""The public interface: a client for scripts, the audit of logs, the metrics, and the command line.
 
 >>> from shuffleboard import Client, audit, metrics
 """

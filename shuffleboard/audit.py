@@ -4,8 +4,8 @@
 >>> report = audit.run(["logs/"])  # doctest: +SKIP
 >>> [finding.kind.id for finding in report.findings if finding.severity == "error"]  # doctest: +SKIP
 
-`report.logs` holds the numbers of each log, `report.findings` what is wrong, the gravest first, `report.compared` logs
-of the same questions beside each other. `report.document()` is what `--json` prints and `report.text()` the summary.
+`report.logs` has the numbers of each log, `report.findings` its problems, the gravest first, `report.comparisons`
+compares logs of the same questions. `report.document()` is the document of `--json` and `report.text()` the summary.
 """
 
 from registry.logs.audit.catalogue import KINDS, SEVERITIES, Finding, Kind

@@ -1,7 +1,7 @@
-"""In a checkout `registry`, `workers`, `web` and `migrations` lie beside this package, in a wheel within it.
+"""In a checkout `registry`, `workers`, `web` and `migrations` are next to this package, in a wheel within it.
 
-What people write imports them by the names that the wheel has, `shuffleboard.registry.…`. Here those names lead to the
-packages of the checkout: the same modules, under a second name.
+Users import them by the names in the wheel, `shuffleboard.registry.…`. Here those names lead to the packages of the
+checkout: the same modules, under a second name.
 """
 
 import sys

@@ -79,10 +79,10 @@ class Filters(TypedDict, total=False):
 
 
 class Asked(TypedDict, total=False):
-    """What to evaluate: `benchmark` and `variants` with their filters, or a suite, or a board.
+    """An evaluation request: `benchmark` and `variants` with their filters, or a suite, or a board.
 
-    benchmarks: what a suite's * stands for. subjects, limit, options: only such questions of the benchmark.
-    sample: only so many of these, drawn by `seed` (0). budget: what a provider may charge for each evaluation.
+    benchmarks: for a suite's *. subjects, limit, options: filters of the benchmark's questions. sample: number of
+    these, drawn by `seed` (0). budget: the most that a provider may charge for each evaluation.
     """
 
     benchmark: str
@@ -109,7 +109,7 @@ class Asked(TypedDict, total=False):
 class WishedModel(TypedDict, total=False):
     """A model to submit: `hub`, its owner/name there, or `endpoint`, the name of one, with `revision` its model.
 
-    conflict_of_interest: what ties you to its maker, or "none".
+    conflict_of_interest: your tie to its maker, or "none".
     """
 
     hub: str
@@ -200,10 +200,10 @@ class Client:
         above_chance: bool = False,
         **filters: Unpack[Filters],
     ) -> Rows:
-        """Every row of the leaderboard that the filters keep: by group, complete evaluations first, best on top.
+        """Return every row of the leaderboard that the filters keep: by group, complete ones first, best on top.
 
-        sort: a metric or another column; order: "asc" or "desc". above_chance: rows also have accuracy on
-        the scale on which guessing is 0 and perfect 1.
+        sort: a metric or another column; order: "asc" or "desc". above_chance: rows also have accuracy on the scale
+        from 0 for guessing to 1 for perfect.
         """
         given = {"sort": sort, "order": order, "above_chance": "yes" if above_chance else None, **filters}
         return Rows(row for page in self._pages("leaderboard", given) for row in page["rows"])
@@ -213,9 +213,9 @@ class Client:
         return self._listed("evaluations", {"state": state, "per_page": 1000, **filters})
 
     def evaluation(self, evaluation_id: int, *, noise_from: int | None = None) -> Document:
-        """One evaluation with progress, metrics by scope, repeat noise and provenance.
+        """Return one evaluation with progress, metrics by scope, repeat noise and provenance.
 
-        noise_from: the evaluation whose repeats say how noisy it is; one is looked for where none is given.
+        noise_from: the evaluation whose repeats measure its noise; one is looked for by default.
         """
         return self._get(f"evaluations/{evaluation_id}", {"noise_from": noise_from})
 
@@ -226,7 +226,7 @@ class Client:
         per_question: bool = False,
         noise_from: int | None = None,
     ) -> Metrics:
-        """An evaluation's metrics and repeat noise; per_question: also metrics of each question, null where undefined.
+        """Return an evaluation's metrics and repeat noise; per_question: also each question's, null if undefined.
 
         noise_from: as for `evaluation`.
         """
@@ -234,15 +234,15 @@ class Client:
         return Metrics(self._get(f"evaluations/{evaluation_id}/metrics", given))
 
     def questions(self, evaluation_id: int) -> LazyRows:
-        """An evaluation's questions in the benchmark's order, a page at a time."""
+        """Return an evaluation's questions in the benchmark's order, a page at a time."""
         return self._listed(f"evaluations/{evaluation_id}/questions", {"per_page": 1000})
 
     def predictions(self, evaluation_id: int, *, per_page: int = 1000) -> LazyRows:
-        """Every stored prediction of an evaluation by question and variant, fetched in pages of this size."""
+        """Return every stored prediction of an evaluation by question and variant, fetched in pages of this size."""
         return self._listed(f"evaluations/{evaluation_id}/predictions", {"limit": per_page})
 
     def provenance(self, evaluation_id: int) -> Document:
-        """Where an evaluation's numbers come from."""
+        """Return the origin of an evaluation's numbers."""
         return self._get(f"evaluations/{evaluation_id}/provenance")
 
     def compare(self, a: int, b: int) -> Document:
@@ -253,23 +253,23 @@ class Client:
         return self._get("compare", {"a": a, "b": b})
 
     def verify(self, evaluation_id: int) -> Document:
-        """Has the registry recompute what it stores of a sealed evaluation; needs the scope `maintain`."""
+        """Recompute the registry's stored values of a sealed evaluation; needs the scope `maintain`."""
         return self._get(f"evaluations/{evaluation_id}/verification")
 
     def boards(self) -> Rows:
-        """Every board that may be seen."""
+        """Return every visible board."""
         return self._items("boards")
 
     def board(self, name: str, as_of: str | datetime | None = None) -> Document:
-        """A board as it is now, or as it was at a date (its end) or time; UTC where no zone is given."""
+        """Return a board now, or at a date (its end) or time; UTC without a zone."""
         return self._get(f"boards/{quote(name, safe='')}", {"as_of": as_of})
 
     def models(self) -> Rows:
-        """Every model."""
+        """Return every model."""
         return self._items("models")
 
     def benchmarks(self) -> Rows:
-        """Every benchmark version that may be seen."""
+        """Return every visible benchmark version."""
         return self._items("benchmarks")
 
     # Submissions
@@ -279,7 +279,7 @@ class Client:
         return self._listed("submissions", {"state": state, "mine": "yes" if mine else None, "per_page": 1000})
 
     def submission(self, submission_id: int) -> Document:
-        """One submission: the request, the decision, and the resulting evaluations."""
+        """Return one submission: the request, the decision, and the resulting evaluations."""
         return self._get(f"submissions/{submission_id}")
 
     def submit_model(self, suite: str, **model: Unpack[WishedModel]) -> Document:
@@ -287,7 +287,7 @@ class Client:
         return self._send("POST", "submissions", {"suite": suite, **model})
 
     def estimate_submission(self, submission_id: int) -> Document:
-        """What a submission would cost, for its submitter and for maintainers."""
+        """Estimate the cost of a submission, for its submitter and for maintainers."""
         return self._get(f"submissions/{submission_id}/estimate")
 
     def approve_submission(
@@ -299,7 +299,7 @@ class Client:
         priority: int = 0,
         budget: float | None = None,
     ) -> Document:
-        """Registers the model and queues what the suite still needs of it; budget: what providers may charge for it."""
+        """Register the model and queue the suite's missing evaluations; budget: the most that providers may charge."""
         body = {"reason": reason, "queue": queue, "priority": priority, "budget": budget}
         return self._send("POST", f"submissions/{submission_id}/approve", body)
 
@@ -316,11 +316,11 @@ class Client:
     def add_model(
         self, name: str, kind: Literal["huggingface", "openai", "external"], **facts: Unpack[ModelFacts]
     ) -> Document:
-        """Registers a model revision; `added` says whether it is new."""
+        """Register a model revision; `added`: whether it is new."""
         return self._send("POST", "models", {"name": name, "kind": kind, **facts})
 
     def import_benchmark(self, path: Path | str, name: str, **facts: Unpack[BenchmarkFacts]) -> Document:
-        """Imports a benchmark from a .jsonl, .csv or .parquet file; `imported` says whether it is new."""
+        """Import a benchmark from a table, .jsonl or .parquet file; `imported`: whether it is new."""
         return self._upload("benchmarks", Path(path), {"name": name, **facts})
 
     def set_visibility(
@@ -340,7 +340,7 @@ class Client:
         return self._send("PATCH", f"benchmarks/{quote(benchmark, safe='')}", body)
 
     def submit_evaluations(self, model: str, **asked: Unpack[Asked]) -> Document:
-        """Queues what a model still lacks of the request."""
+        """Queue the missing evaluations of a request."""
         return self._send("POST", "evaluations", {"model": model, **asked})
 
     def estimate_evaluations(self, model: str, *, precision: float | None = None, **asked: Unpack[Asked]) -> Document:
@@ -365,7 +365,7 @@ class Client:
     def replay_evaluation(
         self, evaluation_id: int, *, benchmark: str | None = None, protocol: str | None = None
     ) -> Document:
-        """Makes a new evaluation from stored answers: `evaluation` with its `source`. No model is asked.
+        """Make a new evaluation from stored answers: `evaluation` with its `source`. No model is called.
 
         benchmark: NAME@VERSION whose keys count. protocol: whose rules read the stored texts.
         """
@@ -455,14 +455,14 @@ def _document(response: httpx2.Response) -> Document:
 
 
 def _definition(definition: Mapping[str, Any] | Path) -> Mapping[str, Any]:
-    """A definition, read where a file is named."""
+    """Return a definition, read from a file if it is a path."""
     if not isinstance(definition, Path):
         return definition
     return read_toml(definition)
 
 
 def _problem(response: httpx2.Response, *, is_file: bool) -> Exception:
-    """The error that a problem document stands for."""
+    """Return the error in a problem document."""
     try:
         document = decode_answer(response.content)
         detail = str(document["detail"])

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Document = dict[str, Any]
-"""What the server answers; `/api` on a website shows the keys of each."""
+"""A server's answer; `/api` on a website shows the keys of each."""
 
 
 class Rows(list[Document]):
@@ -37,10 +37,10 @@ class LazyRows(Iterator[Document]):
 
 
 class Values(dict[str, float | None]):
-    """Metrics by name; None where undefined."""
+    """Metrics by name; None if undefined."""
 
     def frame(self) -> pd.DataFrame:
-        """Return a data frame with the metrics as index and the column `value`, NaN where undefined."""
+        """Return a data frame with the metrics as index and the column `value`, NaN if undefined."""
         return _values(self)
 
 

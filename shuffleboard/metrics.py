@@ -47,7 +47,7 @@ ARGUMENTS: Final = """
 
 
 def names() -> tuple[str, ...]:
-    """The names of all metrics."""
+    """Return the names of all metrics."""
     return tuple(_COMPUTED)
 
 
@@ -68,7 +68,7 @@ def compute(
     samples: bool | None = None,
     lists_options: bool = True,
 ) -> Values:
-    """Every metric, by name; None where it is undefined. `.frame()` makes a pandas data frame of them."""
+    """Compute every metric by name; None if undefined. `.frame()` makes a pandas data frame of them."""
     outcomes = _outcomes(
         answers,
         key,
@@ -101,7 +101,7 @@ def _value(metric: Metric, outcomes: Sequence[Sequence[VariantOutcome]], *, leng
 
 
 def _rows(name: str, values: Any, questions: int) -> list[Any]:
-    """One entry for each question, None for none at all."""
+    """Return one entry for each question, None without values."""
     found = [None] * questions if values is None else list(values)
     if len(found) != questions:
         message = f"{name}: {len(found)} questions, and the key has {questions}; give each question one row"
@@ -160,7 +160,7 @@ def _outcomes(
         cells = {name: _cells(name, row, variants, question) for name, row in given.items()}
         shown = None if texts[question] is None else [str(text) for text in texts[question]]
         if answers_are == "texts" and shown is None and orders is None:
-            # Nothing was varied: only what is equal counts, not what else was offered.
+            # Nothing was varied: only equality counts, not the other options.
             said = (str(text) for text in cells["answers"] if text not in (None, ""))
             shown = list(dict.fromkeys([str(right), *said, "another option"]))
         prompts = [{name: cells[name][variant] for name in _PER_PROMPT} for variant in range(variants)]
@@ -231,7 +231,7 @@ def _outcome(
         option = order[best.index(max(best))] if best and probabilities is not None else None
     asked = prompt["question_shown"] is None or bool(prompt["question_shown"])
     label = None if prompt["labels"] is None else str(prompt["labels"])
-    # Nobody asks for the length of an inserted option: what is normalised is so on the question's own.
+    # The length of an inserted option is never used: normalised metrics are about the question's own.
     lengths = tuple(len(shown[item].encode()) if shown is not None and item >= 0 else 1 for item in order)
     return VariantOutcome(
         variant,

@@ -1,4 +1,4 @@
-"""Model files that come inside packages of a package index: the demo's, and those that docs and tests ask."""
+"""Model files in packages of a package index: the demo's, and those for documentation and tests."""
 
 import hashlib
 from dataclasses import dataclass
@@ -56,9 +56,9 @@ GEMMA3: Final = PackagedModel(
 
 
 def packaged_file(packaged: PackagedModel, home: Path) -> Path:
-    """The model's GGUF file, joined from its parts where it comes in several.
+    """Return the model's GGUF file, joined from its parts if there are several.
 
-    Raises ModelError when the package is not installed or the file has another digest.
+    Raises ModelError if the package is not installed or the file has another digest.
     """
     parts = [_locate(package, file, packaged.install) for package, file in packaged.files]
     if len(parts) == 1:

@@ -67,7 +67,7 @@ HIDDEN: Final = {
     "alive": "worker alive",
     "beat": "worker beat",
 }
-"""Names that answer at the top, too, and the place where help shows them."""
+"""Names that also work at the top, and their place in help."""
 
 
 _ELSEWHERE: Final = {
@@ -116,21 +116,21 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that the first argument names; for one that there is not, the likeliest ones are named."""
+        """Return the command of the first argument, or an error with the most similar names."""
         try:
             return super().resolve_command(ctx, args)
         except NoSuchCommand as error:
             raise NoSuchCommand(error.command_name, possibilities=[*COMMANDS, *HIDDEN], ctx=ctx) from None
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """The names that begin so, without importing any command."""
+        """Return the names with this beginning, without importing any command."""
         names = [
             CompletionItem(name, help=summary) for name, summary in COMMANDS.items() if name.startswith(incomplete)
         ]
         return names + click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """The tables of commands, without importing any."""
+        """Write the tables of commands, without importing any."""
         widest = max(map(len, COMMANDS))
         for title, commands in GROUPS.items():
             with formatter.section(title):
@@ -192,18 +192,18 @@ def main() -> None:
         sys.exit(known.exit_status)
     finally:
         if "duckdb" in sys.modules:
-            gc.unfreeze()  # or it complains, in forty lines, of what it cannot take down
+            gc.unfreeze()  # otherwise it reports forty lines about objects that it cannot delete
 
 
 def _forget_output() -> None:
-    """What is still to be written to a standard output that is full would be a traceback as Python ends."""
+    """Discard pending output for a full standard output, which would end Python with a traceback."""
     with suppress(OSError, ValueError):
         if isinstance(sys.stdout, io.TextIOWrapper):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _taught(error: click.ClickException) -> click.ClickException:
-    """The error with the value that was probably meant, or with where evaluations have their numbers.
+    """Return the error with the probable value, or with the place of evaluations' numbers.
 
     A number below 0 in the place of an argument looks like an option.
     """

@@ -1,4 +1,4 @@
-"""`shuffleboard apply`: what a file describes, brought about."""
+"""`shuffleboard apply`: brings a registry to the state that a file describes."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -96,7 +96,7 @@ class BoardEntry(_Strict):
 
 
 class Manifest(_Strict):
-    """What a registry is to hold. Paths are relative to the file."""
+    """The described content of a registry. Paths are relative to the file."""
 
     benchmarks: tuple[BenchmarkEntry, ...] = ()
     models: tuple[ModelEntry, ...] = ()
@@ -107,7 +107,7 @@ class Manifest(_Strict):
 
 @dataclass(frozen=True)
 class Step:
-    """One thing to bring about. state: what there is of it now. act: brings it about and says what changed."""
+    """One step. state: describes the present state. act: makes the change and describes it."""
 
     kind: str
     name: str
@@ -160,7 +160,7 @@ def apply_command(file: Path, dry_run: bool) -> None:
 
 
 def read_manifest(file: Path) -> Manifest:
-    """The manifest of a file. Raises IngestError naming file, key and problem."""
+    """Return the manifest in a file. Raises IngestError naming file, key and problem."""
     try:
         return Manifest.model_validate(read_toml(file))
     except ValidationError as error:
@@ -294,7 +294,7 @@ def _submitted(engine: Engine, entry: Wanted) -> Step:
 
 
 def _stored(engine: Engine, kind: str, name: str, store: Callable[[Session], int | bool]) -> Step:
-    """A step whose state is what storing it would change: tried, and rolled back."""
+    """Return a step whose state is found by storing and rolling back."""
 
     def state() -> str:
         with Session(engine) as session:

@@ -73,7 +73,7 @@ def _print_points(points: list[dict[str, Any]]) -> None:
 
 
 def _print_r_squared(document: dict[str, Any], target: str) -> None:
-    """Metrics down, subsets across, with what a subset costs in its heading."""
+    """Print metrics by subset, with the subset's cost in its heading."""
     rows: dict[str, dict[str, Any]] = {}
     for cell in document["correlations"]:
         row = rows.setdefault(cell["metric"], {"metric": METRICS[cell["metric"]].label})
@@ -109,7 +109,7 @@ def _print_stability(stability: dict[str, Any]) -> None:
 
 
 def _print_recommendations(recommendations: list[dict[str, Any]]) -> None:
-    """The recommendation for each target; caveats that apply to all of them are printed once, at the end."""
+    """Print the recommendation for each target; common caveats once, at the end."""
     caveats = [item["caveats"] for item in recommendations if item["recommended"] is not None]
     shared = [caveat for caveat in caveats[0] if all(caveat in other for other in caveats)] if len(caveats) > 1 else []
     for item in recommendations:

@@ -1,4 +1,4 @@
-"""`shuffleboard audit`: what is wrong with logs of evaluations. Reads no database and writes none."""
+"""`shuffleboard audit`: finds problems in logs of evaluations. Reads no database and writes none."""
 
 import json
 import os

@@ -27,7 +27,7 @@ from shuffleboard.cli.common import settings_of
 from workers.celery import app, schedule
 
 GRACE_SECONDS: Final = 7.0
-"""How long a round may continue after it was told to stop; the next round, on any host, does the rest."""
+"""Seconds that a round may continue after a stop; the next round, on any host, does the rest."""
 ROUNDS: Final = 10
 """A beat that has completed no round for this many periods counts as hung."""
 
@@ -74,7 +74,7 @@ def beat(once: bool) -> None:
 
 
 def _round(settings: Settings) -> None:
-    """What Celery's beat would have a worker do, in this process."""
+    """Run the recurring tasks in this process."""
     app.loader.import_default_modules()
     for entry in schedule(settings).values():
         app.tasks[entry["task"]]()
@@ -88,7 +88,7 @@ def _leave_in_time(stopping: threading.Event) -> None:
 
 
 def sign_of_life(settings: Settings) -> Path:
-    """The file that a beat touches after each round, in the data directory."""
+    """Return the file that a beat touches after each round, in the data directory."""
     return settings.home.expanduser() / "beat"
 
 

@@ -351,12 +351,15 @@ def parse_time(value: str | None, *, end: bool = True) -> datetime | None:
 
 
 def drawn_way(session: Session, document: dict[str, Any]) -> Way:
-    """The way of a board that its page draws first."""
+    """Return the protocol group that a board's page draws first."""
     return way_of(ways_of(document, facts_behind(session, document)), document, document["sort"])
 
 
 def print_board(document: dict[str, Any], way: Way) -> None:
-    """A board as its page has it: what is said at its top, and its rows as a table on stdout. way: that is drawn."""
+    """Print a board as its page has it: sentences at the top, and its rows as a table on stdout.
+
+    way: the drawn group.
+    """
     note(f"{document['board']}: {document['title'] or 'board'}, as of {show(document['as_of'])}")
     for said in say("board", BoardFacts(way.models)):
         note(said.text)
@@ -408,7 +411,7 @@ def _rank(value: dict[str, Any]) -> Detailed | int | None:
 
 
 def _all_at_once(value: dict[str, Any]) -> Detailed | None:
-    """The ranks and the tier that hold for all models at once; None without a rank interval."""
+    """Return the ranks and the tier for all models at once; None without a rank interval."""
     if value["all_rank_interval"] is None:
         return None
     low, high = value["all_rank_interval"]

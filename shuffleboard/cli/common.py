@@ -1,4 +1,4 @@
-"""What all commands share: settings, database, output and logging."""
+"""Code that all commands share: settings, database, output and logging."""
 
 import json
 import logging
@@ -33,20 +33,20 @@ json_option = click.option(
 
 
 def wants_json() -> bool:
-    """Whether the command that is running was given `--json`."""
+    """Return whether the running command has `--json`."""
     context = click.get_current_context(silent=True)
     return context is not None and bool(context.meta.get(f"{__name__}.json"))
 
 
 def printed(document: Any) -> bool:
-    """Whether `--json` asks for the document of a command; then it is on stdout, and nothing else may be."""
+    """Print the document if the command has `--json`, and return whether it has; stdout may contain nothing else."""
     if wants_json():
         print_json(document)
     return wants_json()
 
 
 def tell(document: Any, sentence: str) -> None:
-    """What a command came to, on stdout: with `--json` the document, else the sentence."""
+    """Print a command's result on stdout: with `--json` the document, else the sentence."""
     if not printed(document):
         click.echo(sentence)
 
@@ -58,7 +58,7 @@ def budget_option(summary: str) -> Callable[[F], F]:
 
 
 def settings_of() -> Settings:
-    """This process's settings; from here on, logs go to stderr, and so does what the hub keeps waiting for."""
+    """Return this process's settings; from here on, logs and waits for the hub go to stderr."""
     settings = get_settings()
     logging_to_stderr(settings)
     tell_to(note)
@@ -79,12 +79,12 @@ def note(message: str) -> None:
 
 
 def print_json(document: Any) -> None:
-    """The one JSON document of a command: stdout."""
+    """Print the single JSON document of a command on stdout."""
     click.echo(json.dumps(document, ensure_ascii=False, allow_nan=False, default=_plain, indent=2))
 
 
 def print_json_list(name: str, items: Iterable[Any]) -> None:
-    """A document of one list, printed item by item, for lists longer than memory: stdout."""
+    """Print a document of one list item by item on stdout, for lists longer than memory."""
     click.echo(f'{{\n  "{name}": [', nl=False)
     separator = "\n"
     for item in items:
@@ -106,7 +106,7 @@ def print_csv(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None
 
 
 def note_not_ranked(items: Sequence[tuple[str, Mapping[str, str]]]) -> None:
-    """Which models have no rank: a line on stderr for each reason, with the command that the first of them needs.
+    """Print the models without a rank: a line on stderr for each reason, with the command that the first of them needs.
 
     items: model, and its `reason` and `command`.
     """

@@ -11,7 +11,7 @@ from registry.errors import UsageError
 
 SHELLS: Final = ("bash", "zsh", "fish")
 VARIABLE: Final = "_SHUFFLEBOARD_COMPLETE"
-"""What the shell sets when it asks for completions; click derives it from the name of the program."""
+"""Variable that the shell sets for completions; click derives it from the program's name."""
 
 
 @click.command()

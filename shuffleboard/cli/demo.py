@@ -87,7 +87,7 @@ def demo(recorded: bool, exit_after: bool, host: str, port: int, install: str | 
 
 
 def _require_packages(settings: Settings, *, with_torch: bool) -> None:
-    """Raises an error that says what to install, before anything is done."""
+    """Raise an error that names missing packages, before anything is done."""
     for module in ("gguf", "torch") if with_torch else ("gguf",):
         if find_spec(module) is None:
             raise UsageError(
@@ -125,7 +125,7 @@ def _shares(values: Mapping[str, Any]) -> tuple[float | None, float | None]:
 
 
 def _print_shares(key: str, heading: str, rows: Sequence[tuple[str, float | None, float | None]]) -> None:
-    """A small table, which fits any terminal: the board has the rest. A dash for what is undefined."""
+    """Print a small table, which fits any terminal; undefined values are a dash."""
     headings = {key: heading, "accuracy": METRICS["accuracy"].label, "worst": METRICS["worst_accuracy"].label}
     shown = [{key: name, "accuracy": _share(accuracy), "worst": _share(worst)} for name, accuracy, worst in rows]
     click.echo()
@@ -137,7 +137,7 @@ def _share(value: float | None) -> str:
 
 
 def _say(sentences: str) -> None:
-    """A paragraph on stdout, as wide as the terminal."""
+    """Print a paragraph on stdout, as wide as the terminal."""
     click.echo()
     width = min(100, shutil.get_terminal_size((100, 24)).columns)
     click.echo(textwrap.fill(sentences, width, break_long_words=False, break_on_hyphens=False))
@@ -147,7 +147,7 @@ def _say(sentences: str) -> None:
 
 
 def _queue_live(engine: Engine, settings: Settings) -> list[int]:
-    """Registers the model and queues what its board asks of it."""
+    """Register the model and queue its board's evaluations."""
     path = packaged_file(SMOLLM2, settings.home.expanduser())
     request = RevisionRequest("gguf", str(path)).checked()
     files = inspect_here(request, settings)
@@ -212,7 +212,7 @@ def _run_live(engine: Engine, settings: Settings, ids: list[int], install: str |
 
 @contextmanager
 def _served(host: str, port: int) -> "Iterator[subprocess.Popen[bytes]]":
-    """The website in a process of its own. Visitors on this machine may use the SQL page without signing in."""
+    """Start the website in a process of its own. Visitors on this machine may use the SQL page without signing in."""
     given = {"SHUFFLEBOARD_ANONYMOUS_SQL": "true"} if host in LOCAL else {}
     command = [sys.executable, "-m", "shuffleboard.cli", "serve", "--host", host, "--port", str(port)]
     sys.stdout.flush()

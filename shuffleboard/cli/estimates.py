@@ -1,4 +1,4 @@
-"""An estimate of what evaluations would cost, as a table."""
+"""An estimate of evaluations' costs, as a table."""
 
 from typing import Any, Final
 
@@ -19,11 +19,11 @@ HEADINGS: Final = {
     "time": "Time",
 }
 MONEY: Final = {"cost": "Cost", "cost_limit": "At most"}
-"""Only where a provider is asked."""
+"""Columns for models of providers."""
 
 
 def print_estimate(document: dict[str, Any]) -> None:
-    """Each evaluation and all together on stdout; what the numbers rest on as notes."""
+    """Print each evaluation and all together on stdout, and the basis of the numbers as notes."""
     rows = list(document["estimates"])
     if len(rows) > 1:
         rows.append({**document, "benchmark": "together", "variants": "", "protocol": ""})
@@ -50,7 +50,7 @@ def print_estimate(document: dict[str, Any]) -> None:
 
 
 def _print_sample(document: dict[str, Any]) -> None:
-    """Print the sample that reaches the precision, and what it was computed from."""
+    """Print the sample that reaches the precision, and its basis."""
     rows = [row | {"metric": METRICS[row["metric"]].label} for row in document["metrics"]]
     print_table(rows, headed("metric, sample, half_width: Half width, pilot"), "")
     reached = f"--sample {document['sample']}" if document["sample"] < document["of"] else "all questions, no --sample"

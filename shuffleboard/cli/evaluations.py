@@ -65,7 +65,7 @@ def evaluations() -> None:
 
 
 DEFAULT_VARIANTS: Final = "cyclic"
-"""What is asked unless somebody says otherwise: every option once at every position."""
+"""Default variants: every option once at every position."""
 VARIANTS_HELP = (
     f"Kind of variants: {', '.join(VARIANT_KINDS)}; repeats=N asks each prompt N times.  "
     "[KIND:parameter=value,parameter=value]"
@@ -77,17 +77,17 @@ _HELP: Final = {
     "benchmark": "Benchmark NAME, or NAME@VERSION; with --suite, the benchmark for its *; may be repeated.",
     "subjects": "Only this subject; may be repeated.",
 }
-"""What is said of options beside what the API says of the same fields."""
+"""Help of options in addition to the API's description of the same fields."""
 _SPELLED: Final = {"benchmarks": "--benchmark", "subjects": "--subject"}
 
 
 def _spelled(name: str) -> str:
-    """The option of a field of `Wanted`."""
+    """Return the option of a field of `Wanted`."""
     return _SPELLED.get(name, "--" + name.replace("_", "-"))
 
 
 def _asks(command: Callable[..., None]) -> Callable[..., None]:
-    """The options that say what is to be evaluated: the fields of `Wanted`, but for what `--budget` says apart."""
+    """Add the options for the fields of `Wanted`, but not for those of `--budget`."""
     for name, field in reversed(Wanted.model_fields.items()):
         if name not in ("benchmarks", "budget"):
             command = _option(name, field)(command)
@@ -224,14 +224,14 @@ def estimate_command(**asked: Any) -> None:
 
 
 def wait_until_complete(engine: Engine, settings: Settings, ids: list[int]) -> None:
-    """Shows progress until all are complete. Starts a worker of its own where there is neither broker nor worker.
+    """Show progress until all are complete, with a worker of its own if there is neither broker nor worker.
 
-    Raises QueueError when one of them fails, is cancelled or is paused.
+    Raises QueueError if one of them fails, is cancelled or is paused.
     """
     with read_session(engine) as session:
         workers = live_workers(session)
     helper = None
-    # One that failed, was cancelled or is paused needs a command first, and no worker.
+    # A failed, cancelled or paused evaluation needs a command first, and no worker.
     if not workers and not all(progress.finished for progress in _progress(engine, ids)):
         if settings.broker_url:
             note(f"{NO_WORKER}; waiting")
@@ -257,13 +257,13 @@ def wait_until_complete(engine: Engine, settings: Settings, ids: list[int]) -> N
 
 
 INTERRUPTED: Final = 130
-"""The exit status of what Ctrl-C ended, as shells have it."""
+"""The exit status after Ctrl-C in shells."""
 REMEDIES: Final = {
     "cancelled": "; shuffleboard evaluations retry {} queues it again",
     "failed": "; once that is put right: shuffleboard evaluations retry {}",
     "paused": "; shuffleboard evaluations resume {} goes on",
 }
-"""What to do about an evaluation that ended without being complete, by its state."""
+"""Remedies for evaluations that ended without being complete, by state."""
 
 
 def _say_what_is_kept(engine: Engine, ids: Sequence[int], *, alone: bool) -> None:
@@ -282,7 +282,7 @@ def _say_what_is_kept(engine: Engine, ids: Sequence[int], *, alone: bool) -> Non
 
 
 def start_worker() -> "Helper":
-    """A worker process for as long as there is work; quiet, since the progress bar already shows what it does."""
+    """Start a worker process for as long as there is work; quiet, since the progress bar already shows its steps."""
     quiet = {**os.environ, "SHUFFLEBOARD_LOG_LEVEL": os.environ.get("SHUFFLEBOARD_LOG_LEVEL", "error")}
     handle, doing = tempfile.mkstemp(prefix="shuffleboard-doing-")
     os.close(handle)
@@ -291,7 +291,7 @@ def start_worker() -> "Helper":
 
 
 class Helper(subprocess.Popen[bytes]):
-    """A worker of one's own, which says in the file `doing` what it does before it scores."""
+    """A worker of the command's own, which reports its steps before scoring in the file `doing`."""
 
     def __init__(self, command: Sequence[str], doing: str, *, env: dict[str, str]) -> None:
         self.doing = doing
@@ -455,7 +455,7 @@ def _import_table(engine: Engine, settings: Settings, file: Path, benchmark: str
 
 
 def _say_how_it_ended(engine: Engine, settings: Settings, ids: Sequence[int]) -> None:
-    """Says on which page an import is. Raises IngestError for one with answers missing."""
+    """Print the page of an import. Raises IngestError for one with answers missing."""
     base = settings.public_url.rstrip("/")
     page = f"/evaluations/{ids[0]}"
     if len(ids) > 1:
@@ -562,7 +562,7 @@ def _print_cost(cost: Mapping[str, Any]) -> None:
 
 
 def _about(evaluation: Evaluation) -> dict[str, Any]:
-    """Which model was asked what, and how."""
+    """Return model, benchmark, variants and protocol."""
     revision, version, protocol = evaluation.model_revision, evaluation.benchmark_version, evaluation.protocol
     return {
         "model": f"{revision.model.name}@{revision.number}",
@@ -721,7 +721,7 @@ def restore_command(ids: tuple[int, ...]) -> None:
 
 
 def _moved(moved: Iterable["Moved"], verb: str, *, dry_run: bool) -> None:
-    """Names each evaluation once it has moved, so that an interrupted command has said which did."""
+    """Print each evaluation once it has moved, so that an interrupted command has named them."""
     if wants_json():
         print_json({"dry_run": dry_run, "evaluations": [asdict(one) for one in moved]})
         return

@@ -126,11 +126,11 @@ EXAMPLES: Final = {
     "demo": "demo --recorded --exit",
     "completion": "completion --install",
 }
-"""Command → what is typed behind `shuffleboard`."""
+"""Command → an example of its arguments."""
 
 
 def with_examples(command: click.Command, name: str) -> click.Command:
-    """The command and all below it with their examples under their help."""
+    """Return the command and its subcommands with examples under their help."""
     if name in EXAMPLES:
         command.epilog = f"\b\nExample:\n  shuffleboard {EXAMPLES[name]}"
     if isinstance(command, click.Group):

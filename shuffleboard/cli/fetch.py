@@ -141,7 +141,7 @@ def fetched_and_stored(recipe: Recipe, *, revision: str | None = None, folder: P
 
 
 def _unchanged(session: Session, source: str, digest: str, recipe: Recipe) -> None:
-    """Refuses content that differs from what the same commit gave before: a commit never changes."""
+    """Refuse content that differs from earlier content of the same commit: a commit never changes."""
     before = session.scalar(
         select(BenchmarkVersion.content_digest)
         .join(Benchmark)
@@ -170,7 +170,7 @@ def _named(name: str, as_name: str | None) -> Recipe:
 def _recipe_of(
     repo: str, files: str | None, columns: Iterable[str], as_name: str | None, given: Mapping[str, Any]
 ) -> Recipe:
-    """A recipe of options, checked as that of a file."""
+    """Return a recipe from options, checked like a file's."""
     from registry.benchmarks.recipes.recipe import checked_recipe
 
     if files is None:
@@ -236,9 +236,9 @@ FOLDED: Final = 4
 
 
 def list_available(word: str | None, language: str | None, licence: str | None) -> None:
-    """The benchmarks that can be fetched by name: those that have a word in their name or title, a language, a licence.
+    """List the benchmarks that can be fetched by name, with a word in their name or title, a language, a licence.
 
-    In a table those that differ in little else than their names are one line, unless a word or a language is given.
+    Similar ones share a line of the table, unless a word or a language is given.
     """
     from registry.benchmarks.recipes import shipped_recipes
 
@@ -278,7 +278,7 @@ def _fits(recipe: Recipe, word: str | None, language: str | None, licence: str |
 
 
 def _languages(tag: str) -> tuple[str, ...]:
-    """A language's tag and its part before the script: both find it, in two letters or in three."""
+    """Return a language's tag and its part before the script: both find it, in two letters or in three."""
     first = tag.casefold().partition("-")[0]
     return (tag.casefold(), first, *(code for pair in _SAME if first in pair for code in pair))
 
@@ -289,7 +289,7 @@ _SAME: Final = re.findall(
     "hr=hrv hu=hun id=ind it=ita ja=jpn ko=kor lt=lit lv=lvs nl=nld no=nob pl=pol pt=por ro=ron ru=rus sk=slk sl=slv "
     "sr=srp sv=swe sw=swh ta=tam te=tel th=tha tr=tur uk=ukr ur=urd vi=vie zh=zho",
 )
-"""Codes of ISO 639-1 with those of ISO 639-3 that datasets use for the same language."""
+"""Codes of ISO 639-1 with the codes of ISO 639-3 that datasets use for the same language."""
 
 
 def _listed(recipe: Recipe, here: Collection[str]) -> dict[str, Any]:
@@ -302,7 +302,7 @@ def _listed(recipe: Recipe, here: Collection[str]) -> dict[str, Any]:
 
 
 def _family(members: Sequence[Recipe], here: Collection[str]) -> dict[str, Any]:
-    """One line for recipes that are alike: their common beginning, and the range of what differs."""
+    """Return one line for similar recipes: their common beginning, and the range of their differences."""
     counts = sorted({recipe.questions.count for recipe in members if recipe.questions.count is not None})
     languages = {recipe.language for recipe in members}
     licences = sorted({recipe.licence or "?" for recipe in members})
@@ -368,7 +368,7 @@ def fetch_suite_command(name: str, from_folder: Path | None, to_folder: Path | N
         with write_session(engine_of(settings_of())) as session:
             board = board_of_suite(session, find_suite(session, name))
             made = None if board is None else board.name
-    except ShuffleboardError as error:  # what was fetched stays: other revisions may lack what the suite asks
+    except ShuffleboardError as error:  # fetched content stays: other revisions may lack the suite's questions
         note(f"{name}: no board was made: {error}")
     document = {"suite": name, "benchmarks": rows, "board": made}
     tell(document, f"{name}: all {len(wanted)} benchmarks are here" + (f"; board {made} made" if made else ""))

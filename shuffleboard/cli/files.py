@@ -1,4 +1,4 @@
-"""What kind of file a user gave, so that the wrong command can name the right one."""
+"""Recognise the kind of a user's file, so that the wrong command can name the right one."""
 
 import gzip
 import zlib
@@ -17,14 +17,14 @@ HEAD_BYTES: Final = 1 << 20
 
 
 class Kind(NamedTuple):
-    """A kind of file: what it is called, and the command that takes it."""
+    """A kind of file: its name, and its command."""
 
     noun: str
     command: str
     options: str = ""
 
     def call(self, path: Path) -> str:
-        """The command line that takes this file."""
+        """Return the command line for this file."""
         return f"shuffleboard {self.command} {path}{self.options}"
 
 
@@ -62,7 +62,7 @@ TAKEN: Final[Mapping[str, tuple[str, frozenset[Kind]]]] = {
     "apply": ("a description of a registry (TOML)", frozenset({REGISTRY})),
     "db restore": ("a backup of a registry", frozenset({BACKUP})),
 }
-"""Command → what it wants, and the kinds that it takes."""
+"""Command → the name of its input, and the accepted kinds."""
 
 PARQUET: Final = b"PAR1"
 _MAGIC: Final = {
@@ -93,7 +93,7 @@ def require_kind(path: Path, command: str) -> None:
 
 
 def recognise(path: Path) -> Kind | None:
-    """The kind of a file or folder, by its first bytes; None for what is missing, unreadable or unknown."""
+    """Return the kind of a file or folder, by its first bytes; None if it is missing, unreadable or unknown."""
     if path.is_dir():
         return _folder(path)
     try:

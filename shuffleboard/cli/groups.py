@@ -27,7 +27,7 @@ class Group(click.Group):
         return sorted({*super().list_commands(ctx), *self._lazily})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command, imported if it has not been."""
+        """Return the command, importing it on first use."""
         if cmd_name in self._lazily:
             module, _, attribute = self._lazily.pop(cmd_name).partition(":")
             command: click.Command = getattr(import_module(module), attribute)
@@ -37,14 +37,14 @@ class Group(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that the first argument names; for one that there is not, the likeliest ones are named."""
+        """Return the command of the first argument, or an error with the most similar names."""
         try:
             return super().resolve_command(ctx, args)
         except NoSuchCommand as error:
             raise NoSuchCommand(error.command_name, possibilities=self.list_commands(ctx), ctx=ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Each command with its summary, on as many lines as that takes."""
+        """Write each command with its whole summary."""
         found = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
         rows = [(name, summary(command)) for name, command in found if command is not None and not command.hidden]
         if rows:
@@ -53,7 +53,7 @@ class Group(click.Group):
 
 
 def summary(command: click.Command) -> str:
-    """The first sentence of a command's help, whole."""
+    """Return the first sentence of a command's help, whole."""
     return command.get_short_help_str(limit=1000)
 
 
@@ -61,7 +61,7 @@ class Where(click.Option):
     """`--to`, which is accepted as `--out` too and shown by its first name alone."""
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        """As click has it, without the second name."""
+        """Return click's record without the second name."""
         every = self.opts
         self.opts = every[:1]
         try:

@@ -32,7 +32,7 @@ from shuffleboard.cli.tables import headed, print_table, show, table_options
 
 PROVIDERS = ("anthropic", "azure", "openrouter")
 KINDS = (*MODEL_KINDS, *PROVIDERS)
-"""Values of --kind. A provider's name stands for `openai`, a model on an endpoint, whose provider is checked."""
+"""Values of --kind. A provider's name means `openai`, a model on an endpoint, whose provider is checked."""
 
 
 @click.group(cls=Group)
@@ -161,7 +161,7 @@ def add_command(
 
 
 def _default_precision(kind: str) -> str | None:
-    """Bfloat16 for files on a host with a GPU, where float32 takes several times as long; None: the registry's own."""
+    """Return bfloat16 for files on a host with a GPU, where float32 is several times slower; None: the default."""
     from workers.fingerprint import driver_version
 
     if kind not in ("huggingface", "gguf") or driver_version() is None:
@@ -171,7 +171,7 @@ def _default_precision(kind: str) -> str | None:
 
 
 def _stored_kind(kind: str, location: str | None, settings: Settings) -> str:
-    """The kind that is stored; UsageError if the location is not on an endpoint of the provider that `kind` names."""
+    """Return the stored kind. Raises UsageError if the location is not on an endpoint of the provider in `kind`."""
     if kind not in PROVIDERS:
         return kind
     found = provider_of(location or "", settings)
@@ -203,7 +203,7 @@ def _now(changed: Sequence[str], document: Mapping[str, Any]) -> str:
 def _on_base(
     engine: Engine, base: str, dtype: str | None, quantisation: str | None, adapter: str, *, merged: bool | None
 ) -> tuple[RevisionRequest, str | None]:
-    """The request for an adapter on a registered model, at the commit that was registered, and the base's digest."""
+    """Return the request for an adapter on a registered model, at its registered commit, and the base's digest."""
     with read_session(engine) as session:
         row = find_revision(session, base)
         if row.state != "ready" or row.adapter is not None:
@@ -237,9 +237,9 @@ def inspect_here(request: RevisionRequest, settings: Settings) -> ModelFiles | N
 
 
 def register_of_hub(engine: Engine, settings: Settings, reference: str) -> None:
-    """Registers `OWNER/NAME` or `OWNER/NAME@REVISION` as NAME, or OWNER-NAME where that is another model's.
+    """Register `OWNER/NAME` or `OWNER/NAME@REVISION` as NAME, or as OWNER-NAME if another model has that name.
 
-    Does nothing for the name of a registered model, and for a model of the hub that is registered already.
+    Does nothing for the name of a registered model, and for a registered model of the hub.
     """
     if not is_hub_name(reference):
         return

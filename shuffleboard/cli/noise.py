@@ -1,4 +1,4 @@
-"""Repeat noise beside the order effect, as several commands print it."""
+"""Repeat noise and the order effect, as several commands print them."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,7 +18,7 @@ noise_from_option = click.option(
 
 
 def print_noise(document: Mapping[str, Any]) -> None:
-    """The disagreement of repeats and of orders, and the difference, with their intervals."""
+    """Print the disagreement of repeats and of orders, and the difference, with their intervals."""
     for label, name, metric, interval in (
         ("the same prompt again", "repeat_disagreement", "fluctuation_rate", "repeat_interval"),
         ("another order", "order_disagreement", "fluctuation_rate", "order_interval"),

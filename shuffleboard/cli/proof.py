@@ -154,7 +154,7 @@ def verify(
     if everything and rescore is not None:
         raise UsageError("--rescore is for one evaluation; leave out --all")
     settings = settings_of()
-    engine = engine_of(settings, create=False)  # an empty file may be what is left of a registry
+    engine = engine_of(settings, create=False)  # an empty file may be the rest of a registry
     with read_session(engine) as session:
         if evaluation_id is None:
             document = verify_all(session, head=head)
@@ -198,7 +198,7 @@ def _verify_export(
 
 
 def _fingerprint(key: str) -> str:
-    """The fingerprint of a key that is given as a file or as its fingerprint."""
+    """Return the fingerprint of a key, given as a file or as its fingerprint."""
     if statements.is_digest(key):
         return key
     return statements.fingerprint(statements.read_public_key(_read(Path(key)).decode(errors="replace"), key))
@@ -213,7 +213,7 @@ def _read(path: Path) -> bytes:
 
 
 def _say(document: Mapping[str, Any], evaluation_id: int | None, *, quiet: bool) -> None:
-    """Problems on stderr; successes on stdout, unless that holds the document."""
+    """Print problems on stderr; successes on stdout, unless it has the document."""
     for report in document["evaluations"] if evaluation_id is None else [document]:
         for problem in report["problems"]:
             note(f"evaluation {report['evaluation']}: {problem}")
@@ -341,5 +341,5 @@ def show_chain_key() -> None:
 
 
 def link_row(link: ChainLink) -> dict[str, Any]:
-    """A link as plain JSON, with everything its digest covers."""
+    """Return a link as plain JSON, with everything its digest covers."""
     return picked(link, chains.LINK)

@@ -206,7 +206,7 @@ def read_command(name: str, file: Path) -> None:
 
 
 def _definition_to_read_by(name: str) -> dict[str, Any]:
-    """What comes with the code needs no database."""
+    """Return a definition, without a database if it comes with the code."""
     if name in known_definitions():
         return protocol_definition(name)
     with read_session(engine_of(settings_of())) as session:
@@ -214,7 +214,7 @@ def _definition_to_read_by(name: str) -> dict[str, Any]:
 
 
 class Matcher:
-    """What answers in their own words mean; the embedder is loaded for the first of them."""
+    """The options that answers in their own words mean; the embedder is loaded for the first."""
 
     def __init__(self, definition: Mapping[str, Any]) -> None:
         self._matching = definition.get("matching")
@@ -229,7 +229,7 @@ class Matcher:
         return SentenceMatcher(self._matching["embedder"], self._matching["similarity"])
 
     def position(self, text: str, options: Sequence[str]) -> int:
-        """The position of the option that a text means."""
+        """Return the position of the option that a text means."""
         return self._embedder.match([text], [options])[0].position
 
 

@@ -82,7 +82,7 @@ def metrics(
 
 
 def _print_asked(document: dict[str, Any], facts: Facts | None) -> None:
-    """How the questions were asked, what may be concluded."""
+    """Print the number of orders and variants, and the conclusions."""
     if document["sample"] is not None:
         sample = document["sample"]
         questions = plural(sample["of"], "question")
@@ -99,7 +99,7 @@ def _print_asked(document: dict[str, Any], facts: Facts | None) -> None:
 
 
 def _print_values(document: dict[str, Any]) -> None:
-    """Every metric with its intervals, and the undefined ones by name."""
+    """Print every metric with its intervals, and the undefined ones by name."""
     clustered, values = document["clustered"] or {"metrics": {}}, document["metrics"]
     if document["clustered"] is not None:
         questions, clusters = plural(clustered["questions"], "question"), plural(clustered["clusters"], "cluster")
@@ -172,7 +172,7 @@ def leaderboard(board: str | None, as_of: str | None, above_chance: bool, as_csv
 
 
 def _without_worker(session: Session, ids: list[int]) -> set[int]:
-    """Those that wait on a queue which no live worker serves."""
+    """Return the evaluations that wait on a queue without a live worker."""
     if not ids:
         return set()
     from registry.queue.progress import progress_of_several
@@ -181,7 +181,7 @@ def _without_worker(session: Session, ids: list[int]) -> set[int]:
 
 
 def _flat(row: dict[str, Any]) -> dict[str, Any]:
-    """A row with how it was asked in words, and what stands above chance in columns of its own."""
+    """Return a row with its orders in words, and metrics above chance in columns of their own."""
     scaled = row.get("above_chance", {})
     above = {f"{name}_above_chance": scaled.get(name, {}).get("value") for name in CORRECTED}
     missing = row["missing_answers"]
@@ -210,7 +210,7 @@ def _board(name: str, as_of: str | None, *, as_csv: bool) -> None:
 
 
 def drawn_of(facts: Facts | None) -> str:
-    """The drawing of an evaluation; empty for one that is not sealed."""
+    """Return the drawing of an evaluation; empty if it is not sealed."""
     return line(None if facts is None else span_of(facts))
 
 

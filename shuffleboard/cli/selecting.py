@@ -1,4 +1,4 @@
-"""The filters that several commands share: names that exist, and what to say where nothing matches."""
+"""The filters that several commands share: existing names, and the message if nothing matches."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeVar
@@ -39,7 +39,7 @@ def selection_of(
     variants: str | None,
     protocol: str | None,
 ) -> Selection:
-    """The selection that the filters name. Raises NotFoundError and its like for what is not in the registry."""
+    """Return the selection by the filters. Raises NotFoundError and its like for unknown names."""
     for option, value, find in (("--benchmark", benchmark, find_version), ("--model", model, find_revision)):
         if value is None:
             continue
@@ -69,7 +69,7 @@ def require_known(
 
 
 def nothing_matches(session: Session, given: dict[str, str | None]) -> str:
-    """What to say of filters under which there is no evaluation, or of a registry that has none."""
+    """Return the message for filters without any evaluation, or for an empty registry."""
     stored = session.scalar(select(func.count()).select_from(Evaluation))
     if not stored:
         return "no evaluation yet; queue one: shuffleboard evaluations submit …"

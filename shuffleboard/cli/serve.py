@@ -41,7 +41,7 @@ def serve(host: str, port: int) -> None:
     # Requests are served side by side already: several threads of one matrix wait for each other at twice the CPU.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     settings = settings_of()
-    openid.provider_of(settings)  # here, where a wrong setting is one line and not a server that does not start
+    openid.provider_of(settings)  # here, so that a wrong setting is one line and not a server that does not start
     engine_when_reachable(settings)
     listener = listen(host, port)
     address = listener.getsockname()

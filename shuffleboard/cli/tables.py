@@ -33,22 +33,22 @@ SHORTENED: Final = frozenset(
         *("kinds", "scopes", "questions_asked", "variants", "asks", "paper", "action", "submitter", "protocol"),
     }
 )
-"""Keys of the columns that hold names and texts. Everything else is shown whole: numbers, intervals, states, times."""
+"""Keys of the columns with names and texts. Everything else is shown whole: numbers, intervals, states, times."""
 NAMES: Final = frozenset({"model", "name", "account", "benchmark", "suite", "task", "protocol", "variants", "board"})
 """Keys of the columns whose different names stay different however they are shortened."""
 ESSENTIAL: Final = frozenset({"model", "name", "metric"})
-"""Keys of the columns that say what a row is about: never left out. Nor is a table's first column."""
+"""Keys of the columns that identify a row: never left out, like a table's first column."""
 CONTEXT: Final = frozenset(
     {"benchmark", "variants", "protocol", "shots", "revision", "replicate", "state", "questions", "scored"}
 )
-"""Keys of the columns that go above a narrow table where all rows have the same value."""
+"""Keys of the columns that go above a narrow table if all rows have the same value."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
 class Layout:
-    """What a user asked of a command's table. columns: these keys in this order; wide: all, whatever the width."""
+    """The requested layout of a command's table. columns: these keys in this order; wide: all, whatever the width."""
 
     columns: tuple[str, ...] | None = None
     wide: bool = False
@@ -88,20 +88,20 @@ def table_options(command: Function) -> Function:
 
 
 def asked_layout() -> Layout:
-    """What the command that is running was asked."""
+    """Return the layout requested of the running command."""
     context = click.get_current_context(silent=True)
     meta = {} if context is None else context.meta
     return Layout(meta.get(f"{__name__}.columns"), bool(meta.get(f"{__name__}.wide")))
 
 
 def can_choose() -> bool:
-    """Whether the command that is running has --columns."""
+    """Return whether the running command has --columns."""
     context = click.get_current_context(silent=True)
     return context is not None and f"{__name__}.columns" in context.meta
 
 
 def chosen_columns(available: Iterable[str], default: Sequence[str]) -> list[str]:
-    """The keys that --columns names, or the default ones. Raises UsageError for a name that is not available."""
+    """Return the keys in --columns, or the default ones. Raises UsageError for a name that is not available."""
     asked = asked_layout().columns
     if asked is None:
         return list(default)
@@ -115,7 +115,7 @@ def chosen_columns(available: Iterable[str], default: Sequence[str]) -> list[str
 
 
 def headed(columns: str) -> dict[str, str]:
-    """Key to heading, from left to right: a key stands for itself unless its heading is given behind a colon.
+    """Map keys to headings, from left to right; the key is the heading unless another one follows a colon.
 
     >>> headed("evaluation: ID, few_shot, state")
     {'evaluation': 'ID', 'few_shot': 'Few shot', 'state': 'State'}
@@ -132,7 +132,7 @@ def print_table(
     more: Mapping[str, str] | None = None,
     drop: Sequence[str] = (),
 ) -> None:
-    """Rows as a table on stdout, or `empty` as a note on stderr where there are none.
+    """Print rows as a table on stdout, or `empty` as a note on stderr without rows.
 
     headings: key to heading, from left to right. more: further columns that --columns may name. drop: keys in the order
     in which they are left out of a narrow terminal; after them texts go from the right, and numbers last.
@@ -160,7 +160,7 @@ def print_table(
 
 
 def note_below(text: str) -> None:
-    """A remark on a table: stderr, no wider than the terminal that has the table."""
+    """Print a remark on a table on stderr, no wider than the table's terminal."""
     room = shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
     for line in textwrap.wrap(text, room):
         click.echo(line, err=True)
@@ -179,10 +179,10 @@ class _Table:
         self.numeric = {key for key, column in self.cells.items() if all(isinstance(cell, number) for cell in column)}
 
     def fit(self, room: int, drop: Sequence[str]) -> list[str]:
-        """Makes the table as narrow as `room`, if names are shortened to NAME_WIDTH; returns what that cost.
+        """Make the table as narrow as `room`, with names shortened to NAME_WIDTH at most; return the omissions.
 
-        First what all rows have in common goes above the table, then empty columns go, before any name is shortened;
-        then intervals, then whole columns.
+        First equal values of all rows go above the table, then empty columns go, before any name is shortened; then
+        intervals, then whole columns.
         """
         if self._least() > room:
             self._common_above(room)
@@ -216,7 +216,7 @@ class _Table:
     def _common_above(self, room: int) -> None:
         common = [key for key, column in self.cells.items() if key in CONTEXT and len(set(column)) == 1]
         pairs = [f"{' '.join(self.titles[key])}: {_text(self.cells[key][0])}" for key in common]
-        # A pair stands on one line.
+        # A pair stays on one line.
         said = " · ".join(pair.replace(" ", "\xa0") for pair in pairs)
         for line in textwrap.wrap(said, room, break_long_words=False, break_on_hyphens=False):
             click.echo(line.replace("\xa0", " "))
@@ -224,7 +224,7 @@ class _Table:
             del self.cells[key]
 
     def widths(self) -> dict[str, int]:
-        """Key to what its widest cell takes."""
+        """Return the width of each key's widest cell."""
         return {key: max(map(_width, (*map(_text, column), *self.titles[key]))) for key, column in self.cells.items()}
 
     def _least(self) -> int:
@@ -236,7 +236,7 @@ class _Table:
         )
 
     def _shortest(self, key: str) -> int:
-        """The least width at which the names of a column still differ."""
+        """Return the least width at which the names of a column still differ."""
         if key not in NAMES:
             return SHORTEST
         texts = [_text(cell) for cell in self.cells[key]]
@@ -260,7 +260,7 @@ class _Table:
         widths = widths or self.widths()
         height = max(len(self.titles[key]) for key in widths)
         for level in range(height):
-            # Headings of several lines stand on the bottom line.
+            # Headings of several lines end on the bottom line.
             words = {key: ["", *self.titles[key]][max(0, level - height + len(self.titles[key]) + 1)] for key in widths}
             line = _line(words, widths, self.numeric)
             click.echo(click.style(line, bold=True) if styled else line)
@@ -300,7 +300,7 @@ class Detailed:
 
 
 def show(value: Any) -> str:
-    """A value as people read it."""
+    """Return a value in the form for people."""
     if value is None:
         return "–"
     if isinstance(value, bool):
@@ -313,7 +313,7 @@ def show(value: Any) -> str:
 
 
 def shortened(text: str, width: int) -> str:
-    """A text without its middle where it is wider than `width` columns of a terminal."""
+    """Return a text without its middle if it is wider than `width` columns of a terminal."""
     if _width(text) <= width:
         return text
     end = (width - 1) // 2
@@ -321,9 +321,9 @@ def shortened(text: str, width: int) -> str:
 
 
 def shortened_apart(texts: Iterable[str], width: int) -> dict[str, str]:
-    """Each text as it is shown in `width` columns; those that differ are shown differently if that is possible.
+    """Shorten each text to `width` columns; different texts stay different if that is possible.
 
-    Names lose their middle; names that would then look the same show where they differ instead.
+    Names lose their middle; names that would then look the same show their difference instead.
 
     >>> names = ["Meta-Llama-3-8B-Instruct", "Meta-Llama-3-70B-Instruct", "gemma-2b"]
     >>> list(shortened_apart(names, 18).values())
@@ -340,7 +340,7 @@ def shortened_apart(texts: Iterable[str], width: int) -> dict[str, str]:
 
 
 def _around_difference(group: Sequence[str], width: int) -> dict[str, str]:
-    """Texts that begin and end alike, as their ends from just before where they differ, or else that part alone."""
+    """Shorten texts with common beginnings and ends to the part from just before their difference."""
     begins = len(common_beginning(group))
     found = {}
     for text in group:
@@ -354,14 +354,14 @@ def _around_difference(group: Sequence[str], width: int) -> dict[str, str]:
 
 
 def common_beginning(texts: Sequence[str]) -> str:
-    """What all texts begin with."""
+    """Return the common beginning of all texts."""
     first, last = min(texts), max(texts)
     alike = takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False))
     return first[: sum(1 for _ in alike)]
 
 
 def least_width(texts: Iterable[str]) -> int:
-    """The least width, of SHORTEST or more, at which different texts are shown differently."""
+    """Return the least width, of SHORTEST or more, at which different texts are shown differently."""
     different = set(texts)
     longest = max(map(_width, different), default=0)
     for width in range(SHORTEST, longest):
@@ -375,7 +375,7 @@ def _total(widths: Mapping[str, int]) -> int:
 
 
 def _words(heading: str) -> list[str]:
-    """A heading's lines in a terminal: its words, and the parts of a column of a board. A scale is one line."""
+    """Return a heading's lines in a terminal: its words, and the parts of a column of a board. A scale is one line."""
     if "  " in heading:
         return [heading]
     return re.sub(r"_(?=.)|@", lambda found: f"{found[0]} " if found[0] == "_" else f" {found[0]}", heading).split()
@@ -408,5 +408,5 @@ def _beginning(text: str, width: int) -> str:
 
 
 def _text(value: Any) -> str:
-    """A cell on one line, without characters that a terminal obeys: names and errors come from elsewhere."""
+    """Return a cell on one line, without a terminal's control characters: names and errors come from elsewhere."""
     return "".join(character if character.isprintable() else " " for character in show(value))

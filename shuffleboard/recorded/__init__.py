@@ -1,4 +1,4 @@
-"""Recorded answers of real models, shipped with the package, as the demo imports them. README.md says where from."""
+"""Recorded answers of real models, shipped with the package, as the demo imports them. README.md lists sources."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -77,7 +77,7 @@ MODELS: Final[Mapping[str, tuple[int, str, str, str | None, str | None]]] = {
 
 @dataclass(frozen=True)
 class Answers:
-    """A file of one model's answers to MedQA, and the kind of variants that it was asked in."""
+    """A file of one model's answers to MedQA, and its kind of variants."""
 
     model: str
     file: str
@@ -94,20 +94,20 @@ ANSWERS: Final = (
     Answers(MEDALPACA, "medqa-medalpaca-7b-divergent.jsonl.gz", "imported"),
 )
 TABLE: Final = "mmlu-pro-answers.csv.gz"
-"""Answers of 26 models, asked once: a column each."""
+"""Answers of 26 models in one order: a column each."""
 PROTOCOL: Final = "select-letter"
 SHOTS: Final = 5
-"""How those 26 were asked: for a chain of thought and a letter, after five examples."""
+"""Number of examples before those 26 models' chain of thought and letter."""
 
 COLUMNS: Final = ("accuracy", "worst_accuracy", "right_in_every_order", "order_loss")
 
 
 @dataclass(frozen=True)
 class Story:
-    """What the demo tells, computed from what is stored.
+    """The demo's story, computed from stored results.
 
-    sentence: about a model that was asked in several orders, in the evaluation `orders`. question: id of one that
-    flips. once: model to accuracy on MMLU-Pro, on so many sampled questions, asked in one order; the best first.
+    sentence: about a model with several orders, in the evaluation `orders`. question: id of one whose answer flips.
+    once: model to accuracy on MMLU-Pro, on this many sampled questions, in one order; the best first.
     """
 
     sentence: str
@@ -118,12 +118,12 @@ class Story:
 
 
 def percent(share: float) -> str:
-    """A share as people read it."""
+    """Return a share in the form for people."""
     return f"{100 * share:.1f} %"
 
 
 def import_recorded(engine: Engine) -> Story:
-    """Imports benchmarks, models and answers, and makes the board. What is there already is left as it is."""
+    """Import benchmarks, models and answers, and make the board; existing ones stay unchanged."""
     with read_session(engine) as session:
         known = _evaluations_of_files(session)
     with write_session(engine) as session:
@@ -157,7 +157,7 @@ def _evaluations_of_files(session: Session) -> dict[str, int]:
 
 
 def told(session: Session) -> Story:
-    """The story of what is stored."""
+    """Return the story of the stored results."""
     known = _evaluations_of_files(session)
     orders = known[sha256_file(FOLDER / ORDERS.file)]
     facts = replace(facts_of(session, [orders])[orders], noise=noise_facts(repeat_noise(session, orders)))
@@ -217,7 +217,7 @@ def _make_boards(engine: Engine, story: Story) -> None:
 
 
 def make_board(engine: Engine, suite: dict[str, Any], board: dict[str, Any]) -> None:
-    """Stores a suite and a board of the same name; nothing changes where they are there already."""
+    """Store a suite and a board of the same name, unless they exist."""
     board = board | {"name": suite["name"], "suite": suite["name"]}
     with write_session(engine) as session:
         import_suite(session, parse_definition(suite, SuiteDefinition, suite["name"]))
