@@ -18,7 +18,9 @@ CUE: Final = re.compile(
 )
 """What an instruction says: a question may be about persons A and B."""
 _ANSWER: Final = re.compile(r"\W*(?:\w{1,2}\W*|(?:the )?(?:correct )?answer\b.*)?$", re.IGNORECASE)
-_HEADING: Final = re.compile(r"\s*(?:answer )?(?:options|choices):$", re.IGNORECASE)
+_FROM_THE_END: Final = 50_000
+"""Characters at the end of a prompt among which its last list of options is."""
+_HEADING: Final = re.compile(r"(?:\banswer )?\b(?:options|choices):$", re.IGNORECASE)
 _QUESTION: Final = re.compile(r"^(?:question|q|problem|input)\s*\d*\s*[:.]\s*", re.IGNORECASE)
 
 
@@ -36,7 +38,7 @@ class Listing:
 def listing(prompt: str) -> Listing | None:
     """The last list of options in a prompt, one a line behind labels that count on from A, a or 1; None without one."""
     runs: list[list[re.Match[str]]] = []
-    for match in _LABELLED.finditer(prompt):
+    for match in _LABELLED.finditer(prompt, max(0, len(prompt) - _FROM_THE_END)):
         if runs and _follows(runs[-1][-1][1], match[1]):
             runs[-1].append(match)
         elif match[1] in ("A", "a", "1", "0"):
@@ -75,7 +77,7 @@ _LOOKED_AT: Final = 20
 
 def _question(text: str, *, behind_example: bool) -> str:
     """What is asked in the text before a list of options, without the instruction, or the answer of an example."""
-    text = _HEADING.sub("", text.strip())
+    text = _HEADING.sub("", text.strip()).rstrip()
     paragraphs = re.split(r"\n\s*\n", text)
     if behind_example:
         while len(paragraphs) > 1 and all(_ANSWER.match(line) for line in paragraphs[0].split("\n")):

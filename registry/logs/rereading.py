@@ -8,7 +8,7 @@ from typing import Any, Final
 from registry.prompting.labels import LETTERS
 from registry.prompting.protocols.presets import PRESETS
 from registry.prompting.reading import Reading, State, read
-from registry.prompting.thoughts import Output
+from registry.prompting.thoughts import Divided, Output
 
 FINAL: Final = "final-answer"
 RULES: Final = (FINAL, "select-letter", "first-letter")
@@ -33,8 +33,14 @@ def _definition(name: str) -> Mapping[str, Any]:
     return {**PRESETS[name], "thoughts": "apart"}
 
 
-def _read(name: str, output: Output, options: Sequence[str], labels: Sequence[str] = LETTERS) -> Reading:
-    return read(_definition(name), output, labels[: len(options)], options)
+def _read(
+    name: str,
+    output: Output,
+    options: Sequence[str],
+    labels: Sequence[str] = LETTERS,
+    divided: Divided | None = None,
+) -> Reading:
+    return read(_definition(name), output, labels[: len(options)], options, divided)
 
 
 def reread(
@@ -53,7 +59,7 @@ def reread(
     """
     output = Output(text, reasoning, "refused" if refused else "length" if cut_off else "stop", opened)
     final = _read(FINAL, output, options, labels)
-    positions = (final.position, *(_read(name, output, options, labels).position for name in RULES[1:]))
+    positions = (final.position, *(_read(name, output, options, labels, final.divided).position for name in RULES[1:]))
     thought = None
     if final.divided.thought:
         said = _read("select-letter", Output(final.divided.thought), options, labels).position

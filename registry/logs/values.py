@@ -3,9 +3,12 @@
 import json
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from registry.logs.record import only
+
+_LONGEST_NUMBER: Final = 200
+"""Characters of a number, alone or in a pair, beyond which a text is none."""
 
 
 def text_of(value: Any) -> str | None:
@@ -36,6 +39,8 @@ def likelihood_of(value: Any) -> float | None:
     """Return a log-likelihood, alone or with whether it is the greedy answer."""
     value = only(value)
     value = value[0] if isinstance(value, list) and value else value
+    if isinstance(value, str) and len(value) > _LONGEST_NUMBER:
+        return None
     if isinstance(value, str):
         try:
             value = float(value.strip("()[] ").split(",")[0].strip("' "))

@@ -49,13 +49,20 @@ IN_THE_THOUGHT: Final = (
 )
 
 
-def read(definition: Mapping[str, Any], output: Output, answers: Sequence[str], options: Sequence[str]) -> Reading:
+def read(
+    definition: Mapping[str, Any],
+    output: Output,
+    answers: Sequence[str],
+    options: Sequence[str],
+    divided: Divided | None = None,
+) -> Reading:
     """Read an output by a protocol that generates. Takes time in proportion to the output's length.
 
     answers: labels or option texts by position, as Prompt.answers has them; options: option texts by position.
+    divided: thought and answer of the output, if another protocol with the same markers has divided it.
     A refused output is not read, and a thought is not read unless the protocol reads thoughts in-text.
     """
-    divided = divide(output, markers_of(definition))
+    divided = divide(output, markers_of(definition)) if divided is None else divided
     if output.finish == "refused":
         return Reading("refused", divided)
     cut_off = output.finish == "length"

@@ -2,8 +2,10 @@
 
 import json
 import random
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +16,12 @@ from registry.logs.audit.gathered import Gathered, Questions
 from registry.logs.audit.readers import sources_of
 from registry.logs.audit.report import Report, audit
 from registry.logs.formats import FORMATS
-from registry.logs.formats.harness import read_harness
+from registry.logs.formats.harness import read_harness, texts_written
 from registry.logs.recognition import form_of_document, form_of_line
 from registry.logs.record import KnownQuestion
 from registry.prompting.labels import LETTERS
 from tests.audit.both import both, imported, known, log_in
-from tests.audit.logs import EVERY_WRITER, FAULTS, FORMS, NAMED_AS, SHOWN, Log, clean
+from tests.audit.logs import EVERY_WRITER, FAULTS, FORMS, NAMED_AS, SHOWN, WRITERS, Log, clean
 from tests.support.marks import long_but
 
 
@@ -235,3 +237,45 @@ def test_a_sample_of_a_format_is_recognised_as_that_format(name: str) -> None:
         assert form_of_line(format_.sample) == name
     elif format_.layout == "document":
         assert form_of_document(format_.sample) == name
+
+
+HOSTILE = (
+    " ",
+    "\t",
+    "\n",
+    "- ",
+    "A.\n",
+    "A or ",
+    "<",
+    "[",
+    "(",
+    "**",
+    "\\boxed{",
+    "answer ",
+    "options:",
+    "1",
+    "é",
+    "_",
+)
+
+
+@pytest.mark.parametrize("repeated", long_but([" ", "A.\n"], HOSTILE))
+def test_a_record_of_repeated_characters_is_read_in_time_that_grows_with_it(tmp_path: Path, repeated: str) -> None:
+    # A minute and more for a record, with the square of the length.
+    text = repeated * (200_000 // len(repeated))
+    prompt = f"a{text}b\nWhich town?\nA. Rome\nB. Paris\nAnswer:{text};"
+    log = clean(1, "csqa", 1)
+    log.items[0] = replace(log.items[0], prompt=prompt, said=text, question=f"a{text}b")
+    for format_, write in WRITERS.items():
+        (folder := tmp_path / format_).mkdir()
+        path = write(log, folder)
+        began = time.process_time()
+        audit([path])
+        assert time.process_time() - began < 5, format_
+
+
+def test_pairs_that_are_written_as_texts_are_likelihoods() -> None:
+    assert texts_written({"resps": ["(-1.2, False)", "(-0.3, True)"]}) == []
+    assert texts_written({"resps": [[["-1.2", "False"]], [["-0.3", "True"]]]}) == []
+    assert texts_written({"resps": [["A", "B"]]}) == ["A", "B"]
+    assert texts_written({"resps": ["A"]}) == texts_written({"resps": "A"}) == ["A"]

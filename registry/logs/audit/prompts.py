@@ -31,7 +31,7 @@ _GAPPED: Final = 4
 """Letters that a list with a gap must have: shorter ones may be about figures or persons."""
 _EDGE: Final = 12
 _MOST_EDGES: Final = 2_000
-_ENDING: Final = re.compile(r"(?:answer|answer is|response)\s*[:=]?\s*[\"'(*]*([A-Z])[\"').*]*\s*$", re.IGNORECASE)
+_ENDING: Final = re.compile(r"(?:answer|answer is|response)\s*(?:[:=]\s*)?[\"'(*]*([A-Z])[\"').*]*\s*$", re.IGNORECASE)
 _SHORTEST: Final = 24
 """Characters that a question must have before one that stands twice in a prompt means anything."""
 

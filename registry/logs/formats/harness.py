@@ -16,6 +16,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import repeat
 from pathlib import Path
 from typing import Any, Final
 
@@ -109,6 +110,7 @@ _INDICES: Final = ("answer", "label", "gold", "answerKey", "answer_index", "corr
 _NUMBER: Final = r"[-+]?(?:inf(?:inity)?|[0-9.]{1,40}(?:[eE][-+]?[0-9]{1,4})?)"
 _PAIR: Final = re.compile(rf"\s*[(\[]?\s*'?({_NUMBER})'?\s*(?:,\s*'?\w*'?\s*)?[)\]]?\s*")
 """A log-likelihood as Python prints it, alone or with whether it is the greedy answer."""
+_LONGEST_PAIR: Final = 200
 SCORE_KEYS = frozenset({"prompt_id", "always_same_option"})
 """Of which a document of a SCORE task has one: the number of the prompt, or where the right option was moved to."""
 
@@ -149,10 +151,12 @@ def texts_written(line: Mapping[str, Any]) -> list[str]:
     Of a task that scores options, each option is a request by itself.
     """
     responses = line.get("resps")
-    found = responses[0] if isinstance(responses, list) and len(responses) == 1 else responses
-    texts = found if isinstance(found, list) else [found]
-    if len(texts) == 1:
-        texts = [only(texts)]
+    if isinstance(responses, list):
+        if len(responses) != 1:
+            return []
+        responses = responses[0]
+    items = responses if isinstance(responses, list) else [responses]
+    texts = [only(item) for item in items]
     return texts if all(isinstance(text, str) for text in texts) else []
 
 
@@ -322,7 +326,7 @@ def _loglikelihoods(place: Place, line: Mapping[str, Any]) -> tuple[float, ...]:
 def _loglikelihood(place: Place, response: Any) -> float:
     response = only(response)
     if isinstance(response, str):
-        pair = _PAIR.fullmatch(response)
+        pair = _PAIR.fullmatch(response) if len(response) < _LONGEST_PAIR else None
         if pair is None:
             place.reject(f"response {shown(response)} is generated text, and its document lists no options as choices")
         response = pair[1]
@@ -474,7 +478,7 @@ def _harness_record(place: str, line: Mapping[str, Any], metric: str | None) -> 
         stated = stated if len(read) == 1 else None
         answers = [
             (text, answer_label(answer, options, keyed, stated))
-            for text, answer in zip([*written] or [None], read, strict=False)
+            for text, answer in zip(written or repeat(None), read, strict=False)
         ]
     variant = doc.get("prompt_id")
     if isinstance(doc.get("always_same_option"), str):

@@ -304,7 +304,7 @@ def _lighteval_record(place: str, number: int, row: Mapping[str, Any]) -> Iterat
     else:
         text = shown.question
     text = text.strip().removeprefix("Question:").strip()
-    text = re.sub(r"\s*(?:Answer|Options|Choices):$", "", text)
+    text = re.sub(r"\b(?:Answer|Options|Choices):$", "", text).rstrip()
     examples = [f"{shot.get('query', '')} {_example_answer(shot)}" for shot in shots]
     body = query.removeprefix(instruction)
     prompt = text_of(response.get("input")) or "\n\n".join(
@@ -323,7 +323,8 @@ def _lighteval_record(place: str, number: int, row: Mapping[str, Any]) -> Iterat
     if scored and not named.startswith(SCORED):
         stated = None
     for at in answers:
-        position, label, contradictions = None, None, ()
+        position, label = None, None
+        contradictions: tuple[tuple[str, str], ...] = ()
         if at is None:
             position = numbers.index(max(numbers))
         else:
