@@ -58,12 +58,12 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 
 
 def known_names(name: str, known: Iterable[str], *, none: str = "there is none yet") -> str:
-    """Return the end of an error about an unknown `name`: the likeliest known ones, and the first LISTED of all."""
+    """Return the end of a message about an unknown name: the likeliest known ones, or else the first LISTED of all."""
     names = list(known)
     if not names:
         return f"; {none}"
     more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
-    return f"{suggestion(name, names)}; known: {', '.join(names[:LISTED])}{more}"
+    return suggestion(name, names) or f"; known: {', '.join(names[:LISTED])}{more}"
 
 
 def plural(number: int, noun: str) -> str:

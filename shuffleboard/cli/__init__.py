@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from contextlib import suppress
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Final
 
@@ -15,7 +16,7 @@ from click.shell_completion import CompletionItem
 
 from registry import __version__
 from registry.errors import ShuffleboardError
-from registry.names import suggestion
+from registry.names import CLOSE, suggestion
 from registry.packages import missing_package
 from shuffleboard.cli.examples import with_examples
 
@@ -211,6 +212,12 @@ def _taught(error: click.ClickException) -> click.ClickException:
         arguments = [param for param in error.ctx.command.params if isinstance(param, click.Argument)]
         number = next((param for param in arguments if isinstance(param.type, _NUMBERS)), None)
         return error if number is None else click.BadParameter("it cannot be below 0.", error.ctx, number)
+    if isinstance(error, NoSuchOption):
+        close = get_close_matches(error.option_name, error.possibilities or (), cutoff=CLOSE)
+        return NoSuchOption(error.option_name, possibilities=close, ctx=error.ctx)
+    if isinstance(error, NoSuchCommand):
+        close = get_close_matches(error.command_name, error.possibilities or (), cutoff=CLOSE)
+        return NoSuchCommand(error.command_name, possibilities=close, ctx=error.ctx)
     if not isinstance(error, click.BadParameter) or error.param is None:
         return error
     given = re.match(r"'(.*?)' is not ", error.message)

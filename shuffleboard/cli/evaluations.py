@@ -36,6 +36,7 @@ from registry.queue.progress import DOING, Progress, import_progress, progress_o
 from registry.schema.audiences import AUDIENCES, Audience
 from registry.settings import Settings
 from registry.tables import EVALUATION_STATES, Evaluation, ModelRevision
+from shuffleboard.cli.address import page_address
 from shuffleboard.cli.common import budget_option, json_option, note, print_json, printed, settings_of, tell, wants_json
 from shuffleboard.cli.estimates import print_estimate
 from shuffleboard.cli.files import require_kind
@@ -373,6 +374,8 @@ def import_command(
     A folder that `evaluations export` wrote needs no options: its evaluation is stored with its seal, provided that the
     seal can be reproduced. If the registry has the evaluation already, its number is printed and nothing is stored.
     """  # noqa: D301
+    if not file.exists():
+        raise IngestError(f"{file}: no such file; check the path")
     require_kind(file, "evaluations import")
     if (file / MANIFEST).is_file():
         if columns or all_columns or any(value is not None for value in (model, benchmark, variants, select)):
@@ -456,13 +459,12 @@ def _import_table(engine: Engine, settings: Settings, file: Path, benchmark: str
 
 def _say_how_it_ended(engine: Engine, settings: Settings, ids: Sequence[int]) -> None:
     """Print the page of an import. Raises IngestError for one with answers missing."""
-    base = settings.public_url.rstrip("/")
     page = f"/evaluations/{ids[0]}"
     if len(ids) > 1:
         with read_session(engine) as session:
             name = find_evaluation(session, ids[0]).benchmark_version.benchmark.name
         page = f"/?{urlencode({'benchmark': name})}"
-    where = f"{base}{page}" if base else f"http://127.0.0.1:8000{page} (while 'shuffleboard serve' runs)"
+    where = page_address(settings, page)
     failed = [progress for progress in _progress(engine, ids) if not progress.complete]
     if failed:
         listed = ", ".join(str(progress.evaluation_id) for progress in failed)

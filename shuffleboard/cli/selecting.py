@@ -40,12 +40,13 @@ def selection_of(
     protocol: str | None,
 ) -> Selection:
     """Return the selection by the filters. Raises NotFoundError and its like for unknown names."""
-    for option, value, find in (("--benchmark", benchmark, find_version), ("--model", model, find_revision)):
-        if value is None:
-            continue
-        find(session, value)
-        if "@" in value:
+    for option, value in (("--benchmark", benchmark), ("--model", model)):
+        if value is not None and "@" in value:
             raise UsageError(f"{option} {value!r}: every version is shown; leave out @{value.partition('@')[2]}")
+    if benchmark is not None:
+        benchmark = find_version(session, benchmark).benchmark.name
+    if model is not None:
+        model = find_revision(session, model).model.name
     if protocol is not None:
         find_definition(session, protocol)
     return Selection(

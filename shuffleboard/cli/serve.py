@@ -12,6 +12,7 @@ import waitress
 
 from registry.errors import UsageError
 from registry.operations.opening import engine_when_reachable
+from shuffleboard.cli.address import PORT, announced
 from shuffleboard.cli.common import note, settings_of
 from web import create_app
 from web.api.uploads import MAX_UPLOAD, MULTIPART_ROOM
@@ -34,7 +35,7 @@ MAX_ANSWER: Final = 256 * 1024 * 1024
 @click.command()
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on; 0.0.0.0 for all.")
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="Port to listen on; 0: any free one."
+    "--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="Port to listen on; 0: any free one."
 )
 def serve(host: str, port: int) -> None:
     """Serve the leaderboard on the web until stopped."""
@@ -63,8 +64,10 @@ def serve(host: str, port: int) -> None:
     )
     logging.getLogger("waitress.queue").setLevel(logging.ERROR)  # a request that waits a moment is no warning
     signal.signal(signal.SIGTERM, _stop)
-    note(f"Shuffleboard is at http://{shown}:{address[1]}/ (Ctrl-C stops it)")
-    server.run()
+    base = f"http://{shown}:{address[1]}"
+    note(f"Shuffleboard is at {base}/ (Ctrl-C stops it)")
+    with announced(settings, base):
+        server.run()
 
 
 def listen(host: str, port: int) -> socket.socket:

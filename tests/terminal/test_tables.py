@@ -186,7 +186,11 @@ def test_a_pipe_gets_everything(filled: Registry) -> None:
 def test_columns_are_chosen_by_name_also_of_csv(filled: Registry) -> None:
     asked = ("leaderboard", "--columns", "model,best_accuracy,family", "--model", "medalpaca-7b")
     heading, row = shuffleboard(*asked).stdout.splitlines()
-    assert (heading.split()[0], heading.split()[-1], row.split()) == ("Model", "family", ["medalpaca-7b", "75.0", "%", "–"])
+    assert (heading.split()[0], heading.split()[-1], row.split()) == (
+        "Model",
+        "family",
+        ["medalpaca-7b", "75.0", "%", "–"],
+    )
     assert shuffleboard(*asked, "--csv").stdout == "model,best_accuracy,family\nmedalpaca-7b,0.75,\n"
 
 

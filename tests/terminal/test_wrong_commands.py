@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from registry.settings import Settings
+from shuffleboard.cli.address import announced, page_address
 from tests.outputs.conftest import Registry
 from tests.support.commands import shuffleboard
 from tests.terminal.conftest import BENCHMARK, LONG
@@ -34,7 +36,7 @@ WRONG: dict[str, tuple[int, tuple[str, ...]]] = {
     "leaderboard --variants nope": (2, ("variant kind 'nope'", "use one of original", "cyclic")),
     "leaderboard --variants cylic": (2, ("'cylic'", "did you mean cyclic?")),
     "leaderboard --benchmark mmlu-professional": (1, ("benchmark 'mmlu-professional'", f"did you mean {BENCHMARK}?")),
-    "leaderboard --model Medalpaca-7b": (1, ("model 'Medalpaca-7b'", "did you mean medalpaca-7b?")),
+    "leaderboard --model medalpacca-7b": (1, ("model 'medalpacca-7b'", "did you mean medalpaca-7b?")),
     "models show mistrall": (1, ("model 'mistrall'", f"did you mean {LONG}?")),
     "published list --paper nowack": (1, ("paper 'nowack'", "did you mean Nowak et al.?")),
     "assess --benchmark mmlu": (1, ("benchmark 'mmlu'", BENCHMARK)),
@@ -72,6 +74,7 @@ WRONG: dict[str, tuple[int, tuple[str, ...]]] = {
     "protocols import {}/suite.toml": (1, ("suite.toml: is a suite", "suites import {}/suite.toml")),
     "db restore {}/benchmark.jsonl": (1, ("benchmark.jsonl: is a benchmark", "benchmarks import {}/benchmark.jsonl")),
     "benchmarks import {}/registry.db --name b": (1, ("registry.db: is a database", "db restore {}/registry.db")),
+    "evaluations import {}/nofile.csv": (1, ("nofile.csv: no such file", "check the path")),
     "benchmarks import {}/nowhere.jsonl --name b": (1, ("nowhere.jsonl: no such file", "check the path")),
     "benchmarks import {}/empty.jsonl --name b": (1, ("empty.jsonl: contains no question", "at least one line")),
     "benchmarks import {}/notes.txt --name b": (1, ("notes.txt: unknown kind of file", ".jsonl, .jsonl.gz, .csv")),
@@ -92,3 +95,36 @@ def test_a_wrong_command_is_put_right(filled: Registry, files: Path, typed: str)
 def test_a_filter_that_nothing_matches_says_what_there_is(filled: Registry) -> None:
     said = shuffleboard("leaderboard", "--variants", "full")
     assert "no evaluation matches --variants full; the registry has 2, under the variants cyclic" in said.stderr
+
+
+@pytest.mark.parametrize(
+    ("typed", "unlikely"),
+    [
+        ("leaderboard --sort accuracy", "--as-of"),
+        ("evaluations reread 1", "restore"),
+        ("models show mistrall", "medalpaca"),
+    ],
+)
+def test_only_a_close_name_is_suggested_and_nothing_after_it(filled: Registry, typed: str, unlikely: str) -> None:
+    said = shuffleboard(*typed.split(), status=None)
+    assert said.returncode in (1, 2)
+    assert unlikely not in said.stderr
+
+
+@pytest.mark.parametrize("typed", WRONG)
+def test_at_eighty_columns_the_thing_is_named_on_the_first_line(filled: Registry, files: Path, typed: str) -> None:
+    status, expected = WRONG[typed]
+    said = shuffleboard(*typed.format(files).split(), status=status, width=80).stderr
+    first = next(line for line in said.splitlines() if line.startswith("Error"))
+    assert expected[0].format(files) in first
+
+
+def test_a_message_names_the_address_of_the_server_that_runs(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path)
+    assert page_address(settings, "/x") == "http://127.0.0.1:8000/x (while 'shuffleboard serve' runs)"
+    with announced(settings, "http://127.0.0.1:8400"):
+        assert page_address(settings, "/x") == "http://127.0.0.1:8400/x"
+    assert page_address(settings, "/x").startswith("http://127.0.0.1:8000/")
+    (tmp_path / "serving.json").write_text('{"address": "http://127.0.0.1:1", "pid": 4194304}', encoding="utf-8")
+    assert page_address(settings, "/x").startswith("http://127.0.0.1:8000/")
+    assert page_address(Settings(home=tmp_path, public_url="https://b.org/"), "/x") == "https://b.org/x"
