@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from registry.operations.opening import engine_of
+from registry.proof.signing import key_path
 from registry.queue.display import progress_display
 from shuffleboard.cli.common import json_option, note, printed, settings_of
 from shuffleboard.cli.groups import Where
@@ -33,13 +34,13 @@ def publish(board: str, to: Path) -> None:
 
     settings = settings_of()
     engine_of(settings)
+    if not key_path(settings).exists():
+        note("the site will not be signed: there is no key; make one first with `shuffleboard chain key new`")
     with progress_display(lambda _: "files") as show:
         done = write(settings, board, to, lambda count: show(board, f"publishing {board}", count, None, ""))
     if printed({"board": board, "to": str(to), **done.__dict__}):
         return
     note(f"{to}: {done.files} files, {done.bytes / 1e6:.1f} MB; {done.changed} written, {done.removed} removed")
-    if done.key is None:
-        note("not signed: there is no key; make one with `shuffleboard chain key new`, and publish again")
-    else:
+    if done.key is not None:
         note(f"signed by {done.key}; others check it: shuffleboard verify --public KEY {to}")
     note(f"look at it: python -m http.server --directory {to}")

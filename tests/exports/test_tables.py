@@ -61,6 +61,8 @@ def test_pandas_and_duckdb_read_what_sql_says(filled: Filled, format_: str, tmp_
             relation = entry.get("view")
             if relation is not None:
                 ids = "" if entry["relation"] == "published_results" else "WHERE evaluation_id IN (:odd, :other)"
+                if relation == "option_probability":
+                    ids += " AND probability IS NOT NULL"
                 count = session.scalar(
                     text(f"SELECT count(*) FROM {relation} {ids}"), {"odd": filled.odd, "other": filled.other}
                 )
@@ -306,3 +308,14 @@ def test_datasette_is_told_what_every_column_of_the_leaderboard_means(sqlite_fil
     assert described["columns"]["worst_accuracy"] == (
         "Worst accuracy: Questions answered right under every tested order. Fraction; NULL: not sealed, or undefined."
     )
+
+
+def test_positions_without_a_probability_are_left_out(filled: Filled, tmp_path: Path) -> None:
+    export(filled.engine, ExportRequest("csv"), tmp_path / "out")
+    found = PANDAS["csv"](tmp_path / "out" / "option_probability.csv")
+    values = ["logprob_nats", "probability", "logprob_without_question_nats"]
+    assert not found[values].isna().all(axis=1).any()
+    with read_session(filled.engine) as session:
+        stored = session.scalar(text("SELECT count(*) FROM option_probability WHERE probability IS NOT NULL"))
+        everything = session.scalar(text("SELECT count(*) FROM option_probability"))
+    assert stored == len(found) < everything

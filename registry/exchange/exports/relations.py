@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from sqlalchemy import Result, Row, bindparam, select, text
+from sqlalchemy import Result, Row, bindparam, or_, select, text
 from sqlalchemy.orm import Session
 
 from registry.benchmarks.canary import canary
@@ -61,7 +61,8 @@ class Relation:
 
     name: of its file. per: what it is read for, one after the other: an evaluation, a benchmark version, or nothing,
     for relations that are small, or about no benchmark. query: with `:id` where it is read for something. view: for
-    those that are a view as it is. types: of the columns of the others that are no texts.
+    those that are a view as it is. types: of the columns of the others that are no texts. valued: columns of a view of
+    which a row has at least one; rows without any are left out.
     """
 
     name: str
@@ -72,6 +73,7 @@ class Relation:
     order: str = ""
     types: Mapping[str, str] = field(default_factory=dict)
     whole_only: bool = False
+    valued: Sequence[str] = ()
 
     def type_of(self, column: str) -> str:
         """The type of a column."""
@@ -80,9 +82,9 @@ class Relation:
         return self.types.get(column, TEXT)
 
 
-def _view(name: str, view: str, summary: str, order: str) -> Relation:
+def _view(name: str, view: str, summary: str, order: str, valued: Sequence[str] = ()) -> Relation:
     query = f"SELECT * FROM {view} WHERE evaluation_id = :id ORDER BY {order}"  # noqa: S608 - our own names
-    return Relation(name, summary, "evaluation", query, view, order)
+    return Relation(name, summary, "evaluation", query, view, order, valued=valued)
 
 
 RELATIONS: Final[Mapping[str, Relation]] = {
@@ -143,8 +145,9 @@ RELATIONS: Final[Mapping[str, Relation]] = {
         _view(
             "option_probability",
             "option_probability",
-            "One row per prompt and position shown, with its probabilities.",
+            "One row per prompt and position shown that has a probability.",
             "question_id, variant, position",
+            ("logprob_nats", "probability", "logprob_without_question_nats"),
         ),
         Relation(
             "questions",
@@ -213,6 +216,8 @@ def _rows(session: Session, relation: Relation, selection: Selection) -> Iterato
         for evaluation_id in selection.evaluations_of(relation.name):
             view = view_of(relation.view)
             query = select(view).where(view.c.evaluation_id == evaluation_id)
+            if relation.valued:
+                query = query.where(or_(*(view.c[name].is_not(None) for name in relation.valued)))
             ordered = query.order_by(*(view.c[name] for name in relation.order.split(", ")))
             yield from _converted(relation, session.execute(ordered.execution_options(yield_per=BATCH)))
     elif relation.per == "selection":
