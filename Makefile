@@ -15,10 +15,11 @@ PIP := -m pip --disable-pip-version-check
 ARGS ?=
 PYTEST_ARGS ?=
 MESSAGE ?=
+VERSION ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo services peer test test-long spec fuzz chaos deploy-check gpu test-servers docs migration bench bench-all screenshots check format constraints lock sbom audit clean
+.PHONY: help setup demo services peer test test-long spec fuzz chaos deploy-check gpu test-servers docs migration bench bench-all screenshots check format constraints lock sbom audit release-fixture release clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -151,6 +152,12 @@ sbom: $(VENV)/.installed $(SUPPLY)/.installed ## Write what is in each image int
 
 audit: $(SUPPLY)/.installed ## Ask for known vulnerabilities of all that is locked (ARGS=...)
 	$(SUPPLY)/bin/python docker/audit.py $(ARGS)
+
+release-fixture: setup services ## Write the registry that later versions must upgrade into tests/releases, once for each release
+	$(BIN)/python -m tests.releases.fixture
+
+release: setup ## Check the tree, build wheel and source archive, check and tag them; publish nothing (VERSION=...)
+	$(BIN)/python -m tests.releases.release "$(VERSION)"
 
 clean: ## Remove all environments, caches and builds
 	rm -rf $(VENV) $(PEER) $(VLLM) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

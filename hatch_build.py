@@ -18,7 +18,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 PACKAGES: Final = ("registry", "workers", "web", "migrations")
 HOME: Final = "shuffleboard"
 BUILD_FILE: Final = "registry/build.json"
-"""Read by registry/code_identity.py."""
+"""Read by registry/__init__.py and registry/code_identity.py."""
 
 REVISION: Final = "SHUFFLEBOARD_BUILD_REVISION"
 """The commit where the build has no checkout: what `git describe --always --abbrev=40 --exclude "*" --dirty` says."""
@@ -32,7 +32,7 @@ class Hook(BuildHookInterface[Any]):
         if version == "editable":
             return
         root, self.made = Path(self.root), Path(tempfile.mkdtemp())
-        built = json.dumps(build_of(root))
+        built = json.dumps({"version": self.metadata.version, **build_of(root)})
         if self.target_name == "sdist":
             (self.made / "build.json").write_text(built, encoding="utf-8")
             build_data["force_include"][str(self.made / "build.json")] = BUILD_FILE
@@ -83,8 +83,8 @@ def build_of(root: Path) -> dict[str, Any]:
     A source archive has it in a file; else the builder says it, or the checkout.
     """
     if (root / BUILD_FILE).is_file():
-        found: dict[str, Any] = json.loads((root / BUILD_FILE).read_text(encoding="utf-8"))
-        return found
+        found = json.loads((root / BUILD_FILE).read_text(encoding="utf-8"))
+        return {key: found[key] for key in ("commit", "dirty")}
     said = os.environ.get(REVISION, "")
     if not said and (root / ".git").exists():
         command = ["git", "-C", str(root), "describe", "--always", "--abbrev=40", "--exclude", "*", "--dirty"]

@@ -34,6 +34,7 @@ EVERY_MONTH: Final[dict[str, tuple[str, ...]]] = {
     "soak": (),
     "sql": ("--evaluations", "1000", "--predictions", "2000000"),
     "statistics": (),
+    "upgrade": ("--predictions", "2000000"),
     "web": (),
     "workers": (),
 }

@@ -220,19 +220,33 @@ the benchmark's own order; both count from 0, and inserted options are −1, −
 """
 
 ADDRESSED: Final = tuple(
-    DOCS.parent / name for name in ("README.md", "SECURITY.md", "CITATION.cff", "docs/troubleshooting.md")
+    DOCS.parent / name
+    for name in (
+        "README.md",
+        "SECURITY.md",
+        "CITATION.cff",
+        "docs/troubleshooting.md",
+        "docs/how-to/containers.md",
+        "docker/Dockerfile",
+    )
 )
-"""Files that link to the project's own address, which is in pyproject.toml."""
+"""Files with the project's address or version, which are in pyproject.toml."""
 
 
 def _with_addresses(text: str) -> str:
-    """A page with the definitions of its links to the repository, the issues and reports written again."""
-    project = tomllib.loads((DOCS.parent / "pyproject.toml").read_text(encoding="utf-8"))
-    address = project["tool"]["shuffleboard"]["address"]
-    places = {"repository": "", "issues": "/issues", "security": "/security"}
-    for name, end in places.items():
-        text = re.sub(rf"^\[{name}\]: .*$", f"[{name}]: {address}{end}", text, flags=re.MULTILINE)
-    return re.sub(r"^repository-code: .*$", f"repository-code: {address}", text, flags=re.MULTILINE)
+    """Return a file with the addresses of the repository, of issues and of reports, and the version, written again."""
+    project = tomllib.loads((DOCS.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    address = project["urls"]["Repository"]
+    written = {f"[{name}]: ": address + end for name, end in PLACES.items()}
+    written |= {"repository-code: ": address, "git clone ": f"{address}.git"}
+    written |= {"version: ": project["version"], "ARG VERSION=": project["version"]}
+    for begin, value in written.items():
+        text = re.sub(rf"^{re.escape(begin)}.*$", f"{begin}{value}", text, flags=re.MULTILINE)
+    return text
+
+
+PLACES: Final = {"repository": "", "issues": "/issues", "security": "/security"}
+"""Names of links to the end of their address."""
 
 
 IMPORTS_PAGE: Final = DOCS / "importing-outputs.md"

@@ -3,4 +3,21 @@
 Imports neither `web` nor `workers`, and never torch.
 """
 
-__version__ = "0.1.0"
+import json
+import re
+from pathlib import Path
+
+
+def _version() -> str:
+    """Return the version that pyproject.toml states; the build of a wheel has written it into a file."""
+    folder = Path(__file__).parent
+    if (folder / "build.json").is_file():
+        return str(json.loads((folder / "build.json").read_text(encoding="utf-8"))["version"])  # noqa: TID251 - our own
+    stated = re.search(
+        r'^version = "(.+)"$', (folder.parent / "pyproject.toml").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    assert stated is not None
+    return stated[1]
+
+
+__version__ = _version()

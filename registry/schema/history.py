@@ -152,8 +152,9 @@ def require_current(engine: Engine) -> None:
         )
 
 
-UPGRADE_BYTES_PER_S: Final = 20_000_000
-"""Bytes of a database that an upgrade rewrites in a second, if it rewrites all of them."""
+UPGRADE_BYTES_PER_S: Final = 3_000_000
+"""Bytes of a database per second of an upgrade that writes every prediction again, on a busy machine with PostgreSQL
+(`bench/bench_upgrade.py`); other upgrades are far quicker."""
 
 
 def upgrade_time(engine: Engine) -> str:
