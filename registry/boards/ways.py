@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from registry.leaderboard.facts import facts_of
-from registry.verdicts.facts import Facts, Number
+from registry.verdicts.facts import SAID_FIRST, Facts, Number
 from registry.verdicts.spans import Span, mean_span, means
 from registry.verdicts.subjects import OnBoard
 
@@ -18,10 +18,20 @@ Revision = tuple[str, int]
 
 @dataclass(frozen=True)
 class Way:
-    """One way of asking. models: those that are ranked; spans: of every model, of which something can be drawn."""
+    """One way of asking.
+
+    models: those that are ranked. spans: of every model, of which something can be drawn. missing: of every model, the
+    share of its answers that are missing.
+    """
 
     models: list[OnBoard]
     spans: dict[Revision, Span]
+    missing: dict[Revision, float]
+
+    @property
+    def unread(self) -> dict[Revision, float]:
+        """Return `missing`, if it is above SAID_FIRST for one of the models; else nothing."""
+        return self.missing if max(self.missing.values(), default=0.0) > SAID_FIRST else {}
 
 
 def facts_behind(session: Session, document: Row) -> dict[int, Facts]:
@@ -45,7 +55,7 @@ def ways_of(document: Row, known: Mapping[int, Facts]) -> dict[str, Way]:
             if entry["variants"] == variants and protocol in (None, entry["protocol"]):
                 places.setdefault(entry["task"], []).append(place)
         weights = [document.get("weights", {}).get(task, 1) for task in places] or None
-        way = found.setdefault(way_key(variants, protocol), Way([], {}))
+        way = found.setdefault(way_key(variants, protocol), Way([], {}, {}))
         for row in document["rows"]:
             tasks = [_sealed(row, of_task, known) for of_task in places.values()]
             asked = [task for task in tasks if task is not None]
@@ -54,6 +64,9 @@ def ways_of(document: Row, known: Mapping[int, Facts]) -> dict[str, Way]:
             numbers = means(asked, weights) | {
                 metric: number for metric, name in names.items() if (number := _number(row["values"][name])) is not None
             }
+            parts = [facts for task in asked for facts in task]
+            answers = sum(facts.reading.asked for facts in parts)
+            way.missing[who(row)] = sum(facts.reading.lost for facts in parts) / answers if answers else 0.0
             drawn = mean_span(asked, numbers, weights)
             if drawn is not None:
                 way.spans[who(row)] = drawn
@@ -63,7 +76,7 @@ def ways_of(document: Row, known: Mapping[int, Facts]) -> dict[str, Way]:
                         model=row["model"],
                         numbers=numbers,
                         chance=document["chance"].get(names.get("accuracy")),
-                        parts=[facts for task in asked for facts in task],
+                        parts=parts,
                     )
                 )
     return found

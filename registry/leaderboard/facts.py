@@ -33,9 +33,8 @@ NUMBERS: Final = (
     "right_in_every_order",
     "right_twice_same_order",
     "right_twice_across_orders",
+    "chance_loss",
     "order_loss",
-    "worst_order_low",
-    "worst_order_high",
 )
 """The metrics that sentences speak of."""
 UNKNOWN_STATE: Final = "no valid answer"
@@ -72,10 +71,6 @@ def _facts(row: Row, counts: tuple[int, int], numbers: Mapping[str, Number]) -> 
     definition, kind = row["definition"], row["variant_kind"]
     recorded = row["specification"]["engine"]["name"] == "replay"
     lost = asked_for - valid
-    if row["samples"] is False and "right_in_every_order" not in numbers:
-        # Sentences take an order loss for one that repeats were asked for.
-        scale = ("right_twice_same_order", "right_twice_across_orders", "order_loss")
-        numbers = {name: number for name, number in numbers.items() if name not in scale}
     return Facts(
         model=row["model"],
         benchmark=row["benchmark"],

@@ -4,6 +4,7 @@ from registry.verdicts.facts import SAID_FIRST, Facts
 from registry.verdicts.subjects import (
     CLEARLY,
     FEW,
+    NEAR,
     POWER,
     SEEN,
     BoardFacts,
@@ -259,6 +260,12 @@ def cell_guesses(cell: Cell) -> bool:
 def cell_may_guess(cell: Cell) -> bool:
     """Check that the 95 % interval of accuracy includes the chance level."""
     return cell.accuracy.against_guessing(cell.chance) == "not distinguished"
+
+
+def cell_near_guesses(cell: Cell) -> bool:
+    """Check that accuracy is above the chance level, but by less than 10 points."""
+    above = cell.accuracy.value - (cell.chance or 0)
+    return cell.accuracy.against_guessing(cell.chance) == "better" and above < NEAR
 
 
 def chart_unread(facts: Facts) -> bool:

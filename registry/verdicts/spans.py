@@ -1,4 +1,4 @@
-"""The one drawing: from right in every order to right in some order, on a scale that every row shares.
+"""The one drawing: from right in two orders to right, on a scale that every row shares.
 
 A span has no looks. `web/charts/spans.py` draws it as SVG and `line` as characters, with the same marks and the same
 words.
@@ -7,56 +7,43 @@ words.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Final, Literal
+from typing import Final
 
 from registry.verdicts.facts import SAID_FIRST, Asked, Facts, Number
-from registry.verdicts.wording import between, every_level, one_level, points, share, varied
+from registry.verdicts.wording import between, interval_text, one_level, points, several_levels, share, varied
 
-Kind = Literal["range", "either", "chance", "order"]
 _METRICS: Final = (
     "accuracy",
     "average_accuracy",
     "worst_accuracy",
-    "best_accuracy",
     "right_twice_same_order",
     "right_twice_across_orders",
+    "chance_loss",
     "order_loss",
 )
 
 
 @dataclass(frozen=True)
-class Part:
-    """A stretch of the scale, 0 ≤ low ≤ high ≤ 1.
-
-    kind: `range`, from worst to best accuracy; within it what is lost: to the `order`, to `chance`, or to `either`,
-    where nothing tells the order from chance or from missing answers.
-    """
-
-    kind: Kind
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
 class Span:
-    """What is drawn of an evaluation, or of the means over a board's tasks.
+    """The drawing of an evaluation, or of the means over a board's tasks. Places are in [0, 1].
 
-    dot: accuracy in the benchmark's own order, or else the average; None: neither is defined. interval: the dot's,
-    drawn if no second order was asked. guessing: the accuracy of guessing. missing: share of answers that are missing,
-    0 up to SAID_FIRST. level: what one prompt of a question is called, such as `order`. words: all of it in sentences.
+    right: an answer is right: over all orders; if no second order was asked, in the benchmark's own. interval: of
+    `right`, drawn if no second order was asked. two: right in two orders; None: no second order was asked. same: right
+    twice in one order, from `two` on; None: chance and order are not separated.
+    guessing: the accuracy of guessing. level: the varied part of a prompt, such as `order`. words: all in sentences.
     """
 
-    dot: float | None
+    right: float
     interval: tuple[float, float] | None
-    parts: tuple[Part, ...]
+    two: float | None
+    same: float | None
     guessing: float | None
-    missing: float
     level: str
     words: str
 
 
 def span_of(facts: Facts) -> Span | None:
-    """The span of one evaluation; None where more than half of the answers are missing, or no accuracy is defined."""
+    """The span of one evaluation; None if more than half of the answers are missing, or no accuracy is defined."""
     return mean_span([[facts]])
 
 
@@ -74,35 +61,31 @@ def mean_span(
     if not parts or any(facts.unreadable for facts in parts):
         return None
     numbers = means(tasks, weights) if known is None else known
-    tested = all(facts.tested for facts in parts)
-    dot = numbers.get("accuracy") or numbers.get("average_accuracy")
-    if dot is None:
-        return None
-    net = tested and all(facts.number("order_loss") is not None for facts in parts)
-    certain = all(facts.samples is False and not facts.guesses for facts in parts)
-    comparable = tested and all(facts.lost is not None for facts in parts)
-    # What missing answers may have spoilt: each of them one question.
-    spoilt = fmean((sum(f.reading.lost for f in task) / sum(f.questions for f in task) for task in tasks), weights)
-    # Right once in the orders of which S₂ is the mean: all of them, or the original alone.
-    once = numbers.get("average_accuracy" if all(_equally_often(facts) for facts in parts) else "accuracy")
-    lost = _lost(numbers, once if net else None, certain=certain, comparable=comparable, spoilt=spoilt)
-    causes = [*(["chance"] if net or not certain else []), *(["missing answers"] if spoilt and not net else [])]
-    asked, answered = parts[0].asked, sum(facts.reading.asked for facts in parts)
-    missing = sum(facts.reading.lost for facts in parts) / answered if answered else 0.0
+    average, across = numbers.get("average_accuracy"), numbers.get("right_twice_across_orders")
+    asked = parts[0].asked
     guesses = [facts.chance for facts in parts]
     guessed = [fmean(f.chance or 0.0 for f in task) for task in tasks]
     guessing = None if None in guesses else fmean(guessed, weights)
-    drawn = _range(numbers, lost) if tested else ()
-    interval = None if drawn or dot.low is None or dot.high is None else (dot.low, dot.high)
-    words = _words(numbers, asked, lost, causes, tested=tested, guessing=guessing, missing=missing)
-    unread = missing if missing > SAID_FIRST else 0.0
-    return Span(dot.value, interval, (*drawn, *lost), guessing, unread, one_level(asked), words)
-
-
-def _equally_often(facts: Facts) -> bool:
-    """Check that every prompt of each question that was asked again was asked equally often."""
-    low, cost = facts.number("worst_order_low"), facts.number("order_loss")
-    return low is not None and cost is not None and low.n == cost.n and facts.number("worst_order_high") is not None
+    answered = sum(facts.reading.asked for facts in parts)
+    missing = sum(facts.reading.lost for facts in parts) / answered if answered else 0.0
+    after = _afterwards(guessing, missing)
+    if average is None or across is None or not all(facts.tested for facts in parts):
+        dot = numbers.get("accuracy") or average
+        if dot is None:
+            return None
+        interval = None if dot.low is None or dot.high is None else (dot.low, dot.high)
+        unlisted = not asked.lists_options and asked.varied is None
+        how = "options not listed" if unlisted else f"asked in one {one_level(asked)}"
+        words = f"Right {share(dot.value)}{between('accuracy', dot)}; {how}.{after}"
+        return Span(dot.value, interval, None, None, guessing, one_level(asked), words)
+    two, cost, chance = across.value, numbers.get("order_loss"), numbers.get("chance_loss")
+    if cost is None or chance is None:
+        words = _unseparated(asked, average, across) + after
+        return Span(average.value, None, two, None, guessing, one_level(asked), words)
+    # A loss below 0 is chance alone; above all that is lost, it is the loss of the few orders that were asked again.
+    same = max(two, min(two + cost.value, average.value))
+    words = _separated(asked, across, cost, chance, average) + after
+    return Span(average.value, None, two, same, guessing, one_level(asked), words)
 
 
 def means(tasks: Sequence[Sequence[Facts]], weights: Sequence[int] | None = None) -> dict[str, Number]:
@@ -125,133 +108,84 @@ def _mean(tasks: Sequence[Sequence[Facts]], name: str, weights: Sequence[int] | 
     return Number(fmean(means, weights), sum(number.n for task in found for number in task if number is not None))
 
 
-def _lost(
-    numbers: Mapping[str, Number], once: Number | None, *, certain: bool, comparable: bool, spoilt: float
-) -> tuple[Part, ...]:
-    """What is lost, from the dot down. With repeats: the order loss, and before it what repeats alone lose.
-
-    once: with repeats, how often one answer is right in an order, of which `right_twice_same_order` says it of two.
-    spoilt: the share of questions that missing answers may have spoilt.
-    """
-    dot, worst = numbers.get("accuracy"), numbers.get("worst_accuracy")
-    if once is not None and dot is not None and "right_twice_same_order" in numbers:
-        # An interval that reaches 0 shows no cost of the order: what is lost may be chance.
-        cost = numbers["order_loss"]
-        order = max(0.0, cost.value)
-        twice = numbers["right_twice_same_order"]
-        # Over other questions the difference would be that of the questions.
-        chance = max(0.0, once.value - twice.value) if once.n == twice.n else 0.0
-        after = max(0.0, dot.value - order)
-        kind: Kind = "order" if _clear(cost) else "either"
-        found = (Part(kind, after, dot.value), Part("chance", max(0.0, after - chance), after))
-        return tuple(part for part in found if part.high > part.low)
-    if not comparable or dot is None or worst is None or dot.value - worst.value <= 1e-9:
-        return ()
-    unsure = min(dot.value, worst.value + spoilt) if certain else dot.value
-    found = (Part("order", unsure, dot.value), Part("either", worst.value, unsure))
-    return tuple(part for part in found if part.high - part.low > 1e-9)
+_SEEN: Final = 0.0005
+"""Differences below are 0.0 points."""
 
 
-def _clear(cost: Number) -> bool:
-    return cost.low is not None and cost.low > 0
+def _separated(asked: Asked, across: Number, cost: Number, chance: Number, average: Number) -> str:
+    """Say how much the order costs, and chance; with the numbers that are drawn."""
+    one, several, cause = one_level(asked), several_levels(asked), varied(asked)
+    same = across.value + cost.value
+    interval = ""
+    if cost.low is not None and cost.high is not None:
+        interval = f", {interval_text('order_loss', cost.low, cost.high).partition(' point')[0]}"
+    said = (
+        f"Right twice in one {one} {share(same)}, once in each of two {several} {share(across.value)}: {cause} "
+        f"{'cost' if cause.endswith('s') else 'costs'} {points(max(0.0, cost.value))} of that{interval}."
+    )
+    if chance.value >= _SEEN:
+        said += f" Right once {share(same + chance.value)}: chance costs {points(chance.value)}."
+    others = average.value - same - chance.value
+    if abs(others) >= _SEEN:
+        said += f" Other {several}, asked once: {points(others)}, so that {share(average.value)} are right in all."
+    return said
 
 
-def _range(numbers: Mapping[str, Number], lost: Sequence[Part]) -> tuple[Part, ...]:
-    ends = [numbers[name].value for name in ("worst_accuracy", "best_accuracy") if name in numbers]
-    if not ends:
-        return ()
-    every = [*ends, *(end for part in lost for end in (part.low, part.high))]
-    return (Part("range", min(every), max(every)),)
+def _unseparated(asked: Asked, average: Number, across: Number) -> str:
+    return (
+        f"Right {share(average.value)}, once in each of two {several_levels(asked)} {share(across.value)}: chance and "
+        f"{varied(asked)} together cost {points(max(0.0, average.value - across.value))} of that; without repeats they "
+        "are not told apart."
+    )
 
 
-def _words(
-    numbers: Mapping[str, Number],
-    asked: Asked,
-    lost: Sequence[Part],
-    causes: Sequence[str],
-    *,
-    tested: bool,
-    guessing: float | None,
-    missing: float,
-) -> str:
-    found = []
-    own = numbers.get("accuracy")
-    name, dot = ("Accuracy", own) if own is not None else ("Average accuracy", numbers["average_accuracy"])
-    found.append(f"{name} {share(dot.value)}{between('accuracy', dot)}")
-    if not tested:
-        unlisted = not asked.lists_options and asked.varied is None
-        found.append("options not listed" if unlisted else f"asked in one {one_level(asked)}")
-    if tested and "worst_accuracy" in numbers:
-        found.append(f"{share(numbers['worst_accuracy'].value)} right in {every_level(asked)}")
-    if tested and "best_accuracy" in numbers:
-        found.append(f"{share(numbers['best_accuracy'].value)} in at least one")
-    for part in lost:
-        size = points(part.high - part.low)
-        found.append(
-            {
-                "order": f"changing {varied(asked)} takes {size}",
-                "chance": f"repeats alone lose {size}",
-                "either": f"{size} lost to {varied(asked)}{''.join(f', to {cause}' for cause in causes)}, or to "
-                f"{'both' if len(causes) == 1 else 'several of these'}",
-                "range": "",
-            }[part.kind]
-        )
-    if guessing is not None:
-        found.append(f"guessing gives {share(guessing)}")
-    if missing > SAID_FIRST:
-        found.append(f"{share(missing)} of the answers are missing")
-    return f"{'; '.join(found)}."
+def _afterwards(guessing: float | None, missing: float) -> str:
+    said = "" if guessing is None else f" Guessing gives {share(guessing)}."
+    return said + (f" {share(missing)} of the answers are missing." if missing > SAID_FIRST else "")
 
 
 CELLS: Final = 31
 """Characters of a line: one for every 3⅓ points."""
-_SIGNS: Final[dict[Kind, str]] = {"range": "─", "either": "░", "chance": "▒", "order": "█"}
 HEADING: Final = f"{'0 %':<{CELLS // 2 - 1}}50{'100':>{CELLS - CELLS // 2 - 1}}"
 """The scale above lines of characters."""
-_MEANINGS: Final = {
-    "●": "accuracy",
-    "·": "95 % interval",
-    "├": "right in every order",
-    "┤": "in at least one",
-    "┊": "guessing",
-    "█": "lost to the order",
-    "▒": "lost to chance",
-    "░": "perhaps lost to the order",
-    "?": "unread",
-}
+_MEANINGS: Final = {"●": "right", "░": "lost to chance", "▓": "lost to the order", "┊": "guessing"}
 
 
 def legend(lines: Iterable[str]) -> str:
     """What the signs in these lines of characters mean."""
     found = set("".join(lines))
-    return f"0 to 100 %: {', '.join(f'{sign} {meaning}' for sign, meaning in _MEANINGS.items() if sign in found)}"
+    shown = _MEANINGS if "┃" in found else {sign: words for sign, words in _MEANINGS.items() if sign in found}
+    return " · ".join(f"{sign} {words}" for sign, words in shown.items())
 
 
 def line(span: Span | None, cells: int = CELLS) -> str:
-    """The span as characters, such as ``  ┊ ├▒▒▒██●───┤``: as many as `cells`, the first for 0, the last for 1."""
+    """The span as characters, such as ``  ┊   ┃▓▓▓┃░░●``: as many as `cells`, the first for 0, the last for 1.
+
+    ``┃─────●`` has losses that are not told apart, and ``···●···`` the interval of one order.
+    """
     if span is None:
         return ""
 
     def at(value: float) -> int:
         return min(cells - 1, max(0, round(value * (cells - 1))))
 
+    def fill(sign: str, low: float, high: float) -> None:
+        for place in range(at(low), at(high) + 1):
+            drawn[place] = sign
+
     drawn = [" "] * cells
     if span.interval is not None:
-        for place in range(at(span.interval[0]), at(span.interval[1]) + 1):
-            drawn[place] = "·"
-    for part in span.parts:
-        for place in range(at(part.low), at(part.high) + 1):
-            drawn[place] = _SIGNS[part.kind]
-        if part.kind == "range":
-            drawn[at(part.low)], drawn[at(part.high)] = "├", "┤"
-    ends = [part for part in span.parts if part.kind == "range"]
-    if ends and len(span.parts) > 1:
-        drawn[at(ends[0].low)] = "├"
-    if span.missing:
-        for place in range(at(1 - span.missing), cells):
-            drawn[place] = "?" if drawn[place] == " " else drawn[place]
+        fill("·", *span.interval)
+    if span.two is not None:
+        if span.same is None:
+            fill("─", span.two, span.right)
+        else:
+            fill("░", span.same, span.right)
+            fill("▓", span.two, span.same)
     if span.guessing is not None:
         drawn[at(span.guessing)] = "┊"
-    if span.dot is not None:
-        drawn[at(span.dot)] = "●"
+    for end in (span.same, span.two):
+        if end is not None:
+            drawn[at(end)] = "┃"
+    drawn[at(span.right)] = "●"
     return "".join(drawn).rstrip()

@@ -211,6 +211,10 @@ class Neighbours:
     all_apart: int
 
 
+NEAR: Final = 0.1
+"""An accuracy less far above guessing is said to be near it."""
+
+
 @dataclass(frozen=True)
 class Cell:
     """An accuracy in a table, and the accuracy of guessing."""

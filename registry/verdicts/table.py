@@ -228,6 +228,7 @@ TABLE: Final[Mapping[str, Subject]] = {
         (
             Sentence(when.cell_guesses, "no better than guessing"),
             Sentence(when.cell_may_guess, "cannot be distinguished from guessing"),
+            Sentence(when.cell_near_guesses, "{above} above guessing"),
         ),
     ),
     "chart": Subject(

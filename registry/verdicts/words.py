@@ -39,6 +39,10 @@ def _numbers(numbers: Mapping[str, Number]) -> Words:
         found[metric] = value_text(metric, number.value)
         found[f"{metric}_between"] = between(metric, number)
         found[f"{metric}_most"] = "" if number.high is None else value_text(metric, number.high)
+    across, cost = numbers.get("right_twice_across_orders"), numbers.get("order_loss")
+    if across is not None and cost is not None:
+        # If some questions alone were asked again, the two values are over different questions, and would not add up.
+        found["right_twice_same_order"] = share(across.value + cost.value)
     return found
 
 
@@ -173,7 +177,7 @@ def of_neighbours(of: Neighbours) -> Words:
 
 def of_cell(of: Cell) -> Words:
     """Return the words of notes below an accuracy."""
-    return {"chance": share(of.chance or 0)}
+    return {"above": points(of.accuracy.value - (of.chance or 0))}
 
 
 def of_position(of: Position) -> Words:

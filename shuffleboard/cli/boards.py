@@ -363,7 +363,12 @@ def print_board(document: dict[str, Any], way: Way) -> None:
     note(f"{document['board']}: {document['title'] or 'board'}, as of {show(document['as_of'])}")
     for said in say("board", BoardFacts(way.models)):
         note(said.text)
-    names = [column["name"] for column in document["columns"]]
+    names = [
+        column["name"]
+        for column in document["columns"]
+        if column["name"] == document["sort"]
+        or any(row["values"][column["name"]]["value"] is not None for row in document["rows"])
+    ]
     rows = [
         {
             "rank": _rank(row["values"][document["sort"]]),
@@ -371,7 +376,12 @@ def print_board(document: dict[str, Any], way: Way) -> None:
             "model": row["model"],
             "revision": row["revision"],
             "drawn": line(way.spans.get(who(row))),
-            **{item["name"]: _value(row["values"][item["name"]], item["metric"]) for item in document["columns"]},
+            **{
+                item["name"]: _value(row["values"][item["name"]], item["metric"])
+                for item in document["columns"]
+                if item["name"] in names
+            },
+            "unread": None if (missing := way.unread.get(who(row))) is None else share(missing),
             "cost": row["cost"],
             "sealed": f"{sum(item is not None for item in row['evaluations'])} of {len(row['evaluations'])}",
         }
@@ -380,10 +390,11 @@ def print_board(document: dict[str, Any], way: Way) -> None:
     headings = {"rank": "Rank", "all": "All at once", "model": "Model", "revision": "Rev."}
     headings |= {"drawn": HEADING} if way.spans else {}
     priced = {"cost": f"Cost ({document['currency']})"} if document["currency"] else {}
-    headings |= {name: name for name in names} | priced | {"sealed": "Sealed"}
+    headings |= {name: name for name in names} | ({"unread": "Unread"} if way.unread else {}) | priced
+    headings |= {"sealed": "Sealed"}
     # The column that ranks stays longest.
     others = [name for name in reversed(names) if name != document["sort"]]
-    drop = ("sealed", "revision", "all", *priced, *others, document["sort"])
+    drop = ("sealed", "revision", "all", *priced, *others, "unread", document["sort"])
     print_table(rows, headings, "no model has a sealed evaluation of this board yet", drop=drop)
     if way.spans:
         note_below(legend(row["drawn"] for row in rows))

@@ -24,23 +24,25 @@ from registry.boards.snapshots import refresh_boards
 from registry.db import read_session, write_session
 from registry.errors import ShuffleboardError, UsageError
 from registry.metrics import METRICS
+from registry.metrics.catalogue import HEADLINES
 from registry.operations.opening import engine_of
 from registry.packages import install_command
 from registry.queue.evaluations import EvaluationRequest, submit
 from registry.revisions.store import RevisionRequest, add_revision
 from registry.settings import Settings
+from registry.verdicts.wording import share
 from shuffleboard.cli.common import note, settings_of
 from shuffleboard.cli.evaluations import wait_until_complete
 from shuffleboard.cli.models import inspect_here
 from shuffleboard.cli.tables import print_table
 from shuffleboard.packaged import SMOLLM2, packaged_file
-from shuffleboard.recorded import BOARD, FOLDER, MMLU_PRO, PROTOCOL, SHOTS, Story, import_recorded, make_board, percent
+from shuffleboard.recorded import BOARD, FOLDER, MMLU_PRO, PROTOCOL, SHOTS, Story, import_recorded, make_board
 
 LIVE: Final = "everyday"
 LIVE_MODEL: Final = "SmolLM2-135M-Instruct"
 LIVE_PROTOCOLS: Final = ("symbols", "hybrid", "cloze")
 LOCAL: Final = ("127.0.0.1", "localhost", "::1")
-QUERY: Final = """SELECT benchmark, model, variants, accuracy, worst_accuracy
+QUERY: Final = """SELECT benchmark, model, variants, accuracy, right_twice_across_orders
 FROM leaderboard
 ORDER BY accuracy DESC"""
 
@@ -114,26 +116,26 @@ def _print_recorded(engine: Engine, story: Story) -> None:
     _say(story.sentence)
     _say(
         f"{len(story.once)} more models were asked {story.sampled} questions of MMLU-Pro once each: from "
-        f"{percent(story.once[best])} ({best}) to {percent(story.once[worst])} ({worst}). How much of that would "
+        f"{share(story.once[best])} ({best}) to {share(story.once[worst])} ({worst}). How much of that would "
         "survive reordering has not been tested."
     )
 
 
 def _shares(values: Mapping[str, Any]) -> tuple[float | None, float | None]:
-    """Accuracy and worst accuracy of a board's row."""
-    return values["accuracy@imported"]["value"], values["worst_accuracy@imported"]["value"]
+    """Return right in two orders and accuracy from a board's row."""
+    return values["right_twice_across_orders@imported"]["value"], values["accuracy@imported"]["value"]
 
 
 def _print_shares(key: str, heading: str, rows: Sequence[tuple[str, float | None, float | None]]) -> None:
     """Print a small table, which fits any terminal; undefined values are a dash."""
-    headings = {key: heading, "accuracy": METRICS["accuracy"].label, "worst": METRICS["worst_accuracy"].label}
-    shown = [{key: name, "accuracy": _share(accuracy), "worst": _share(worst)} for name, accuracy, worst in rows]
+    headings = {key: heading, "two": METRICS["right_twice_across_orders"].label, "right": METRICS["accuracy"].label}
+    shown = [{key: name, "two": _share(two), "right": _share(right)} for name, two, right in rows]
     click.echo()
     print_table(shown, headings, "")
 
 
 def _share(value: float | None) -> str:
-    return "–" if value is None else percent(value)
+    return "–" if value is None else share(value)
 
 
 def _say(sentences: str) -> None:
@@ -169,8 +171,8 @@ def _queue_live(engine: Engine, settings: Settings) -> list[int]:
             "title": "Naming a letter, or saying the answer",
             "text": "Twelve questions that a child can answer, in every rotation of their options.",
             # Without a list of options there is no order of them.
-            "columns": ["worst_accuracy@cyclic/symbols", "worst_accuracy@cyclic/hybrid", "accuracy@cyclic/cloze"],
-            "sort": "worst_accuracy@cyclic/hybrid",
+            "columns": [*(f"{HEADLINES[0]}@cyclic/{name}" for name in ("symbols", "hybrid")), "accuracy@cyclic/cloze"],
+            "sort": f"{HEADLINES[0]}@cyclic/hybrid",
         },
     )
     refresh_boards(engine)
@@ -191,19 +193,20 @@ def _run_live(engine: Engine, settings: Settings, ids: list[int], install: str |
     with read_session(engine) as session:
         rows = session.execute(
             text(
-                "SELECT protocol, accuracy, worst_accuracy FROM leaderboard WHERE model = :model AND benchmark = :name"
+                "SELECT protocol, accuracy, right_twice_across_orders AS two FROM leaderboard "
+                "WHERE model = :model AND benchmark = :name"
             ),
             {"model": LIVE_MODEL, "name": LIVE},
         )
         values = {row.protocol: row for row in rows}
-    asked = [(name, values[name].accuracy, values[name].worst_accuracy) for name in LIVE_PROTOCOLS]
+    asked = [(name, values[name].two, values[name].accuracy) for name in LIVE_PROTOCOLS]
     _print_shares("protocol", "Asked by", asked)
     letters, texts = values["symbols"], values["cloze"]
     _say(
-        f"{LIVE_MODEL}, asked just now: {percent(letters.accuracy)} of twelve everyday questions are right by letter, "
-        f"and {percent(letters.worst_accuracy)} in every rotation of the options. Asked without a list of options "
-        f"(cloze), {percent(texts.accuracy)} are right. That prompt is the same in every order, so it has no worst "
-        "accuracy. Twelve questions are an example, not a measurement."
+        f"{LIVE_MODEL}, asked just now: {share(letters.accuracy)} of twelve everyday questions are right by letter, "
+        f"and {share(letters.two)} in both of two orders of the options. Asked without a list of options (cloze), "
+        f"{share(texts.accuracy)} are right. That prompt is the same in every order, so nothing is known about two. "
+        "Twelve questions are an example, not a measurement."
     )
 
 

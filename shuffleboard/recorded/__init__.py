@@ -18,6 +18,7 @@ from registry.digests import sha256_file
 from registry.leaderboard.facts import facts_of, noise_facts
 from registry.logs.imports.importer import ImportRequest, import_columns, import_outputs
 from registry.lookups import not_withdrawn
+from registry.metrics.catalogue import HEADLINES
 from registry.revisions.store import RevisionRequest, add_revision
 from registry.studies.noise import repeat_noise
 from registry.tables import EngineFingerprint, Evaluation, Question, QuestionScore, Shard
@@ -99,7 +100,8 @@ PROTOCOL: Final = "select-letter"
 SHOTS: Final = 5
 """Number of examples before those 26 models' chain of thought and letter."""
 
-COLUMNS: Final = ("accuracy", "worst_accuracy", "right_in_every_order", "order_loss")
+COLUMNS: Final = HEADLINES[:-1]
+"""Of the board: nothing was asked without the question, which NPSQ needs."""
 
 
 @dataclass(frozen=True)
@@ -115,11 +117,6 @@ class Story:
     question: int
     once: Mapping[str, float]
     sampled: int
-
-
-def percent(share: float) -> str:
-    """Return a share in the form for people."""
-    return f"{100 * share:.1f} %"
 
 
 def import_recorded(engine: Engine) -> Story:

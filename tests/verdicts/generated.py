@@ -8,7 +8,7 @@ from statistics import fmean
 
 import numpy as np
 
-from registry.metrics.repeats import across_orders, same_order
+from registry.metrics.repeats import across_orders, once, same_order
 from registry.statistics.bootstrap import mean_intervals
 from registry.verdicts.facts import Asked, Facts, Noise, Number, Reading
 
@@ -149,7 +149,7 @@ def facts_of_raw(raw: Raw, *, resamples: int = 400) -> Facts:
     tested = [raw.prompts(index) > 1 for index in indices]
     values: dict[str, list[float | None]] = {
         "accuracy": [float(raw.right(index)[0]) if raw.asked[index] else None for index in indices],
-        "average_accuracy": [fmean(raw.right(index)) if tested[index] else None for index in indices],
+        "average_accuracy": [once(raw.counts(index)) if tested[index] else None for index in indices],
         "worst_accuracy": [float(all(raw.right(index))) if tested[index] else None for index in indices],
         "fluctuation_rate": [_flips(raw, index) if tested[index] else None for index in indices],
         "accuracy_of_answered": [_of_answered(raw, index) for index in indices],
@@ -160,16 +160,15 @@ def facts_of_raw(raw: Raw, *, resamples: int = 400) -> Facts:
         del values["accuracy"], values["accuracy_of_answered"]
     if raw.kind == "choice-only":
         values = {}
-    same = values["average_accuracy"] if values and raw.samples is False and not raw.repeated else None
-    if raw.repeated:
+    same = values["average_accuracy"] if values and raw.samples is False else None
+    again = same
+    if raw.repeated and raw.samples is not False:
         same = [None if found is None else same_order(found) for found in counted]
-        values["right_twice_across_orders"] = [None if found is None else across_orders(found) for found in counted]
-    if same is not None:
+        again = [None if found is None else once([counts for counts in found if counts[1] > 1]) for found in counted]
+    if same is not None and again is not None:
         across = values["right_twice_across_orders"]
         values["right_twice_same_order"] = same
-        values["order_loss"] = [
-            None if one is None or other is None else one - other for one, other in zip(same, across, strict=True)
-        ]
+        values["order_loss"], values["chance_loss"] = _differences(same, across), _differences(again, same)
     shown = [raw.copies * len(answers) for answers in raw.asked]
     prompts = [raw.prompts(index) for index in indices]
     return Facts(
@@ -194,6 +193,11 @@ def facts_of_raw(raw: Raw, *, resamples: int = 400) -> Facts:
         repeat="shuffleboard evaluations submit" if raw.samples and raw.kind != RECORDED else None,
         evaluation=1,
     )
+
+
+def _differences(first: list[float | None], second: list[float | None]) -> list[float | None]:
+    pairs = zip(first, second, strict=True)
+    return [None if one is None or other is None else one - other for one, other in pairs]
 
 
 def _numbers(raw: Raw, values: dict[str, list[float | None]], resamples: int) -> dict[str, Number]:

@@ -13,7 +13,6 @@ from registry.statistics.bootstrap import RESAMPLES, mean_intervals
 from registry.statistics.paired import paired
 from registry.statistics.simultaneous import compare_all
 from registry.verdicts.facts import Asked, Facts, Noise, Number, Reading
-from registry.verdicts.spans import span_of
 from registry.verdicts.subjects import BoardFacts, OnBoard
 from registry.verdicts.table import of_listed, of_model, say
 
@@ -77,7 +76,7 @@ def per_question(chosen: Options) -> dict[str, Floats]:
     shares = right.mean(axis=3)
     found = {
         "accuracy": right[:, :, 0, 0].astype(float),
-        "average_accuracy": (first == 0).mean(axis=2),
+        "average_accuracy": shares.mean(axis=2),
         "worst_accuracy": (first == 0).all(axis=2).astype(float),
         "best_accuracy": (first == 0).any(axis=2).astype(float),
         "fluctuation_rate": (first != first[..., :1]).any(axis=2).astype(float),
@@ -101,6 +100,7 @@ def per_question(chosen: Options) -> dict[str, Floats]:
         "right_in_every_order": shares.prod(axis=2),
         "right_twice_same_order": twice,
         "right_twice_across_orders": across,
+        "chance_loss": shares.mean(axis=2) - twice,
         "order_loss": twice - across,
         "worst_order_low": shares.min(axis=2),
         "worst_order_high": held_out,
@@ -142,11 +142,9 @@ def _noise(numbers: dict[str, Number]) -> Noise | None:
 
 
 def blamed_on_page(facts: Facts) -> bool:
-    """Check that a page, a list or a drawing of this evaluation alone attributes a loss to the order."""
+    """Check that a page or a list of this evaluation alone attributes a loss to the order."""
     said = [*say("evaluation", facts), *(sentence for _, sentence in of_listed([facts])), of_model([facts])]
-    span = span_of(facts)
-    drawn = span is not None and any(part.kind == "order" for part in span.parts)
-    return drawn or any(one is not None and BLAME.search(one.text) for one in said)
+    return any(one is not None and BLAME.search(one.text) for one in said)
 
 
 def blamed_on_front_page(models: Sequence[Facts]) -> bool:

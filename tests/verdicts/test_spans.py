@@ -21,118 +21,112 @@ def facts(
 
 
 LOSES = {"accuracy": 0.6, "worst_accuracy": 0.4, "best_accuracy": 0.8}
-REPEATED = LOSES | {"right_twice_same_order": 0.5, "right_twice_across_orders": 0.45, "order_loss": 0.05}
-
-
-def parts(found: Facts) -> list[tuple[str, float, float]]:
-    span = span_of(found)
-    assert span is not None
-    return [(part.kind, round(part.low, 3), round(part.high, 3)) for part in span.parts]
+SCALE = {"average_accuracy": 0.6, "right_twice_across_orders": 0.45}
+STEADY = LOSES | SCALE | {"right_twice_same_order": 0.6, "chance_loss": 0, "order_loss": 0.15}
+REPEATED = LOSES | SCALE | {"right_twice_same_order": 0.5, "chance_loss": 0.1, "order_loss": 0.05}
 
 
 @pytest.mark.parametrize(
     ("given", "drawn"),
     [
-        (facts(**LOSES), [("range", 0.4, 0.8), ("order", 0.4, 0.6)]),
-        # Answers that are sampled, or may be, show no cost of the order without repeats; nor do those of a guesser.
-        (facts(samples=True, **LOSES), [("range", 0.4, 0.8), ("either", 0.4, 0.6)]),
-        (facts(samples=None, **LOSES), [("range", 0.4, 0.8), ("either", 0.4, 0.6)]),
-        (facts(chance=0.6, **LOSES), [("range", 0.4, 0.8), ("either", 0.4, 0.6)]),
-        # A missing answer may have spoilt one question: 40 of 400 here.
-        (facts(missing=40, **LOSES), [("range", 0.4, 0.8), ("order", 0.5, 0.6), ("either", 0.4, 0.5)]),
-        (facts(missing=160, **LOSES), [("range", 0.4, 0.8), ("either", 0.4, 0.6)]),
-        # With repeats: the order loss of 5 points, then the 10 that two answers to the same prompt lose.
-        (facts(samples=True, **REPEATED), [("range", 0.4, 0.8), ("order", 0.55, 0.6), ("chance", 0.45, 0.55)]),
-        (
-            facts(samples=True, **(REPEATED | {"order_loss": 0.005})),
-            [("range", 0.4, 0.8), ("either", 0.595, 0.6), ("chance", 0.495, 0.595)],
-        ),
-        # All orders were repeated: repeats lose what two answers lose of one in them, not of the original order.
-        (
-            facts(samples=True, **REPEATED, average_accuracy=0.55, worst_order_low=0.4, worst_order_high=0.5),
-            [("range", 0.4, 0.8), ("order", 0.55, 0.6), ("chance", 0.5, 0.55)],
-        ),
-        (facts(orders=1, accuracy=0.6), []),
+        # Nothing is lost to chance: the dot is where two right answers in one order are.
+        (facts(**STEADY), (0.45, 0.6, 0.6)),
+        # With repeats: 5 points lost to the order, then 10 to chance.
+        (facts(samples=True, **REPEATED), (0.45, 0.5, 0.6)),
+        # Other orders were asked once: the dot is over all of them.
+        (facts(samples=True, **(REPEATED | {"average_accuracy": 0.55})), (0.45, 0.5, 0.55)),
+        # A loss below 0 is chance alone.
+        (facts(samples=True, **(REPEATED | {"order_loss": -0.01})), (0.45, 0.45, 0.6)),
+        # Answers that are sampled, or may be, do not tell chance from order without repeats.
+        (facts(samples=True, **LOSES, **SCALE), (0.45, None, 0.6)),
+        (facts(orders=1, accuracy=0.6), (None, None, 0.6)),
+        (facts(orders=1, samples=None, **LOSES), (None, None, 0.6)),
     ],
 )
-def test_what_is_lost_is_drawn_as_what_it_is_owed_to(given: Facts, drawn: list[tuple[str, float, float]]) -> None:
-    assert parts(given) == drawn
+def test_losses_are_drawn_from_right_in_two_orders_to_right(
+    given: Facts, drawn: tuple[float | None, float | None, float]
+) -> None:
+    span = span_of(given)
+    assert span is not None
+    assert (span.two, span.same, span.right) == pytest.approx(drawn)
 
 
-def test_one_order_has_a_dot_with_its_interval_and_no_span() -> None:
+def test_one_order_has_a_dot_with_its_interval_and_nothing_else() -> None:
     span = span_of(facts(orders=1, accuracy=0.6))
     assert span is not None
-    assert (span.dot, span.interval, span.parts) == (0.6, (0.59, 0.61), ())
-    assert "asked in one order" in span.words
+    assert (span.right, span.interval, span.two) == (0.6, (0.59, 0.61), None)
+    assert span.words == "Right 60.0\u202f% (59.0 to 61.0\u202f%); asked in one order. Guessing gives 25.0\u202f%."
+    assert [words for _, words in span_legend([span])] == ["right", "guessing"]
+    assert line(span).strip(" ┊") == "●"  # of a cell, 3⅓ points wide, the interval is a part
 
 
-def test_nothing_is_drawn_of_answers_that_are_mostly_missing_and_their_share_from_five_percent_on() -> None:
-    assert span_of(facts(missing=900, **LOSES)) is None
-    span = span_of(facts(missing=160, **LOSES))
+def test_nothing_is_drawn_of_answers_that_are_mostly_missing_and_their_share_is_in_words() -> None:
+    assert span_of(facts(missing=900, **STEADY)) is None
+    span, few = (span_of(facts(missing=missing, **STEADY)) for missing in (160, 16))
     assert span is not None
-    assert span.missing == 0.1
-    assert "10.0\u202f% of the answers are missing" in span.words
-    few = span_of(facts(missing=16, **LOSES))
     assert few is not None
-    assert few.missing == 0
+    assert span.words.endswith("10.0\u202f% of the answers are missing.")
+    assert (replace(span, words="")) == replace(few, words="")
+    assert "missing" not in few.words
 
 
-def test_what_repeats_lose_is_not_drawn_of_fewer_questions_than_accuracy() -> None:
-    given = facts(samples=True, **REPEATED)
-    some = given.numbers | {"right_twice_same_order": Number(0.5, 100)}
-    assert parts(replace(given, numbers=some)) == [("range", 0.4, 0.8), ("order", 0.55, 0.6)]
-
-
-def test_the_picture_has_its_words_as_text_and_marks_that_the_legend_names() -> None:
+def test_the_picture_has_its_words_as_text_and_four_words_of_legend() -> None:
     span = span_of(facts(samples=True, **REPEATED))
     assert span is not None
     assert span.words == (
-        "Accuracy 60.0\u202f% (59.0 to 61.0\u202f%); 40.0\u202f% right in every one of 4 orders; 80.0\u202f% in at least one; "
-        "changing the order takes 5.0 points; repeats alone lose 10.0 points; guessing gives 25.0\u202f%."
+        "Right twice in one order 50.0\u202f%, once in each of two orders 45.0\u202f%: the order costs 5.0 points of that, "
+        "4.0 to 6.0. Right once 60.0\u202f%: chance costs 10.0 points. Guessing gives 25.0\u202f%."
     )
     svg = span_svg(span)
     assert f'role="img" aria-label="{span.words}"' in svg
-    for mark in ('class="range" x="40.00%"', 'class="order" x="55.00%"', 'class="chance" x1="45.00%"', 'cx="60.00%"'):
+    for mark in ('class="order" x="45.00%"', 'class="chance" x="50.00%"', 'class="two" x1="45.00%"', 'cx="60.00%"'):
         assert mark in svg
-    said = [words for _, words in span_legend([span])]
-    assert said == [
-        "accuracy as printed",
-        "lost to the order",
-        "lost by asking again",
-        "right in every order … in some order, chance included",
-        "guessing",
-    ]
+    assert [words for _, words in span_legend([span])] == ["right", "lost to chance", "lost to the order", "guessing"]
+
+
+def test_losses_that_are_not_told_apart_are_a_line_that_blames_neither() -> None:
+    span = span_of(facts(samples=True, **LOSES, **SCALE))
+    assert span is not None
+    assert "chance and the order together cost 15.0 points of that" in span.words
+    assert "▓" not in line(span)
+    assert "░" not in line(span)
+    assert "┃───●" in line(span)
+    assert 'class="order"' not in span_svg(span)
+
+
+def test_orders_that_were_asked_once_only_are_named() -> None:
+    span = span_of(facts(samples=True, **(REPEATED | {"average_accuracy": 0.55})))
+    assert span is not None
+    assert "Other orders, asked once: −5.0 points, so that 55.0\u202f% are right in all." in span.words
 
 
 def test_the_legend_names_what_was_varied() -> None:
-    worded = replace(facts(**LOSES), asked=Asked("wording", 3, 3, 3))
-    of_wording, of_order = span_of(worded), span_of(facts(**LOSES))
+    worded = replace(facts(**STEADY), asked=Asked("wording", 3, 3, 3))
+    of_wording, of_order = span_of(worded), span_of(facts(**STEADY))
     assert of_wording is not None
     assert of_order is not None
-    assert "right in every wording … in some wording" in [words for _, words in span_legend([of_wording])]
+    assert "the wording costs 15.0 points of that" in of_wording.words
+    assert "lost to the wording" in [words for _, words in span_legend([of_wording])]
     assert "lost to the prompt" in [words for _, words in span_legend([of_wording, of_order])]
 
 
 def test_a_terminal_has_the_same_marks() -> None:
-    span = span_of(facts(samples=True, missing=160, **REPEATED))
-    assert line(span).index("├") < line(span).index("▒") < line(span).index("█") < line(span).index("●")
-    assert line(span).endswith("?" * 4)
+    span = span_of(facts(samples=True, **(REPEATED | {"right_twice_across_orders": 0.35, "order_loss": 0.15})))
+    assert line(span) == "        ┊ ┃▓▓▓▓┃░░●"
     assert len(line(span)) <= CELLS
     assert line(None) == ""
-    signs = set(legend([line(span)]).partition(":")[2]) & set("●·├┤┊█▒░?")
-    assert signs == set(line(span)) & set("●·├┤┊█▒░?")
+    assert legend([line(span)]) == "● right · ░ lost to chance · ▓ lost to the order · ┊ guessing"
 
 
-def test_means_over_tasks_are_drawn_where_every_task_has_them() -> None:
-    one, other = facts(**LOSES), facts(**(LOSES | {"accuracy": 0.8}))
+def test_means_over_tasks_are_drawn_if_every_task_has_them() -> None:
+    one, other = facts(**STEADY), facts(**(STEADY | {"average_accuracy": 0.8, "right_twice_across_orders": 0.65}))
     span = mean_span([[one], [other]])
     assert span is not None
-    assert span.dot == pytest.approx(0.7)
-    assert [part.kind for part in span.parts] == ["range", "order"]
-    lacking = mean_span([[one], [facts(accuracy=0.8, worst_accuracy=0.4)]])
+    assert (span.two, span.same, span.right) == pytest.approx((0.55, 0.7, 0.7))
+    lacking = mean_span([[one], [facts(accuracy=0.8, **(SCALE | {"average_accuracy": 0.8}))]])
     assert lacking is not None
-    assert [(part.kind, round(part.high, 3)) for part in lacking.parts] == [("range", 0.7), ("order", 0.7)]
-    assert mean_span([[one], [facts(missing=900, **LOSES)]]) is None
+    assert (lacking.two, lacking.same, lacking.right) == pytest.approx((0.45, None, 0.7))
+    assert mean_span([[one], [facts(missing=900, **STEADY)]]) is None
 
 
 def test_no_drawing_of_a_random_evaluation_leaves_the_scale_or_blames_the_order_for_chance() -> None:
@@ -141,14 +135,10 @@ def test_no_drawing_of_a_random_evaluation_leaves_the_scale_or_blames_the_order_
         span = span_of(given)
         if span is None:
             continue
-        for part in span.parts:
-            assert 0 <= part.low <= part.high <= 1
-        kinds = {part.kind for part in span.parts}
-        if "order" in kinds:
+        places = [place for place in (span.two, span.same, span.right) if place is not None]
+        assert all(-1e-9 <= place <= 1 + 1e-9 for place in places)
+        if span.same is not None:
             assert given.tested
-            cost = given.number("order_loss")
-            assert (cost is not None and cost.low is not None and cost.low > 0) if given.samples is not False else True
-            (drawn,) = (part.high - part.low for part in span.parts if part.kind == "order")
-            assert cost is not None or drawn <= (given.lost or 0) + 1e-9
+            assert given.asked.samples is False or given.number("order_loss") is not None
         assert len(line(span)) <= CELLS
         assert span_svg(span).count("<svg") == 1

@@ -136,6 +136,7 @@ CASES: Mapping[str, tuple[Any, Any]] = {
     "no-position-preferred": (position(251), position(251, 500)),
     "cell-guesses": (Cell(Number(0.49, 4_000, 0.48, 0.51), 0.5), Cell(Number(0.58, 100, 0.48, 0.674), 0.5)),
     "cell-may-guess": (Cell(Number(0.58, 100, 0.48, 0.674), 0.5), Cell(Number(0.58, 1_000, 0.55, 0.61), 0.5)),
+    "cell-near-guesses": (Cell(Number(0.58, 1_000, 0.55, 0.61), 0.5), Cell(Number(0.61, 1_000, 0.58, 0.64), 0.5)),
     "chart-unread": (UNREAD, facts()),
     "chart-unlisted": (facts(UNLISTED), facts()),
     "chart-other": (facts(replace(FOUR, varied="wording")), facts()),

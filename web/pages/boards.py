@@ -138,6 +138,7 @@ def _page(snapshot: BoardSnapshot, *, current: bool) -> ResponseReturnValue:
         sentences=say("board", BoardFacts(way.models)),
         links={one.model: url_for("pages.model", model=one.model) for one in way.models},
         spans=way.spans,
+        unread=way.unread,
         explained=explained,
         unranked=_unranked(document, explained),
         tokens=any(row["tokens_per_answer"] is not None for row in shown),

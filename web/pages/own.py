@@ -195,6 +195,7 @@ def own(name: str) -> ResponseReturnValue:
             for key in ("parameters", "released", "cost", "thinking", "openness")
         },
         spans=way.spans,
+        unread=way.unread,
         sentences=say("board", BoardFacts(way.models)),
         links={one.model: url_for("pages.model", model=one.model) for one in way.models},
         labels={column["name"]: METRICS[column["metric"]].label for column in document["columns"]},
