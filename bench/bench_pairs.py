@@ -1,8 +1,8 @@
-"""How often equal models are told apart: `python -m bench.bench_pairs [BOARDS]`.
+"""How often equal models are told apart: `python -m bench pairs [BOARDS]`.
 
 First by enumeration, of 0/1 values: every split of every number of differing questions, at each share of questions that
-differ. Then simulated, of average accuracy over orders and of whole boards, by the functions that pages call: BOARDS
-pairs of equal models, and as many boards of ten, for each number of questions. Prints Markdown, in percent.
+differ. Then simulated, by the functions that pages call: BOARDS pairs of equal models that sample, by each metric over
+orders and repeats; and as many boards of ten, for each number of questions. Prints Markdown, in percent.
 """
 
 import sys
@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from registry.statistics.bootstrap import RANK_RESAMPLES, percentile_interval, resampled_means
+from bench.bench_order_loss import World, losses_of
+from registry.statistics.bootstrap import RANK_RESAMPLES, resampled_means
 from registry.statistics.paired import adjusted, paired, quantile
-from registry.statistics.ranks import separated
 from registry.statistics.simultaneous import compare_all
 
 Floats = NDArray[np.float64]
@@ -26,7 +26,8 @@ SHARES: Final = tuple(
     float(share)
     for share in np.r_[np.arange(0.004, 0.1, 0.004), np.arange(0.1, 0.9, 0.02), np.arange(0.9, 1.0001, 0.01)]
 )
-ORDERS: Final = 4
+ASKED: Final = ((4, 2), (24, 2))
+METRICS: Final = ("average_accuracy", "right_in_every_order", "right_twice_across_orders", "order_loss")
 MODELS: Final = 10
 
 
@@ -52,25 +53,37 @@ def power(questions: int, share: float, ahead: float) -> float:
     return found
 
 
-def simulated(questions: int, share: float, boards: int, seed: int) -> tuple[float, float]:
-    """Of average accuracy over ORDERS: how often equal models are told apart by the rule, and by resampling alone.
+EQUALS: Final = {
+    "no effect, .9": (World(0.9), World(0.9)),
+    "no effect, .97": (World(0.97), World(0.97)),
+    "5 % of questions, .97": (World(0.97, "half", 0.05), World(0.97, "half", 0.05)),
+    "10 % of questions, no chance": (World(1.0, "half", 0.1), World(1.0, "half", 0.1)),
+    "one order of 20 %, no chance": (World(1.0, "one", 0.2), World(1.0, "one", 0.2)),
+}
+"""Pairs of equal models; those without chance answer each prompt once."""
 
-    share: of the questions, those that either model has right under some orders only, each with its own probability.
-    """
+
+def simulated(worlds: tuple[World, World], questions: int, m: int, k: int, pairs: int, seed: int) -> dict[str, float]:
+    """Return how often two equal models are told apart, by metric."""
     generator = np.random.default_rng(seed)
-    by_rule = alone = 0
-    for _ in range(boards):
-        right = np.where(
-            generator.random(questions) < share, generator.random(questions), generator.integers(0, 2, questions)
-        )
-        values = generator.binomial(ORDERS, right[:, None], (questions, 2)) / ORDERS
-        samples = resampled_means(values, resamples=RANK_RESAMPLES, seed=int(generator.integers(2**31)))
-        pairs = paired([[values]], zero_or_one=False)
-        means: list[float | None] = values.mean(axis=0).tolist()
-        by_rule += separated(means, samples, 0, 1, questions, pairs)
-        interval = percentile_interval(samples[:, 0] - samples[:, 1], questions)
-        alone += interval is not None and not interval.low <= 0 <= interval.high
-    return by_rule / boards, alone / boards
+    apart = dict.fromkeys(METRICS, 0)
+    for _ in range(pairs):
+        columns = [by_metric(world, generator, questions, m, k) for world in worlds]
+        for metric in METRICS:
+            values = np.stack([column[metric] for column in columns], axis=1)
+            interval = paired([[values]], zero_or_one=False).interval(0, 1, questions)
+            apart[metric] += interval is not None and not interval.low <= 0 <= interval.high
+    return {metric: found / pairs for metric, found in apart.items()}
+
+
+def by_metric(world: World, generator: np.random.Generator, questions: int, m: int, k: int) -> dict[str, Floats]:
+    """Return the values of a model's questions by metric."""
+    times = 1 if world.p == 1 else k
+    right = world.right(generator, 1, questions, m, times)[0]
+    losses, both = losses_of(right, times)
+    shares = (right / times).astype(np.float64)
+    once = shares.mean(axis=1)
+    return dict(zip(METRICS, (once, shares.prod(axis=1), once - both, losses), strict=True))
 
 
 def of_boards(questions: int, share: float, boards: int, seed: int) -> float:
@@ -96,14 +109,20 @@ def main(arguments: Sequence[str]) -> None:
         worst = max(told_apart(questions, SHARES))
         cells = [worst, *told_apart(questions, (0.02, 0.1, 0.3)), power(questions, 0.3, 0.6)]
         print(f"| {questions:,} | {' | '.join(f'{100 * cell:.1f}' for cell in cells)} |", flush=True)
-    print("\n| questions | share | average accuracy, by the rule | resampling alone | ten equal models at once |")
-    print("|---|---|---|---|---|")
+    print(f"\n| equal models | m | k | questions | {' | '.join(METRICS)} |")
+    print("|---" * (4 + len(METRICS)) + "|")
+    for name, worlds in EQUALS.items():
+        for m, k in ASKED:
+            for questions in (50, 100, 400):
+                found = simulated(worlds, questions, m, k, boards, seed=questions)
+                cells = " | ".join(f"{100 * found[metric]:.1f}" for metric in METRICS)
+                print(f"| {name} | {m} | {k} | {questions} | {cells} |", flush=True)
+    print("\n| questions | share | ten equal models at once |")
+    print("|---|---|---|")
     for questions in QUESTIONS[1:]:
         for share in (0.02, 0.05, 0.1, 0.3):
-            rule, alone = simulated(questions, share, boards, seed=questions)
             at_once = of_boards(questions, share, boards, seed=questions)
-            cells = [rule, alone, at_once]
-            print(f"| {questions:,} | {share} | {' | '.join(f'{100 * cell:.1f}' for cell in cells)} |", flush=True)
+            print(f"| {questions:,} | {share} | {100 * at_once:.1f} |", flush=True)
     print(f"\n{boards} of each kind, {time.perf_counter() - started:.0f} s")
 
 

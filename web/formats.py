@@ -15,7 +15,7 @@ from registry.prompting.labels import letter
 from registry.schema.selectables import Row
 from registry.scores.asked import asked_how, one_order, why_undefined
 from registry.verdicts import wording
-from registry.verdicts.table import note_guessing, of_neighbours
+from registry.verdicts.table import note_guessing, of_neighbours, of_uncertainty
 from registry.verdicts.wording import DASH, interval_text, points
 from registry.verdicts.wording import value_text as metric_text
 
@@ -275,6 +275,7 @@ GLOBALS: Final = {
     "note_guessing": note_guessing,
     "interval_text": interval_text,
     "neighbours": of_neighbours,
+    "uncertainty": of_uncertainty,
     "chosen_questions": chosen_questions,
     "METRICS": METRICS,
     "CORRECTED": CORRECTED,

@@ -1,7 +1,7 @@
 """A board's values, intervals, ranks and tiers, from the sealed evaluations of its entries."""
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
@@ -20,9 +20,16 @@ from registry.metrics.averaging import Runs, over_tasks
 from registry.metrics.catalogue import QUESTION_METRICS
 from registry.queue.evaluations import choose_again
 from registry.scores.clusters import Clusters, clusters_of
-from registry.scores.intervals import FUNCTIONS_OF_TWO_MEANS, base_metrics, question_values_of_each, resting_on
+from registry.scores.intervals import (
+    FUNCTIONS_OF_TWO_MEANS,
+    ORDER_LOSS,
+    base_metrics,
+    question_values_of_each,
+    resting_on,
+)
 from registry.scores.outcomes import answers_in_runs, runs_over
 from registry.statistics.bootstrap import (
+    MINIMUM_QUESTIONS,
     RANK_RESAMPLES,
     SEED,
     Interval,
@@ -33,7 +40,8 @@ from registry.statistics.bootstrap import (
     sampling_factor,
 )
 from registry.statistics.competition_ranks import ranks
-from registry.statistics.paired import Paired, differing, enough_differ, paired
+from registry.statistics.order_loss import limit_order_loss
+from registry.statistics.paired import Paired, differing, enough_differ, paired, with_errors
 from registry.statistics.ranks import rank_intervals, tiers
 from registry.statistics.simultaneous import Comparisons, compare_all
 from registry.tables import (
@@ -47,6 +55,10 @@ Array = NDArray[np.float64]
 
 DECIMALS: Final = 12
 """Values are kept to so many in a snapshot: databases sum in different orders and differ beyond that."""
+STEP: Final = 1e-6
+"""By how much a mean is changed to measure how fast a function of it rises."""
+MOST_OF_IT: Final = 0.5
+"""A small task is named from this share of the uncertainty on."""
 MOST_IN_MATRIX: Final = 40
 """Models of a column whose pairs are listed one by one; with more, the counts of each model's row are read."""
 
@@ -78,13 +90,23 @@ class Above:
 
 
 @dataclass(frozen=True)
+class Uncertainty:
+    """A task with few questions, and its share of the variance of the mean over tasks: the models' mean, in [0, 1]."""
+
+    task: str
+    questions: int
+    share: float
+
+
+@dataclass(frozen=True)
 class Together:
     """All pairs of a column's ranked models, compared at once.
 
     pairs: those compared. neighbours: pairs of models that are next to each other in the ranking.
     critical_value: as `Comparisons` has it. standard_error: the median pair's. matrix: if there are at most
     MOST_IN_MATRIX models, one text for each, best first, with one character for each model: "+" if the first is better,
-    "-" if it is worse, "." if the two are not distinguished.
+    "-" if it is worse, "." if the two are not distinguished. uncertainty: the small task that most of the uncertainty
+    comes from; None: there is none.
     """
 
     models: int
@@ -95,12 +117,16 @@ class Together:
     critical_value: float | None
     standard_error: float | None
     matrix: list[str]
+    uncertainty: "Uncertainty | None" = None
 
     def document(self) -> dict[str, Any]:
         """As a snapshot has it."""
         return asdict(self) | {
             "critical_value": _rounded(self.critical_value, 6),
             "standard_error": _rounded(self.standard_error),
+            "uncertainty": None
+            if self.uncertainty is None
+            else asdict(self.uncertainty) | {"share": _rounded(self.uncertainty.share, 6)},
         }
 
 
@@ -114,7 +140,8 @@ class Standing:
     comes of them, ranks and tiers, are then over resampled clusters, and `interval` alone over resampled questions.
     rank_low, rank_high, tier: of this model for itself; all_rank_low, all_rank_high, all_tier: of all models at once.
     tasks: each task's column, where all their questions have
-    values; place: the model's row there. resting_on: how many questions the interval rests on.
+    values; place: the model's row there. resting_on: how many questions the interval rests on; over several tasks as
+    many as `Precision` says. shares: each task's share of the variance, if that is known.
     """
 
     value: float | None
@@ -135,6 +162,7 @@ class Standing:
     tasks: Sequence["TaskColumn"] = ()
     place: int = 0
     resting_on: int = 0
+    shares: tuple[float, ...] = ()
 
     @property
     def units(self) -> int:
@@ -317,12 +345,13 @@ class TaskStanding:
 class TaskColumn:
     """One column on one task: the standing of each row, and what every selection of the rows asks of them again.
 
-    factor: of `sampling_factor`, below 1 if the task's questions are a sample.
+    factor: of `sampling_factor`, below 1 if the task's questions are a sample. task: its name.
     """
 
     metric: str
     standings: Sequence[TaskStanding]
     factor: float = 1.0
+    task: str = ""
 
     @cached_property
     def alone(self) -> list[tuple[Array, ...] | None]:
@@ -363,9 +392,35 @@ class TaskColumn:
         return parts
 
     @cached_property
+    def moments(self) -> tuple[Array, Array]:
+        """Of each row the sums of the questions' squared and fourth-power deviations from their mean, each (rows,).
+
+        Of a metric that is made of two means, a question's deviation is its part in the value's, to first order.
+        """
+        known = ~np.isnan(self.base[0])
+        counts = np.maximum(1, known.sum(axis=1))[:, np.newaxis]
+        apart = [np.where(known, part, 0.0) for part in self.base]
+        means = [part.sum(axis=1, keepdims=True) / counts for part in apart]
+        apart = [np.where(known, part - mean, 0.0) for part, mean in zip(apart, means, strict=True)]
+        function = FUNCTIONS_OF_TWO_MEANS.get(self.metric)
+        total = apart[0]
+        if function is not None:
+            slopes = _slopes(function.function, *means)
+            total = slopes[0] * apart[0] + slopes[1] * apart[1]
+        return np.einsum("ij,ij->i", total, total), np.einsum("ij,ij,ij,ij->i", total, total, total, total)
+
+    @cached_property
     def differing(self) -> NDArray[np.uint16]:
         """As `registry.statistics.paired.differing` has it of the rows."""
         return differing([part.T for part in self.base])
+
+
+def _slopes(function: Callable[..., Array], first: Array, second: Array) -> tuple[Array, Array]:
+    """Return how fast a function of two means rises with either; 0 if it is undefined there."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        one = (function(first + STEP, second) - function(first - STEP, second)) / (2 * STEP)
+        other = (function(first, second + STEP) - function(first, second - STEP)) / (2 * STEP)
+    return np.nan_to_num(one, posinf=0.0, neginf=0.0), np.nan_to_num(other, posinf=0.0, neginf=0.0)
 
 
 def _averaged(metric: str, samples: Array) -> tuple[Array, ...]:
@@ -423,7 +478,10 @@ def task_standings(
             found[number][column.name].values = TaskValues(means.base)
     factor = min(map(_factor, entries))
     _draw(found, drawn, seed, factor)
-    return {column.name: TaskColumn(column.metric, [of[column.name] for of in found], factor) for column in columns}
+    task = entries[0].task
+    return {
+        column.name: TaskColumn(column.metric, [of[column.name] for of in found], factor, task) for column in columns
+    }
 
 
 def _evaluation(row: BoardRow, entry: BoardEntry) -> Evaluation | None:
@@ -496,36 +554,111 @@ def _over_tasks(
     drawn: list[tuple[Standing, Array, int]] = []
     clustered: list[tuple[Standing, Array, int]] = []
     compared = tasks if all(task.base for task in tasks) else ()
-    for row, standing, standings, parts, units, in_clusters in zip(
-        rows,
-        found,
-        standings_of,
-        by_row(task.alone for task in tasks),
-        by_row(task.resting_on for task in tasks),
-        by_row(task.in_clusters for task in tasks),
-        strict=True,
+    precise = _precisions(tasks, rows, weights) if compared and len(tasks) > 1 else None
+    for number, (row, standing, standings, parts, units, in_clusters) in enumerate(
+        zip(
+            rows,
+            found,
+            standings_of,
+            by_row(task.alone for task in tasks),
+            by_row(task.resting_on for task in tasks),
+            by_row(task.in_clusters for task in tasks),
+            strict=True,
+        )
     ):
         if standing.value is None:
             continue
         alone = _macro_samples(metric, parts, weights)
         if alone is None:
             continue
+        precision = None if precise is None else precise[number]
         standing.samples = alone
-        standing.resting_on = min(units)
+        standing.resting_on = min(units) if precision is None else precision.questions(units)
+        standing.shares = () if precision is None else precision.shares
         standing.tasks, standing.place = compared, row
-        drawn.append((standing, alone, standing.resting_on))
+        drawn.append((standing, _stretched(alone, precision, min(units)), standing.resting_on))
         if any(in_clusters):
             together = _macro_samples(metric, [task.together[row] for task in tasks], weights)
             if together is not None:
+                of_tasks = [of.clusters or of.resting_on for of in standings]
                 standing.samples = together
                 standing.clusters = sum(of.clusters or of.n for of in standings)
                 standing.design_effect = design_effect(together, alone)
-                clustered.append((standing, together, min(of.clusters or of.resting_on for of in standings)))
-    for standing, ends in _ends(drawn):
+                number_of = min(of_tasks) if precision is None else precision.questions(of_tasks)
+                clustered.append((standing, _stretched(together, precision, min(of_tasks)), number_of))
+    for standing, ends in _ends(metric, drawn):
         standing.interval = ends
-    for standing, ends in _ends(clustered):
+    for standing, ends in _ends(metric, clustered):
         standing.cluster_interval = ends
     return found
+
+
+@dataclass(frozen=True)
+class Precision:
+    """How precise a mean over tasks is.
+
+    shares: each task's share of its variance; at_worst: likewise, if a task of fewer than MINIMUM_QUESTIONS has the
+    largest variance that it can have. stretch: see `_precisions`.
+    """
+
+    shares: tuple[float, ...]
+    at_worst: tuple[float, ...]
+    stretch: float
+
+    def questions(self, units: Sequence[int]) -> int:
+        """Return the questions that the mean rests on: 1 more than Satterthwaite's degrees of freedom.
+
+        units: how many questions, or clusters, each task has. Of a small task the largest variance counts: if it were
+        the one that was measured, an interval would be stated just when it came out too small.
+        """
+        uncertain = sum(share**2 / max(1, of - 1) for share, of in zip(self.at_worst, units, strict=True))
+        return int(1 / uncertain + 1 + 1e-6) if uncertain > 0 else sum(units)
+
+
+def _precisions(tasks: Sequence[TaskColumn], rows: Sequence[int], weights: Sequence[int] | None) -> list[Precision]:
+    """Return how precise the mean over tasks is, of each row.
+
+    A few questions that all came out alike say little of a task's variance. So two are added to each task, with the
+    deviations h and −h, where h² = Σx⁴/Σx² over all tasks is the square of a typical deviation. stretch: by which the
+    standard deviation rises by that.
+    Source: Satterthwaite, *An Approximate Distribution of Estimates of Variance Components* (1946).
+    """
+    times = [1] * len(tasks) if weights is None else weights
+    of_rows = np.asarray(rows, dtype=np.intp)
+    second, fourth = (np.stack([task.moments[place][of_rows] for task in tasks]) for place in (0, 1))
+    n = np.stack([np.array([of.n for of in task.standings], dtype=np.float64)[of_rows] for task in tasks])
+    scale = np.array([(of * task.factor) ** 2 for of, task in zip(times, tasks, strict=True)])[:, np.newaxis]
+    total = second.sum(axis=0)
+    typical = np.divide(fourth.sum(axis=0), total, out=np.zeros_like(total), where=total > 0)
+    numbers = np.maximum(1.0, n)
+    variances = scale * (second + 2 * typical) / (n + 2) / numbers
+    metric = METRICS[tasks[0].metric]
+    largest = np.inf if metric.low is None or metric.high is None else (metric.high - metric.low) ** 2 / 4
+    at_worst = np.where(n < MINIMUM_QUESTIONS, np.maximum(variances, scale * largest / numbers), variances)
+    resampled = (scale * second / numbers**2).sum(axis=0)
+    stretch = np.sqrt(np.divide(variances.sum(axis=0), resampled, out=np.ones_like(total), where=resampled > 0))
+    return [
+        Precision(tuple(shares), tuple(largest_shares), max(1.0, by))
+        for shares, largest_shares, by in zip(
+            _shares(variances).T.tolist(), _shares(at_worst).T.tolist(), stretch.tolist(), strict=True
+        )
+    ]
+
+
+def _shares(variances: Array) -> Array:
+    """Return each task's share, shape (tasks, rows); all is that of tasks whose variance is not bounded."""
+    unbounded = np.isinf(variances)
+    variances = np.where(unbounded.any(axis=0), unbounded, variances)
+    whole = variances.sum(axis=0)
+    return np.asarray(np.divide(variances, whole, out=np.zeros(variances.shape), where=whole > 0))
+
+
+def _stretched(samples: Array, precision: Precision | None, fewest: int) -> Array:
+    """Return resampled values with larger deviations, if a task has too few questions for its variance to be known."""
+    if precision is None or fewest >= MINIMUM_QUESTIONS or precision.stretch == 1.0:
+        return samples
+    middle = np.nanmean(samples)
+    return np.asarray(middle + precision.stretch * (samples - middle))
 
 
 def _value_over(metric: str, tasks: Sequence[TaskStanding], weights: Sequence[int] | None) -> Standing:
@@ -565,11 +698,18 @@ def _average(parts: Sequence[Array], weights: Sequence[int] | None) -> Array:
     return total
 
 
-def _ends(drawn: Sequence[tuple[Standing, Array, int]]) -> list[tuple[Standing, tuple[float, float] | None]]:
+def _ends(
+    metric: str, drawn: Sequence[tuple[Standing, Array, int]]
+) -> list[tuple[Standing, tuple[float, float] | None]]:
     """Each standing with its interval. drawn: with resampled values, and how many units these are of."""
     if not drawn:
         return []
     found = percentile_intervals(np.stack([samples for _, samples, _ in drawn]), [units for *_, units in drawn])
+    if metric == ORDER_LOSS:
+        found = [
+            None if ends is None else limit_order_loss(ends, units)
+            for (*_, units), ends in zip(drawn, found, strict=True)
+        ]
     return [(standing, _interval(ends)) for (standing, *_), ends in zip(drawn, found, strict=True)]
 
 
@@ -590,8 +730,10 @@ def _rank(
     if not compare or better == "neither" or not known or any(samples is None for samples in sampled):
         return None
     matrix = np.stack([samples for samples in sampled if samples is not None]).T
-    questions = min(standing.units for _, standing in known)
     pairs = _paired(metric, [standing for _, standing in known], matrix, weights)
+    questions: int | None = min(standing.units for _, standing in known)
+    if pairs is not None and pairs.freedom is not None and _enough_together(known):
+        questions = None  # each pair has its own degrees of freedom
     compared = compare_all(values, matrix, better, questions, pairs)
     for (_, standing), interval, tier, everywhere, shared in zip(
         known,
@@ -609,6 +751,11 @@ def _rank(
     return _together(known, compared, better)
 
 
+def _enough_together(known: Sequence[tuple[ModelRevision, Standing]]) -> bool:
+    """Whether every model has MINIMUM_QUESTIONS over all tasks together; in clusters, so many of these."""
+    return min(standing.clusters or standing.n for _, standing in known) >= MINIMUM_QUESTIONS
+
+
 def _paired(
     metric: str, standings: Sequence[Standing], samples: Array, weights: Sequence[int] | None = None
 ) -> Paired | None:
@@ -619,15 +766,15 @@ def _paired(
     tasks, places = standings[0].tasks, [standing.place for standing in standings]
     if not tasks:
         return None
+    factors = [task.factor for task in tasks]
     if METRICS[metric].zero_or_one:
-        pairs = paired(
-            [[part[places].T for part in task.base] for task in tasks],
-            zero_or_one=True,
-            weights=weights,
-            factors=[task.factor for task in tasks],
-        )
+        values = [[part[places].T for part in task.base] for task in tasks]
+        pairs = paired(values, zero_or_one=True, weights=weights, factors=factors)
     else:
         pairs = enough_differ([task.differing for task in tasks]).of(places)
+        if metric not in FUNCTIONS_OF_TWO_MEANS:
+            times = [1] * len(tasks) if weights is None else weights
+            pairs = with_errors(pairs.enough, [task.base[0][places].T for task in tasks], times, factors)
     if all(standing.clusters is None for standing in standings):
         return pairs
     return pairs.at_least(np.sqrt(_variances_of_differences(samples)))
@@ -666,7 +813,25 @@ def _together(known: Sequence[tuple[ModelRevision, Standing]], compared: Compari
         critical_value=compared.critical_value,
         standard_error=float(np.median(errors)) if errors.size else None,
         matrix=_matrix(compared, order) if len(order) <= MOST_IN_MATRIX else [],
+        uncertainty=_uncertainty([standing for _, standing in known]),
     )
+
+
+def _uncertainty(known: Sequence[Standing]) -> Uncertainty | None:
+    """Return the task that more than MOST_OF_IT of the uncertainty comes from, if it is small.
+
+    Small is a task with at most half as many questions as the median one of the others.
+    """
+    of = [standing for standing in known if standing.shares]
+    if not of:
+        return None
+    shares = np.mean([standing.shares for standing in of], axis=0)
+    largest = int(shares.argmax())
+    sizes = [max(item.n for item in task.standings) for task in of[0].tasks]
+    others = [size for place, size in enumerate(sizes) if place != largest]
+    if shares[largest] < MOST_OF_IT or 2 * sizes[largest] > float(np.median(others)):
+        return None
+    return Uncertainty(of[0].tasks[largest].task, sizes[largest], float(shares[largest]))
 
 
 def _matrix(compared: Comparisons, order: Sequence[int]) -> list[str]:

@@ -13,6 +13,7 @@ from registry.prompting.protocols.answering import lists_options, samples
 from registry.prompting.variants import VARIANT_KINDS, parse_variants
 from registry.schema.selectables import Row
 from registry.scores.asked import ASKED, asking
+from registry.scores.intervals import UPPER_BOUND
 from registry.tables import (
     Evaluation,
     EvaluationMetric,
@@ -166,16 +167,16 @@ def missing_shares(session: Session, evaluation_ids: Iterable[int]) -> dict[int,
 
 
 def _numbers(session: Session, ids: Sequence[int], scope: str) -> dict[int, dict[str, Number]]:
-    """Map each evaluation to its defined metrics of NUMBERS over a scope."""
+    """Map each evaluation to its defined metrics of NUMBERS over a scope; an upper bound has no lower end."""
     of: Any = EvaluationMetric
     query = (
-        select(of.evaluation_id, of.metric, of.value, of.n, of.interval_low, of.interval_high)
+        select(of.evaluation_id, of.metric, of.value, of.n, of.interval_low, of.interval_high, of.interval_method)
         .where(is_in(of.evaluation_id, list(ids)), of.scope == scope, of.metric.in_(NUMBERS), of.value.is_not(None))
         .order_by(of.definition_version)
     )
     found: dict[int, dict[str, Number]] = {}
-    for number, metric, value, n, low, high in session.execute(query):
-        found.setdefault(number, {})[metric] = Number(value, n, low, high)
+    for number, metric, value, n, low, high, method in session.execute(query):
+        found.setdefault(number, {})[metric] = Number(value, n, None if method == UPPER_BOUND else low, high)
     return found
 
 

@@ -14,8 +14,9 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from registry.lookups import find_evaluation
-from registry.scores.intervals import Array, column_samples, factor_of, question_values
+from registry.scores.intervals import ORDER_LOSS, Array, column_samples, factor_of, question_values
 from registry.statistics.bootstrap import RANK_RESAMPLES, design_effect, percentile_interval
+from registry.statistics.order_loss import limit_order_loss
 from registry.tables import EvaluationQuestion, Question
 
 Clusters = NDArray[np.intp]
@@ -79,13 +80,17 @@ def clustered_intervals(session: Session, evaluation_id: int, *, by_subject: boo
         "clusters": int(clusters.max()) + 1,
         "largest": int(np.bincount(clusters).max()),
         "metrics": {
-            name: _stated(samples, alone[name][0], clusters[defined]) for name, (samples, defined) in together.items()
+            name: _stated(name, samples, alone[name][0], clusters[defined])
+            for name, (samples, defined) in together.items()
         },
     }
 
 
-def _stated(samples: Array, alone: Array, clusters: Clusters) -> dict[str, Any]:
-    interval = percentile_interval(samples, np.unique(clusters).size)
+def _stated(name: str, samples: Array, alone: Array, clusters: Clusters) -> dict[str, Any]:
+    number = np.unique(clusters).size
+    interval = percentile_interval(samples, number)
+    if interval is not None and name == ORDER_LOSS:
+        interval = limit_order_loss(interval, number)
     return {
         "interval": None if interval is None else [interval.low, interval.high],
         "design_effect": design_effect(samples, alone),

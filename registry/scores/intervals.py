@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import bindparam, text
+from sqlalchemy import bindparam, func, select, text
 from sqlalchemy.orm import Session
 
 from registry.metrics import METRICS
@@ -17,20 +17,26 @@ from registry.statistics.bootstrap import (
     RESAMPLES,
     SEED,
     Interval,
+    UpperBound,
     combined,
     percentile_interval,
     resampled_means,
     sampling_factor,
 )
-from registry.tables import Evaluation
+from registry.statistics.order_loss import FEWEST_ORDERS, state_order_loss
+from registry.tables import Evaluation, QuestionScore
 
 Array = NDArray[np.float64]
 
+UPPER_BOUND: Final = "exact binomial upper bound of order and chance loss"
 METHOD: Final = "bias-corrected percentile bootstrap over questions"
 OF_A_SAMPLE: Final = f"{METHOD}, finite population"
 """Method of a sample of questions: resampled values are drawn towards the estimate by `sampling_factor`."""
 NONE: Final = "none"
 """Method of a metric for which no interval is stated: it would not cover."""
+
+ORDER_LOSS: Final = "order_loss"
+CHANCE_LOSS: Final = "chance_loss"
 
 ROWS_READ: Final = 20_000
 """Rows of questions that are read at once: 20 MB or so."""
@@ -109,11 +115,16 @@ def least_questions(metric: str) -> int:
 
 
 def metric_intervals_together(
-    several: Sequence[Mapping[str, Array]], *, resamples: int = RESAMPLES, seed: int = SEED, factor: float = 1.0
+    several: Sequence[Mapping[str, Array]],
+    *,
+    resamples: int = RESAMPLES,
+    seed: int = SEED,
+    factor: float = 1.0,
+    orders: Sequence[int] | None = None,
 ) -> list[dict[str, Any]]:
     """For each of several evaluations of the same questions, drawn once: metric to its Interval, None if not covered.
 
-    factor: of `sampling_factor`.
+    factor: of `sampling_factor`. orders: in how many orders each evaluation asked a question at least; None: 2.
     several: metric to (questions,), of all per-question metrics. Metrics that compare runs have no interval here.
     """
     columns: list[Array] = []
@@ -133,13 +144,18 @@ def metric_intervals_together(
     nothing = np.empty((0, 0))
     stacked = np.stack(columns, axis=1) if columns else nothing
     samples = resampled_means(stacked, resamples=resamples, seed=seed, factor=factor) if columns else nothing
-    return [
+    found = [
         {
             name: _interval(name, stacked, samples, own[name]) if name in own else None
             for name in [*values, *FUNCTIONS_OF_TWO_MEANS]
         }
         for values, own in zip(several, places, strict=True)
     ]
+    for values, intervals, fewest in zip(several, found, orders or [FEWEST_ORDERS] * len(several), strict=True):
+        if ORDER_LOSS in values:
+            losses = values[ORDER_LOSS], values.get(CHANCE_LOSS)
+            intervals[ORDER_LOSS] = state_order_loss(intervals[ORDER_LOSS], *losses, fewest)
+    return found
 
 
 def column_samples(
@@ -238,6 +254,8 @@ def _intervals_of_scopes(
     everything = sorted(scopes.get("all", ()))
     values = [question_values(session, evaluation_id, everything) for evaluation_id in ids]
     found: dict[int, dict[str, dict[str, Any]]] = {evaluation_id: {} for evaluation_id in ids}
+    fewest = fewest_orders(session, ids)
+    orders = [fewest.get(evaluation_id, FEWEST_ORDERS) for evaluation_id in ids]
     known: dict[tuple[int, bytes], list[dict[str, Any]]] = {}
     for scope, members in scopes.items():
         inside = np.fromiter((question_id in members for question_id in everything), dtype=bool, count=len(everything))
@@ -245,10 +263,31 @@ def _intervals_of_scopes(
         key = (resamples_of(scope), inside.tobytes())
         if key not in known:
             inner = [{name: column[inside] for name, column in own.items()} for own in values]
-            known[key] = metric_intervals_together(inner, resamples=resamples_of(scope), factor=factor)
+            known[key] = metric_intervals_together(inner, resamples=resamples_of(scope), factor=factor, orders=orders)
         for evaluation_id, intervals in zip(ids, known[key], strict=True):
             found[evaluation_id][scope] = intervals
     return found
+
+
+def fewest_orders(session: Session, evaluation_ids: Sequence[int]) -> dict[int, int]:
+    """Return the fewest orders that a question of each evaluation was asked in, of those asked in two or more.
+
+    It is 2 for an evaluation that changes more than orders: not all of its prompts have the question's own options.
+    """
+    score = QuestionScore
+    query = (
+        select(
+            score.evaluation_id,
+            func.min(score.distinct_prompts),
+            func.max(score.shown - score.variants),
+        )
+        .where(score.evaluation_id.in_(evaluation_ids), score.distinct_prompts > 1)
+        .group_by(score.evaluation_id)
+    )
+    return {
+        evaluation_id: FEWEST_ORDERS if others or fewest is None else fewest
+        for evaluation_id, fewest, others in session.execute(query)
+    }
 
 
 def interval_columns(scope: str, interval: Interval | None, *, sampled: bool) -> dict[str, Any]:
@@ -256,10 +295,19 @@ def interval_columns(scope: str, interval: Interval | None, *, sampled: bool) ->
 
     sampled: whether the evaluation's questions are a sample.
     """
+    resampled = interval is not None and not isinstance(interval, UpperBound)
     return {
         "interval_low": None if interval is None else interval.low,
         "interval_high": None if interval is None else interval.high,
-        "interval_method": NONE if interval is None else OF_A_SAMPLE if sampled else METHOD,
-        "interval_resamples": None if interval is None else resamples_of(scope),
-        "interval_seed": None if interval is None else SEED,
+        "interval_method": _method(interval, sampled=sampled),
+        "interval_resamples": resamples_of(scope) if resampled else None,
+        "interval_seed": SEED if resampled else None,
     }
+
+
+def _method(interval: Interval | None, *, sampled: bool) -> str:
+    if interval is None:
+        return NONE
+    if isinstance(interval, UpperBound):
+        return UPPER_BOUND
+    return OF_A_SAMPLE if sampled else METHOD

@@ -60,6 +60,11 @@ class Interval:
 
 
 @dataclass(frozen=True)
+class UpperBound(Interval):
+    """An interval of a metric that is never negative, from 0 to a bound that it exceeds in at most 5 %."""
+
+
+@dataclass(frozen=True)
 class VariantBootstrap:
     """A metric over resampled variants: mean and population standard deviation over resamples, and how made."""
 

@@ -11,10 +11,19 @@ without this correction equal models would be told apart in up to 5.8 % of the c
 differ. Equal models are told apart in at most 5 % on any number of questions from 30 on, whatever share differs, by
 enumeration (`python -m bench.bench_pairs`); a resampling interval reaches 9.9 % where few differ.
 
-Of other values the resampled difference decides, and nothing is said while fewer than DIFFERING questions differ.
+Adding one to each is adding two questions, of which either model is better on one. The same is done for other values:
+with d the difference of a question, two questions are added on which the models differ by h and −h, where h² = Σd⁴/Σd²
+is the square of a typical difference between those that differ (1 of 0/1 values). Nothing is stated while fewer than
+DIFFERING questions differ, and there is no further correction. Of values that are made of two means the resampled
+difference decides.
+
+Over several tasks the differences are averaged, and degrees of freedom are Satterthwaite's, over all tasks together: a
+small task counts by its share of the variance. The two questions that are added to each keep a task of a few questions,
+on which two models happen to agree, from looking certain. Fewer than DIFFERING questions say too little of a variance:
+such a task has the largest that differences between the lowest and the highest value can have.
 
 Source: Bonett and Price, *Adjusted Wald Confidence Interval for a Difference of Binomial Proportions Based on Paired
-Data* (2012).
+Data* (2012); Satterthwaite, *An Approximate Distribution of Estimates of Variance Components* (1946).
 """
 
 import math
@@ -30,7 +39,9 @@ from registry.statistics.bootstrap import CONFIDENCE, MINIMUM_QUESTIONS, Interva
 Floats = NDArray[np.float64]
 
 DIFFERING: Final = 10
-"""Questions that must differ before a resampled difference is stated."""
+"""Questions that must differ before a difference of other than 0/1 values is stated."""
+MANY: Final = 1e9
+"""Degrees of freedom of a variance that is known."""
 EQUAL: Final = 1e-9
 """Values that are no further apart are equal."""
 _AT_ONCE: Final = 4_000_000
@@ -41,32 +52,56 @@ _AT_ONCE: Final = 4_000_000
 class Paired:
     """What the questions say about every pair of models, the row less the column.
 
-    enough: shape (models, models), whether a difference is stated at all. difference, error, slack: likewise, of 0/1
-    values, averaged over tasks: the adjusted difference, its standard error, and the correction that either end of an
-    interval is moved by; None for other values, of which resampling decides.
+    enough: shape (models, models), whether a difference is stated at all. difference, error, slack: likewise, averaged
+    over tasks: the adjusted difference, its standard error, and the correction that either end of an interval is moved
+    by; None for values that are made of two means, of which resampling decides. freedom: likewise, the degrees of
+    freedom over several tasks; None for one task, whose number of questions says them. bound: no difference is larger.
     """
 
     enough: NDArray[np.bool_]
     difference: Floats | None = None
     error: Floats | None = None
     slack: Floats | None = None
+    freedom: Floats | None = None
+    bound: float = 1.0
 
     def interval(self, first: int, second: int, questions: int | None) -> Interval | None:
-        """The 95 % interval of first less second; None below MINIMUM_QUESTIONS, or for other than 0/1 values."""
-        if self.difference is None or self.error is None or self.slack is None:
+        """Return the 95 % interval of first less second; None if too few questions are there or differ.
+
+        None also if resampling decides.
+        """
+        if self.difference is None or self.error is None or self.slack is None or not self.enough[first, second]:
             return None
         if questions is not None and questions < MINIMUM_QUESTIONS:
             return None
-        half = float(quantile(questions) * self.error[first, second] + self.slack[first, second])
+        times = quantile(questions if self.freedom is None else float(self.freedom[first, second]) + 1)
+        half = float(times * self.error[first, second] + self.slack[first, second])
         middle = float(self.difference[first, second])
-        return Interval(max(-1.0, middle - half), min(1.0, middle + half))
+        return Interval(max(-self.bound, middle - half), min(self.bound, middle + half))
+
+    def p_value(self, first: int, second: int, questions: int) -> float | None:
+        """Return the two-sided p-value of first and second being equal; None if `interval` states none."""
+        from scipy.special import stdtr
+
+        ratios = self.ratios()
+        if ratios is None or self.interval(first, second, questions) is None:
+            return None
+        ratio = -abs(float(ratios[first, second])) * math.sqrt((questions - 1) / questions)
+        return 2 * float(stdtr(questions - 1, ratio))
 
     def ratios(self) -> Floats | None:
-        """Of 0/1 values, shape (models, models): by how many standard errors a difference exceeds its correction."""
+        """Return by how many standard errors each difference exceeds its correction; None if resampling decides.
+
+        Over several tasks it is the deviate of the normal distribution that is as improbable as that of Student's.
+        """
         if self.difference is None or self.error is None or self.slack is None:
             return None
         beyond = np.maximum(0.0, np.abs(self.difference) - self.slack)
-        return np.asarray(np.sign(self.difference) * beyond / self.error)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found = np.nan_to_num(beyond / self.error, nan=0.0, posinf=np.inf)
+        if self.freedom is not None:
+            found = _as_normal(found, self.freedom)
+        return np.asarray(np.sign(self.difference) * found)
 
     def at_least(self, errors: Floats) -> "Paired":
         """With standard errors of at least these, shape (models, models): those of resampled clusters."""
@@ -79,11 +114,20 @@ class Paired:
         if len(models) == len(self.enough):
             return self
         chosen = np.ix_(models, models)
-        parts = (self.difference, self.error, self.slack)
-        return Paired(self.enough[chosen], *(None if part is None else part[chosen] for part in parts))
+        parts = (self.difference, self.error, self.slack, self.freedom)
+        difference, error, slack, freedom = (None if part is None else part[chosen] for part in parts)
+        return Paired(self.enough[chosen], difference, error, slack, freedom, self.bound)
 
 
-def quantile(questions: int | None) -> float:
+def _as_normal(ratios: Floats, freedom: Floats) -> Floats:
+    """Return the normal deviates that are as improbable as ratios of Student's distribution; ratios: not negative."""
+    from scipy.special import ndtri, stdtr
+
+    below = stdtr(freedom, -ratios * np.sqrt(freedom / (freedom + 1)))
+    return np.where(np.isinf(ratios), ratios, -ndtri(np.maximum(below, np.finfo(np.float64).tiny)))
+
+
+def quantile(questions: float | None) -> float:
     """By how many standard errors an interval reaches to either side; None: many questions.
 
     >>> round(quantile(None), 3), round(quantile(100), 3)
@@ -110,15 +154,42 @@ def paired(
     where any of them does. zero_or_one: all values are 0 or 1, and there is one base metric. weights: of the tasks.
     factors: of each task that of `sampling_factor`, by which its standard errors are multiplied; None: 1.
     """
-    if not zero_or_one:
-        return enough_differ([differing(base) for base in tasks])
     times = [1] * len(tasks) if weights is None else list(weights)
-    number = sum(times)
-    values = [base[0] for base in tasks]
-    together = _of_tasks_answered if not any(np.isnan(of).any() for of in values) else _of_tasks
-    difference, variance, slack = together(values, times, [1.0] * len(tasks) if factors is None else factors)
-    enough = np.ones(difference.shape, dtype=np.bool_)
-    return Paired(enough, difference / number, np.sqrt(variance) / number, slack / number)
+    scales = [1.0] * len(tasks) if factors is None else list(factors)
+    if zero_or_one:
+        values = [base[0] for base in tasks]
+        together = _of_tasks_answered if not any(np.isnan(of).any() for of in values) else _of_tasks
+        enough = np.ones((values[0].shape[1],) * 2, dtype=np.bool_)
+        return _paired(enough, together(values, times, scales), times)
+    enough = enough_differ([differing(base) for base in tasks]).enough
+    return with_errors(enough, [base[0] for base in tasks], times, scales) if len(tasks[0]) == 1 else Paired(enough)
+
+
+def with_errors(
+    enough: NDArray[np.bool_], values: Sequence[Floats], times: Sequence[int], factors: Sequence[float]
+) -> Paired:
+    """Every pair of models, of values that are not all 0 or 1. enough: as in Paired; the rest as for `paired`."""
+    largest = max((float(np.nanmax(of) - np.nanmin(of)) for of in values if (~np.isnan(of)).any()), default=0.0)
+    return _paired(enough, _of_tasks_measured(values, times, factors, largest), times, max(1.0, largest))
+
+
+@dataclass(frozen=True)
+class _Sums:
+    """Over tasks, each shape (models, models): differences, variances, variances² over freedom, largest correction."""
+
+    difference: Floats
+    variance: Floats
+    squares: Floats
+    slack: Floats
+
+
+def _paired(enough: NDArray[np.bool_], sums: _Sums, times: Sequence[int], bound: float = 1.0) -> Paired:
+    number, freedom = sum(times), None
+    if len(times) > 1:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            freedom = np.nan_to_num(sums.variance**2 / sums.squares, nan=1.0, posinf=MANY)
+    error = np.sqrt(np.maximum(0.0, sums.variance)) / number
+    return Paired(enough, sums.difference / number, error, sums.slack / number, freedom, bound)
 
 
 def enough_differ(counts: Sequence[NDArray[np.uint16]]) -> Paired:
@@ -126,29 +197,30 @@ def enough_differ(counts: Sequence[NDArray[np.uint16]]) -> Paired:
     return Paired(np.add.reduce(counts, dtype=np.uint16) >= DIFFERING)
 
 
-def _of_tasks(
-    values: Sequence[Floats], times: Sequence[int], factors: Sequence[float]
-) -> tuple[Floats, Floats, Floats]:
-    """Over tasks, each shape (models, models): summed differences and variances, and the largest correction.
+def _of_tasks(values: Sequence[Floats], times: Sequence[int], factors: Sequence[float]) -> _Sums:
+    """Add up over tasks of 0/1 values.
 
     values: of each task, shape (questions, models). times: how much each counts.
     """
     models = values[0].shape[1]
-    difference, variance, slack = np.zeros((3, models, models))
+    difference, variance, squares, slack = np.zeros((4, models, models))
     for of, answers, factor in zip(times, values, factors, strict=True):
         known = ~np.isnan(answers)
         right = np.where(known, answers, 0.0)
         only_first = right.T @ (known - right)
-        off, error, own = adjusted(only_first, only_first.T, known.astype(np.float64).T @ known)
+        questions = known.astype(np.float64).T @ known
+        off, error, own = adjusted(only_first, only_first.T, questions)
         difference += of * off
-        variance += (of * factor * error) ** 2
+        at_most = (of * factor) ** 2 / (questions + 2)
+        scaled = (of * factor * error) ** 2
+        few = (questions < DIFFERING) & (len(values) > 1)
+        variance += np.where(few, at_most, scaled)
+        squares += np.where(few, 0.0, scaled**2 / np.maximum(1, questions - 1))
         np.maximum(slack, of * own, out=slack)
-    return difference, variance, slack
+    return _Sums(difference, variance, squares, slack)
 
 
-def _of_tasks_answered(
-    values: Sequence[Floats], times: Sequence[int], factors: Sequence[float]
-) -> tuple[Floats, Floats, Floats]:
+def _of_tasks_answered(values: Sequence[Floats], times: Sequence[int], factors: Sequence[float]) -> _Sums:
     """What `_of_tasks` gives where all models answered all questions, for hundreds of models in some milliseconds.
 
     With r questions right on n, b − c is the difference of two r, and b + c = (n − Σ xy)/2 of answers x, y = ±1: so
@@ -159,6 +231,7 @@ def _of_tasks_answered(
     constant = 0.0
     signs: list[Floats] = []
     alike: dict[tuple[int, int], NDArray[np.float32]] = {}
+    squared, few = np.zeros((2, models, models))
     for of, answers, factor in zip(times, values, factors, strict=True):
         n = len(answers)
         counts = answers.sum(axis=0)
@@ -170,6 +243,12 @@ def _of_tasks_answered(
         signs.append(answers * scale - scale / 2)
         ones = (2 * answers - 1).astype(np.float32)
         products = ones.T @ ones
+        if len(values) > 1:
+            own = 2 + (n - products) / 2 - np.subtract.outer(counts, counts) ** 2 / (n + 2)
+            if n < DIFFERING:
+                few += scale**2 * (n + 2 - own)
+            else:
+                squared += (scale**2 * own) ** 2 / (n - 1)
         np.minimum(products, alike.setdefault((n, of), products), out=alike[n, of])
     squares = np.stack(right)
     scaled = squares * np.sqrt(third)[:, np.newaxis]
@@ -177,14 +256,57 @@ def _of_tasks_answered(
     # 2 Σ xy/4 of the weighted answers, and the square of the difference of two r, multiplied out.
     mixed = 2 * (together[: -len(squares)].T @ together[: -len(squares)])
     own = (scaled**2).sum(axis=0)
-    variance = constant - mixed - np.add.outer(own, own) + 2 * (scaled.T @ scaled)
+    variance = constant - mixed - np.add.outer(own, own) + 2 * (scaled.T @ scaled) + few
     slack = np.zeros((models, models))
     for (n, of), products in alike.items():
         if n == 0:
             continue
         nearly_all = _if_nearly_all(0.5 - products.astype(np.float64) / (2 * n))
         np.maximum(slack, of / (n + 2) * nearly_all, out=slack)
-    return np.subtract.outer(share, share), variance, slack
+    return _Sums(np.subtract.outer(share, share), variance, squared, slack)
+
+
+def _of_tasks_measured(
+    values: Sequence[Floats], times: Sequence[int], factors: Sequence[float], largest: float
+) -> _Sums:
+    """Add up over tasks of values that are not all 0 or 1, as `_of_tasks` does. largest: difference of two values.
+
+    Sums of powers of differences are products of matrices of powers: Σ(x − y)² = Σx² − 2Σxy + Σy².
+    """
+    models = values[0].shape[1]
+    # A task's variance is a + b h², and h² is known at the end: so sums of a, b, a², ab and b² are kept.
+    difference, total, fourth, one, other, one_one, one_other, other_other = np.zeros((8, models, models))
+    for of_task, factor, answers in zip(times, factors, values, strict=True):
+        known = ~np.isnan(answers)
+        of = known.astype(np.float64)
+        # Around each question's mean, which no difference depends on and rounding does.
+        middle = np.where(known, answers, 0.0).sum(axis=1) / np.maximum(1.0, of.sum(axis=1))
+        x = np.where(known, answers - middle[:, np.newaxis], 0.0)
+        x2 = x**2
+        n = of.T @ of
+        sums, powers, products = x.T @ of, x2.T @ of, x.T @ x
+        second = powers + powers.T - 2 * products
+        second[second <= EQUAL * np.add.outer(np.diag(products), np.diag(products))] = 0.0
+        powers, mixed = (x2**2).T @ of, (x2 * x).T @ x
+        fourth += powers + powers.T - 4 * (mixed + mixed.T) + 6 * (x2.T @ x2)
+        total += second
+        mean = (sums - sums.T) / (n + 2)
+        scale = (of_task * factor) ** 2
+        a, b = scale * (second / (n + 2) - mean**2) / (n + 2), 2 * scale / (n + 2) ** 2
+        freedom = np.maximum(1, n - 1)
+        if len(values) > 1:
+            few = n < DIFFERING
+            a, b = np.where(few, scale * largest**2 / (n + 2), a), np.where(few, 0.0, b)
+            freedom = np.where(few, np.inf, freedom)
+        difference += of_task * mean
+        one += a
+        other += b
+        one_one += a**2 / freedom
+        one_other += a * b / freedom
+        other_other += b**2 / freedom
+    typical = np.divide(np.maximum(fourth, 0.0), total, out=np.zeros_like(total), where=total > 0)
+    squares = one_one + 2 * typical * one_other + typical**2 * other_other
+    return _Sums(difference, one + typical * other, squares, np.zeros_like(difference))
 
 
 def adjusted(only_first: Floats, only_second: Floats, questions: Floats) -> tuple[Floats, Floats, Floats]:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from registry.errors import IngestError
 from registry.statistics.bootstrap import MINIMUM_QUESTIONS, RANK_RESAMPLES, SEED, percentile_intervals, resampled_means
 from registry.statistics.competition_ranks import ranks
-from registry.statistics.paired import differing, enough_differ, paired
+from registry.statistics.paired import paired
 from registry.statistics.simultaneous import compare_all
 
 if TYPE_CHECKING:
@@ -233,7 +233,7 @@ def ranked_scores(scores: Scores) -> dict[str, Any]:
     means = [float(mean) for mean in values.mean(axis=0)]
     samples = np.asfortranarray(resampled_means(values, resamples=RANK_RESAMPLES, seed=SEED))
     zero_or_one = bool(((values == 0.0) | (values == 1.0)).all())
-    pairs = paired([[values]], zero_or_one=True) if zero_or_one else enough_differ([differing([values])])
+    pairs = paired([[values]], zero_or_one=zero_or_one)
     compared = compare_all(means, samples, "higher", number, pairs)
     apart = compared.told_apart
     rows = [

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from registry.names import plural
 from registry.verdicts import conditions as when
 from registry.verdicts import words
 from registry.verdicts.facts import Facts, Number
@@ -302,6 +303,21 @@ def of_listed(evaluations: Sequence[Facts]) -> list[tuple[Facts, Said]]:
 def _loss(facts: Facts) -> float:
     cost = facts.number("order_loss")
     return 0.0 if cost is None else cost.value
+
+
+def of_uncertainty(together: Mapping[str, Any]) -> str | None:
+    """Return the sentence that names the small task most of the uncertainty comes from; None: there is none.
+
+    together: as a snapshot's document has it for a column.
+
+    >>> of_uncertainty({"uncertainty": {"task": "tiny", "questions": 12, "share": 0.71}})
+    'tiny (12 questions) carries 71\u202f% of the uncertainty.'
+    """
+    found = together.get("uncertainty")
+    if found is None:
+        return None
+    asked = plural(found["questions"], "question")
+    return f"{found['task']} ({asked}) carries {100 * found['share']:.0f}\u202f% of the uncertainty."
 
 
 def of_neighbours(together: Mapping[str, Any]) -> Said | None:

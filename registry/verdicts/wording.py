@@ -57,9 +57,13 @@ def value_text(metric: str, value: float | None) -> str:
 def interval_text(metric: str, low: float, high: float) -> str:
     """Return an interval of a metric in its unit, which is written once.
 
-    >>> interval_text("order_loss", 0.083, 0.118)
-    '8.3 to 11.8 points'
+    An order loss is never below 0, so an interval that begins there is an upper bound.
+
+    >>> interval_text("order_loss", 0.083, 0.118), interval_text("order_loss", 0.0, 0.031)
+    ('8.3 to 11.8 points', 'at most 3.1 points')
     """
+    if metric == "order_loss" and low == 0:
+        return f"at most {points(high)}"
     first = value_text(metric, low).removesuffix(UNIT).removesuffix(" points").removesuffix(" point")
     return f"{first} to {value_text(metric, high)}"
 

@@ -23,7 +23,7 @@ from registry.tables import Suite
 from registry.verdicts.facts import Number
 from registry.verdicts.spans import HEADING, legend, line
 from registry.verdicts.subjects import BoardFacts
-from registry.verdicts.table import of_neighbours, say
+from registry.verdicts.table import of_neighbours, of_uncertainty, say
 from registry.verdicts.wording import between, share, value_text
 from shuffleboard.cli.common import (
     json_option,
@@ -259,6 +259,12 @@ def board_pairs(name: str, column: str | None) -> None:
     print_table(rows, PAIRS, "no ranked model")
     if together is not None:
         note(f"{column}: {together['pairs_told_apart']} of {plural(together['pairs'], 'compared pair')} distinguished")
+        _note_uncertainty(together)
+
+
+def _note_uncertainty(together: dict[str, Any]) -> None:
+    if (sentence := of_uncertainty(together)) is not None:
+        note(sentence)
 
 
 PAIRS = {
@@ -401,6 +407,7 @@ def print_board(document: dict[str, Any], way: Way) -> None:
     together = document["together"].get(document["sort"])
     if together is not None and together["neighbours"]:
         note(f"{document['sort']}: {of_neighbours(together)}")
+        _note_uncertainty(together)
     for name, chance in document["chance"].items():
         note(f"guessing gives {share(chance)} in {name}")
     note_not_ranked(

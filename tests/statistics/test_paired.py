@@ -1,10 +1,12 @@
 """When two models are told apart: one rule for comparisons, tiers and ranks."""
 
+from dataclasses import asdict
+
 import numpy as np
 import pytest
 from scipy.stats import binom
 
-from bench.bench_pairs import SHARES, told_apart
+from bench.bench_pairs import EQUALS, SHARES, simulated, told_apart
 from registry.statistics import paired as module
 from registry.statistics.bootstrap import resampled_means
 from registry.statistics.paired import _of_tasks, _of_tasks_answered, adjusted, paired, quantile
@@ -18,6 +20,13 @@ QUESTIONS = 120
 @pytest.mark.parametrize("questions", [30, 50, 55, 100, 200, 400, 1000])
 def test_equal_models_are_told_apart_in_at_most_five_percent_whatever_share_differs(questions):
     assert max(told_apart(questions, SHARES)) <= 0.05
+
+
+@pytest.mark.parametrize("worlds", EQUALS.values(), ids=EQUALS)
+def test_equal_models_that_sample_are_told_apart_in_at_most_five_percent(worlds):
+    found = simulated(worlds, 60, 4, 2, 300, seed=2)
+    # 1.64 standard errors of 300 pairs above 5 %.
+    assert max(found.values()) <= 0.05 + 1.64 * (0.05 * 0.95 / 300) ** 0.5, found
 
 
 def test_three_to_nothing_tells_nothing():
@@ -100,8 +109,64 @@ def test_where_all_answered_pairs_are_those_of_one_task_after_the_other(weights)
     generator = np.random.default_rng(6)
     tasks = [generator.integers(0, 2, (size, 9)).astype(float) for size in (40, 40, 7)]
     given = tasks, weights, (0.5, 1.0, 0.8)
-    for expected, found in zip(_of_tasks(*given), _of_tasks_answered(*given), strict=True):
-        assert found == pytest.approx(expected, abs=1e-14)
+    expected, found = asdict(_of_tasks(*given)), asdict(_of_tasks_answered(*given))
+    for name, part in found.items():
+        assert part == pytest.approx(expected[name], abs=1e-9 if name == "squares" else 1e-14), name
+
+
+def by_definition(tasks, weights, one, other):
+    """Difference, error and degrees of freedom of two models, one question after the other."""
+    differences = [[row[one] - row[other] for row in task if not np.isnan(row[[one, other]]).any()] for task in tasks]
+    apart = [of for task in differences for of in task]
+    typical = sum(of**4 for of in apart) / sum(of**2 for of in apart)
+    variances = []
+    for task, weight in zip(differences, weights, strict=True):
+        added = [*task, typical**0.5, -(typical**0.5)]
+        variances.append(weight**2 * np.var(added) / len(added))
+    middle = sum(weight * sum(task) / (len(task) + 2) for task, weight in zip(differences, weights, strict=True))
+    of_each = [variance**2 / (len(task) - 1) for variance, task in zip(variances, differences, strict=True)]
+    return middle / sum(weights), sum(variances) ** 0.5 / sum(weights), sum(variances) ** 2 / sum(of_each)
+
+
+@pytest.mark.parametrize("weights", [(1, 1), (3, 1)])
+def test_differences_of_other_values_are_those_of_two_added_questions(weights):
+    generator = np.random.default_rng(8)
+    tasks = [generator.integers(0, 5, (size, 4)) / 4 for size in (50, 14)]
+    tasks[0][:5, 2] = np.nan
+    found = paired([[task] for task in tasks], zero_or_one=False, weights=weights)
+    for one in range(4):
+        for other in range(4):
+            if one != other:
+                expected = by_definition(tasks, weights, one, other)
+                parts = (found.difference, found.error, found.freedom)
+                assert [part[one, other] for part in parts] == pytest.approx(expected)
+
+
+def test_right_and_wrong_are_compared_alike_as_values_and_as_counts():
+    values = np.random.default_rng(9).integers(0, 2, (80, 5)).astype(float)
+    counts, measured = paired([[values]], zero_or_one=True), paired([[values]], zero_or_one=False)
+    assert measured.difference == pytest.approx(counts.difference)
+    apart = ~np.eye(5, dtype=bool)
+    assert measured.error[apart] == pytest.approx(counts.error[apart])
+
+
+@pytest.mark.parametrize("values", [2, 5])
+def test_a_task_of_few_questions_has_the_largest_variance_there_is(values):
+    generator = np.random.default_rng(11)
+    tasks = [generator.integers(0, values, (size, 2)) / (values - 1) for size in (7, 300)]
+    large = paired([[tasks[1]]], zero_or_one=values == 2)
+    both = paired([[task] for task in tasks], zero_or_one=values == 2)
+    assert both.error[0, 1] ** 2 * 4 == pytest.approx(1 / 9 + large.error[0, 1] ** 2, rel=0.01)
+    assert both.freedom[0, 1] > 299
+
+
+def test_a_small_task_counts_by_its_share_of_the_variance():
+    generator = np.random.default_rng(10)
+    tasks = [generator.integers(0, 2, (size, 2)).astype(float) for size in (12, 400, 400)]
+    few = paired([[task] for task in tasks], zero_or_one=True).freedom[0, 1]
+    light = paired([[task] for task in tasks], zero_or_one=True, weights=(1, 20, 20)).freedom[0, 1]
+    assert 11 <= few < 15
+    assert light > 300
 
 
 def test_the_size_of_the_bench_is_that_of_all_outcomes():

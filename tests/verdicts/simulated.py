@@ -9,7 +9,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from registry.statistics.bootstrap import RESAMPLES, mean_intervals
+from registry.statistics.bootstrap import RESAMPLES, UpperBound, mean_intervals
+from registry.statistics.order_loss import state_order_loss
 from registry.statistics.paired import paired
 from registry.statistics.simultaneous import compare_all
 from registry.verdicts.facts import Asked, Facts, Noise, Number, Reading
@@ -112,7 +113,7 @@ def per_question(chosen: Options) -> dict[str, Floats]:
 def facts_of_answers(chosen: Options, *, resamples: int = RESAMPLES) -> list[Facts]:
     """What the registry would know of each evaluation, with intervals of its own kind."""
     evaluations, n, m, k = chosen.shape
-    values = per_question(chosen)
+    values, shares = per_question(chosen), (chosen == 0).mean(axis=3)
     if k > 1:
         values["pairs_effect"] = values["pairs_other"] - values["pairs_same"]
     # All columns of all evaluations are resampled at once.
@@ -120,9 +121,15 @@ def facts_of_answers(chosen: Options, *, resamples: int = RESAMPLES) -> list[Fac
     intervals = iter(mean_intervals(columns, resamples=resamples))
     numbers: list[dict[str, Number]] = [{} for _ in range(evaluations)]
     for name, of_evaluations in values.items():
-        for number, mean in zip(numbers, of_evaluations.mean(axis=1).tolist(), strict=True):
-            interval = next(intervals)
+        for place, mean in enumerate(of_evaluations.mean(axis=1).tolist()):
+            number, interval = numbers[place], next(intervals)
+            if name == "order_loss":
+                across = values["right_twice_across_orders"][place]
+                chance = shares[place].mean(axis=-1) - across - of_evaluations[place]
+                interval = state_order_loss(interval, of_evaluations[place], chance, m)
             ends = (None, None) if interval is None else (interval.low, interval.high)
+            if isinstance(interval, UpperBound):
+                ends = (None, interval.high)
             number[name] = Number(mean, n, *ends)
     asked = Asked("order", m, m, m * k, repeated=k > 1, samples=True)
     return [

@@ -911,6 +911,14 @@ class BoardValue(Answer):
     above: BoardNeighbour | None = absent()
 
 
+class BoardUncertainty(Answer):
+    """A small task that most of the uncertainty of a column's means comes from."""
+
+    task: str
+    questions: int
+    share: float = Field(description="Of the variance of the mean over tasks, in [0, 1].")
+
+
 class BoardPairs(Answer):
     """All pairs of a column's ranked models, compared at once; `neighbours` are next to each other in the ranking.
 
@@ -926,6 +934,7 @@ class BoardPairs(Answer):
     critical_value: float | None
     standard_error: float | None
     matrix: list[str]
+    uncertainty: BoardUncertainty | None
 
 
 class SelectedRow(Answer):

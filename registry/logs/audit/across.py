@@ -13,7 +13,7 @@ from registry.logs.audit.catalogue import KINDS, Finding
 from registry.logs.audit.checks import Checked
 from registry.statistics.bootstrap import resampled_means
 from registry.statistics.comparison import mcnemar
-from registry.statistics.paired import paired
+from registry.statistics.paired import Paired, paired
 from registry.statistics.power import smallest_difference_of_differing
 from registry.statistics.simultaneous import compare_all
 
@@ -24,7 +24,6 @@ MOST: Final = 60
 """Logs that are compared with each other at once."""
 RESAMPLES: Final = 2_000
 SAME: Final = 0.99
-_QUANTILE: Final = 1.959964
 _DATED: Final = re.compile(r"(?:[@:_-](?:v?\d[\w.-]*|main|latest|rev\w*|[0-9a-f]{7,40}))+$", re.IGNORECASE)
 
 
@@ -157,10 +156,10 @@ def _compare(group: Sequence[Checked], numbers: NDArray[Any], findings: list[Fin
     found = []
     for one, other in shown or _neighbours(values):
         first, second = right[:, one] > 0.5, right[:, other] > 0.5
-        test = _tested(right[:, one], right[:, other], whole=whole)
+        test = _tested(right[:, one], right[:, other], pairs, (one, other), whole=whole)
         differing = (test.only_first + test.only_second) / len(numbers)
-        exact = pairs.interval(one, other, len(numbers))
-        interval = test.interval if exact is None else (exact.low, exact.high)
+        stated = pairs.interval(one, other, len(numbers))
+        interval = None if stated is None else (stated.low, stated.high)
         same_model = (
             models[one] == models[other] and group[one].gathered.source.task == group[other].gathered.source.task
         )
@@ -208,21 +207,19 @@ class _Test:
     p_value: float
     only_first: int
     only_second: int
-    interval: tuple[float, float] | None
 
 
-def _tested(first: NDArray[Any], second: NDArray[Any], *, whole: bool) -> _Test:
-    """Return McNemar's test; of shares, from several answers to a question, the test of their mean difference."""
+def _tested(first: NDArray[Any], second: NDArray[Any], pairs: Paired, places: tuple[int, int], *, whole: bool) -> _Test:
+    """Return McNemar's test; of shares, from several answers to a question, the test of their mean difference.
+
+    pairs: what `paired` says about all logs; places: of the two among them.
+    """
     if whole:
         exact = mcnemar((first > 0.5).tolist(), (second > 0.5).tolist())
-        return _Test(exact.mid_p, exact.only_first, exact.only_second, None)
-    from scipy.stats import norm
-
+        return _Test(exact.mid_p, exact.only_first, exact.only_second)
     difference = first - second
-    mean, error = float(difference.mean()), float(difference.std(ddof=1) / np.sqrt(len(difference)))
-    p_value = 2 * float(norm.sf(abs(mean) / error)) if error else float(mean == 0)
-    interval = max(-1.0, mean - _QUANTILE * error), min(1.0, mean + _QUANTILE * error)
-    return _Test(p_value, int((difference > 0).sum()), int((difference < 0).sum()), interval)
+    p_value = pairs.p_value(*places, len(difference))
+    return _Test(1.0 if p_value is None else p_value, int((difference > 0).sum()), int((difference < 0).sum()))
 
 
 def _neighbours(values: Sequence[float]) -> list[tuple[int, int]]:

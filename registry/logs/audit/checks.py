@@ -17,6 +17,7 @@ from registry.logs.record import NOT_MULTIPLE_CHOICE, SEVERAL_RIGHT
 from registry.metrics import METRICS, VariantOutcome
 from registry.names import plural
 from registry.prompting.labels import letter
+from registry.statistics.guessing import compare_with_guessing
 from registry.statistics.noise import pairs_of
 from registry.statistics.proportions import score_interval
 
@@ -380,7 +381,8 @@ def _scores(
                 "stated-accuracy-differs",
                 f"stated {source.stated:.1%}, its {int(scored.sum())} answers give {accuracy:.1%}",
             )
-    if questions >= LEAST and interval[0] <= chance:
+    guessing = compare_with_guessing(chance, accuracy, questions, *interval)
+    if questions >= LEAST and guessing is not None and guessing.relation != "better":
         c.add("no-better-than-guessing", f"{accuracy:.1%} [{interval[0]:.1%}, {interval[1]:.1%}], chance {chance:.1%}")
     elif questions >= LEAST and best[1] >= accuracy:
         c.add("one-letter-does-better", f"always {best[0]}: {best[1]:.1%}, the log {accuracy:.1%}")
