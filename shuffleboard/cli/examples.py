@@ -76,6 +76,7 @@ EXAMPLES: Final = {
     "statistics compare-protocols": "statistics compare-protocols select-letter:5 match-dash:5 --benchmark mmlu",
     "apply": "apply registry.toml --dry-run",
     "statistics assess": "statistics assess --benchmark mmlu --tolerance 0.05",
+    "statistics spread": "statistics spread 12",
     "statistics published": "statistics published list --paper cavalin",
     "statistics published list": "statistics published list --paper cavalin --metric cora",
     "statistics": "statistics compare 12 15",

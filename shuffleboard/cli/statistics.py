@@ -129,6 +129,31 @@ def consistency(evaluation_id: int) -> None:
         click.echo(f"  {label:32} {show(document[name])}")
 
 
+@statistics.command("spread")
+@click.argument("evaluation_id", type=int)
+@json_option
+def spread(evaluation_id: int) -> None:
+    """Show how far accuracies in different orders, and at different positions of the right option, are apart.
+
+    Position bias is the standard deviation of accuracy over positions; order shift is the distance between two randomly
+    chosen orders. Both are net of the sampling of questions, and 0 if only that is at work.
+    """
+    from registry.studies.spread import spread_document
+
+    with read_session(engine_of(settings_of())) as session:
+        document = spread_document(session, evaluation_id)
+    if printed(document):
+        return
+    for label, name in (("position bias", "position_bias"), ("order shift", "order_shift")):
+        found = document[name]
+        if found is None:
+            click.echo(f"  {label:16} –")
+            continue
+        interval = "" if found["interval"] is None else f"  [{', '.join(map(show, found['interval']))}]"
+        accuracies = " ".join(map(show, found["accuracies"]))
+        click.echo(f"  {label:16} {show(found['value'])}{interval}  accuracies: {accuracies}")
+
+
 @statistics.command("pride")
 @click.argument("evaluation_id", type=int)
 @click.option("--alpha", type=float, default=0.05, show_default=True, help="Share of estimation questions.")

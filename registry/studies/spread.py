@@ -1,0 +1,70 @@
+"""How far an evaluation's accuracies in different orders, and at different positions of the right option, are apart."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from registry.errors import UsageError
+from registry.lookups import find_sealed
+from registry.predictions.stored import require_rows
+from registry.statistics.spread import Floats, Spread, order_shift, position_bias
+from registry.tables import Prediction, Question, QuestionScore
+
+
+def spread_document(session: Session, evaluation_id: int) -> dict[str, Any]:
+    """Return position bias and order shift of an evaluation, with intervals, over all answers of tested questions.
+
+    position_bias: the standard deviation of recall over the positions of the right option, net of the sampling of
+    questions. order_shift: the distance between the accuracies in two randomly chosen orders, net of it. An order is a
+    variant, with all its repeats; it is the same order for all questions only if the kind of variants makes it so. Each
+    is None for fewer than two positions or orders, else `value`, `interval` and the `accuracies` that it is made of.
+
+    Raises NotFoundError, QueueError for one that is not sealed, and UsageError if no question was asked in two orders.
+    """
+    evaluation = find_sealed(session, evaluation_id)
+    require_rows(session, evaluation_id)
+    p, score = Prediction, QuestionScore
+    query = (
+        select(p.question_id, p.variant, p.shown, p.correct, Question.answer)
+        .join(Question, Question.id == p.question_id)
+        .join(score, (score.evaluation_id == p.evaluation_id) & (score.question_id == p.question_id))
+        .where(p.evaluation_id == evaluation_id, p.own_options, p.question_shown, score.distinct_prompts > 1)
+    )
+    rows = session.execute(query).all()
+    if not rows:
+        raise UsageError(f"evaluation {evaluation_id}: no question was asked in two orders; ask with --variants cyclic")
+    questions = [row.question_id for row in rows]
+    right = [bool(row.correct) for row in rows]
+    times = evaluation.repeats or 1
+    positions = [list(row.shown).index(row.answer) for row in rows]
+    orders = [row.variant // times for row in rows]
+    return {
+        "evaluation": evaluation.id,
+        "questions": len(set(questions)),
+        "position_bias": _stated(position_bias, *_counted(questions, positions, right)),
+        "order_shift": _stated(order_shift, *_counted(questions, orders, right)),
+    }
+
+
+def _counted(questions: Sequence[int], groups: Sequence[int], right: Sequence[bool]) -> tuple[Floats, Floats]:
+    """Return right answers and all answers of each question in each group, both of shape (questions, groups)."""
+    known, row = np.unique(questions, return_inverse=True)
+    names, column = np.unique(groups, return_inverse=True)
+    counts, hits = np.zeros((2, known.size, names.size))
+    np.add.at(counts, (row, column), 1.0)
+    np.add.at(hits, (row, column), np.asarray(right, dtype=np.float64))
+    return hits, counts
+
+
+def _stated(function: Callable[[Floats, Floats], Spread | None], hits: Floats, counts: Floats) -> dict[str, Any] | None:
+    found = function(hits, counts)
+    if found is None:
+        return None
+    return {
+        "value": found.value,
+        "interval": None if found.interval is None else [found.interval.low, found.interval.high],
+        "accuracies": (hits.sum(axis=0) / counts.sum(axis=0)).tolist(),
+    }
