@@ -4,9 +4,11 @@ from pathlib import Path
 
 import click
 
+from registry.errors import UsageError
 from registry.operations.opening import engine_of
 from registry.proof.signing import key_path
 from registry.queue.display import progress_display
+from registry.settings import Settings
 from shuffleboard.cli.common import json_option, note, printed, settings_of
 from shuffleboard.cli.groups import Where
 
@@ -19,12 +21,16 @@ from shuffleboard.cli.groups import Where
     "to",
     cls=Where,
     type=click.Path(path_type=Path),
-    required=True,
     help="Folder of the site: a new one, or an earlier site's.",
 )
+@click.option(
+    "--dataset",
+    type=click.Path(path_type=Path),
+    help="New folder for the board as a data set of Parquet files with a card, for Hugging Face's hub.",
+)
 @json_option
-def publish(board: str, to: Path) -> None:
-    """Write a board as a site of files, for any web server.
+def publish(board: str, to: Path | None, dataset: Path | None) -> None:
+    """Write a board as a site of files, for any web server, or with --dataset as a data set.
 
     The site has the board and all that leads to it: models, evaluations, questions of public benchmarks, charts, the
     guide of the metrics, snapshots, and the results as Parquet files with a page that queries them in the browser.
@@ -34,6 +40,11 @@ def publish(board: str, to: Path) -> None:
 
     settings = settings_of()
     engine_of(settings)
+    if (to is None) == (dataset is None):
+        raise UsageError("give either --to DIR for a site, or --dataset DIR for a data set")
+    if to is None:
+        _write_dataset(settings, board, Path(str(dataset)))
+        return
     if not key_path(settings).exists():
         note("the site will not be signed: there is no key; make one first with `shuffleboard chain key new`")
     with progress_display(lambda _: "files") as show:
@@ -44,3 +55,13 @@ def publish(board: str, to: Path) -> None:
     if done.key is not None:
         note(f"signed by {done.key}; others check it: shuffleboard verify --public KEY {to}")
     note(f"look at it: python -m http.server --directory {to}")
+
+
+def _write_dataset(settings: Settings, board: str, to: Path) -> None:
+    from web.publishing.dataset import publish_dataset
+
+    names = publish_dataset(settings, board, to)
+    if printed({"board": board, "dataset": str(to), "configurations": names}):
+        return
+    note(f"{to}: {len(names)} tables and a card, README.md")
+    note(f"upload it: hf upload OWNER/{board} {to} --repo-type dataset")

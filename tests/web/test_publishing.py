@@ -9,7 +9,10 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+import pyarrow.parquet
 import pytest
+import yaml
+from huggingface_hub import DatasetCardData
 from playwright.sync_api import expect
 
 from registry.errors import NotFoundError, UsageError
@@ -17,7 +20,8 @@ from registry.settings import get_settings
 from tests.web.conftest import empty_caches
 from tests.web.outputs import BOARD
 from tests.web.test_browser import page, running
-from web.publishing import Published, publish
+from web.publishing import Published, board_document, publish
+from web.publishing.dataset import publish_dataset
 from web.publishing.files import CHECKSUMS
 from web.publishing.rewriting import rewrite
 
@@ -260,3 +264,20 @@ def test_it_can_be_read_on_a_phone_without_scripts(chromium, site):
         opened.goto(f"{base}/query/")
         expect(opened.get_by_text("The query runs in a script")).to_be_visible()
         expect(opened.get_by_role("button", name="Run")).not_to_be_visible()
+
+
+@pytest.mark.one_engine
+def test_a_board_is_a_dataset_whose_card_names_every_table(settings, tmp_path):
+    folder = tmp_path / "dataset"
+    names = publish_dataset(settings, BOARD, folder)
+    _, head, _ = (folder / "README.md").read_text(encoding="utf-8").split("---\n", 2)
+    card = DatasetCardData(**yaml.safe_load(head))
+    files = {one["config_name"]: one["data_files"] for one in card.configs}
+    assert sorted(files) == sorted(names)
+    assert {"board", "leaderboard", "evaluation_metrics"} <= set(names)
+    tables = {name: pyarrow.parquet.read_table(folder / file) for name, file in files.items()}
+    document = board_document(settings, BOARD)
+    expected = [row["values"][one["name"]]["value"] for row in document["rows"] for one in document["columns"]]
+    assert tables["board"].column("value").to_pylist() == expected
+    with pytest.raises(UsageError, match="already contains files"):
+        publish_dataset(settings, BOARD, folder)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from flask import Flask
 from sqlalchemy import Engine
@@ -60,19 +60,9 @@ def publish(settings: Settings, board: str, to: Path, report: Report | None = No
     Only what anonymous visitors may see is written. A run that is killed leaves whole files, and the next one completes
     them. Raises NotFoundError for a board that the public does not have, UsageError for a folder with other files.
     """
-    # The publisher of a board decides who reads it.
-    settings = settings.model_copy(update={"anonymous_reading": True})
-    client = create_app(settings, keep_pages=False).test_client()
-    answer = client.get(f"/api/v1/boards/{board}")
-    if answer.status_code != HTTPStatus.OK or answer.json is None:
-        listed = client.get("/api/v1/boards").json or {}
-        known = [row["board"] for row in listed.get("items", [])]
-        shown = ", ".join(known) if known else "there is none yet"
-        raise NotFoundError(f"there is no public board {board!r}{suggestion(board, known)}; public boards: {shown}")
-    document = answer.json
+    settings = _open_to_all(settings)
+    document = board_document(settings, board)
     scope = Scope.of(document)
-    if not scope.evaluations:
-        raise UsageError(f"the board {board!r} has no complete evaluation yet, so there is nothing to publish")
     folder = Folder(to)
     ids = tuple(sorted(map(int, scope.evaluations)))
     engine = get_engine(settings.resolved_database_url())
@@ -90,6 +80,29 @@ def publish(settings: Settings, board: str, to: Path, report: Report | None = No
             proof = proof_files(session, find_snapshot(session, document["digest"]))
             done = _Site(app, scope, folder, report or (lambda _: None)).write(proof)
     return replace(done, key=key)
+
+
+def _open_to_all(settings: Settings) -> Settings:
+    """Return settings under which anonymous visitors may read: the publisher of a board decides who reads it."""
+    return settings.model_copy(update={"anonymous_reading": True})
+
+
+def board_document(settings: Settings, board: str) -> dict[str, Any]:
+    """Return a board as the API answers it to anonymous visitors.
+
+    Raises NotFoundError for a board that the public does not have, UsageError for one without a complete evaluation.
+    """
+    client = create_app(_open_to_all(settings), keep_pages=False).test_client()
+    answer = client.get(f"/api/v1/boards/{board}")
+    if answer.status_code != HTTPStatus.OK or answer.json is None:
+        listed = client.get("/api/v1/boards").json or {}
+        known = [row["board"] for row in listed.get("items", [])]
+        shown = ", ".join(known) if known else "there is none yet"
+        raise NotFoundError(f"there is no public board {board!r}{suggestion(board, known)}; public boards: {shown}")
+    document: dict[str, Any] = answer.json
+    if not Scope.of(document).evaluations:
+        raise UsageError(f"the board {board!r} has no complete evaluation yet, so there is nothing to publish")
+    return document
 
 
 def write_tables(engine: Engine, part: Part, folder: Path) -> None:
