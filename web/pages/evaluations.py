@@ -120,7 +120,7 @@ def _headlines(over_all: Mapping[str, Row]) -> list[str]:
     chosen = [*first, *(name for name in STAND_INS if name in defined)][:HEADLINES]
     undefined = [name for name in parameters.DEFAULT_METRICS if name not in defined]
     chosen += undefined[: HEADLINES - len(chosen)]
-    return [name for name in METRICS if name in chosen]
+    return sorted(chosen, key=[*parameters.DEFAULT_METRICS, *METRICS].index)
 
 
 def _families(by_scope: Mapping[str, Mapping[str, Row]]) -> list[Row]:
