@@ -934,7 +934,7 @@ class BoardPairs(Answer):
     critical_value: float | None
     standard_error: float | None
     matrix: list[str]
-    uncertainty: BoardUncertainty | None
+    uncertainty: BoardUncertainty | None = absent()
 
 
 class SelectedRow(Answer):
