@@ -113,7 +113,7 @@ def per_question(chosen: Options) -> dict[str, Floats]:
 def facts_of_answers(chosen: Options, *, resamples: int = RESAMPLES) -> list[Facts]:
     """What the registry would know of each evaluation, with intervals of its own kind."""
     evaluations, n, m, k = chosen.shape
-    values, shares = per_question(chosen), (chosen == 0).mean(axis=3)
+    values = per_question(chosen)
     if k > 1:
         values["pairs_effect"] = values["pairs_other"] - values["pairs_same"]
     # All columns of all evaluations are resampled at once.
@@ -124,9 +124,7 @@ def facts_of_answers(chosen: Options, *, resamples: int = RESAMPLES) -> list[Fac
         for place, mean in enumerate(of_evaluations.mean(axis=1).tolist()):
             number, interval = numbers[place], next(intervals)
             if name == "order_loss":
-                across = values["right_twice_across_orders"][place]
-                chance = shares[place].mean(axis=-1) - across - of_evaluations[place]
-                interval = state_order_loss(interval, of_evaluations[place], chance, m)
+                interval = state_order_loss(interval, of_evaluations[place], values["chance_loss"][place], m)
             ends = (None, None) if interval is None else (interval.low, interval.high)
             if isinstance(interval, UpperBound):
                 ends = (None, interval.high)
