@@ -4,12 +4,13 @@ Apart from test_commands.py, so that two processes share them.
 """
 
 import re
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import DOCS, ROOT, read
+from tests.docs.pages import DOCS, ROOT, blocks, read
 from tests.docs.session import Session, followed
 
 
@@ -25,3 +26,17 @@ def test_a_metric_or_kind_is_added_in_three_files(guide: str) -> None:
     changed = re.findall(r"^\+\+\+ b/(.+)$", page, re.MULTILINE)
     written = re.findall(r"^<!-- file: shuffleboard/(.+) -->$", page, re.MULTILINE)
     assert len({*changed, *(name for name in written if not name.endswith(".diff"))}) <= 3
+
+
+GUIDES = sorted(page.name for page in (DOCS / "how-to").glob("*.md") if "```diff" in read(page))
+
+
+@pytest.mark.parametrize("guide", GUIDES)
+def test_the_diffs_of_a_guide_apply_to_this_code(guide: str) -> None:
+    diffs = [block.text for block in blocks(DOCS / "how-to" / guide) if block.language == "diff"]
+    assert diffs
+    for diff in diffs:
+        text = diff if diff.endswith("\n") else f"{diff}\n"
+        command = ["git", "apply", "--check", "-"]
+        done = subprocess.run(command, cwd=ROOT, input=text, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
