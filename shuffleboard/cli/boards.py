@@ -168,8 +168,9 @@ def import_board_command(file: Path) -> None:
       title = "How robust are they?"
       suite = "robustness-core"
       benchmarks = ["arc-challenge", "mmlu"]
-      columns = ["accuracy@cyclic", "right_twice_across_orders@cyclic", "cora@divergent",
-                 "fluctuation_rate@cyclic", "npsq_accuracy@choice-only"]
+      columns = ["accuracy@cyclic", "right_twice_across_orders@cyclic",
+                 "cora@divergent", "fluctuation_rate@cyclic",
+                 "npsq_accuracy@choice-only"]
       sort = "right_twice_across_orders@cyclic"
 
     A column is metric@variants, or metric@variants/protocol if the suite has several protocols.
