@@ -1,9 +1,9 @@
 """What sentences about evaluations rest on, read from the registry. Functions take the session first."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from sqlalchemy import func, select
+from sqlalchemy import ColumnElement, case, func, select
 from sqlalchemy.orm import Session
 
 from registry.db import is_in
@@ -40,8 +40,25 @@ NUMBERS: Final = (
 """The metrics that sentences speak of."""
 UNKNOWN_STATE: Final = "no valid answer"
 _KEPT: Final = 50_000
-_counted: dict[str, tuple[int, int]] = {}
-"""Seal to answers asked for and valid ones: of sealed evaluations these stay."""
+
+
+class Counts(NamedTuple):
+    """Answers asked for, valid and tied ones; questions whose original order was read, and those of them right.
+
+    fewest, most: different prompts of a question with its own options.
+    """
+
+    asked: int
+    valid: int
+    tied: int
+    originals_read: int
+    originals_right: int
+    fewest: int
+    most: int
+
+
+_counted: dict[str, Counts] = {}
+"""Seal to its counts, which stay as they are."""
 
 
 def facts_of(session: Session, evaluation_ids: Iterable[int], scope: str = "all") -> dict[int, Facts]:
@@ -64,29 +81,33 @@ def facts_of(session: Session, evaluation_ids: Iterable[int], scope: str = "all"
     rows = {row["id"]: dict(row) for row in session.execute(query).mappings()}
     counts = _counts(session, {row["seal"]: number for number, row in rows.items()})
     numbers = _numbers(session, list(rows), scope)
+    for number, row in rows.items():
+        known = counts[row["seal"]]
+        if scope == "all" and known.originals_read:
+            answered = Number(known.originals_right / known.originals_read, known.originals_read)
+            numbers.setdefault(number, {})["accuracy_of_answered"] = answered
     return {number: _facts(row, counts[row["seal"]], numbers.get(number, {})) for number, row in rows.items()}
 
 
-def _facts(row: Row, counts: tuple[int, int], numbers: Mapping[str, Number]) -> Facts:
-    asked_for, valid = counts
-    definition, kind = row["definition"], row["variant_kind"]
+def _facts(row: Row, counts: Counts, numbers: Mapping[str, Number]) -> Facts:
+    definition, varied = row["definition"], varied_by(row["variant_kind"], row["definition"])
     recorded = row["specification"]["engine"]["name"] == "replay"
-    lost = asked_for - valid
+    lost = counts.asked - counts.valid
     return Facts(
         model=row["model"],
         benchmark=row["benchmark"],
         questions=row["questions"],
         asked=Asked(
-            varied=varied_by(kind, definition),
-            fewest=row["distinct_prompts_min"] or 0,
-            most=row["distinct_prompts_max"] or 0,
+            varied=varied,
+            fewest=counts.fewest,
+            most=counts.most,
             prompts=row["variants_max"] or 0,
             repeated=(row["repeats"] or 1) > 1,
-            own_only=_varies(kind) != "options",
+            own_only=not (varied == "order" and row["orders_only"] is False),
             lists_options=lists_options(definition),
             samples=row["samples"],
         ),
-        reading=Reading(asked_for, {UNKNOWN_STATE: lost} if lost else {}),
+        reading=Reading(counts.asked, {UNKNOWN_STATE: lost} if lost else {}, counts.tied),
         numbers=numbers,
         chance=row["chance"],
         variants=row["variants"],
@@ -117,8 +138,8 @@ def varied_by(kind: str, definition: Mapping[str, Any]) -> str | None:
     return found if found != "order" or lists_options(definition) else None
 
 
-def _counts(session: Session, by_seal: Mapping[str, int]) -> dict[str, tuple[int, int]]:
-    """Map each seal to its answers asked for and its valid ones, of prompts with the question's own options.
+def _counts(session: Session, by_seal: Mapping[str, int]) -> dict[str, Counts]:
+    """Map each seal to the counts of its answers, of prompts with the question's own options.
 
     If prompts are repeated, of all answers: the copies of scores have the first alone.
     """
@@ -126,30 +147,32 @@ def _counts(session: Session, by_seal: Mapping[str, int]) -> dict[str, tuple[int
     if unknown:
         if len(_counted) > _KEPT:
             _counted.clear()
-        score = QuestionScore
-        query = (
-            select(score.evaluation_id, func.sum(score.variants), func.sum(score.valid))
-            .where(is_in(score.evaluation_id, list(unknown)))
-            .group_by(score.evaluation_id)
-        )
+        of = QuestionScore
+        read = case((of.original_answered.is_(True), 1), else_=0)
+        right = case((of.original_answered.is_(True) & of.original_correct.is_(True), 1), else_=0)
+        sums: list[ColumnElement[Any]] = [func.sum(count) for count in (of.variants, of.valid, of.tied, read, right)]
+        sums += [func.min(of.own_prompts), func.max(of.own_prompts)]
+        query = select(of.evaluation_id, *sums).where(is_in(of.evaluation_id, list(unknown))).group_by(of.evaluation_id)
         again = select(Evaluation.id).where(is_in(Evaluation.id, list(unknown)), Evaluation.repeats > 1)
         repeated = {number: counts for number in session.scalars(again) if (counts := _answers(session, number))}
-        for number, asked_for, valid in session.execute(query):
-            _counted[unknown.pop(number)] = repeated.get(number, (int(asked_for or 0), int(valid or 0)))
-        _counted.update(dict.fromkeys(unknown.values(), (0, 0)))
+        for number, *found in session.execute(query):
+            known = Counts(*(int(count or 0) for count in found))
+            _counted[unknown.pop(number)] = known._replace(**repeated.get(number, {}))
+        _counted.update(dict.fromkeys(unknown.values(), Counts(0, 0, 0, 0, 0, 0, 0)))
     return {seal: _counted[seal] for seal in by_seal}
 
 
-def _answers(session: Session, evaluation_id: int) -> tuple[int, int] | None:
-    """Answers asked for and valid ones of an evaluation, by its predictions; None if it is archived."""
+def _answers(session: Session, evaluation_id: int) -> dict[str, int] | None:
+    """Count the answers of an evaluation by its predictions; None if it is archived."""
     of = Prediction
-    query = select(func.count(), func.count(of.chosen_option)).where(
+    tied = func.sum(case((of.tied, 1), else_=0))
+    query = select(func.count(), func.count(of.chosen_option), tied).where(
         of.evaluation_id == evaluation_id, of.question_shown, of.own_options
     )
     if archived_among(session, [evaluation_id]):
         return None
-    asked_for, valid = session.execute(query).one()
-    return int(asked_for), int(valid)
+    asked_for, valid, tied_answers = session.execute(query).one()
+    return {"asked": int(asked_for), "valid": int(valid), "tied": int(tied_answers or 0)}
 
 
 def missing_shares(session: Session, evaluation_ids: Iterable[int]) -> dict[int, float | None]:
@@ -161,9 +184,8 @@ def missing_shares(session: Session, evaluation_ids: Iterable[int]) -> dict[int,
     query = select(Evaluation.seal, Evaluation.id).where(is_in(Evaluation.id, ids), Evaluation.seal.is_not(None))
     by_seal = {str(row[0]): row[1] for row in session.execute(query)}
     counts = _counts(session, by_seal)
-    return {
-        number: 1 - counts[seal][1] / counts[seal][0] if counts[seal][0] else None for seal, number in by_seal.items()
-    }
+    found = {number: counts[seal] for seal, number in by_seal.items()}
+    return {number: 1 - known.valid / known.asked if known.asked else None for number, known in found.items()}
 
 
 def _numbers(session: Session, ids: Sequence[int], scope: str) -> dict[int, dict[str, Number]]:

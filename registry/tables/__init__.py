@@ -656,12 +656,16 @@ class QuestionScore(Base):
     stored: Mapped[int] = mapped_column(SmallInteger)
     """Predictions that there are."""
     original_correct: Mapped[bool | None] = mapped_column(Boolean)
+    original_answered: Mapped[bool | None] = mapped_column(Boolean)
+    """Whether the original has a valid answer."""
     variants: Mapped[int] = mapped_column(SmallInteger)
     """Number of variants that show the question with exactly its own options."""
     valid: Mapped[int] = mapped_column(SmallInteger)
     """Number of these with a valid answer."""
     correct: Mapped[int] = mapped_column(SmallInteger)
     """Number of these with the right answer."""
+    tied: Mapped[int] = mapped_column(SmallInteger)
+    """Number of these to which another option was as probable."""
     first_option: Mapped[int | None] = mapped_column(SmallInteger)
     """The answer to the first of these."""
     agreeing: Mapped[int] = mapped_column(SmallInteger)
@@ -685,6 +689,8 @@ class QuestionScore(Base):
     choice_sensitivity: Mapped[bool | None] = mapped_column(Boolean)
     choice_sensitivity_normalized: Mapped[bool | None] = mapped_column(Boolean)
     distinct_prompts: Mapped[int | None] = mapped_column(SmallInteger)
+    own_prompts: Mapped[int | None] = mapped_column(SmallInteger)
+    """Number of these with exactly the question's own options."""
     answers: Mapped[int | None] = mapped_column(SmallInteger)
     """Answers to prompts that show the question, repeats included."""
     repeated_prompts: Mapped[int | None] = mapped_column(SmallInteger)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Final
 
-from registry.verdicts.facts import SAID_FIRST, Asked, Facts, Number
+from registry.verdicts.facts import MANY_TIED, SAID_FIRST, Asked, Facts, Number
 from registry.verdicts.wording import between, interval_text, one_level, points, several_levels, share, varied
 
 _METRICS: Final = (
@@ -69,13 +69,15 @@ def mean_span(
     answered = sum(facts.reading.asked for facts in parts)
     missing = sum(facts.reading.lost for facts in parts) / answered if answered else 0.0
     after = _afterwards(guessing, missing)
-    if average is None or across is None or not all(facts.tested for facts in parts):
+    tied = any(facts.reading.share_tied > MANY_TIED for facts in parts)
+    if average is None or across is None or tied or not all(facts.tested for facts in parts):
         dot = numbers.get("accuracy") or average
         if dot is None:
             return None
         interval = None if dot.low is None or dot.high is None else (dot.low, dot.high)
         unlisted = not asked.lists_options and asked.varied is None
         how = "options not listed" if unlisted else f"asked in one {one_level(asked)}"
+        how = "many of its answers are tied" if tied else how
         words = f"Right {share(dot.value)}{between('accuracy', dot)}; {how}.{after}"
         return Span(dot.value, interval, None, None, guessing, one_level(asked), words)
     two, cost, chance = across.value, numbers.get("order_loss"), numbers.get("chance_loss")

@@ -39,8 +39,8 @@ def _numbers(numbers: Mapping[str, Number]) -> Words:
         found[metric] = value_text(metric, number.value)
         found[f"{metric}_between"] = between(metric, number)
         found[f"{metric}_most"] = "" if number.high is None else value_text(metric, number.high)
-    across, cost = numbers.get("right_twice_across_orders"), numbers.get("order_loss")
-    if across is not None and cost is not None:
+    same, across, cost = map(numbers.get, ("right_twice_same_order", "right_twice_across_orders", "order_loss"))
+    if across is not None and cost is not None and (same is None or same.n != across.n):
         # If some questions alone were asked again, the two values are over different questions, and would not add up.
         found["right_twice_same_order"] = share(across.value + cost.value)
     return found

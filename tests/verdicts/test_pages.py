@@ -79,6 +79,15 @@ ASKED: dict[str, tuple[str, str, list[dict[str, Any]]]] = {
         of_kind("cyclic", lambda q: q["answer"] if int(q["id"][1:]) % 2 else (q["answer"] + 1) % 4),
     ),
     "leaning": ("cyclic", GREEDY, of_kind("cyclic", lambda q: q["answer"])),
+    "tied": (
+        "cyclic",
+        "symbols",
+        [
+            {"logprobs": [-1.0] * 4, **item}
+            for item in of_kind("cyclic", lambda _: 0)
+            if item.pop("position") in range(4)
+        ],
+    ),
     "letters": ("cyclic", "symbols", of_kind("cyclic", often_right("c", 0.6))),
     "mixed": ("imported", SAMPLING, in_orders([*ORDERS, *[ORDERS[0]] * 11], often_right("d", 0.95))),
     "plain": ("imported", SAMPLING, in_orders(ORDERS, often_right("e", 0.9))),
@@ -149,7 +158,9 @@ def test_what_nobody_could_read_has_no_verdict_no_rank_and_no_point(site):
     }
     assert rows["unread", "cyclic"]["rank"] is None
     assert rows["unread", "cyclic"]["not_ranked"]["reason"] == "More than half of its answers are missing"
-    assert "20.0 % of its answers are missing and count as wrong." in page(site, "half-read")
+    assert (
+        "20.0 % of its answers are missing and count as wrong; of those that could be read, 100.0 % are right."
+    ) in page(site, "half-read")
     done = shuffleboard("metrics", str(site.seeded.evaluations["unread"]), database_url=str(site.engine.url))
     assert "no verdict, no rank and no place in a chart" in done.stdout
 
@@ -166,6 +177,13 @@ def test_a_protocol_that_lists_no_options_has_tested_nothing_about_order(site):
     assert [row[name] for name in ("worst_accuracy", "fluctuation_rate", "score", "order_loss")] == [None] * 4
     done = shuffleboard("metrics", str(site.seeded.evaluations["cloze"]), database_url=str(site.engine.url))
     assert "asked without listing the options" in done.stdout
+
+
+def test_tied_answers_say_nothing_about_positions_or_the_order(site):
+    said = page(site, "tied")
+    assert "In 100.0 % of its answers several options were equally probable and the first counts as chosen" in said
+    assert not BLAME.search(said)
+    assert "It chooses A more often" not in said
 
 
 def test_letters_alone_do_not_say_that_nothing_was_sampled(site):

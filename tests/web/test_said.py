@@ -225,7 +225,7 @@ def test_metrics_on_the_command_line_say_how_it_was_asked_and_what_guessing_give
     number = str(rows(site)["once", "four", "original"]["evaluation_id"])
     out, _ = command(site, "metrics", number)
     assert "Asked in one order: nothing is known about other orders." in out
-    assert re.search(r"accuracy +0\.900 \[0\.8\d\d, 0\.9\d\d\]", out)
+    assert re.search(r"accuracy +90\.0\s% \(8\d\.\d to 9\d\.\d\s%\)", out)
     guessed = str(rows(site)["guesser", "four", "cyclic"]["evaluation_id"])
     out, _ = command(site, "metrics", guessed)
     assert "Cannot be distinguished from guessing (25.0\u202f%): " in out

@@ -2,7 +2,7 @@
 -- Sufficient statistics only; metrics are made of them in question_metrics. The table question_score is a copy of these
 -- rows, written in the transaction that stores the predictions.
 -- "own" variants show the question with exactly its own options; the CoRA family counts all that show the question.
--- original_correct, others: NULL where no original was stored. first_option: NULL where the first own variant had no
+-- original_correct, original_answered, others: NULL where no original was stored. first_option: NULL where the first own variant had no
 -- valid answer. accuracy_normalized is that of the original; the columns after it are those of the original, else of
 -- the first own variant once all expected ones are stored: until then the first may be among those that lack.
 -- probability_variants: own variants with probabilities; sums over them are NULL where there are none.
@@ -28,6 +28,7 @@ with counted as (
             as valid,
         sum(case when {{ own }} and prediction.correct then 1 else 0 end)
             as correct,
+        sum(case when {{ own }} and prediction.tied then 1 else 0 end) as tied,
         sum(case when {{ shown }} then 1 else 0 end) as shown,
         sum(case when prediction.question_shown then 1 else 0 end) as answers,
         sum(case when prediction.question_shown and prediction.own_options then 1 else 0 end) as own_answers,
@@ -62,9 +63,11 @@ select
     counted.expected,
     counted.stored,
     original.correct as original_correct,
+    case when original.variant is not null then original.chosen_option is not null end as original_answered,
     counted.variants,
     counted.valid,
     counted.correct,
+    counted.tied,
     first_own.chosen_option as first_option,
     (
         select count(*)
@@ -108,6 +111,7 @@ select
     choice.choice_sensitivity,
     choice.choice_sensitivity_normalized,
     counted.distinct_prompts,
+    counted.own_prompts,
     counted.answers,
     {{ repeats }}
 from counted
