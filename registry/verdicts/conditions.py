@@ -51,7 +51,7 @@ def perhaps_guesses(facts: Facts) -> bool:
 
 
 def untested(facts: Facts) -> bool:
-    """Check that no question was asked in two different prompts."""
+    """Check that no question has answers to two different prompts."""
     return not facts.unreadable and not facts.tested
 
 
@@ -98,7 +98,7 @@ def chance_inside(facts: Facts) -> bool:
 
 
 def can_ask_again(facts: Facts) -> bool:
-    """Check that answers are sampled, no prompt was repeated, and the model can be asked."""
+    """Check that answers are sampled, no prompt was repeated, and the model can answer again."""
     return chance_inside(facts) and facts.repeat is not None
 
 
@@ -118,7 +118,7 @@ def has_net_noise(facts: Facts) -> bool:
 
 
 def has_noise(facts: Facts) -> bool:
-    """Check that a prompt was asked more than once."""
+    """Check that a prompt was repeated."""
     return not facts.unreadable and facts.noise is not None
 
 
@@ -138,12 +138,12 @@ def guesses_everywhere(of: ModelFacts) -> bool:
 
 
 def is_told(of: ModelFacts) -> bool:
-    """Check that one evaluation has a conclusion that holds among all that were looked at."""
+    """Check that one evaluation has a conclusion that remains valid when all evaluations are considered together."""
     return of.told is not None
 
 
 def nothing_clear(of: ModelFacts) -> bool:
-    """Check that evaluations can be read and are above chance, and none has a conclusion that holds among all."""
+    """Check that some evaluations are readable and above chance, with no conclusion valid for all together."""
     return bool(of.above_chance) and not is_told(of)
 
 
@@ -158,7 +158,7 @@ def board_unread(of: BoardFacts) -> bool:
 
 
 def board_untested(of: BoardFacts) -> bool:
-    """Check that no ranked model was asked in two different prompts."""
+    """Check that no ranked model has answers to two different prompts of a question."""
     return bool(of.models) and not any(facts.tested for one in of.models for facts in one.parts)
 
 

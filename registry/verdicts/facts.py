@@ -9,11 +9,11 @@ from registry.statistics.exact import TAIL
 from registry.statistics.guessing import compare_with_guessing
 
 SAID_FIRST: Final = 0.05
-"""Above this share of missing answers, the share is the first thing said."""
+"""Above this share of missing answers, the share is the first sentence."""
 NO_VERDICT: Final = 0.5
 """Above this share there is no verdict, no rank and no place in a chart."""
 MANY_TIED: Final = 0.01
-"""Above this share of tied answers nothing is said about positions or orders."""
+"""Above this share of tied answers, no sentence is about positions or orders."""
 
 
 @dataclass(frozen=True)
@@ -50,25 +50,27 @@ class Reading:
 
     @property
     def share(self) -> float:
-        """Return the share of missing answers, in [0, 1]; 0 if nothing was asked."""
+        """Return the share of missing answers, in [0, 1]; 0 if there were no prompts."""
         return self.lost / self.asked if self.asked else 0.0
 
     @property
     def share_tied(self) -> float:
-        """Return the share of tied answers, in [0, 1]; 0 if nothing was asked."""
+        """Return the share of tied answers, in [0, 1]; 0 if there were no prompts."""
         return self.tied / self.asked if self.asked else 0.0
 
 
 @dataclass(frozen=True)
 class Asked:
-    """How the questions of an evaluation were asked.
+    """The prompts of an evaluation's questions.
 
-    varied: the part of the prompt that its variants vary: `order`, `labels` or `wording`; None: nothing. Without a list
-    of options in the prompt, the order is not shown. fewest, most: distinct prompts that show a question with its own
-    options. prompts: the most prompts that show one, repeats included. repeated: whether `repeats` asked each again, so
-    that the papers' metrics are of the first answer to each prompt. own_only: whether every prompt shows the question
-    with exactly its own options. lists_options: whether the prompt lists the options; without a list no order was
-    shown. samples: whether the model draws its answers at random; None: unknown (imported answers).
+    varied: the part of the prompt that its variants change: `order`, `labels` or `wording`; None if they change
+    nothing. If the prompt does not list the options, their order is not shown.
+    fewest, most: distinct prompts that show a question with its own options. prompts: the most prompts that show one
+    question, repeats included.
+    repeated: whether `repeats` sent each prompt again, so that the papers' metrics use the first answer to each prompt.
+    own_only: whether every prompt shows the question with exactly its own options. lists_options: whether the prompt
+    lists the options; without a list no order was shown.
+    samples: whether the model draws its answers at random; None if unknown (imported answers).
     """
 
     varied: str | None = "order"
@@ -82,16 +84,16 @@ class Asked:
 
     @property
     def mixed(self) -> bool:
-        """Check that some prompts were asked again and every answer counts, so that answers are more than prompts."""
+        """Check that some prompts were repeated and every answer counts, so answers outnumber prompts."""
         return self.prompts > self.most and not self.repeated
 
 
 @dataclass(frozen=True)
 class Noise:
-    """How often two answers to one question differ, as a share of pairs: repeats of a prompt, and different orders.
+    """Share of pairs of answers to one question that differ: for repeats of a prompt, and for different orders.
 
-    effect: the second minus the first over n questions; None: no question has both kinds of pairs. interval: of the
-    effect; None: not stated. elsewhere: whether the repeats are those of another evaluation.
+    effect: the second minus the first, over n questions; None if no question has both kinds of pairs. interval: of the
+    effect; None if not stated. elsewhere: whether the repeats are in another evaluation.
     """
 
     repeats: float
@@ -104,10 +106,10 @@ class Noise:
 
 @dataclass(frozen=True)
 class Facts:
-    """All that sentences about one evaluation rest on.
+    """The facts that sentences about one evaluation are based on.
 
-    numbers: metric to its value over all questions, those that are defined. chance: the accuracy of guessing. repeat:
-    the command that asks each prompt again, if there is one.
+    numbers: metric to its value over all questions, if defined. chance: the accuracy of guessing. repeat: the command
+    that repeats each prompt, if there is one.
     """
 
     model: str
@@ -128,12 +130,12 @@ class Facts:
 
     @property
     def unreadable(self) -> bool:
-        """Check that too few answers could be read to say anything else."""
+        """Check that too few answers could be read for any other sentence."""
         return self.reading.share > NO_VERDICT
 
     @property
     def tested(self) -> bool:
-        """Check that questions were asked in two distinct prompts: otherwise nothing is known about others."""
+        """Check that questions have two distinct prompts: otherwise nothing is known about other prompts."""
         if not self.asked.lists_options and self.asked.varied is None:
             return False
         return self.asked.most > 1

@@ -25,12 +25,14 @@ _METRICS: Final = (
 
 @dataclass(frozen=True)
 class Span:
-    """The drawing of an evaluation, or of the means over a board's tasks. Places are in [0, 1].
+    """The span of an evaluation as drawn, or of the means over a board's tasks. Positions are in [0, 1].
 
-    right: an answer is right: over all orders; if no second order was asked, in the benchmark's own. interval: of
-    `right`, drawn if no second order was asked. two: right in two orders; None: no second order was asked. same: right
-    twice in one order, from `two` on; None: chance and order are not separated.
-    guessing: the accuracy of guessing. level: the varied part of a prompt, such as `order`. words: all in sentences.
+    right: the share of right answers over all orders; in the benchmark's own order if there is no second. interval: of
+    `right`, drawn if there is no second order.
+    two: the share right in two orders; None if there is no second order. same: the share right twice in one order, at
+    least `two`; None if chance and order are not separated.
+    guessing: the accuracy of guessing. level: the varied part of a prompt, such as `order`. words: all of it in
+    sentences.
     """
 
     right: float
@@ -43,7 +45,7 @@ class Span:
 
 
 def span_of(facts: Facts) -> Span | None:
-    """The span of one evaluation; None if more than half of the answers are missing, or no accuracy is defined."""
+    """Return the span of one evaluation; None if over half of the answers are missing or no accuracy is defined."""
     return mean_span([[facts]])
 
 
@@ -52,10 +54,10 @@ def mean_span(
     known: Mapping[str, Number] | None = None,
     weights: Sequence[int] | None = None,
 ) -> Span | None:
-    """The span of means over tasks that were asked in one way; None as `span_of`.
+    """Return the span of means over tasks with the same protocol; None as for `span_of`.
 
-    tasks: of each the evaluations behind it, whose questions are pooled. known: metric to the mean, where a board has
-    its own, such as by corrected answer keys; without it `means`. weights: of the tasks.
+    tasks: for each task, its evaluations, whose questions are pooled. known: metric to its mean, if a board computes
+    its own, such as with corrected answer keys; None uses `means`. weights: of the tasks.
     """
     parts = [facts for task in tasks for facts in task]
     if not parts or any(facts.unreadable for facts in parts):
@@ -84,19 +86,19 @@ def mean_span(
     if cost is None or chance is None:
         words = _unseparated(asked, average, across) + after
         return Span(average.value, None, two, None, guessing, one_level(asked), words)
-    # A loss below 0 is chance alone; above all that is lost, it is the loss of the few orders that were asked again.
+    # A loss below 0 is chance; a loss above the whole loss is that of the few orders with repeats.
     same = max(two, min(two + cost.value, average.value))
     words = _separated(asked, across, cost, chance, average) + after
     return Span(average.value, None, two, same, guessing, one_level(asked), words)
 
 
 def means(tasks: Sequence[Sequence[Facts]], weights: Sequence[int] | None = None) -> dict[str, Number]:
-    """Metric to its mean over tasks, of what is drawn; without those that are undefined in a task."""
+    """Map each drawn metric to its mean over tasks, without metrics that are undefined in a task."""
     return {name: found for name in _METRICS if (found := _mean(tasks, name, weights)) is not None}
 
 
 def _mean(tasks: Sequence[Sequence[Facts]], name: str, weights: Sequence[int] | None) -> Number | None:
-    """Over tasks, of the means over their questions; with an interval where one evaluation is all there is."""
+    """Average a metric's means over tasks; with an interval if there is only one evaluation."""
     found = [[facts.number(name) for facts in task] for task in tasks]
     if len(found) == len(found[0]) == 1:
         return found[0][0]
@@ -115,7 +117,7 @@ _SEEN: Final = 0.0005
 
 
 def _separated(asked: Asked, across: Number, cost: Number, chance: Number, average: Number) -> str:
-    """Say how much the order costs, and chance; with the numbers that are drawn."""
+    """Describe how much order and chance cost, with the numbers that are drawn."""
     one, several, cause = one_level(asked), several_levels(asked), varied(asked)
     same = across.value + cost.value
     interval = ""
@@ -154,16 +156,16 @@ _MEANINGS: Final = {"●": "right", "░": "lost to chance", "▓": "lost to the
 
 
 def legend(lines: Iterable[str]) -> str:
-    """What the signs in these lines of characters mean."""
+    """Explain the signs in these lines of characters."""
     found = set("".join(lines))
     shown = _MEANINGS if "┃" in found else {sign: words for sign, words in _MEANINGS.items() if sign in found}
     return " · ".join(f"{sign} {words}" for sign, words in shown.items())
 
 
 def line(span: Span | None, cells: int = CELLS) -> str:
-    """The span as characters, such as ``  ┊   ┃▓▓▓┃░░●``: as many as `cells`, the first for 0, the last for 1.
+    """Draw the span as `cells` characters from 0 to 1, such as ``  ┊   ┃▓▓▓┃░░●``.
 
-    ``┃─────●`` has losses that are not told apart, and ``···●···`` the interval of one order.
+    ``┃─────●`` has losses that are not separated, and ``···●···`` the interval of one order.
     """
     if span is None:
         return ""

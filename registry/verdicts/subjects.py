@@ -12,7 +12,7 @@ CLEARLY: Final = 2.6
 POWER: Final = 1.3
 """Further standard errors that an excess needs to be found in nine of ten evaluations."""
 SEEN: Final = 0.05
-"""An excess that a test must have been able to find before it is said that there is none."""
+"""An excess that a test must have been able to find before a sentence denies it."""
 SURE: Final = 5
 """A cost of the order is stated if its interval is above 0 at one fifth of the usual level, so at 99 %."""
 FEW: Final = 30
@@ -55,16 +55,16 @@ class ModelFacts:
 
     @property
     def above_chance(self) -> list[Concluded]:
-        """Return the readable ones that are distinguished from guessing."""
+        """Return the readable evaluations that are distinguished from guessing."""
         return [one for one in self.readable if not one.facts.guesses]
 
     @property
     def told(self) -> Concluded | None:
-        """Return the evaluation that the model's sentence is about: where the order clearly costs most.
+        """Return the evaluation in which the order clearly costs most: the model's sentence is about it.
 
-        If it clearly costs something nowhere, it is the first that was asked in several orders, or else the first. The
-        interval is widened for the number of evaluations looked at. None if one alone seems to show a cost, but not all
-        together.
+        If the order clearly costs nothing anywhere, return the first evaluation with several orders, or else the first.
+        The interval is widened for the number of evaluations considered. None if one alone seems to show a cost, but
+        not all together.
         """
         found = [one for one in self.above_chance if one.conclusion is not None]
         tested = [one for one in found if one.facts.tested]
@@ -84,7 +84,7 @@ class Listed(Concluded):
 
 @dataclass(frozen=True)
 class OnBoard:
-    """A model's means over the tasks of a board, asked in one way.
+    """A model's means over the tasks of a board, under one protocol.
 
     numbers: metric to its mean. chance: the accuracy of guessing. parts: the evaluations behind the numbers.
     """
@@ -104,7 +104,7 @@ class OnBoard:
 
     @property
     def counted(self) -> bool:
-        """Check that something may be said about the order: tested, read, not tied, and better than guessing."""
+        """Check that a sentence about the order is possible: tested, read, not tied, and better than guessing."""
         return not self.guesses and all(
             facts.tested and not facts.unreadable and not many_tied(facts) and facts.asked.varied in (None, "order")
             for facts in self.parts
@@ -131,18 +131,18 @@ class OnBoard:
 
 @dataclass(frozen=True)
 class BoardFacts:
-    """The models of a board that are ranked, asked in one way."""
+    """The ranked models of a board, under one protocol."""
 
     models: Sequence[OnBoard]
 
     @property
     def known(self) -> list[OnBoard]:
-        """Return those with an order loss of which something may be said: with an interval, or its upper end."""
+        """Return the models with an order loss that sentences may use: with an interval, or its upper end."""
         return [one for one in self.models if one.counted and one.has_loss]
 
     @property
     def costly(self) -> list[OnBoard]:
-        """Return those that the order clearly costs right answers, by intervals widened for their number."""
+        """Return the models that the order clearly costs right answers, by intervals widened for their number."""
         found = [one for one in self.known if one.loses(len(self.known))]
         return sorted(found, key=lambda one: -one.numbers["order_loss"].value)
 
@@ -180,11 +180,11 @@ class Pair:
 
 @dataclass(frozen=True)
 class Several:
-    """The best of several models by one metric over n questions, with all pairs of them compared at once.
+    """The best of several models by one metric over n questions, with all pairs compared at once.
 
-    value: of the metric, as text. lower: whether lower is better. others: how many there are; level: those that it
-    cannot be distinguished from. stated: whether differences have intervals. unread: names of those with more than half
-    of their answers missing.
+    value: of the metric, as text. lower: whether lower is better. others: the number of other models. level: the models
+    that the best cannot be distinguished from. stated: whether differences have intervals. unread: names of models with
+    more than half of their answers missing.
     """
 
     best: str
@@ -212,7 +212,7 @@ class Neighbours:
 
 
 NEAR: Final = 0.1
-"""An accuracy less far above guessing is said to be near it."""
+"""An accuracy less than this above guessing is called near it."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
-"""Every sentence about results: its text, the condition under which it is said, and the places that show it.
+"""Every sentence about results: its text, its condition, and the places that show it.
 
-A text names its words in braces (`registry.verdicts.words`). Of the sentences about one subject and topic the first
-whose condition holds is said. `docs/verdicts.md` is made from this table.
+A text contains the names of its words in braces (`registry.verdicts.words`). For each subject and topic, the first
+sentence with a true condition is shown. `docs/verdicts.md` is made from this table.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -32,7 +32,7 @@ class Sentence:
 
 @dataclass(frozen=True)
 class Subject:
-    """What sentences are about. shown: the places that show them. words: those that their texts name."""
+    """A subject of sentences. shown: the places that show them. words: the words that their texts use."""
 
     shown: str
     words: Callable[[Any], Mapping[str, str]]
@@ -41,7 +41,7 @@ class Subject:
 
 @dataclass(frozen=True)
 class Said:
-    """A sentence that is said, with the name of its row, its topic, and the command that it ends with."""
+    """A sentence that is shown, with the name of its row, its topic, and the command at its end."""
 
     name: str
     topic: str
@@ -243,11 +243,11 @@ TABLE: Final[Mapping[str, Subject]] = {
         ),
     ),
 }
-"""Subject to its sentences, in the order in which they are said."""
+"""Subject to its sentences, in the order in which they are shown."""
 
 
 def say(about: str, subject: Any) -> tuple[Said, ...]:
-    """Return the sentences about a subject: of each topic the first whose condition holds."""
+    """Return the sentences about a subject: for each topic, the first with a true condition."""
     found: dict[str, Said] = {}
     for row in TABLE[about].sentences:
         if row.topic not in found and row.holds(subject):
@@ -258,7 +258,7 @@ def say(about: str, subject: Any) -> tuple[Said, ...]:
 
 
 def conclude(about: str, subject: Any) -> Said | None:
-    """Return the sentence of the topic "conclusion"; None: no condition holds."""
+    """Return the sentence of the topic "conclusion"; None if no condition is true."""
     return next((said for said in say(about, subject) if said.topic == "conclusion"), None)
 
 

@@ -99,7 +99,7 @@ def every_level(asked: Asked) -> str:
     one, several, _ = _named(asked)
     if not asked.own_only:
         return f"every {one} of its own options"
-    fewest = max(2, asked.fewest)  # it is over the questions that were asked in two or more
+    fewest = max(2, asked.fewest)  # it is over the questions with two or more
     number = f"{asked.most}" if fewest >= asked.most else f"{fewest} to {asked.most}"
     if asked.repeated:
         return f"every one of {number} {several}, by its first answer to each"
