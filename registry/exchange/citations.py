@@ -1,4 +1,4 @@
-"""BibTeX entries of what never changes: snapshots of boards and sealed evaluations."""
+"""BibTeX entries for records that never change: snapshots of boards and sealed evaluations."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -11,9 +11,9 @@ _MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep",
 
 
 def snapshot_entry(document: Mapping[str, Any], address: str | None, publisher: str) -> str:
-    """The entry of a board's snapshot, from its document as it is shown.
+    """Return the entry of a board's snapshot, from its document as the website shows it.
 
-    address: its permanent URL; None leaves it out. publisher: who publishes the registry.
+    address: its permanent URL; None leaves it out. publisher: the name of the registry's publisher.
     """
     models = sum(row["complete"] for row in document["rows"])
     note = (
@@ -27,7 +27,7 @@ def snapshot_entry(document: Mapping[str, Any], address: str | None, publisher: 
 
 
 def evaluation_entry(row: Mapping[str, Any], address: str | None, publisher: str) -> str:
-    """The entry of a sealed evaluation, from its row as the website and the API report it."""
+    """Return the entry of a sealed evaluation, from its row as the website and the API report it."""
     title = (
         f"{row['model']} (revision {row['revision']}) on {row['benchmark']} (version {row['benchmark_version']}), "
         f"{row['variants']}, {row['protocol']}, {row['shots']}-shot"
@@ -62,6 +62,6 @@ def _entry(key: str, title: str, publisher: str, at: datetime, kind: str, addres
 
 
 def publisher_of(public_url: str) -> str:
-    """Who publishes a registry, by the host of its public URL."""
+    """Return the name of a registry's publisher, by the host of its public URL."""
     host = urlsplit(public_url).hostname
     return f"Shuffleboard at {host}" if host else "Shuffleboard"

@@ -1,7 +1,7 @@
-"""Outputs in a file, read by a protocol before anything is asked: for trying its rules.
+"""Outputs in a file, read by a protocol without running a model: for trying out its rules.
 
 JSON Lines: `text`, `options` by position, and if known `finish` ("stop", "length" or "refused"), `reasoning` (a
-thought that was handed over apart) and `opened` (the template opened the thought). Other keys are passed over.
+thought that was returned separately) and `opened` (the template opened the thought). Other keys are ignored.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

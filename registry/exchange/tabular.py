@@ -40,7 +40,7 @@ _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 
 
 def spreadsheet_cell(value: Any) -> Any:
-    """A value as CSV takes it: times in UTC, and text that a spreadsheet would run as a formula quoted."""
+    """Convert a value for CSV: times in UTC, and text that a spreadsheet would run as a formula quoted."""
     if isinstance(value, str) and value.startswith(_FORMULA):
         return "'" + value
     return utc_text(value) if isinstance(value, datetime) else value
@@ -57,10 +57,10 @@ def csv_text(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], *, headi
 
 
 def parquet_bytes(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], source: str) -> bytes:
-    """Rows as a Parquet file. source: where they are from, kept in the file's metadata.
+    """Return rows as a Parquet file. source: their origin, stored in the file's metadata.
 
-    A column without any value is one of float64: only numbers are ever missing throughout. Values of several kinds in a
-    column become texts.
+    A column without any value is float64: only numbers are ever missing throughout. Values of several kinds in a column
+    become texts.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -83,7 +83,7 @@ def parquet_bytes(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], sou
 class ShownTable:
     """A table for readers: rounded, with intervals.
 
-    numbers: places of the columns that are aligned to the right. source: a line on where and when it was taken from.
+    numbers: positions of the right-aligned columns. source: a line on where and when the rows were taken.
     """
 
     caption: str
@@ -104,7 +104,7 @@ def markdown_text(text: str) -> str:
 
 
 def latex(table: ShownTable) -> str:
-    """A `table` environment that needs no package."""
+    """Return a `table` environment that needs no package."""
     columns = "".join("r" if place in table.numbers else "l" for place in range(len(table.headings)))
     lines = [
         r"\begin{table}",
@@ -129,7 +129,7 @@ def _latex_row(cells: Sequence[str]) -> str:
 
 
 def markdown(table: ShownTable) -> str:
-    """A table of GitHub Flavored Markdown, with its caption above and its source below."""
+    """Return a table in GitHub Flavored Markdown, with its caption above and its source below."""
     marks = ["---:" if place in table.numbers else "---" for place in range(len(table.headings))]
     lines = [
         f"**{markdown_text(table.caption)}**",

@@ -1,6 +1,6 @@
-"""Work on uploads that runs in a process of its own (`registry.isolated`), so that the website keeps answering.
+"""Work on uploads that runs in a separate process (`registry.isolated`), so that the website keeps answering.
 
-Each function takes a JSON document and returns one. Paths are those of files that whoever orders has received.
+Each function takes a JSON document and returns one. Paths are files that the caller has received.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,7 +28,7 @@ _Function = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 def _told(function: _Function) -> _Function:
-    """Says in one line that the database or a disk failed."""
+    """Report a failure of the database or a disk in one line."""
 
     @wraps(function)
     def told(order: dict[str, Any]) -> dict[str, Any]:
@@ -51,7 +51,7 @@ def _audited(session: Session, order: dict[str, Any], action: str, target: str, 
 
 @_told
 def benchmark(order: dict[str, Any]) -> dict[str, Any]:
-    """Imports a benchmark; what is answered of it, and whether it is new, as `imported`.
+    """Import a benchmark; return its answer document, and as `imported` whether it is new.
 
     order: file, fewshot (or null), split, shuffle_options; name, version, language, licence, source, visibility;
     viewer and address for the audit trail.
@@ -74,7 +74,7 @@ def benchmark(order: dict[str, Any]) -> dict[str, Any]:
 
 @_told
 def outputs(order: dict[str, Any]) -> dict[str, Any]:
-    """Imports recorded outputs: the id of the evaluation, and what the file states as its score, beside ours.
+    """Import recorded outputs; return the evaluation's id, the score that the file states, and ours.
 
     order: file; model, benchmark, variants, protocol, shots, select, column, stated, requester; viewer and address.
     """

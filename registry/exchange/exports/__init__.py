@@ -1,4 +1,4 @@
-"""Exports for analysts: results as files that other programs read, with a manifest of what was written."""
+"""Exports for analysts: results as files for other programs, with a manifest that lists them."""
 
 from registry.exchange.exports.selection import ExportRequest
 from registry.exchange.exports.writing import FORMATS, export

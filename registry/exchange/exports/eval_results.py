@@ -33,7 +33,7 @@ def eval_results(
     """Write the metrics of each sealed evaluation that was not withdrawn; return an entry for each file.
 
     Benchmarks whose source is no data set of the hub, and evaluations without any of the metrics, are left out.
-    Raises UsageError for a benchmark whose task on the hub was not given, NotFoundError where nothing is left.
+    Raises UsageError for a benchmark whose task on the hub was not given, NotFoundError if nothing is left.
     """
     tasks = _tasks(selection.request.tasks)
     withdrawn = set(session.scalars(text("SELECT evaluation_id FROM withdrawals")))
@@ -109,7 +109,10 @@ def _documents(session: Session, evaluation: Evaluation, tasks: dict[tuple[str, 
 
 
 def _yaml(document: dict[str, Any]) -> str:
-    """A list of one entry. JSON's texts and numbers are YAML's too, quoted, so that a date stays a text."""
+    """Return a YAML list of one entry.
+
+    Texts and numbers are written as JSON, which YAML includes: a quoted date stays a text.
+    """
     lines = []
     for key, value in document.items():
         if isinstance(value, dict):

@@ -1,7 +1,7 @@
-"""Results in the schema of Every Eval Ever 0.3.0: one JSON document an evaluation, with lines of answers beside it.
+"""Results in the schema of Every Eval Ever 0.3.0: one JSON document per evaluation, and a file with its answers.
 
-Schema and layout of the folders: https://github.com/evaleval/every_eval_ever (MIT). What the schema has no field for
-goes into its `additional_details`, whose values are texts.
+Schema and layout of the folders: https://github.com/evaleval/every_eval_ever (MIT). Facts that the schema has no field
+for go into its `additional_details`, whose values are texts.
 """
 
 import hashlib
@@ -28,10 +28,10 @@ from registry.tables import EngineFingerprint, Evaluation, ModelRevision, Questi
 
 SCHEMA_VERSION: Final = "0.3.0"
 UNKNOWN_DEVELOPER: Final = "local"
-"""Stands for a developer that nobody named: the schema wants an id of two parts, and its datastore no "unknown"."""
+"""Name of an unknown developer: the schema requires an id of two parts, and its datastore allows no "unknown"."""
 CONFIDENCE_LEVEL: Final = 0.95
 ORDER_METRICS: Final = ("average_accuracy", "right_twice_across_orders", "order_loss")
-"""Metrics that stand next to each accuracy, in the schema's field for additional details."""
+"""Metrics written with each accuracy, in the schema's field for additional details."""
 
 # Format of an import to the name that the schema's own converters give the program.
 _LIBRARIES: Final[Mapping[str, str]] = {
@@ -49,9 +49,9 @@ _CHUNK: Final = 1000
 def every_eval_ever(
     session: Session, selection: Selection, folder: Path, report: Callable[[str, int, int | None], None]
 ) -> list[dict[str, Any]]:
-    """Writes the sealed evaluations of a selection that were not withdrawn; returns an entry for each file.
+    """Write the sealed evaluations of a selection that were not withdrawn; return an entry for each file.
 
-    Raises NotFoundError where there is none.
+    Raises NotFoundError if there is none.
     """
     withdrawn = set(session.scalars(text("SELECT evaluation_id FROM withdrawals")))
     entries: list[dict[str, Any]] = []
@@ -107,17 +107,17 @@ def _write_samples(
 
 
 def _line(record: Mapping[str, Any]) -> str:
-    """A record as one line, also for readers that end lines where Unicode does, such as the schema's own validator."""
+    """Write a record as one line, also for readers that end lines at Unicode separators."""
     return json.dumps(record, ensure_ascii=False, allow_nan=False).translate(_LINE_ENDS) + "\n"
 
 
 def _file_id(seal: str) -> str:
-    """A UUID of the form of version 4, which the datastore asks for, made from the seal: the same in every export."""
+    """Make a UUID of version 4's form, which the datastore requires, from the seal: the same in every export."""
     return str(UUID(bytes=hashlib.sha256(bytes.fromhex(seal)).digest()[:16], version=4))
 
 
 def model_info(revision: ModelRevision) -> dict[str, Any]:
-    """The model as the schema describes it; its id is the hub's where the weights came from there."""
+    """Describe the model in the schema's terms; weights from the hub keep the hub's id."""
     model = revision.model
     from_hub = revision.kind == "huggingface" and revision.revision is not None
     location = revision.location or ""
@@ -147,7 +147,7 @@ def model_info(revision: ModelRevision) -> dict[str, Any]:
 
 
 def _component(name: str) -> str:
-    """A name as a folder: letters, digits, '.', '_' and '-'."""
+    """Turn a name into a folder's name: letters, digits, '.', '_' and '-'."""
     return re.sub(r"[^\w.-]+", "-", name).strip(".-") or UNKNOWN_DEVELOPER
 
 
@@ -194,7 +194,7 @@ def _document(session: Session, selection: Selection, evaluation: Evaluation, mo
 
 
 def _fingerprint(session: Session, evaluation: Evaluation) -> Mapping[str, Any]:
-    """What the first shard of an evaluation was scored with."""
+    """Return the engine's fingerprint from the first shard of an evaluation."""
     query = (
         select(EngineFingerprint.document)
         .join(Shard, Shard.engine_fingerprint_id == EngineFingerprint.id)
@@ -207,7 +207,7 @@ def _fingerprint(session: Session, evaluation: Evaluation) -> Mapping[str, Any]:
 
 
 def _library(fingerprint: Mapping[str, Any], code_version: str) -> dict[str, Any]:
-    """The program that asked the model: this one, or the one whose outputs were imported."""
+    """Return the program that ran the model: this one, or the program whose outputs were imported."""
     details = _texts({"metrics_by": f"shuffleboard {__version__}", "exported_by": code_version or None})
     if fingerprint.get("engine") != "replay":
         return {"name": "shuffleboard", "version": __version__, "additional_details": details}
@@ -222,7 +222,7 @@ def _engine(fingerprint: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _results(session: Session, evaluation: Evaluation) -> Iterator[dict[str, Any]]:
-    """One result for each metric over all questions that has a value."""
+    """Yield a result for each metric over all questions that has a value."""
     rows = session.execute(
         text("SELECT * FROM evaluation_metrics WHERE evaluation_id = :id AND scope = 'all' ORDER BY metric"),
         {"id": evaluation.id},
@@ -265,7 +265,7 @@ def _order_details(found: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _metric_config(metric: Metric, evaluation: Evaluation, definition_version: int) -> dict[str, Any]:
-    """A metric as the schema describes it. `accuracy` means the same everywhere; the others carry our namespace."""
+    """Describe a metric in the schema's terms. `accuracy` means the same everywhere; the others carry our namespace."""
     return {
         "evaluation_description": metric.summary,
         "metric_id": "accuracy" if metric.name == "accuracy" else f"shuffleboard.{metric.name}",
@@ -277,7 +277,7 @@ def _metric_config(metric: Metric, evaluation: Evaluation, definition_version: i
             "shots": evaluation.protocol.shots,
             "definition_version": definition_version,
         },
-        # The schema knows two directions; one that is neither says so in its details.
+        # The schema has two directions; the details of a metric without a direction note that it has none.
         "lower_is_better": metric.better == "lower",
         "score_type": "continuous",
         "min_score": "-Infinity" if metric.low is None else metric.low,
@@ -351,7 +351,7 @@ def _generation_config(definition: Mapping[str, Any], shots: int) -> dict[str, A
 def _records(
     session: Session, selection: Selection, evaluation: Evaluation, document: Mapping[str, Any], results: set[str]
 ) -> Iterator[dict[str, Any]]:
-    """One record for each prompt and result that it is a part of; one without a result where it is a part of none."""
+    """Yield a record for each prompt and each result that includes it; without a result if none includes it."""
     alone = replace(selection, evaluation_ids=(evaluation.id,))
     mark = canary(evaluation.benchmark_version.content_digest)
     name = evaluation.benchmark_version.benchmark.name
@@ -417,7 +417,7 @@ def _record(
         "sample_hash": sha256_text(raw + reference),
         "interaction_type": "single_turn",
         "input": {"raw": raw, "reference": [reference], "choices": shown},
-        # Where nothing was written, the option that the probabilities chose is what was answered.
+        # If nothing was written, the answer is the option that the probabilities chose.
         "output": {"raw": [written] if written is not None else [chosen] if chosen is not None else []},
         "answer_attribution": [
             {
@@ -449,7 +449,7 @@ def _record(
 
 
 def _extraction(row: Mapping[str, Any]) -> str:
-    """How the answer was found: the rule, the highest probability, or that it was stated by whoever recorded it."""
+    """Return how the answer was found: a rule, the highest probability, or a statement in recorded outputs."""
     if row["extraction_rule"] is not None:
         return str(row["extraction_rule"])
     probabilities = row["label_probabilities"]

@@ -1,4 +1,4 @@
-"""The README of an export: what its files hold and how to read them."""
+"""The README of an export: its files' contents and how to read them."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -90,7 +90,7 @@ Each YAML file holds the metrics of one evaluation, from 0 to 1, for the reposit
 
 
 def readme(manifest: Mapping[str, Any]) -> str:
-    """The text of README.md, from the manifest."""
+    """Return the text of README.md, from the manifest."""
     written = (
         f"As of {manifest['as_of']}, for the audience `{manifest['audience']}`. Written by version "
         f"{manifest['code_version'] or 'unknown'} from a database of schema {manifest['schema_revision']}. "

@@ -59,10 +59,11 @@ _QUESTIONS: Final = """
 class Relation:
     """A relation of an export.
 
-    name: of its file. per: what it is read for, one after the other: an evaluation, a benchmark version, or nothing,
-    for relations that are small, or about no benchmark. query: with `:id` where it is read for something. view: for
-    those that are a view as it is. types: of the columns of the others that are no texts. valued: columns of a view of
-    which a row has at least one; rows without any are left out.
+    name: of its file. per: the kind of record it is read for, one after the other: an evaluation, a benchmark version,
+    or
+    nothing for small relations and relations without a benchmark. query: with `:id` if it is read per record. view: the
+    view's name if the relation is a plain view. types: types of the other relations' columns that are not texts.
+    valued: columns of a view; a row without a value in any of them is left out.
     """
 
     name: str
@@ -76,7 +77,7 @@ class Relation:
     valued: Sequence[str] = ()
 
     def type_of(self, column: str) -> str:
-        """The type of a column."""
+        """Return the type of a column."""
         if self.view is not None:
             return documented.columns_of(self.view)[column].type
         return self.types.get(column, TEXT)
@@ -175,13 +176,13 @@ RELATIONS: Final[Mapping[str, Relation]] = {
 
 
 def chosen_relations(selection: Selection) -> list[Relation]:
-    """The relations that go into an export: numbers of papers belong to no evaluation, and so to no filter."""
+    """Return the relations of an export. Numbers of papers belong to no evaluation, so filters leave them out."""
     wanted = [one for one in RELATIONS.values() if one.name not in selection.request.without]
     return [one for one in wanted if selection.whole or not one.whole_only]
 
 
 def columns_of(session: Session, relation: Relation) -> list[str]:
-    """Names of a relation's columns, also where it has no rows."""
+    """Return the names of a relation's columns, even if it has no rows."""
     query = text(relation.query)
     parameters: dict[str, Any] = {}
     if ":ids" in relation.query:
@@ -193,7 +194,7 @@ def columns_of(session: Session, relation: Relation) -> list[str]:
 
 
 def batches(session: Session, relation: Relation, selection: Selection) -> Iterator[list[dict[str, Any]]]:
-    """The rows of a relation as column name to value, at most BATCH at a time; the same values on both engines.
+    """Yield the rows of a relation as column name to value, at most BATCH at a time; both engines give the same values.
 
     Times are aware, digests hexadecimal, lists lists, and JSON documents texts with sorted keys.
     """

@@ -1,4 +1,4 @@
-"""What an export holds: who it is for, and which evaluations of what they may see."""
+"""The selection of an export: its audience, and the evaluations and benchmarks that this audience may see."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -19,10 +19,11 @@ from registry.tables import BenchmarkVersion, Evaluation, ModelRevision
 
 @dataclass(frozen=True)
 class ExportRequest:
-    """What is asked for. Filters are joined by "and"; an empty one restricts nothing.
+    """A request for an export. Filters are joined by "and"; an empty filter restricts nothing.
 
     benchmarks: NAME (all its versions) or NAME@VERSION. models: NAME (all its revisions) or NAME@REVISION.
-    organisation: who publishes the results. tasks: BENCHMARK=TASK or BENCHMARK:METRIC=TASK, the task of a benchmark on
+    organisation: the publisher of the results. tasks: BENCHMARK=TASK or BENCHMARK:METRIC=TASK, the task of a benchmark
+    on
     Hugging Face's hub. Both are for formats that need them. without: relations that are left out.
     """
 
@@ -46,16 +47,16 @@ class ExportRequest:
 
 
 OF_PREDICTIONS: Final = ("predictions", "option_probability", "samples")
-"""What archived evaluations have no rows of: relations, and the samples of Every Eval Ever."""
+"""Parts of an export that have no rows of archived evaluations: relations, and the samples of Every Eval Ever."""
 
 
 @dataclass(frozen=True)
 class Selection:
     """The rows of an export, determined once: all of its relations are read in the same transaction.
 
-    evaluation_ids: ascending. version_ids: benchmark versions whose questions go along.
-    whole: no filter was given, so that what belongs to no evaluation goes along as well. archived: those of the
-    evaluations whose predictions are not among the rows.
+    evaluation_ids: ascending. version_ids: benchmark versions whose questions are exported.
+    whole: no filter was given, so rows that belong to no evaluation are exported too.
+    archived: the evaluations whose predictions are not among the rows.
     """
 
     request: ExportRequest
@@ -72,10 +73,10 @@ class Selection:
 
 
 def select_rows(session: Session, request: ExportRequest, schema_revision: str) -> Selection:
-    """The evaluations and benchmark versions that a request's audience may see and its filters name.
+    """Select the evaluations and benchmark versions that the audience may see and the filters name.
 
-    Raises NotFoundError for a filter that names something unknown, or something that this audience may not see: then it
-    says which one may.
+    Raises NotFoundError for a filter that names something unknown, or something that this audience may not see: the
+    message then names the audience that may.
     """
     for evaluation_id in request.evaluations:
         version = find_evaluation(session, evaluation_id).benchmark_version
@@ -110,7 +111,7 @@ def select_rows(session: Session, request: ExportRequest, schema_revision: str) 
 
 
 def _reject_nothing(session: Session, request: ExportRequest, query: Select[int, int]) -> NoReturn:
-    """Says why no evaluation is left: those that the filters name may be for another audience."""
+    """Raise an error that explains why no evaluation is left: the filters may name evaluations for another audience."""
     matching = query.join(BenchmarkVersion).with_only_columns(Evaluation.id).limit(1)
     for audience in AUDIENCES[AUDIENCES.index(request.audience) + 1 :]:
         if session.scalar(matching.where(visible_to(audience))) is not None:
@@ -122,7 +123,7 @@ def _reject_nothing(session: Session, request: ExportRequest, query: Select[int,
 
 
 def _versions(session: Session, reference: str, audience: Audience) -> Sequence[int]:
-    """The versions that a name means, of which the audience may see at least one; NAME alone means them all."""
+    """Return a reference's versions, at least one of them visible to the audience; NAME alone means all."""
     version = find_version(session, reference)
     if split_reference(reference)[1] is not None:
         _require_visible(session, f"benchmark {reference}", [version], audience)

@@ -31,9 +31,9 @@ Writer = Callable[[Path, Columns], AbstractContextManager[Append]]
 
 @contextmanager
 def parquet(path: Path, columns: Columns) -> Iterator[Append]:
-    """A Parquet file with one row group per batch. Lists are lists, times UTC in microseconds; NULL is null.
+    """Write a Parquet file with one row group per batch. Lists are lists, times UTC in microseconds; NULL is null.
 
-    Arrow's own schema, which says the same again, would double the footer of a small file.
+    Arrow's own schema is left out: it repeats the types and would double the footer of a small file.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -57,7 +57,7 @@ def parquet(path: Path, columns: Columns) -> Iterator[Append]:
 
 @contextmanager
 def comma_separated(path: Path, columns: Columns) -> Iterator[Append]:
-    """A CSV file (RFC 4180, UTF-8, lines end in a line feed). NULL is an empty cell; texts stand in quotation marks.
+    """Write a CSV file (RFC 4180, UTF-8, lines end in a line feed). NULL is an empty cell; texts are quoted.
 
     Nothing is escaped for spreadsheets: a text that begins with "=" is written as it is.
     """
@@ -71,7 +71,7 @@ def comma_separated(path: Path, columns: Columns) -> Iterator[Append]:
 
 
 def _cell(value: Any) -> str:
-    """A CSV cell. Lists are JSON, and floats have as many digits as tell them apart."""
+    """Format a CSV cell. Lists are JSON, and floats have as many digits as they need to be read back exactly."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -86,7 +86,7 @@ def _cell(value: Any) -> str:
 
 @contextmanager
 def json_lines(path: Path, columns: Columns) -> Iterator[Append]:
-    """A JSON Lines file: one object a line, with every column; NULL is null, and times are texts."""
+    """Write a JSON Lines file: one object a line, with every column; NULL is null, and times are texts."""
     with path.open("w", encoding="utf-8", newline="\n") as file:
 
         def append(rows: Rows) -> None:
@@ -107,7 +107,7 @@ def _plain(value: Any) -> str:
 
 
 WRITERS: Final[Mapping[str, Writer]] = {"parquet": parquet, "csv": comma_separated, "jsonl": json_lines}
-"""Format, which is also the ending of its files, to what writes one."""
+"""Map a format, which is also its files' ending, to its writer."""
 
 
 def write_rows(writer: Writer, path: Path, columns: Columns, rows: Iterable[Sequence[dict[str, Any]]]) -> int:

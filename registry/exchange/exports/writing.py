@@ -29,9 +29,9 @@ from registry.sealed.files import CHAIN, write_json
 from registry.tables import Benchmark, BenchmarkVersion
 
 Report = Callable[[str, int, int | None], None]
-"""Called with what is written, how many rows so far, and of how many (None while that is not known)."""
+"""Callback for progress: the file's name, the rows so far, and their number in all (None while it is unknown)."""
 Entry = dict[str, Any]
-"""What the manifest says of one file: `file`, `rows`, and what else the format knows of it."""
+"""The manifest's entry of one file: `file`, `rows`, and further keys of the format."""
 Format = Callable[[Session, Selection, Path, Report], list[Entry]]
 """Writes an export's files into an empty folder and returns an entry for each. Digests are added afterwards."""
 
@@ -39,7 +39,7 @@ README: Final = "README.md"
 
 
 def _tables(session: Session, selection: Selection, folder: Path, report: Report, *, format_: str) -> list[Entry]:
-    """One file for each relation."""
+    """Write a file for each relation."""
     entries = []
     for relation in chosen_relations(selection):
         columns = {column: relation.type_of(column) for column in columns_of(session, relation)}
@@ -70,16 +70,16 @@ FORMATS: Final[Mapping[str, Format]] = {
     "every-eval-ever": every_eval_ever,
     "eval-results": eval_results,
 }
-"""Name of a format to what writes it; one line adds one."""
+"""Map the name of a format to its writer; a line here adds a format."""
 
 
 def export(engine: Engine, request: ExportRequest, out: Path, report: Report | None = None) -> dict[str, Any]:
-    """Writes an export into the new folder `out` and returns its manifest.
+    """Write an export into the new folder `out` and return its manifest.
 
-    Everything is read in one transaction. The folder is made beside `out` under another name and renamed when it is
-    complete, so that nothing half-written is ever there.
-    Raises UsageError where `out` holds something already, or cannot be written; NotFoundError for a filter that names
-    something unknown, or something that the audience may not see.
+    Everything is read in one transaction. The folder is made next to `out` under another name and renamed when it is
+    complete, so nothing half-written is ever there.
+    Raises UsageError if `out` already has content or cannot be written, NotFoundError for a filter that names something
+    unknown or something that the audience may not see.
     """
     writer = FORMATS.get(request.format)
     if writer is None:
@@ -102,7 +102,7 @@ def export(engine: Engine, request: ExportRequest, out: Path, report: Report | N
 
 @contextmanager
 def _snapshot(engine: Engine) -> Iterator[Session]:
-    """A session whose queries all see the registry as it was at the first of them."""
+    """Open a session whose queries all see the registry as it was at the first of them."""
     if engine.dialect.name == "postgresql":
         engine = engine.execution_options(isolation_level="REPEATABLE READ")
     with read_session(engine) as session:

@@ -20,11 +20,11 @@ _EXPORT: Final = Path(__file__).parent / "export.py"
 def harness_task(
     task: str, *, include_path: Path | None = None, python: str | None = None, shuffle_seed: int | None = None
 ) -> tuple[BenchmarkFile, str]:
-    """The questions and few-shot pool of a task, and where they come from: task, version, digest of its YAML.
+    """Return the questions and few-shot pool of a task, and their source: task, version, digest of its YAML.
 
-    include_path: a folder with tasks of one's own; functions that their YAML names are run. python: one that has
-    `lm_eval`; by default this one. The harness downloads what the task's dataset needs, by the hub's own settings.
-    Raises IngestError with the reason where the task is no multiple choice over answers to one question.
+    include_path: a folder with your own tasks; functions that their YAML names are run. python: an interpreter that has
+    `lm_eval`; by default this one. The harness downloads the task's dataset by the hub's own settings.
+    Raises IngestError with the reason if the task is no multiple choice over answers to one question.
     """
     if include_path is not None and not include_path.is_dir():
         raise UsageError(f"--include-path {include_path}: is not a folder; give the one that holds the task's YAML")

@@ -1,8 +1,8 @@
 """Writes a task of lm-evaluation-harness as JSON Lines: `export.py TASK [FOLDER]`, by a Python that has `lm_eval`.
 
-A program of its own: it imports nothing of the project, since the harness wants an environment of its own. The first
-line says what the task is; then come its questions and its few-shot examples in the form of the benchmark contract. A
-task that cannot be represented ends with status 3 and the reason on stderr.
+A separate program that imports nothing of the project, since the harness needs its own environment. The first line
+describes the task; its questions and few-shot examples follow in the form of the benchmark contract. A task that cannot
+be represented ends with status 3 and the reason on stderr.
 """
 
 import hashlib
@@ -68,7 +68,7 @@ def question_of(task: Any, doc: Document, templates: Any = None) -> Document:
 
 
 def answer_of(target: Any, choices: list[str]) -> int:
-    """The index of the right choice. The harness takes an index or the choice itself."""
+    """Return the index of the right choice. The harness takes an index or the choice itself."""
     if isinstance(target, list):
         if len(target) != 1:
             raise UnrepresentableError(f"a question has {len(target)} right answers; one is needed")
@@ -83,9 +83,9 @@ def answer_of(target: Any, choices: list[str]) -> int:
 
 
 def labelled_options(doc: Document, text: str, labels: list[str]) -> list[str]:
-    """The texts that labels such as A and B stand for.
+    """Return the texts behind labels such as A and B.
 
-    A list of the document that is shown in the prompt, or one that the prompt itself lists behind the labels.
+    They are a list of the document that the prompt shows, or else the texts that the prompt lists behind the labels.
     """
     for value in lists_of(doc):
         if len(value) >= len(labels) and all(is_shown(one, text) for one in value[: len(labels)]):
@@ -109,7 +109,7 @@ def labelled_options(doc: Document, text: str, labels: list[str]) -> list[str]:
 
 
 def listed_at(label: str, text: str, begin: int) -> tuple[int, int] | None:
-    """Where the prompt lists a label at the beginning of a line: before and behind it."""
+    """Find a label at the beginning of a line of the prompt; return the positions before and behind it."""
     found = re.compile(rf"(?:^|\n)[ \t]*\(?{re.escape(label.strip(' ().:'))}[).:][ \t]*").search(text, begin)
     return None if found is None else found.span()
 
@@ -138,19 +138,19 @@ def lists_of(doc: Document) -> Iterator[list[str]]:
 
 
 def is_list(value: Any) -> bool:
-    """Whether it is a list of at least two texts."""
+    """Return whether a value is a list of at least two texts."""
     return isinstance(value, list) and len(value) > 1 and all(isinstance(one, str) and one.strip() for one in value)
 
 
 def is_shown(option: str, text: str) -> bool:
-    """Whether the prompt contains an option."""
+    """Return whether the prompt contains an option."""
     return option.strip() in text
 
 
 def own_texts(doc: Document, text: str, options: list[str]) -> tuple[str, str | None]:
-    """The question and what is to be read before it.
+    """Return the question and the text to be read before it.
 
-    The document's own texts where the prompt shows them, else the prompt itself.
+    The document's own texts if the prompt shows them, else the prompt itself.
     """
     shown = {
         key: value for key, value in doc.items() if isinstance(value, str) and value.strip() and value.strip() in text
@@ -163,7 +163,7 @@ def own_texts(doc: Document, text: str, options: list[str]) -> tuple[str, str | 
 
 
 def documents(task: Any, name: str, subject: str | None) -> Iterator[Document]:
-    """Every question and example of a task, as lines of a benchmark file."""
+    """Yield the questions and examples of a task, as lines of a benchmark file."""
     docs = task.eval_docs
     seen = set()
     for index, doc in enumerate(docs):
@@ -188,12 +188,12 @@ def examples_of(task: Any) -> Iterable[Document]:
 
 
 def split_of(task: Any) -> str:
-    """The split that the harness asks."""
+    """Return the split that the harness evaluates."""
     return (task.config.test_split if task.has_test_docs() else task.config.validation_split) or "test"
 
 
 def flat(found: Mapping[Any, Any]) -> dict[str, Any]:
-    """Every task in what the harness loads by a name: one, or those of a group."""
+    """Return all tasks that the harness loads by a name: a single task, or the tasks of a group."""
     tasks: dict[str, Any] = {}
     for name, value in found.items():
         if isinstance(value, dict):
@@ -210,7 +210,7 @@ def main() -> None:
     os.dup2(2, 1)  # libraries print, too
     from lm_eval.tasks import TaskManager, get_task_dict
 
-    # Reading all that the harness ships takes seconds; what is in one's own folder does without.
+    # Loading every task that the harness ships takes seconds; tasks in your own folder don't need them.
     manager = TaskManager(include_path=folder, include_defaults=folder is None)
     if name not in manager.all_tasks and folder is not None:
         manager = TaskManager(include_path=folder)
