@@ -1,4 +1,4 @@
-"""What guessing gives over an evaluation's questions, and values on the scale on which guessing is 0 and perfect 1."""
+"""Accuracy of guessing over an evaluation's questions, and values on the scale from guessing (0) to perfect (1)."""
 
 from collections.abc import Iterable
 from typing import Any, Final
@@ -12,17 +12,20 @@ from registry.statistics.guessing import corrected
 from registry.tables import Question, QuestionScore
 
 CORRECTED: Final = ("accuracy",)
-"""The metrics that are shown above chance where that is asked for. None over several orders: what answering without
-knowing the question gives there depends on how. Drawn anew in each of four orders of four options it is right in all of
-them in .004, by preferring one content it is in .25."""
+"""The metrics that can be shown above chance.
+
+None over several orders, since the result of answering without knowing the
+question then depends on the manner: with four orders of four options, drawing again in each order is right in all of
+them in .004 of cases, and preferring one content in .25.
+"""
 
 _SCOPES: Final = table("evaluation_question_scope", *map(column_of, ("evaluation_id", "question_id", "scope")))
 
 
 def chances(session: Session, evaluation_ids: Iterable[int], scope: str = "all") -> dict[int, float]:
-    """Evaluation to the accuracy that guessing gives, in (0, 1), over the scope's questions in the original order.
+    """Map each evaluation to the accuracy of guessing, in (0, 1), over the scope's questions in the original order.
 
-    The mean of 1/k over the questions, of k options. Without an entry if no question was asked in the original order.
+    The mean of 1/k over the questions, with k options each. An evaluation without the original order has no entry.
     """
     score = QuestionScore
     found = (

@@ -1,4 +1,4 @@
-"""What an evaluation's answers cost, and who gave them."""
+"""The cost of an evaluation's answers, and the provider that gave them."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -14,7 +14,7 @@ from registry.tables.providers import ProviderCall
 
 
 def cost_document(session: Session, evaluation_id: int, settings: Settings) -> dict[str, Any] | None:
-    """The view `evaluation_costs` with the names under which the model answered; None where no provider served it."""
+    """Return the row of `evaluation_costs` with the names under which the model answered; None without a provider."""
     found = rows_of(session, select(evaluation_costs).where(evaluation_costs.c.evaluation_id == evaluation_id))
     if not found:
         return None
@@ -28,7 +28,7 @@ def cost_document(session: Session, evaluation_id: int, settings: Settings) -> d
 
 
 def costs_of(session: Session, evaluation_ids: Iterable[int]) -> dict[int, float]:
-    """Evaluation to what its answers cost, for those whose cost is known."""
+    """Map evaluations to the cost of their answers, if it is known."""
     c = evaluation_costs.c
     query = select(c.evaluation_id, c.cost).where(is_in(c.evaluation_id, list(evaluation_ids)), c.cost.is_not(None))
     return {row["evaluation_id"]: row["cost"] for row in rows_of(session, query)}

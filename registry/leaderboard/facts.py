@@ -1,4 +1,4 @@
-"""What sentences about evaluations rest on, read from the registry. Functions take the session first."""
+"""The facts behind sentences about evaluations, read from the registry. Functions take the session first."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -62,7 +62,7 @@ _counted: dict[str, Counts] = {}
 
 
 def facts_of(session: Session, evaluation_ids: Iterable[int], scope: str = "all") -> dict[int, Facts]:
-    """Evaluation to what is known of it, of those that are sealed; without repeats that were asked elsewhere."""
+    """Map each sealed evaluation to its facts; leave out repeats that were run elsewhere."""
     ids = list(dict.fromkeys(evaluation_ids))
     query = with_names(
         select(
@@ -117,7 +117,7 @@ def _facts(row: Row, counts: Counts, numbers: Mapping[str, Number]) -> Facts:
 
 
 def _repeating(row: Row, definition: Mapping[str, Any], *, recorded: bool) -> str | None:
-    """The command that asks each prompt twice; None where the protocol gives one prompt one answer, or for imports."""
+    """Return the command that runs each prompt twice; None if a prompt has one answer, or for imports."""
     if recorded or not samples(definition) or row["variant_kind"] == "imported":
         return None
     variants = parse_variants(row["variants"]).asked(2).name
@@ -141,7 +141,7 @@ def varied_by(kind: str, definition: Mapping[str, Any]) -> str | None:
 def _counts(session: Session, by_seal: Mapping[str, int]) -> dict[str, Counts]:
     """Map each seal to the counts of its answers, of prompts with the question's own options.
 
-    If prompts are repeated, of all answers: the copies of scores have the first alone.
+    If prompts are repeated, all answers count: the copies of scores have only the first.
     """
     unknown = {number: seal for seal, number in by_seal.items() if seal not in _counted}
     if unknown:
@@ -176,9 +176,9 @@ def _answers(session: Session, evaluation_id: int) -> dict[str, int] | None:
 
 
 def missing_shares(session: Session, evaluation_ids: Iterable[int]) -> dict[int, float | None]:
-    """Evaluation to the share of its answers that are missing, in [0, 1]; None where none was asked for.
+    """Map each sealed evaluation to the share of its answers that are missing, in [0, 1]; None if none was requested.
 
-    Missing are those unread, unfinished, empty or refused. Only sealed evaluations are told.
+    Missing answers are unread, unfinished, empty or refused.
     """
     ids = list(dict.fromkeys(evaluation_ids))
     query = select(Evaluation.seal, Evaluation.id).where(is_in(Evaluation.id, ids), Evaluation.seal.is_not(None))

@@ -1,4 +1,4 @@
-"""What is reported of an evaluation."""
+"""Reports of an evaluation's metrics."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -25,10 +25,11 @@ def evaluation_metrics(
 ) -> dict[str, Any]:
     """Return the metrics of an evaluation by name, None if undefined, also while it is incomplete.
 
-    questions, scored: of the scope asked for; a question is scored when all of its variants are stored.
-    intervals: those that were stored at sealing. chance: the accuracy that guessing gives. sample: `questions`, `of`
-    and `seed` of the sample that its questions are; None without one. undefined: metric to why it has no value.
-    papers: also the metrics that are there for papers alone.
+    questions, scored: of the requested scope; a question is scored when all of its variants are stored.
+    intervals: as stored at sealing. chance: the accuracy of guessing. sample: `questions`, `of` and `seed` of the
+    sample
+    that its questions are; None without one. undefined: metric to the reason why it has no value.
+    papers: also the metrics that exist for papers alone.
     """
     evaluation = find_evaluation(session, evaluation_id)
     scope = "unflagged" if without_flagged else "all"
@@ -85,5 +86,5 @@ def _intervals(session: Session, evaluation_id: int, scope: str, shown: Sequence
 
 
 def _named(row: Mapping[Any, Any] | None, shown: Sequence[str]) -> dict[str, float | None]:
-    """Map these metrics to their values; None for those that the row does not hold."""
+    """Map these metrics to their values; None for metrics that are missing from the row."""
     return {name: None if row is None or row.get(name) is None else float(row[name]) for name in shown}

@@ -1,8 +1,8 @@
-"""The leaderboard a page at a time: which evaluations are on it, in which order, with which rank.
+"""The leaderboard a page at a time: its evaluations, their order and their ranks.
 
 The view `leaderboard` pivots every metric of every evaluation, which takes seconds over thousands of them. Here the
-database counts groups, orders one page, and ranks only its rows; the rows say the same as those of the view. Functions
-take the session first.
+database counts groups, orders one page, and ranks only its rows, which equal those in the view. Functions take the
+session first.
 """
 
 import json
@@ -62,13 +62,13 @@ from registry.verdicts.table import UNREADABLE
 UNFINISHED: Final = ("queued", "running", "paused", "failed")
 TEXT_COLUMNS: Final = ("model", "benchmark", "variants", "protocol")
 SORTS: Final = (*TEXT_COLUMNS, "shots", "scored", "sealed_at", *METRICS)
-"""What the leaderboard can be sorted by."""
+"""The keys by which the leaderboard can be sorted."""
 FALLBACK: Final = "accuracy"
-"""What a group is ranked by where a metric needs two orders and its questions were asked in one."""
+"""The metric that ranks a group if the chosen one needs two orders and its questions have only one."""
 AT_ONCE: Final = 2000
-"""Rows that are read together where all are wanted: some twenty megabytes, and few enough statements."""
+"""Rows per batch when all are read: some twenty megabytes, and few enough statements."""
 GROUP_COLUMNS: Final = ("benchmark", "variants", "protocol", "shots")
-"""What the members of a group have in common."""
+"""The columns that the members of a group share."""
 
 
 def default_sort(metrics: Sequence[str]) -> str:
@@ -77,7 +77,7 @@ def default_sort(metrics: Sequence[str]) -> str:
 
 
 def natural_order(sort: str) -> str:
-    """The direction that puts the best, or the alphabet's start, on top."""
+    """Return the direction that puts the best, or the start of the alphabet, on top."""
     if sort in METRICS:
         return "asc" if METRICS[sort].better == "lower" else "desc"
     return "asc" if sort in TEXT_COLUMNS else "desc"
@@ -85,11 +85,13 @@ def natural_order(sort: str) -> str:
 
 @dataclass(frozen=True)
 class Ordering:
-    """In which order rows stand, and by what they are ranked.
+    """The order of rows, and the metric of their ranks.
 
-    metrics: those that are shown. order: `asc` or `desc`. grouped: whether those that were asked the same stand
-    together. above_chance: whether rows also have the metrics of CORRECTED on the scale on which guessing is 0, which
-    then sort a single list; ranks stay those of the metrics, among rows of one chance.
+    metrics: the shown metrics. order: `asc` or `desc`. grouped: whether evaluations of the same group are listed
+    together.
+    above_chance: whether rows also have the metrics of CORRECTED on the scale with guessing at 0, which then sort a
+    single
+    list; ranks remain by the plain metrics, among rows with the same chance.
     """
 
     metrics: tuple[str, ...] = HEADLINES[:1]
@@ -100,14 +102,14 @@ class Ordering:
 
     @property
     def rank_metric(self) -> str:
-        """What rows are ranked by: the metric that sorts, or the default one where something else sorts."""
+        """Return the metric of the ranks: the metric that sorts, or the default one if another column sorts."""
         return self.sort if self.sort in METRICS else default_sort(self.metrics)
 
 
 def group_key(row: Row) -> tuple[Any, ...]:
-    """Rows with this in common were asked the same questions in the same way; only they are ranked together.
+    """Return the key of rows with the same questions in the same conditions; only they are ranked together.
 
-    The whole benchmark stands before parts of it.
+    The whole benchmark sorts before parts of it.
     """
     return (
         row["benchmark"],
@@ -124,12 +126,12 @@ def group_key(row: Row) -> tuple[Any, ...]:
 
 
 def _group(row: Row) -> tuple[str, int]:
-    """What the members of a group have in common: what they were asked, and whether prompts were repeated."""
+    """Return the key of a group: the digest of its questions and conditions, and whether prompts were repeated."""
     return row["asked_digest"], row["repeated"]
 
 
 def _repeated(of: Any) -> ColumnElement[int]:
-    """1 if prompts were asked again, else 0: imported sets of both kinds have one name, and differ by what they hold.
+    """Return 1 if prompts were repeated, else 0: imported sets of both kinds have the same name but differ in content.
 
     of: Evaluation, or an alias of it.
     """
@@ -144,12 +146,13 @@ def split_by_group(rows: Sequence[Row]) -> list[list[Row]]:
 
 @cache
 def _superseded() -> Select[Any]:
-    """Evaluations hidden behind a replicate: all but the newest sealed one, or the newest where none is sealed.
+    """Select evaluations hidden behind a replicate: all but the newest sealed one, or the newest if none is sealed.
 
-    A withdrawn one hides none, and of imported sets those with repeats and those without never hide one another.
+    A withdrawn evaluation hides none, and imported sets with repeats and without never hide one another.
 
-    It starts at replicates other than the first, which are few: comparing every evaluation with its siblings costs more
-    than the rest of a page.
+    The query starts at replicates other than the first, which are few: comparing every evaluation with its siblings
+    costs
+    more than the rest of a page.
     """
     again, loser, winner = aliased(Evaluation), aliased(Evaluation), aliased(Evaluation)
     later_winner = and_(winner.seal.is_not(None) == loser.seal.is_not(None), winner.replicate > loser.replicate)
@@ -185,14 +188,14 @@ _NAMES: Final = (
 
 
 def _standing(session: Session, *columns: Any) -> Select[Any]:
-    """These columns of the evaluations that stand for their specification."""
+    """Select these columns of the evaluations that represent their specification."""
     standing = (
         select(*columns)
         .select_from(Evaluation)
         .join(BenchmarkVersion, BenchmarkVersion.id == Evaluation.benchmark_version_id)
         .where(not_withdrawn())
     )
-    # Named one by one while they are few: planning the comparison anew in every statement takes longer than running it.
+    # Listed by id while they are few: planning the comparison again in every statement takes longer than running it.
     if "superseded" not in session.info:
         session.info["superseded"] = session.scalars(_superseded().distinct().limit(_MOST_NAMED + 1)).all()
     named = session.info["superseded"]
@@ -202,7 +205,7 @@ def _standing(session: Session, *columns: Any) -> Select[Any]:
 
 
 def _named(query: Select[Any]) -> Select[Any]:
-    """The query with what `_NAMES` and the order of rows take from other tables."""
+    """Join the tables that `_NAMES` and the order of rows need."""
     return (
         query.join(Benchmark, Benchmark.id == BenchmarkVersion.benchmark_id)
         .join(Protocol, Protocol.id == Evaluation.protocol_id)
@@ -211,9 +214,9 @@ def _named(query: Select[Any]) -> Select[Any]:
 
 
 def count_groups(session: Session, asked: Selection) -> list[Row]:
-    """Evaluations that were asked the same, together: names, and how many of them are sealed and kept.
+    """Count evaluations by group: its names, and how many evaluations are sealed and selected.
 
-    part: the question filter where it leaves questions out, None for the whole benchmark.
+    part: the question filter if it leaves questions out, None for the whole benchmark.
     """
     known: dict[Selection, list[Row]] = session.info.setdefault("groups", {})
     if asked not in known:
@@ -224,7 +227,7 @@ def count_groups(session: Session, asked: Selection) -> list[Row]:
             .group_by(_SAME, _REPEATED)
             .subquery()
         )
-        # Of one evaluation of each group: the specifications of all are most of what the table holds.
+        # From one evaluation of each group: the specifications are most of the table's bytes.
         query = (
             select(
                 _SAME,
@@ -244,7 +247,7 @@ def count_groups(session: Session, asked: Selection) -> list[Row]:
 
 
 def measured_groups(session: Session, groups: Iterable[Row], metric: str) -> list[Row]:
-    """Those of `count_groups` in which some evaluation has a value of the metric over all questions."""
+    """Return the groups in which some evaluation has a value of the metric over all questions."""
     of = EvaluationMetric
     measured = (
         _standing(session, _SAME, _REPEATED)
@@ -257,7 +260,7 @@ def measured_groups(session: Session, groups: Iterable[Row], metric: str) -> lis
 
 
 def filter_choices(session: Session) -> dict[str, list[str]]:
-    """What the leaderboard can be filtered by: every benchmark, variant set, protocol and number of shots on it."""
+    """Return the values for filters: each benchmark, variant set, protocol and number of shots on the leaderboard."""
     waiting = _named(_standing(session, *_NAMES).where(Evaluation.state.in_(UNFINISHED)))
     unfinished = rows_of(session, waiting.distinct())
     rows = count_groups(session, Selection()) + unfinished
@@ -277,10 +280,11 @@ def complete_rows(
     metrics: Sequence[str] = ALL_NAMES,
     ranked: bool = True,
 ) -> tuple[list[Row], int]:
-    """A page of the sealed evaluations with their ranks, in the order asked for, and how many there are in all.
+    """Return a page of the sealed evaluations with their ranks, in the requested order, and their number in all.
 
-    metrics: those that rows hold, with `counts`: metric to n and interval. ranked: whether they have a rank, for which
-    all others that were asked the same are read.
+    metrics: the metrics in rows, with `counts`: metric to n and interval. ranked: whether rows have a rank, for which
+    all
+    other evaluations of their groups are read.
     """
     ids, total = _complete_ids(session, asked, ordering, limit, offset)
     if not ranked:
@@ -292,7 +296,7 @@ def complete_rows(
 def _complete_ids(
     session: Session, asked: Selection, ordering: Ordering, limit: int | None, offset: int
 ) -> tuple[list[int], int]:
-    """The evaluations of a page, and how many there are in all."""
+    """Return the ids of a page's evaluations, and their number in all."""
     found = count_groups(session, asked)
     total = sum(group["evaluations"] for group in found)
     last = total if limit is None else min(total, offset + limit)
@@ -350,7 +354,7 @@ def _asked_once(session: Session, rows: dict[int, Row], metric: str, scope: str)
 def all_rows(
     session: Session, asked: Selection, ordering: Ordering, metrics: Sequence[str] = ALL_NAMES
 ) -> Iterator[list[Row]]:
-    """Every row, the complete ones first, at most AT_ONCE at a time: of the others only the ids are in memory."""
+    """Yield all rows, the complete ones first, at most AT_ONCE at a time: only the ids of the rest are in memory."""
     ids, _ = _complete_ids(session, asked, ordering, None, 0)
     rows: list[Row] = []
     for start in range(0, len(ids), AT_ONCE):
@@ -372,7 +376,7 @@ def all_rows(
 def _grouped_ids(
     session: Session, asked: Selection, ordering: Ordering, found: list[Row], first: int, last: int
 ) -> list[int]:
-    """The evaluations from `first` up to `last` of the order by group: only groups in between are looked at."""
+    """Return the evaluations from `first` up to `last` in the order by group, reading only groups in between."""
     kept, skipped, passed = [], 0, 0
     for group in _in_order(found, ordering):
         if passed + group["evaluations"] <= first:
@@ -391,7 +395,7 @@ def _grouped_ids(
 
 
 def _ids_above_chance(session: Session, asked: Selection, ordering: Ordering) -> list[int]:
-    """All sealed evaluations that are kept, by a metric on the scale on which guessing is 0; those without it last."""
+    """Return all selected sealed evaluations, sorted by a metric above chance; without a value last."""
     values = _values(ordering.sort, asked.scope)
     query = _members(session, asked, ordering, values.c.value).outerjoin(
         values, values.c.evaluation_id == Evaluation.id
@@ -408,7 +412,7 @@ def _ids_above_chance(session: Session, asked: Selection, ordering: Ordering) ->
 
 
 def _in_order(found: list[Row], ordering: Ordering) -> list[Row]:
-    """Groups by name; sorting by what a group has in common moves whole groups."""
+    """Sort groups by name; sorting by a column that a group shares moves whole groups."""
     in_order = sorted(found, key=group_key)
     if ordering.sort in GROUP_COLUMNS:
         in_order.sort(key=lambda row: _comparable(row[ordering.sort]), reverse=ordering.order == "desc")
@@ -416,14 +420,14 @@ def _in_order(found: list[Row], ordering: Ordering) -> list[Row]:
 
 
 def _comparable(value: Any) -> Any:
-    """A value to sort by: letter case does not count."""
+    """Return a value to sort by: letter case does not count."""
     return value.casefold() if isinstance(value, str) else value
 
 
 def _members(session: Session, asked: Selection, ordering: Ordering, *columns: Any) -> Select[Any]:
-    """Sealed evaluations that are kept, by the column that sorts; NULL last, equal ones by model, then evaluation.
+    """Select sealed evaluations by the column that sorts; NULL last, equal ones by model, then evaluation.
 
-    Where a metric needs two orders, those without it stand by FALLBACK.
+    If a metric needs two orders, evaluations without it are sorted by FALLBACK.
     """
     base = (
         _named(_standing(session, Evaluation.id, *columns))
@@ -463,16 +467,16 @@ def _values(metric: str, scope: str) -> Any:
 
 
 def _scope(columns: Any, scope: str) -> ColumnElement[bool]:
-    """Whether a stored metric is over a scope; columns: of EvaluationMetric, or of its view."""
+    """Return the condition that a stored metric is over a scope. columns: of EvaluationMetric, or of its view."""
     # Literally, so that an index of this scope alone serves prepared statements too.
     found: ColumnElement[bool] = columns.scope == (literal_column("'all'") if scope == "all" else scope)
     return found
 
 
 def _ranks(session: Session, rows: Iterable[Row], metric: str, scope: str) -> dict[int, int]:
-    """Evaluation to 1 + the number of those asked the same that are better by RANK_TOLERANCE or more.
+    """Map each evaluation to 1 + the number of its group's members that are better by RANK_TOLERANCE or more.
 
-    In a group of one model nothing has a rank. Values in another definition of the metric are not compared with.
+    A group of one model has no ranks. Values in another definition of the metric are ignored.
     """
     if METRICS[metric].better == "neither":
         return {}
@@ -498,7 +502,7 @@ def _ranks(session: Session, rows: Iterable[Row], metric: str, scope: str) -> di
 
 
 def _measured(session: Session, metric: str, scope: str, groups: Collection[str]) -> Select[Any]:
-    """The members of these groups that have a value of a metric, in its current definition, with their models."""
+    """Select the members of these groups with a value of a metric, in its current definition, and their models."""
     of = EvaluationMetric
     return (
         _standing(session, Evaluation.id, _SAME, _REPEATED.label("repeated"), of.value, ModelRevision.model_id)
@@ -541,11 +545,11 @@ _OF_EVALUATION: Final = (
     select(_Source.id).where(_Source.seal == Evaluation.replayed_from).scalar_subquery().label("replayed_from"),
 )
 COLUMNS: Final = ("rank", *leaderboard.c.keys())
-"""The rank, and what the view `leaderboard` says of an evaluation."""
+"""The rank, and the columns of the view `leaderboard`."""
 
 
 def _rows(session: Session, ids: Sequence[int], scope: str, metrics: Sequence[str]) -> dict[int, Row]:
-    """Evaluation to its row of the view `leaderboard` with these metrics, and what ranking groups need."""
+    """Map each evaluation to its row of `leaderboard` with these metrics, and the columns that ranking needs."""
     if not ids:
         return {}
     query = with_names(
@@ -585,7 +589,7 @@ def _rows(session: Session, ids: Sequence[int], scope: str, metrics: Sequence[st
 
 
 def doubts(session: Session, ids: Collection[int]) -> dict[int, Row]:
-    """What a reader should know of an evaluation: scored by several engines; copies of what was withdrawn since."""
+    """Map evaluations to a reader's warnings: scored by several engines; copies of results withdrawn since."""
     changed = type_coerce(EngineFingerprint.document, JSON)["served_model_changed"].as_string()
     mixed = (
         select(Shard.evaluation_id)
@@ -603,7 +607,7 @@ def doubts(session: Session, ids: Collection[int]) -> dict[int, Row]:
 def incomplete_rows(
     session: Session, asked: Selection, *, limit: int | None, offset: int = 0, metrics: Sequence[str] = ALL_NAMES
 ) -> tuple[list[Row], int]:
-    """A page of the evaluations that are not sealed yet, newest first, and how many there are in all."""
+    """Return a page of the evaluations that are not sealed yet, newest first, and their number in all."""
     kept = _standing(session, Evaluation.id).where(
         ~_SEALED, Evaluation.state.in_(UNFINISHED), *evaluation_conditions(session, asked)
     )
@@ -637,9 +641,9 @@ class Page:
     total: int
 
     def documents(self, metrics: Collection[str] = ()) -> list[Row]:
-        """Return the rows as JSON: COLUMNS, the way of asking, and of every metric `n` and interval.
+        """Return the rows as JSON: COLUMNS, the protocol, and `n` and interval of every metric.
 
-        metrics: those that are there though they are for papers.
+        metrics: the shown metrics that exist for papers.
         """
         return [_document(row, {*SHOWN, *metrics}) for row in self.rows]
 
@@ -673,7 +677,7 @@ def leaderboard_page(
     limit: int | None = None,
     offset: int = 0,
 ) -> Page:
-    """The rows from `offset` on, at most `limit`, with every metric, and what asking a provider cost."""
+    """Return the rows from `offset` on, at most `limit`, with every metric, and the costs of providers."""
     rows, sealed = complete_rows(session, asked, ordering, limit=limit, offset=offset)
     room = None if limit is None else limit - len(rows)
     more, waiting = incomplete_rows(session, asked, limit=room, offset=max(0, offset - sealed))

@@ -1,4 +1,4 @@
-"""Which evaluations are asked for, by what was asked, of which model, and when it was sealed."""
+"""The selection of evaluations by their questions, protocol, model and time of sealing."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -32,12 +32,12 @@ ASKED_HOW: Final = {
     "repeats": and_(_ONE_PROMPT, Evaluation.variants_max > 1, Evaluation.lists_options),
     "several-orders": Evaluation.distinct_prompts_max > 1,
 }
-"""How often a question was asked, at most: once; several times by the same prompt; in different prompts."""
+"""Repetition of questions: once; several times by the same prompt; in different prompts."""
 
 
 @dataclass(frozen=True)
 class Selection:
-    """Which evaluations are wanted; None keeps all. q: part of the model's name. Times are inclusive.
+    """A filter of evaluations; None selects all. q: part of the model's name. Times are inclusive.
 
     subject: only benchmarks that have it, with metrics over its questions alone. asked: a key of ASKED_HOW.
     """
@@ -65,7 +65,7 @@ class Selection:
 
 
 def evaluation_conditions(session: Session, asked: Selection) -> list[ColumnElement[bool]]:
-    """A selection's conditions on columns of `evaluation` alone, so that counting needs no join."""
+    """Return a selection's conditions on columns of `evaluation` alone, so that counting needs no join."""
     of_protocol = _equal({Protocol.name: asked.protocol, Protocol.shots: asked.shots})
     found: list[ColumnElement[bool]] = []
     revisions = _revisions(session, asked)
@@ -91,10 +91,10 @@ def evaluation_conditions(session: Session, asked: Selection) -> list[ColumnElem
 
 
 def _revisions(session: Session, asked: Selection) -> Sequence[int] | None:
-    """The revisions of the models that are wanted; None keeps all.
+    """Return the revisions of the selected models; None for all.
 
-    Named one by one: of a query within the statement PostgreSQL expects so many evaluations that it reads all of them
-    to find a model's dozen.
+    A list of ids: for a subquery PostgreSQL expects so many evaluations that it reads all of them to find a model's
+    dozen.
     """
     of_model = _equal(
         {
