@@ -1,4 +1,4 @@
-"""What the adversarial distractors change in a stored evaluation."""
+"""The effect of adversarial distractors in a stored evaluation."""
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -16,9 +16,9 @@ KIND = "adversarial"
 
 
 def adversarial_effects(session: Session, evaluation_id: int) -> list[AdversarialEffect]:
-    """Every distractor under every scoring, over the questions whose original and altered prompts are stored.
+    """Return each distractor under each scoring, over the questions whose original and altered prompts are stored.
 
-    Raises UsageError for an evaluation under other variants, NotFoundError for none.
+    Raises UsageError for an evaluation under other variants, NotFoundError for an unknown evaluation.
     """
     evaluation = find_evaluation(session, evaluation_id)
     if evaluation.variant_set.kind != KIND:

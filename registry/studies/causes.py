@@ -1,4 +1,4 @@
-"""Why two evaluations differ: answers that one has right and the other wrong, split by what caused the difference.
+"""Why two evaluations differ: answers right in only one of them, split by the cause of the difference.
 
 Between two evaluations, the chosen option of a prompt may differ (another model, or another reading of the same text),
 and the right option may (another key). The share of each is computed from both mixed cases: the first one's answer
@@ -21,7 +21,7 @@ CAUSES: Final = ("model", "reading", "key")
 
 @dataclass(frozen=True)
 class _Split:
-    """prompts: those that both were asked in the same order. by_answer, by_key: flips caused by either."""
+    """prompts: shown in the same order in both. by_answer, by_key: flips caused by either."""
 
     prompts: int
     flips: int
@@ -30,12 +30,14 @@ class _Split:
 
 
 def causes_of_flips(session: Session, first: Evaluation, second: Evaluation) -> dict[str, Any]:
-    """Return how many answers flip between two sealed evaluations, and how many because of which of CAUSES.
+    """Return how many answers flip between two sealed evaluations, and how many due to each of CAUSES.
 
-    `prompts`: those that both answered, in the same order of options; `flips`: right in one of them alone. `model`,
-    `reading` and `key` add up to `flips`; `shares` are those of all flips. Null if the cause cannot be told from
-    another one: then `undivided` names these causes and `together` is their number. `remedy` says how to tell them
-    apart, or what is missing to count at all.
+    `prompts`: answered in both, in the same order of options; `flips`: right in one of them alone. `model`, `reading`
+    and
+    `key` add up to `flips`; `shares` are their parts of all flips. Null if the cause cannot be separated from another
+    one:
+    then `undivided` names these causes and `together` is their number. `remedy` explains how to separate them, or the
+    reason why nothing can be counted.
     """
     archived = archived_among(session, [first.id, second.id])
     if archived:
@@ -131,7 +133,7 @@ def _right(prediction: Any, question: Any) -> ColumnElement[int]:
 
 
 def _how_to_divide(first: Evaluation, second: Evaluation) -> str:
-    """Return how to tell the model from the reading: by another reading of the texts of one of them."""
+    """Return how to separate the model from the reading: by another reading of the texts of one of them."""
     names = [evaluation.protocol.name for evaluation in (first, second)]
     if asking_name(names[0]) != asking_name(names[1]):
         return (
@@ -149,7 +151,7 @@ _SAID: Final = {"model": "the model", "reading": "the reading", "key": "the key"
 
 
 def describe_causes(document: dict[str, Any]) -> str | None:
-    """Return the sentence that says why answers flip; None if none does. document: of `causes_of_flips`."""
+    """Return the sentence that explains why answers flip; None if none does. document: of `causes_of_flips`."""
     flips = document["flips"]
     if flips is None:
         return f"Why answers differ cannot be counted: {document['remedy']}."

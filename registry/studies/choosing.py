@@ -1,4 +1,4 @@
-"""Choosing what a study is over: labels of models, benchmarks and protocols, and which of them were asked for."""
+"""Choosing the models, benchmarks and protocols of a study by their labels."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 def part_label(question_filter: Mapping[str, Any]) -> str:
-    """Which part of a benchmark was asked, as text behind its name; empty for all of it."""
+    """Return the part of a benchmark that was evaluated, as text behind its name; empty for all of it."""
     kept = {
         key: ", ".join(map(str, value)) if isinstance(value, list) else value
         for key, value in sorted(question_filter.items())
@@ -22,9 +22,9 @@ def part_label(question_filter: Mapping[str, Any]) -> str:
 
 
 def chosen(items: Sequence[T], label: Callable[[T], str], wanted: Sequence[str], what: str, lacks: str) -> list[T]:
-    """The items whose label is wanted, in their order; all when none is named.
+    """Return the items whose label is wanted, in their order; all if no label is given.
 
-    what, lacks: of the message for a wanted one that is not there: "{what} X {lacks}; there are: …" (NotFoundError).
+    what, lacks: parts of the message for a label without an item: "{what} X {lacks}; there are: …" (NotFoundError).
     """
     if not wanted:
         return list(items)
@@ -36,6 +36,6 @@ def chosen(items: Sequence[T], label: Callable[[T], str], wanted: Sequence[str],
 
 
 def _spellings(label: str) -> set[str]:
-    """`NAME`, `NAME@…` or `NAME:SHOTS`, and the whole label with the part that was asked."""
+    """Return the accepted spellings: `NAME`, `NAME@…` or `NAME:SHOTS`, and the whole label with its part."""
     reference = label.partition(" (")[0]
     return {reference.partition("@")[0].partition(":")[0], reference, label}

@@ -42,21 +42,24 @@ RELATIONS: Final = (SAME_REVISION, ANOTHER_REVISION, ANOTHER_MODEL)
 """The second evaluation's model, seen from the first's."""
 
 MAX_DIFFERING: Final = 200
-"""Questions listed of those that only one of two models has right."""
+"""The most questions listed that only one of two models has right."""
 
 
 def compare_evaluations(session: Session, first_id: int, second_id: int) -> dict[str, Any]:
-    """First minus second in every metric, with a paired interval, and McNemar's test where it is 0 or 1.
+    """Return first minus second in every metric, with a paired interval, and McNemar's test for metrics of 0 or 1.
 
-    Both over the questions that both have a value for. The interval is that by which boards put models into tiers: of
-    Bonett and Price where a question is 0 or 1, else of one paired bootstrap over the questions that both ask:
-    RESAMPLES draws with seed SEED, the same draws for every metric. Page and command line state this document
-    and nothing else. If one of them asked a sample of questions, intervals are for the difference over all questions
-    that the sample was drawn from; McNemar's test is as without a sample.
+    Both over the questions that have a value in both. The interval is the same as for the tiers of boards: of Bonett
+    and
+    Price if a question is 0 or 1, else of one paired bootstrap over the questions in both: RESAMPLES draws with seed
+    SEED,
+    the same draws for every metric. Page and command line show this document and nothing else. If one of them covers a
+    sample of questions, intervals are for the difference over all questions that the sample was drawn from; McNemar's
+    test
+    is as without a sample.
     relation: one of RELATIONS. causes: of `causes_of_flips`. Two versions of a benchmark are compared over the
-    questions that have the same texts and options in both.
-    Raises QueueError for one that is not sealed, UsageError where they have no question in common or are the same
-    evaluation.
+    questions
+    that have the same texts and options in both.
+    Raises QueueError for an unsealed one, UsageError if they have no question in common or are the same evaluation.
     """
     first, second = find_sealed(session, first_id), find_sealed(session, second_id)
     if first.id == second.id:
@@ -78,7 +81,7 @@ def compare_evaluations(session: Session, first_id: int, second_id: int) -> dict
 
 
 def _shared_questions(session: Session, first: Evaluation, second: Evaluation) -> tuple[list[int], list[int]]:
-    """Return the questions that both ask, by their numbers in the benchmark version of each, in one order."""
+    """Return the questions in both, by their numbers in the benchmark version of each, in one order."""
     if first.benchmark_version_id == second.benchmark_version_id:
         ids = common_questions(session, first.id, second.id)
         return ids, ids
@@ -113,7 +116,7 @@ def _relation(first: Evaluation, second: Evaluation) -> str:
 
 
 def describe_relation(document: Mapping[str, Any]) -> str | None:
-    """Return the sentence that says that both evaluations are of one model; None if they are of two.
+    """Return a sentence if both evaluations are of one model; None if they are of two.
 
     document: of `compare_evaluations`.
     """
@@ -127,14 +130,15 @@ def describe_relation(document: Mapping[str, Any]) -> str | None:
 
 
 def compare_several(session: Session, evaluation_ids: Sequence[int], metric: str) -> dict[str, Any]:
-    """Each of several evaluations minus each other in one metric, with paired intervals; all of their values beside it.
+    """Return pairwise differences of several evaluations in one metric, with paired intervals, and all their values.
 
-    metric: one that every question has a value of, none that is made of two means. `values`: metric to the value of
-    each evaluation in the order given, over the `n` questions that all of them have a value for, None where that is no
-    question. `differences`: row minus column with its `interval`, None on the diagonal. The draws are those of
-    `compare_evaluations`, and so are the numbers where all have the same questions.
-    Raises QueueError for one that is not sealed, UsageError where they are of different benchmark versions, fewer than
-    two, or one stands twice.
+    metric: must have a value for every question and not be made of two means. `values`: metric to the value of each
+    evaluation in the order given, over the `n` questions that have a value in all of them, None if there is no such
+    question. `differences`: row minus column with its `interval`, None on the diagonal. The draws, and with the same
+    questions the numbers, equal those in `compare_evaluations`.
+    Raises QueueError for an unsealed one, UsageError if they are of different benchmark versions, fewer than two, or
+    given
+    twice.
     """
     found = [find_sealed(session, number) for number in evaluation_ids]
     if len(found) < 2 or len({item.id for item in found}) < len(found):
@@ -209,7 +213,7 @@ def _described(evaluation: Evaluation) -> dict[str, Any]:
 
 
 def common_questions(session: Session, *evaluation_ids: int) -> list[int]:
-    """The questions that all of the evaluations ask, by id."""
+    """Return the questions that all of the evaluations have, by id."""
     asked = [
         set(session.scalars(select(EvaluationQuestion.question_id).filter_by(evaluation_id=evaluation_id)))
         for evaluation_id in evaluation_ids
@@ -218,7 +222,7 @@ def common_questions(session: Session, *evaluation_ids: int) -> list[int]:
 
 
 def _factor(evaluations: Sequence[Evaluation], questions: int) -> float:
-    """Return the factor of standard errors over so many common questions: below 1 if one of them asked a sample.
+    """Return the factor of standard errors over so many common questions: below 1 if one of them covers a sample.
 
     Samples of different sizes or seeds have a random part of the questions in common. If they were drawn from different
     parts of the benchmark, the largest counts, which gives the widest intervals.
@@ -235,9 +239,9 @@ def _mean(values: Array) -> float | None:
 def metric_differences(
     first: Mapping[str, Array], second: Mapping[str, Array], *, factor: float = 1.0
 ) -> dict[str, dict[str, Any]]:
-    """Metric to both values, first minus second with its interval, McNemar's test, and over how many questions.
+    """Map each metric to both values, their difference with its interval, McNemar's test, and the number of questions.
 
-    first, second: per-question metric to (questions,), the same questions in the same order, NaN where undefined.
+    first, second: per-question metric to (questions,), the same questions in the same order, NaN if undefined.
     factor: of `sampling_factor`.
     """
     found: dict[str, dict[str, Any]] = {}
@@ -263,7 +267,10 @@ def metric_differences(
 
 
 def _values(name: str, first: Sequence[Array], second: Sequence[Array]) -> dict[str, Any]:
-    """All of a metric but its interval. first, second: per-question values of its base metrics, NaN for both alike."""
+    """Return a metric's entry without its interval.
+
+    first, second: per-question values of its base metrics, NaN in both.
+    """
     known = ~np.isnan(first[0])
     means = [[_mean(column) for column in side] for side in (first, second)]
     if name in FUNCTIONS_OF_TWO_MEANS:
@@ -295,7 +302,7 @@ def _samples(columns: Mapping[str, Sequence[Array]], factor: float) -> dict[str,
 
 
 def _drawn(name: str, columns: Sequence[Array], samples: Array) -> tuple[Array, int]:
-    """A metric's difference in each resample, from its columns' resampled means; how many questions it rests on."""
+    """Return a metric's difference in each resample, from its columns' resampled means, and its number of questions."""
     function = FUNCTIONS_OF_TWO_MEANS.get(name)
     if function is None:
         return samples[:, 0], int(np.count_nonzero(~np.isnan(columns[0])))
@@ -304,7 +311,7 @@ def _drawn(name: str, columns: Sequence[Array], samples: Array) -> tuple[Array, 
 
 
 def _differing(session: Session, ids: Sequence[int], values: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Questions that only one of the two has right under every order, or where no such metric is, on the original."""
+    """List questions that only one has right under every order, or without such a metric, in the original."""
     metric = next(
         (
             name
@@ -329,10 +336,9 @@ def _differing(session: Session, ids: Sequence[int], values: Sequence[dict[str, 
 
 
 def cora_document(session: Session, evaluation_id: int) -> dict[str, Any]:
-    """CoRA's own bootstrap, over variants, kept as an analysis of the evaluation.
+    """Run CoRA's own bootstrap, over variants, and store it as an analysis of the evaluation.
 
-    Raises QueueError where it is not sealed, UsageError where questions have different numbers of variants or no
-    original.
+    Raises QueueError if it is not sealed, UsageError if questions have different numbers of variants or no original.
     """
     evaluation = find_sealed(session, evaluation_id)
     mcqa, parameters, result = computed_cora(session, evaluation_id)

@@ -15,16 +15,16 @@ from registry.tables import Evaluation, Generation, Prediction, Question
 
 
 def consistency_document(session: Session, evaluation_id: int) -> dict[str, Any]:
-    """How often two answers to one question are equal: SCORE's consistency rate, as defined and as computed there.
+    """Return how often two answers to one question are equal: SCORE's consistency rate, as defined and as computed.
 
     consistency_rate: the mean over questions of the share of unordered pairs of answers that are equal in content; it
     is the metric `score`. printed: the sum as the harness's page prints it, over ordered pairs, which reaches 2.
     harness: as its program computes prompt consistency, over all pairs of all questions together, answers compared as
     texts: two answers without a label are equal if they are the same text. harness_options: as it computes it for
-    orders, if they are those of `answer-moving`, each asked once: a letter counts as the right option's original letter
-    if it is that letter or the one that the right option was moved to, so that two different options are equal.
+    orders, if they are those in `answer-moving`, each shown once: a letter counts as the right option's original letter
+    if it is that letter or the one to which the right option was moved, so that two different options are equal.
 
-    Raises NotFoundError, and QueueError for one that is not sealed.
+    Raises NotFoundError, and QueueError for an unsealed one.
     """
     evaluation = find_sealed(session, evaluation_id)
     rows = _answers(session, evaluation_id)
@@ -53,7 +53,7 @@ def _equal_pairs(values: Sequence[Any]) -> int:
 
 
 def _as_text(row: Any) -> Any:
-    """What the harness compares: the option's letter, or all that was written where no label is found in it."""
+    """Return the text that the harness compares: the option's letter, or the whole output if it has no label."""
     return row.chosen_option if row.chosen_option is not None else (row.text or "")
 
 

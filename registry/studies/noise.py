@@ -1,6 +1,6 @@
-"""Repeat noise beside order effects: over an evaluation that repeats its prompts, its replicates, or a second one.
+"""Repeat noise next to order effects: over an evaluation that repeats its prompts, its replicates, or a second one.
 
-What counts as a repeat, and where it is looked for: docs/decisions/0036-where-repeat-noise-comes-from.md.
+Which answers count as repeats, and where they are found: docs/decisions/0036-where-repeat-noise-comes-from.md.
 """
 
 from collections.abc import Sequence
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Member:
-    """An evaluation, as far as its repeats are concerned.
+    """The facts about an evaluation's repeats.
 
-    recorded: its answers were imported. repeats: how often it asked each prompt; None: recorded, with any number.
+    recorded: its answers were imported. repeats: how often it runs each prompt; None: recorded, with any number.
     counts: it was not withdrawn. may_repeat: it may show a prompt twice.
     """
 
@@ -40,7 +40,7 @@ class Member:
 
     @property
     def asks_again(self) -> bool:
-        """Whether some prompt was asked twice, and not answered with one draw."""
+        """Return whether some prompt was run twice, with a draw for each answer."""
         return self.recorded or (self.repeats or 1) > 1
 
     def draw(self, variant: int) -> int:
@@ -53,34 +53,34 @@ Members = tuple[Member, ...]
 
 @dataclass(frozen=True)
 class NoiseSource:
-    """The evaluations, all sealed, that answer for the orders, and those that repeat prompts; often the same."""
+    """The sealed evaluations that give the orders' answers and those with repeated prompts; often the same."""
 
     evaluations: Members
     repeating: Members
 
     @property
     def key(self) -> str:
-        """What stands for everything that is computed from them: sealed evaluations do not change."""
+        """Return the key of all results computed from them: sealed evaluations do not change."""
         sides = (self.evaluations, self.repeating)
         return " / ".join(" ".join(f"{member.id} {member.seal}" for member in side) for side in sides)
 
 
 def repeat_noise(session: Session, evaluation_id: int, noise_from: int | None = None) -> dict[str, Any] | None:
-    """How often answers of an evaluation differ on the same prompt, and in another order; None where none was repeated.
+    """Return how often answers differ on the same prompt, and in another order; None if none was repeated.
 
     noise_from: the evaluation whose repeats are taken; by default `noise_source` looks for one.
-    Raises UsageError for one of another model, benchmark or protocol, that repeats nothing, or that is not sealed.
+    Raises UsageError for an evaluation of another model, benchmark or protocol, without repeats, or unsealed.
     """
     source = noise_source(session, evaluation_id, noise_from)
     return None if source is None else noise_document(session, source)
 
 
 def noise_source(session: Session, evaluation_id: int, noise_from: int | None = None) -> NoiseSource | None:
-    """Where the repeat noise of an evaluation is known from; None where that is nowhere, or where it is not sealed.
+    """Find the source of an evaluation's repeat noise; None if there is none, or if the evaluation is not sealed.
 
     Of the evaluation with its replicates, and every other one of its model revision, benchmark version and protocol,
-    it is the one that repeats prompts of the most of its questions; if equal the evaluation itself, then the newest.
-    Raises UsageError for a `noise_from` that says nothing about it.
+    it is the one with repeated prompts in the most of its questions; if equal the evaluation itself, then the newest.
+    Raises UsageError for a `noise_from` that has no repeats for it.
     """
     candidates = _candidates(session, evaluation_id)
     if not candidates:
@@ -95,9 +95,9 @@ def noise_source(session: Session, evaluation_id: int, noise_from: int | None = 
 def noise_of_replicates(
     session: Session, evaluation_ids: Sequence[int], noise_from: int | None = None
 ) -> dict[str, Any]:
-    """Repeat noise apart from order effects over replicates; of one evaluation, over what `noise_source` finds.
+    """Separate repeat noise from order effects over replicates; for one evaluation, over the result of `noise_source`.
 
-    Raises QueueError for one that is not sealed, UsageError for evaluations of different specifications.
+    Raises QueueError for an unsealed one, UsageError for evaluations of different specifications.
     """
     evaluations = [find_sealed(session, evaluation_id) for evaluation_id in dict.fromkeys(evaluation_ids)]
     if len({evaluation.specification_digest for evaluation in evaluations}) > 1:
@@ -144,7 +144,7 @@ _SAME = ("model_revision_id", "benchmark_version_id", "protocol_id")
 
 
 def _alike(session: Session, evaluation_id: int) -> list[Member]:
-    """An evaluation, and the sealed ones of its model revision, benchmark version and protocol; by replicate and id."""
+    """Return an evaluation and the sealed ones with the same model revision, benchmark version and protocol, in order."""
     given, other = aliased(Evaluation), Evaluation
     query = (
         select(
@@ -178,14 +178,15 @@ def _alike(session: Session, evaluation_id: int) -> list[Member]:
 
 
 def _candidates(session: Session, evaluation_id: int) -> list[Members]:
-    """The evaluation with its replicates, then all others that are alike with theirs, the newest first.
+    """Return the evaluation with its replicates, then all comparable ones with theirs, the newest first.
 
-    Nothing where it is not sealed. Imports of arbitrary orders are no replicates of each other, and a withdrawn
-    evaluation stands for itself alone.
+    Empty if it is not sealed. Imports of arbitrary orders are no replicates of each other, and a withdrawn evaluation
+    has
+    none.
     """
     alike = _alike(session, evaluation_id)
     if not alike:
-        find_evaluation(session, evaluation_id)  # it says what is there
+        find_evaluation(session, evaluation_id)  # raises an error if it does not exist
     groups: dict[str, list[Member]] = {}
     key_of_own = ""
     for member in alike:
@@ -202,7 +203,7 @@ def _candidates(session: Session, evaluation_id: int) -> list[Members]:
 
 
 def _without_copies(session: Session, evaluation_id: int, groups: Sequence[Sequence[Member]]) -> list[Members]:
-    """The same recorded answers, imported twice, are one replicate; of equal ones the evaluation itself stays."""
+    """Drop copies: the same answers, imported twice, are one replicate; of equal ones the evaluation itself stays."""
     ids = [member.id for members in groups if len(members) > 1 for member in members if member.recorded]
     if not ids:
         return [tuple(members) for members in groups]
@@ -222,7 +223,7 @@ def _without_copies(session: Session, evaluation_id: int, groups: Sequence[Seque
 
 
 def _repeated(session: Session, evaluation_id: int, candidates: Sequence[Members]) -> list[int]:
-    """How many questions of the evaluation each candidate asks twice in one prompt."""
+    """Count for each candidate the evaluation's questions that it repeats in one prompt."""
     able = [
         members[0].id for members in candidates if len(members) > 1 or (members[0].asks_again and members[0].may_repeat)
     ]
@@ -250,7 +251,7 @@ def _repeated(session: Session, evaluation_id: int, candidates: Sequence[Members
 def _named(
     session: Session, evaluation_id: int, noise_from: int, candidates: Sequence[Members], repeated: Sequence[int]
 ) -> Members:
-    """The named evaluation with its replicates. Raises UsageError where its repeats say nothing about the other."""
+    """Return the named evaluation with its replicates. Raises UsageError if its repeats do not apply to the other."""
     for members, questions in zip(candidates, repeated, strict=True):
         if any(member.id == noise_from for member in members):
             if not questions:
@@ -272,10 +273,10 @@ def _named(
 
 
 def _pairs(session: Session, evaluations: Members) -> dict[int, "tuple[Pairs, Pairs]"]:
-    """Question to its pairs with the same order, and with different ones.
+    """Map each question to its pairs with the same order, and with different ones.
 
     If two variants that were scored here show one prompt, they have one answer, which counts once; `repeats` draws
-    anew. Other labels or words make another prompt and not another order: under relabel and wording no pair differs in
+    again. Other labels or words make another prompt and not another order: under relabel and wording no pair differs in
     its order alone. A protocol that lists no options shows no order: all of its prompts of a question are one.
     """
     from registry.statistics.noise import pairs_of

@@ -1,7 +1,7 @@
 """Two protocols compared over models and benchmarks: Nowak et al., *ABCD: All Biases Come Disguised*.
 
-Does another way of asking make accuracy depend less on where the right option stands, and does it keep the ranking of
-the models? `compare` computes it from values, `compare_protocols` takes the values from sealed evaluations.
+Does another protocol make accuracy depend less on the right option's position, and does it keep the ranking of the
+models? `compare` computes it from values, `compare_protocols` takes the values from sealed evaluations.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -30,9 +30,10 @@ VALUES: Final = ("accuracy_mean_all", "accuracy_mean_moved", "accuracy_median_mo
 
 @dataclass(frozen=True)
 class Pair:
-    """A model on a benchmark under both protocols: metric to value, None where undefined or not known.
+    """A model on a benchmark under both protocols: metric to value, None if undefined or unknown.
 
-    Accuracies and score in [0, 1], accuracy_variance in squared percentage points. evaluations: where they are from.
+    Accuracies and score in [0, 1], accuracy_variance in squared percentage points. evaluations: the sources of the
+    values.
     """
 
     model: str
@@ -43,7 +44,7 @@ class Pair:
 
 
 def compare(pairs: Sequence[Pair]) -> dict[str, Any]:
-    """What two protocols have in common and what not; each model on a benchmark stands in `pairs` once at most.
+    """Compare two protocols; each model on a benchmark is in `pairs` once at most.
 
     pairs: per model and benchmark the values under both; variance_ratio = variance under the second / under the first
     (Eq. 3 and 4; below 1: the second depends less on positions), score_difference = SCORE under the first − under the
@@ -51,11 +52,12 @@ def compare(pairs: Sequence[Pair]) -> dict[str, Any]:
     models, benchmarks, overall: the geometric mean of the variance ratios (Table 1) over the benchmarks, the models,
     and both; None if any of them is None or 0. complete: every model has every benchmark, so that the means of two
     models are over the same benchmarks.
-    benchmarks, too: what the second protocol changes in the accuracy of the moved runs (mean and median), second −
-    first, one difference per model: Wilcoxon's signed-rank test (two-sided) and Cohen's d.
-    benchmark_pairs: whether two benchmarks rank the models alike by accuracy_mean_all: Spearman's and Kendall's
-    correlation under each protocol over the models that have both, and second − first. In [−1, 1]; None where a
-    benchmark does not tell the models apart.
+    benchmarks, too: the change of accuracy in the moved runs from the first to the second protocol (mean and median),
+    one
+    difference per model: Wilcoxon's signed-rank test (two-sided) and Cohen's d.
+    benchmark_pairs: whether two benchmarks rank the models the same by accuracy_mean_all: Spearman's and Kendall's
+    correlation under each protocol over the models that have both, and second − first. In [−1, 1]; None if a benchmark
+    does not distinguish the models.
     """
     models = list(dict.fromkeys(pair.model for pair in pairs))
     benchmarks = list(dict.fromkeys(pair.benchmark for pair in pairs))
@@ -101,7 +103,7 @@ def _of_pair(pair: Pair) -> dict[str, Any]:
 
 
 def _both(pair: Pair, metric: str) -> tuple[float, float] | None:
-    """The values under the first and the second protocol; None unless both are known."""
+    """Return the values under the first and the second protocol; None unless both are known."""
     first, second = pair.first.get(metric), pair.second.get(metric)
     return None if first is None or second is None else (first, second)
 
@@ -111,7 +113,7 @@ def _variance_ratio(pair: Pair) -> float | None:
 
 
 def _shift(pairs: Iterable[Pair], metric: str) -> dict[str, Any]:
-    """How a metric moves from the first protocol to the second, one difference per model."""
+    """Return how a metric changes from the first protocol to the second, one difference per model."""
     both = [values for pair in pairs if (values := _both(pair, metric)) is not None]
     differences = [second - first for first, second in both]
     test = wilcoxon(differences)
@@ -125,7 +127,7 @@ def _shift(pairs: Iterable[Pair], metric: str) -> dict[str, Any]:
 
 
 def _agreement(one: Iterable[Pair], other: Iterable[Pair]) -> dict[str, Any]:
-    """How alike two benchmarks rank the models that have a mean accuracy under both protocols on each."""
+    """Return how similarly two benchmarks rank the models that have a mean accuracy under both protocols on each."""
     ones, others = (
         {pair.model: values for pair in pairs if (values := _both(pair, "accuracy_mean_all")) is not None}
         for pairs in (one, other)
@@ -163,15 +165,15 @@ def compare_protocols(
     benchmarks: Sequence[str] = (),
     models: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Compares two protocols, `NAME` or `NAME:SHOTS`, over everything that was evaluated under both.
+    """Compare two protocols, `NAME` or `NAME:SHOTS`, over everything that was evaluated under both.
 
-    A model revision on a benchmark version counts when it has sealed evaluations under both protocols with the same set
+    A model revision on a benchmark version counts if it has sealed evaluations under both protocols with the same set
     of variants and the same questions; of several, the newest. Of a name with several definitions the newest counts.
     benchmarks, models: only these; `NAME` for all versions or revisions, or `NAME@…` for one.
     Returns `compare`'s document with `first`, `second` and `variants`. Models are named NAME@REVISION, benchmarks
-    NAME@VERSION, with the question filter behind it where only a part was asked.
-    Raises UsageError for two equal protocols, VariantError for unknown variants, and NotFoundError, which says what
-    there is, when nothing was evaluated under both.
+    NAME@VERSION, with the question filter behind it if only a part was evaluated.
+    Raises UsageError for two equal protocols, VariantError for unknown variants, and NotFoundError, which lists the
+    evaluated ones, if nothing was evaluated under both.
     """
     protocols = [parse_protocol(first), parse_protocol(second)]
     names = [f"{name}:{shots}" for name, shots in protocols]
@@ -195,7 +197,7 @@ def compare_protocols(
 
 
 def _protocol_id(session: Session, name: str, shots: int) -> int | None:
-    """The newest definition of a name with so many shots."""
+    """Return the newest definition of a name with so many shots."""
     return session.scalar(select(func.max(Protocol.id)).where(Protocol.name == name, Protocol.shots == shots))
 
 
@@ -204,7 +206,7 @@ _Found = Mapping[tuple[str, str], tuple[int, int]]
 
 
 def _evaluations(session: Session, variant_set_digest: str, protocol_ids: Sequence[int | None]) -> _Found:
-    """The newest sealed evaluations of what has one under each protocol."""
+    """Return the newest sealed evaluations of models and benchmarks that have one under each protocol."""
     query = (
         with_names(
             select(
@@ -248,7 +250,7 @@ def _values(session: Session, evaluation_ids: Sequence[int]) -> dict[int, dict[s
 
 
 def _nothing_to_compare(session: Session, names: Sequence[str], variants: str, variant_set_digest: str) -> str:
-    """Why there is nothing to compare, and what there is instead."""
+    """Return why there is nothing to compare, and the protocols that could be compared instead."""
     sealed = and_(Evaluation.seal.is_not(None), not_withdrawn())
     counts = (
         select(Protocol.name, Protocol.shots, func.count())

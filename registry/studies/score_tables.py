@@ -1,8 +1,8 @@
 """Ranks from a table of scores and nothing else, by the functions that rank boards.
 
 A long table has a row for each score, with a column of models, one of questions (or tasks) and one of scores. A wide
-table has a row for each model and a column for each question, or the other way round; its first column's heading says
-which.
+table has a row for each model and a column for each question, or the other way round, as the heading of its first
+column shows.
 """
 
 import csv
@@ -225,8 +225,8 @@ def _reject(path: Path, problem: str) -> NoReturn:
 def ranked_scores(scores: Scores) -> dict[str, Any]:
     """Rank the models of a table, as a board with one task ranks them; higher scores are better.
 
-    models: from the best to the worst, each with `mean`, `interval` (95 %; None if none is stated), `rank`,
-    `rank_interval` (95 % for all models at once), `tier` (models that are not told apart from the best one in it) and
+    models: from the best to the worst, each with `mean`, `interval` (95 %; None if none can be given), `rank`,
+    `rank_interval` (95 % for all models at once), `tier` (models not distinguished from the best one in it) and
     `tied_with` (models that it cannot be distinguished from). pairs: `total`, and how many can be `distinguished`.
     """
     values, number = scores.scores, len(scores.questions)

@@ -22,7 +22,7 @@ def spread_document(session: Session, evaluation_id: int) -> dict[str, Any]:
     variant, with all its repeats; it is the same order for all questions only if the kind of variants makes it so. Each
     is None for fewer than two positions or orders, else `value`, `interval` and the `accuracies` that it is made of.
 
-    Raises NotFoundError, QueueError for one that is not sealed, and UsageError if no question was asked in two orders.
+    Raises NotFoundError, QueueError for an unsealed one, and UsageError if no question has answers in two orders.
     """
     evaluation = find_sealed(session, evaluation_id)
     require_rows(session, evaluation_id)

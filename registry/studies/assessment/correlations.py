@@ -17,20 +17,20 @@ MIN_POINTS: Final = 6
 """Below this nothing is recommended."""
 
 MIN_POINTS_FOR_ERROR: Final = 4
-"""Below this a line fitted to the other points says nothing about the one left out."""
+"""With fewer points, the line fitted to the others predicts nothing about the point left out."""
 
 TARGETS: Final = ("fluctuation_rate", "accuracy", "both")
-"""What a metric is held against: fluctuation over all orders, accuracy on the original order, the mean of both R²."""
+"""A metric's targets: fluctuation over all orders, accuracy on the original order, the mean of both R²."""
 
 SINGLE_TARGETS: Final = TARGETS[:2]
 
 SAME_ON_ORIGINAL: Final = ("average_accuracy", "strong_accuracy", "worst_accuracy", "best_accuracy")
-"""Metrics that are accuracy itself where the original order is the only one."""
+"""Metrics that equal the accuracy if the original order is the only one."""
 
 
 @dataclass(frozen=True)
 class Point:
-    """One model revision on one benchmark, asked in all orders.
+    """One model revision on one benchmark, in all orders.
 
     model: NAME@REVISION. benchmark: NAME@VERSION, with the question filter behind it. protocol: NAME:SHOTS.
     options: number of options → number of questions. prompts: set of orders (and "full") → prompts per question.
@@ -55,11 +55,11 @@ class Point:
 
     @property
     def two_options(self) -> bool:
-        """Whether every question has two options: then any two orders are all orders."""
+        """Return whether every question has two options: then any two orders are all orders."""
         return set(self.options) == {2}
 
     def document(self) -> dict[str, Any]:
-        """The point as JSON."""
+        """Return the point as JSON."""
         return {
             "model": self.model,
             "benchmark": self.benchmark,
@@ -82,8 +82,8 @@ class Point:
 class Cell:
     """One metric on one subset against the targets.
 
-    points: how many have the metric. r_squared: target → R², None where it is undefined. rmse: single target → error of
-    predicting it, leaving one point out at a time.
+    points: the number of points that have the metric. r_squared: target → R², None if it is undefined.
+    rmse: single target → error of predicting it, leaving one point out at a time.
     """
 
     subset: str
@@ -93,7 +93,7 @@ class Cell:
     rmse: Mapping[str, float | None]
 
     def document(self) -> dict[str, Any]:
-        """The cell as JSON."""
+        """Return the cell as JSON."""
         return {
             "subset": self.subset,
             "metric": self.metric,
@@ -104,7 +104,7 @@ class Cell:
 
 
 def correlations(points: Sequence[Point]) -> list[Cell]:
-    """Every metric on every subset, over the points that have it."""
+    """Compute every metric on every subset, over the points that have it."""
     return [_cell(points, subset, metric) for subset in SUBSETS for metric in ASSESSED]
 
 
@@ -126,10 +126,11 @@ def both(first: float | None, second: float | None) -> float | None:
 
 
 def leave_one_out_rmse(x: Sequence[float], y: Sequence[float]) -> float | None:
-    """Root mean squared error of predicting each y from x by the line through all other points, in y's unit.
+    """Return the root mean squared error of predicting each y from x by the line through all other points, in y's unit.
 
-    Where the other points have one x only, the line is level at their mean. None for fewer than MIN_POINTS_FOR_ERROR
-    points or where x does not vary.
+    If the other points have only one x, the line is level at their mean. None for fewer than MIN_POINTS_FOR_ERROR
+    points
+    or if x does not vary.
 
     >>> round(leave_one_out_rmse([0, 1, 2, 3], [0, 1, 2, 3]), 12)
     0.0
@@ -148,7 +149,7 @@ def leave_one_out_rmse(x: Sequence[float], y: Sequence[float]) -> float | None:
 
 
 def leave_one_out_error_of_mean(y: Sequence[float]) -> float | None:
-    """The same error with no metric at all, each y predicted by the mean of the others: what a metric has to beat."""
+    """Return the same error without a metric, each y predicted by the mean of the others: the baseline of a metric."""
     if len(y) < MIN_POINTS_FOR_ERROR:
         return None
     total = math.fsum(y)
@@ -159,9 +160,9 @@ def leave_one_out_error_of_mean(y: Sequence[float]) -> float | None:
 
 
 def stabilities(points: Sequence[Point]) -> dict[str, Any]:
-    """Standard deviation over random draws of orders: first the mean over a model's benchmarks, then over models.
+    """Return the standard deviation over random draws of orders: the mean over a model's benchmarks, then over models.
 
-    Benchmarks whose every question has two options stand apart: their only pair is both orders.
+    Benchmarks whose every question has two options are separate: their only pair is both orders.
     """
     groups = {
         "more_options": [point for point in points if not point.two_options],
@@ -189,10 +190,11 @@ def _over_models(points: Iterable[Point], size: str, metric: str) -> float | Non
 
 
 def recommend(points: Sequence[Point], cells: Sequence[Cell], target: str, tolerance: float) -> dict[str, Any]:
-    """The cheapest subset whose best metric has an R² within `tolerance` of the best one among all subsets.
+    """Recommend the cheapest subset whose best metric has an R² within `tolerance` of the best among all subsets.
 
-    recommended: that subset with its metric, R², errors and cost; None where there is nothing to recommend, and then
-    `reason` says why. candidates: the best metric of each subset, cheapest first.
+    recommended: that subset with its metric, R², errors and cost; None if there is nothing to recommend, with a
+    `reason`.
+    candidates: the best metric of each subset, cheapest first.
     """
     full = mean_prompts(points, "full")
     costs = {subset: mean_prompts(points, subset) for subset in SUBSETS}
@@ -232,7 +234,7 @@ def _r_squared(cell: Cell, target: str) -> float:
 
 
 def _best_of(cells: Sequence[Cell], subset: str, target: str, points: int) -> Cell | None:
-    """The metric with the highest R² on a subset; of equal ones the first in the list of metrics.
+    """Return the metric with the highest R² on a subset; of equal ones the first in the list of metrics.
 
     A metric that some points lack is left out: its R² is over other points than that of the rest.
     """
@@ -289,7 +291,7 @@ def _caveats(
     full: float,
     without_metric: Mapping[str, float | None],
 ) -> list[str]:
-    """What a reader has to know before following a recommendation."""
+    """Return the caveats that a reader needs before following a recommendation."""
     revisions = {point.model for point in points}
     models = {revision.partition("@")[0] for revision in revisions}
     benchmarks = {point.benchmark for point in points}

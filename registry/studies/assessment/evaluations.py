@@ -50,7 +50,7 @@ _CHUNK: Final = 500
 
 @dataclass(frozen=True)
 class Source:
-    """A sealed evaluation under `full`, under the names that its point has. predictions: how many it holds."""
+    """A sealed evaluation under `full`, with the names of its point. predictions: their number."""
 
     evaluation_id: int
     model: str
@@ -68,14 +68,14 @@ def assess(
     protocol: str | None = None,
     tolerance: float = DEFAULT_TOLERANCE,
 ) -> dict[str, Any]:
-    """Runs the assessment protocol on every sealed evaluation under `full`.
+    """Run the assessment protocol on every sealed evaluation under `full`.
 
-    One point per model revision, benchmark version, protocol and question filter; of several evaluations the one
-    sealed last. benchmarks, models: only these, `NAME` or `NAME@…`. protocol: only this, `NAME` or `NAME:SHOTS`.
-    tolerance: how much R² may be given up for a cheaper subset.
+    One point per model revision, benchmark version, protocol and question filter; of several evaluations the last
+    sealed. benchmarks, models: only these, `NAME` or `NAME@…`. protocol: only this, `NAME` or `NAME:SHOTS`.
+    tolerance: the loss of R² accepted for a cheaper subset.
     Returns points, correlations (R² and error of each metric on each subset), stability and a recommendation for each
-    target. Raises NotFoundError, saying what there is, when no evaluation is left, UsageError for a tolerance
-    outside [0, 1].
+    target. Raises NotFoundError, listing the choices, if no evaluation is left, UsageError for a tolerance outside [0,
+    1].
     Source: Goliakova et al., *Metric assessment protocol in the context of answer fluctuation on MCQ tasks*, §4.
     """
     check_tolerance(tolerance)
@@ -96,9 +96,9 @@ def choose(
     models: Sequence[str] = (),
     protocol: str | None = None,
 ) -> list[Source]:
-    """The sources that the arguments of `assess` keep.
+    """Return the sources that match the arguments of `assess`.
 
-    Raises NotFoundError, saying what there is, for a name that none has.
+    Raises NotFoundError, listing the names there are, for a name that no source has.
     """
     kept = list(sources)
     wanted = {"benchmark": benchmarks, "model": models, "protocol": [] if protocol is None else [protocol]}
@@ -108,7 +108,7 @@ def choose(
 
 
 def assess_sources(session: Session, sources: Sequence[Source], tolerance: float = DEFAULT_TOLERANCE) -> dict[str, Any]:
-    """What `assess` returns, of these sources: at least one, of `assessable`. tolerance: from 0 to 1."""
+    """Return the document of `assess` for these sources: at least one, from `assessable`. tolerance: from 0 to 1."""
     read = [_point(session, source) for source in sources]
     points = [point for point, _ in read]
     cells = correlations(points)
@@ -129,9 +129,9 @@ def assess_sources(session: Session, sources: Sequence[Source], tolerance: float
 
 
 def assessable(session: Session) -> list[Source]:
-    """The sealed evaluations that count, by model and benchmark.
+    """Return the sealed evaluations that count, by model and benchmark.
 
-    Raises NotFoundError, saying how to queue one, when there is none.
+    Raises NotFoundError, with the command that queues one, if there is none.
     """
     query = (
         with_names(
@@ -181,7 +181,7 @@ def _nothing_sealed(session: Session) -> str:
 
 
 def _point(session: Session, source: Source) -> tuple[Point, frozenset[int]]:
-    """An evaluation's point and the ids of its questions. One evaluation is in memory at a time."""
+    """Return an evaluation's point and the ids of its questions. One evaluation is in memory at a time."""
     questions = session.execute(
         select(Question.id, Question.external_id, Question.n_options, Question.answer)
         .join(EvaluationQuestion, EvaluationQuestion.question_id == Question.id)
@@ -282,7 +282,7 @@ def _pride(outcomes: Sequence[Sequence[VariantOutcome]], subset: str) -> Value:
 
 
 def _notes(read: Sequence[tuple[Point, frozenset[int]]]) -> list[str]:
-    """What a reader has to know about the points."""
+    """Return the notes that a reader of the points needs."""
     notes = []
     for (one, of_one), (other, of_other) in combinations(read, 2):
         if (one.model, one.protocol) == (other.model, other.protocol) and of_one & of_other:

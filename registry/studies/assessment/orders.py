@@ -9,7 +9,7 @@ from typing import Final, Literal
 from registry.prompting.variants import VARIANT_KINDS, QuestionShape
 
 SUBSETS: Final = ("original", "original-inverse", "cyclic", "random2", "randomL")
-"""The sets that are assessed against `full`: variant kinds, whose own functions say which orders they show."""
+"""The sets that are assessed against `full`: variant kinds, whose own functions define their orders."""
 
 ORIGINAL: Final = 0
 """Rank of the benchmark's own order."""
@@ -22,13 +22,13 @@ DRAW_SIZES: Final[tuple[DrawSize, ...]] = ("pair", "L-tuple")
 
 
 def _orders(kind: str, L: int) -> tuple[tuple[int, ...], ...]:
-    """The orders of a kind, first one first; they are the same for every question of L options."""
+    """Return the orders of a kind, first one first; they are the same for every question of L options."""
     return tuple(variant.order for variant in VARIANT_KINDS[kind].variants(QuestionShape("", L, 0)))
 
 
 @cache
 def rank_of(L: int) -> Mapping[tuple[int, ...], int]:
-    """Each order of L options (option shown at each position) and its rank."""
+    """Map each order of L options (option shown at each position) to its rank."""
     return {order: rank for rank, order in enumerate(_orders("full", L))}
 
 

@@ -1,7 +1,7 @@
 """All answers to a benchmark as arrays, and the metrics of any selection of orders.
 
 The definitions are the functions of registry.metrics, question by question; here the same is computed over arrays,
-because the protocol asks for some two hundred selections of every evaluation. NaN stands for "undefined".
+because the protocol needs some two hundred selections of every evaluation. NaN means "undefined".
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,7 +15,7 @@ from registry.errors import SealError
 from registry.studies.assessment.orders import DRAW_SIZES, DRAWS, ORIGINAL, DrawSize, drawn_ranks, rank_of
 
 Value = tuple[float | None, int]
-"""A metric's mean over questions (None where undefined), and over how many of them it was taken."""
+"""A metric's mean over questions (None if undefined), and the number of those questions."""
 
 OVER_ORDERS: Final = (
     "average_accuracy",
@@ -31,10 +31,10 @@ OVER_ORDERS: Final = (
 """Metrics that any selection of orders has."""
 
 TESTED: Final = ("strong_accuracy", "worst_accuracy", "best_accuracy", "sensitivity_gap", "fluctuation_rate")
-"""Those of them that a single order leaves untested."""
+"""The metrics over orders that a single order leaves untested."""
 
 WITH_ORIGINAL: Final = ("retest_accuracy", "pride_accuracy")
-"""Metrics that exist only where the original order is among the selected."""
+"""Metrics that exist only if the original order is selected."""
 
 ASSESSED: Final = (*OVER_ORDERS, *WITH_ORIGINAL)
 
@@ -43,11 +43,11 @@ NO_ANSWER: Final = -1
 
 @dataclass(frozen=True)
 class OrderTable:
-    """Questions with one number of options L, each asked in all L! orders; columns are the orders' ranks.
+    """Questions with one number of options L, each in all L! orders; columns are the orders' ranks.
 
-    chosen: option ordinal, NO_ANSWER where there is no valid answer; shape (questions, L!).
+    chosen: option ordinal, NO_ANSWER if there is no valid answer; shape (questions, L!).
     answers: ordinal of the right option; shape (questions,).
-    probabilities, brier_scores, entropies: of one prompt each, NaN where unknown; shape (questions, L!).
+    probabilities, brier_scores, entropies: of one prompt each, NaN if unknown; shape (questions, L!).
     """
 
     n_options: int
@@ -59,11 +59,12 @@ class OrderTable:
 
 
 def order_tables(questions: Iterable[Any], predictions: Iterable[Any], evaluation_id: int) -> list[OrderTable]:
-    """The tables of one evaluation, by number of options.
+    """Build the tables of one evaluation, by number of options.
 
     questions: rows with id, external_id, n_options and answer. predictions: rows with question_id, shown,
-    chosen_option, answer_probability, brier_score and entropy; an order's place is told by what was shown.
-    Raises SealError naming a question whose orders are not all there.
+    chosen_option,
+    answer_probability, brier_score and entropy; the options shown determine an order's column.
+    Raises SealError naming a question that lacks some order.
     """
     groups: dict[int, list[Any]] = {}
     for question in questions:
@@ -103,10 +104,10 @@ def order_tables(questions: Iterable[Any], predictions: Iterable[Any], evaluatio
 
 
 def question_metrics(table: OrderTable, ranks: Sequence[int]) -> dict[str, NDArray[np.float64]]:
-    """Each question's metrics over the orders of the given ranks, the first rank being the set's first order.
+    """Compute each question's metrics over the orders of the given ranks, the first rank being the set's first order.
 
-    Arrays have shape (questions,). Equal to registry.metrics.permutation and .probability within rounding, but for a
-    single order: its average accuracy is the accuracy under it, and what says how answers hold up is undefined.
+    Arrays have shape (questions,). Equal to registry.metrics.permutation and .probability within rounding, except for a
+    single order: its average accuracy is the accuracy under it, and metrics of robustness are undefined.
     """
     selected = list(ranks)
     chosen = table.chosen[:, selected]
@@ -137,7 +138,7 @@ def question_metrics(table: OrderTable, ranks: Sequence[int]) -> dict[str, NDArr
 
 
 def metric_values(tables: Sequence[OrderTable], ranks_of: Callable[[int], Sequence[int]]) -> dict[str, Value]:
-    """Each metric's mean over all questions for which it is defined. ranks_of: number of options → ranks."""
+    """Return each metric's mean over all questions for which it is defined. ranks_of: number of options → ranks."""
     of_tables = [question_metrics(table, ranks_of(table.n_options)) for table in tables]
     values: dict[str, Value] = {}
     for name in of_tables[0] if of_tables else ():
@@ -148,9 +149,9 @@ def metric_values(tables: Sequence[OrderTable], ranks_of: Callable[[int], Sequen
 
 
 def stability(tables: Sequence[OrderTable]) -> dict[str, dict[str, float | None]]:
-    """How far each metric of a benchmark moves with the draw of the orders, for pairs and for L-tuples of them.
+    """Measure how far each metric of a benchmark moves with the draw of the orders, for pairs and for L-tuples of them.
 
-    The population standard deviation of its benchmark value over the draws, in the metric's own unit; None where it is
+    The population standard deviation of its benchmark value over the draws, in the metric's own unit; None if it is
     undefined. Draw d gives each question draw d of its own number of options.
     """
     found: dict[str, dict[str, float | None]] = {}

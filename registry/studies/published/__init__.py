@@ -1,6 +1,6 @@
 """Numbers published in papers, from the files of this folder: kept apart from our own numbers.
 
-What each file holds, and how it was transcribed: README.md. The table `published_result` is a copy of the files that
+The files' contents, and how they were transcribed: README.md. The table `published_result` is a copy of the files that
 `load_published` keeps up to date; nothing else writes to it.
 """
 
@@ -36,9 +36,9 @@ _WIDE: Final[Mapping[str, Mapping[str, str]]] = {
 
 _PERCENT: Final = 100
 
-# The paper's metric to ours, and what a printed number is divided by to be in our unit. Not listed, since they are
-# something else: Goliakova's R² (how well a metric predicts, not its value) and sizes of tasks; Cavalin's differences
-# between tables and what guessing reaches; how often Nowak's extraction rules applied, and generation settings.
+# The paper's metric to ours, and the divisor from a printed number to our unit. Not listed, since they are something
+# else: Goliakova's R² (how well a metric predicts, not its value) and sizes of tasks; Cavalin's differences between
+# tables and the accuracy of guessing; how often Nowak's extraction rules applied, and generation settings.
 _METRICS: Final[Mapping[str, Mapping[str, tuple[str, int]]]] = {
     "Gupta et al.": {
         "accuracy": ("accuracy", _PERCENT),
@@ -93,10 +93,10 @@ _STORED: Final = ("source", "ordinal", *_SHOWN)
 
 
 def load_published(session: Session) -> int:
-    """Makes `published_result` equal to the files of this release; returns how many rows were written.
+    """Make `published_result` equal to the files of this release; return the number of rows written.
 
-    A file whose every row is there is left alone, so that 0 means that nothing had changed. Rows of a file that has
-    changed are rewritten, those of a file that is no longer shipped are deleted.
+    A file whose every row is there is left alone, so that 0 means that nothing had changed. Rows of a changed file are
+    rewritten, and rows of a file that is no longer shipped are deleted.
     """
     one_at_a_time(session, "published results")
     shipped = {path.stem: list(_rows(path)) for path in _files()}
@@ -119,7 +119,7 @@ def _files() -> list[Path]:
 
 
 def _rows(path: Path) -> Iterator[dict[str, Any]]:
-    """The numbers of a file in reading order, as rows of `published_result`; `ordinal` counts them from 1."""
+    """Yield the numbers of a file in reading order, as rows of `published_result`; `ordinal` counts them from 1."""
     ordinal = 0
     with path.open(encoding="utf-8", newline="") as lines:
         for line in csv.DictReader(lines):
@@ -129,7 +129,7 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _numbers(source: str, line: Mapping[str, str]) -> Iterator[dict[str, Any]]:
-    """What one line prints."""
+    """Yield the numbers that one line prints."""
     if source not in _WIDE:
         yield _number(line, line["metric"], line["value"], line["unit"])
         return
@@ -138,7 +138,7 @@ def _numbers(source: str, line: Mapping[str, str]) -> Iterator[dict[str, Any]]:
 
 
 def _number(line: Mapping[str, str], metric: str, printed: str, unit: str) -> dict[str, Any]:
-    # Cavalin's Table 7 has no model and no benchmark: its rows are told apart by p.
+    # Cavalin's Table 7 has no model and no benchmark: p distinguishes its rows.
     section = f"p = {line['p']}" if "p" in line else line.get("section")
     deviation = line.get("std_x1000")
     rank = line.get("rank")
@@ -164,14 +164,14 @@ def _number(line: Mapping[str, str], metric: str, printed: str, unit: str) -> di
 
 
 def _registry_metric(row: Mapping[str, Any]) -> tuple[str, int] | None:
-    """Our metric of the same meaning, and what the printed number is divided by; None where there is none."""
+    """Return our metric of the same meaning, and the divisor of the printed number; None if there is none."""
     if not _SUMMARIES.isdisjoint((row["model"], row["benchmark"])):
         return None
     # Means over bootstrap draws of 100 variants, not values over the variants that there are.
     if row["paper"] == "Cavalin et al." and row["table"] == "6":
         return None
-    # NonsenseQA: whatever the column "original" holds, it is not the original order (docs/decisions/0010); the
-    # difference is taken from it.
+    # NonsenseQA: the column "original" is not the original order (docs/decisions/0010); the difference is taken from
+    # it.
     of_original = row["metric"] in ("original_accuracy", "abs_diff_original_vs_attack")
     if row["paper"] == "Nowak et al." and row["table"] == "5" and of_original:
         return None
@@ -179,10 +179,10 @@ def _registry_metric(row: Mapping[str, Any]) -> tuple[str, int] | None:
 
 
 def published_rows(session: Session, *, paper: str | None = None, metric: str | None = None) -> list[dict[str, Any]]:
-    """Printed numbers in the order of their tables, with the columns of the view `published_results`.
+    """Return printed numbers in the order of their tables, with the columns of the view `published_results`.
 
-    paper: part of its label, such as "cavalin". metric: the paper's name, or ours where it has one. Letter case does
-    not count. Raises NotFoundError, saying what there is, when a paper or a metric is unknown.
+    paper: part of its label, such as "cavalin". metric: the paper's name, or ours if it has one. Letter case does not
+    count. Raises NotFoundError, listing the choices, if a paper or a metric is unknown.
     """
     query = select(*(getattr(PublishedResult, name) for name in _SHOWN))
     if paper is not None:
