@@ -23,7 +23,7 @@ _SAYS = {"role": "role", "link": "subject"}
 
 @blueprint.get("/accounts")
 def accounts_page() -> ResponseReturnValue:
-    """Every account, with its role, and a form for a new one."""
+    """Show every account with its role, and a form for a new one."""
     viewer().require("admin")
     return _accounts_page()
 
@@ -116,7 +116,7 @@ def revoke_any_token(token_id: int) -> ResponseReturnValue:
 
 @blueprint.get("/accounts/<name>")
 def account_page(name: str) -> ResponseReturnValue:
-    """An account as an admin sees it: its tokens and recent activity."""
+    """Show an account to an admin: its tokens and recent activity."""
     viewer().require("admin")
     with read_session(engine()) as database:
         found = accounts.find_account(database, parameters.name("account", name))
@@ -130,7 +130,7 @@ def account_page(name: str) -> ResponseReturnValue:
 
 @blueprint.get("/audit")
 def audit() -> ResponseReturnValue:
-    """Who did what, or was refused, newest first."""
+    """Show the audit log: every action, done or refused, newest first."""
     viewer().require("admin")
     outcome = parameters.choice(request.args, "outcome", ("", *OUTCOMES), "")
     actor = parameters.text(request.args, "actor")

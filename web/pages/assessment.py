@@ -1,6 +1,6 @@
-"""The assessment protocol as a page: which cheap set of orders can stand in for all of them.
+"""The page of the assessment protocol: which cheap set of orders can replace all of them.
 
-The numbers are those of `shuffleboard assess`, over the benchmarks that the viewer sees.
+Its numbers are the same as those from `shuffleboard assess`, over the benchmarks that the viewer sees.
 """
 
 import shlex
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 blueprint = Blueprint("assessing", __name__)
 
 ARGUMENTS: Final = ("benchmark", "model", "protocol", "tolerance")
-"""The command's options; a URL with any of them asks for the numbers, one with none for the form."""
+"""The command's options. A URL with any of them shows the numbers; a URL without them shows the form."""
 
 MOST_PREDICTIONS: Final = 200_000
 """Read in about five seconds."""
@@ -51,7 +51,7 @@ TARGETS: Final = {
 
 @blueprint.get("/protocol")
 def protocol() -> ResponseReturnValue:
-    """R² of each metric on each cheap set of orders with all orders, stability, and what is recommended."""
+    """Show how well each cheap set of orders predicts all orders (R² per metric), its stability, and advice."""
     # Here rather than above: the website starts without numpy, and most of its pages never need it.
     from registry.studies.assessment import assessable, check_tolerance, choose
 
@@ -87,7 +87,7 @@ def protocol() -> ResponseReturnValue:
 
 
 def _texts(key: str) -> tuple[str, ...]:
-    """A parameter that may be repeated; empty values are dropped."""
+    """Return the values of a repeatable parameter, without the empty ones."""
     found = [parameters.text(MultiDict({key: value}), key) for value in request.args.getlist(key)]
     return tuple(dict.fromkeys(filter(None, found)))
 
@@ -104,7 +104,7 @@ def _tolerance() -> float:
 
 
 def _choices(asked: Sequence[str], labels: Sequence[str]) -> list[str]:
-    """The names to choose from, and others that the URL names, such as NAME@REVISION."""
+    """Return the names to choose from, including names in the URL such as NAME@REVISION."""
     return sorted({label.partition("@")[0] for label in labels} | set(asked), key=str.casefold)
 
 
@@ -126,7 +126,7 @@ def _require_few(sources: Sequence["Source"], command: str) -> None:
 
 
 def _document(sources: Sequence["Source"], tolerance: float) -> Row:
-    """What `assess` returns; cached until something else is sealed."""
+    """Return the result of `assess`, cached until another evaluation is sealed."""
     from registry.studies.assessment import assess_sources
 
     kept: OfSealed[Row] = current_app.extensions.setdefault("shuffleboard_assessed", OfSealed(KEPT))
@@ -135,7 +135,7 @@ def _document(sources: Sequence["Source"], tolerance: float) -> Row:
 
 
 def _shown(document: Row) -> Row:
-    """What the template shows of a document."""
+    """Return the parts of a document that the template shows."""
     subsets = [subset for subset in document["subsets"] if subset != "full"]
     by_metric: dict[str, Row] = {}
     for cell in document["correlations"]:
@@ -159,7 +159,7 @@ def _shown(document: Row) -> Row:
         "by_metric": by_metric,
         "drawn": drawn,
         "chart": charts.agreement(rows, METRICS[DRAWN].label),
-        # What applies to all of them is shown once.
+        # Caveats that apply to every subset are shown once.
         "shared": [caveat for caveat in made[0] if all(caveat in other for other in made)] if made else [],
         "columns": [
             (group, size, f"{'Two' if group == 'two_options' else 'More'} options, {size}")

@@ -1,4 +1,4 @@
-"""Boards on the web: what an organisation publishes, now and in the past."""
+"""Boards on the web: the rankings that an organisation publishes, now and in the past."""
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
@@ -47,12 +47,15 @@ _shown: Final[OfSealed[Row]] = OfSealed(16)
 
 
 def shown_board(name: str) -> Board:
-    """The newest version of a board. NotFoundError if the viewer may not see it: it would reveal its benchmarks."""
+    """Return the newest version of a board.
+
+    Raises NotFoundError if the viewer may not see it: it would reveal its benchmarks.
+    """
     return find_board(session(), parameters.name("board", name))
 
 
 def snapshot_document(snapshot: BoardSnapshot) -> Row:
-    """A snapshot as JSON: definition, rows, permanent link, and the SQL that reads the same from the database."""
+    """Return a snapshot as JSON: definition, rows, permanent link, and the SQL that selects the same rows."""
     key = f"{viewer().audience}:{snapshot.digest}:{snapshot.id}:{snapshot.as_of}"
     return {
         **_shown.get(key, lambda: shown_document(session(), snapshot)),
@@ -62,12 +65,12 @@ def snapshot_document(snapshot: BoardSnapshot) -> Row:
 
 
 def snapshot_sql(snapshot: BoardSnapshot) -> str:
-    """The query whose rows a snapshot shows."""
+    """Return the query that selects the rows of a snapshot."""
     return f"SELECT * FROM board_standings WHERE snapshot = {snapshot.id} ORDER BY column_name, rank, model"  # noqa: S608
 
 
 def _sorted(rows: list[Row], document: Row) -> tuple[list[Row], Sorting]:
-    """Rows by the column asked for, the complete ones first; with that column and its direction."""
+    """Sort rows by the requested column, complete ones first; return them with that column and its direction."""
     natural: dict[str, Order] = {
         column["name"]: "asc" if column["better"] == "lower" else "desc" for column in document["columns"]
     }
@@ -81,7 +84,7 @@ def _sorted(rows: list[Row], document: Row) -> tuple[list[Row], Sorting]:
 
 
 def _with_values(document: Row) -> list[Row]:
-    """The columns in which some model has a value; all if there is none."""
+    """Return the columns in which some model has a value; all of them if there are none."""
     columns: list[Row] = document["columns"]
     found = [
         column
@@ -92,7 +95,7 @@ def _with_values(document: Row) -> list[Row]:
 
 
 def paging_of_models(total: int) -> Paging:
-    """Where the page stands in its board's models. A published site has all: nobody can ask it for another page."""
+    """Return the current page of the board's models. A published site shows all on one page: it has no server."""
     return paged(total, max(1, total) if "site" in current_app.blueprints else ROWS_PER_PAGE)
 
 
@@ -107,7 +110,7 @@ def _page(snapshot: BoardSnapshot, *, current: bool) -> ResponseReturnValue:
     rows, sorting = _sorted(document["rows"], document)
     sort = sorting.sort
     names = {sort} | {column["name"] for column in _with_values(document)}
-    # The column that would rank the board is left out where no model has a value: why is said of it, then.
+    # The column that would rank the board is omitted if no model has a value: the page explains why.
     explained = sort if document["sort"] in names else document["sort"]
     way = shown_way(document, sort)
     paging = paging_of_models(len(rows))
@@ -150,7 +153,7 @@ def _page(snapshot: BoardSnapshot, *, current: bool) -> ResponseReturnValue:
 
 
 def _extras(names: list[str]) -> list[tuple[str, dict[str, str]]]:
-    """What wide windows show of models: label, and model to value; only what is known of one of them."""
+    """Return extra facts about models for wide windows: (label, model → value), if known for at least one model."""
     described = session().execute(
         select(Model.name, Model.developer, Model.licence, Model.released).where(Model.name.in_(names))
     )
@@ -192,11 +195,11 @@ _plots: Final[OfSealed[Scatter]] = OfSealed()
 
 
 def _moved(snapshot: BoardSnapshot, column: str) -> Row:
-    """How the models' values and ranks in a column changed since the board's first snapshot, in the order of its rows.
+    """Return how the models' values and ranks in a column changed since the board's first snapshot, in row order.
 
-    begin, end: the times of the first moment and of this one. rows: of the models with a value now; `changes`: the
-    times at which a rank began, with the rank, None for none. chart: their ranks over time, None where nothing is
-    ranked or there is one moment.
+    begin, end: the times of the first and of this snapshot.
+    rows: the models that have a value now; `changes` are the times at which a rank began, with the rank or None.
+    chart: their ranks over time; None if nothing is ranked or there is only one moment.
     """
     key = f"{snapshot.id}:{snapshot.digest}:{column}"
     return _moves.get(key, lambda: _computed_moves(snapshot, column))
@@ -238,7 +241,7 @@ def _computed_moves(snapshot: BoardSnapshot, column: str) -> Row:
 
 
 def _changes(ranks: Sequence[tuple[datetime, int | None]]) -> list[tuple[datetime, int | None]]:
-    """The times at which a rank was another than before, from the first rank on."""
+    """Return the times at which the rank changed, from the first rank on."""
     found: list[tuple[datetime, int | None]] = []
     for moment, rank in ranks:
         if rank != (found[-1][1] if found else None):
@@ -247,9 +250,9 @@ def _changes(ranks: Sequence[tuple[datetime, int | None]]) -> list[tuple[datetim
 
 
 def _in_one_way(document: Row) -> dict[tuple[str, str | None], dict[str, str]]:
-    """(Variants, protocol) → metric → column, of accuracy and worst accuracy, where a board has both.
+    """Map (variants, protocol) → metric → column, for accuracy and worst accuracy, if a board has both.
 
-    Of a board that shows several keys, by the first of them.
+    If a board shows several keys, the first one counts.
     """
     columns: dict[tuple[str, str | None], dict[str, str]] = {}
     for column in document["columns"]:
@@ -259,7 +262,7 @@ def _in_one_way(document: Row) -> dict[tuple[str, str | None], dict[str, str]]:
 
 
 def _unranked(document: Row, column: str) -> list[Row]:
-    """Who has no rank in a column, those of one reason together: `models`, `reason`, the first one's `commands`."""
+    """Group models without a rank in a column by reason: `models`, `reason`, and the first model's `commands`."""
     found: dict[str, Row] = {}
     for item in document["unranked"]:
         if item["column"] in (None, column):
@@ -273,7 +276,7 @@ _ways: Final[OfSealed[dict[str, Way]]] = OfSealed(16)
 
 
 def shown_way(document: Row, column: str) -> Way:
-    """The way of asking that the page shows where a column sorts."""
+    """Return the way of prompting that the page shows when it is sorted by a column."""
     return way_of(_ways_of(document), document, column)
 
 
@@ -283,16 +286,16 @@ def _ways_of(document: Row) -> dict[str, Way]:
 
 
 def _without_point(document: Row, way: str) -> dict[tuple[str, int], str]:
-    """(Model, revision) to why a model of one way of asking has no point, though it has both numbers."""
+    """Map (model, revision) → why it has no point in the chart of one way of prompting, though it has both numbers."""
     reasons = {of.model: next(filter(None, map(no_point, of.parts)), None) for of in _ways_of(document)[way].models}
     return {who(row): why for row in document["rows"] if (why := reasons.get(row["model"])) is not None}
 
 
 def _scatters(document: Row, listed: Collection[tuple[str, int]]) -> list[Row]:
-    """Accuracy and worst accuracy of the complete models, wherever a board has both in one way of asking.
+    """Plot accuracy against worst accuracy of the complete models, for each way of prompting that has both columns.
 
-    points: of the models that are `listed`; the chart has the others, too, without their names. left_out: reason to the
-    models that have no point, since part of the suite or a second order was not asked.
+    points: the `listed` models; the chart also shows the others, without their names.
+    left_out: reason → models without a point, because part of the suite or a second order is missing.
     """
     found = []
     for (variants, protocol), names in _in_one_way(document).items():
@@ -318,7 +321,7 @@ def _scatters(document: Row, listed: Collection[tuple[str, int]]) -> list[Row]:
 
 @blueprint.get("/boards")
 def boards() -> ResponseReturnValue:
-    """Every board."""
+    """Show every board."""
     items = [(board, board_definition(board)) for board in current_boards(session())]
     newest = select(BoardSnapshot.board_id, func.max(BoardSnapshot.as_of)).group_by(BoardSnapshot.board_id)
     as_of = {row[0]: row[1] for row in session().execute(newest)}
@@ -327,14 +330,14 @@ def boards() -> ResponseReturnValue:
 
 @blueprint.get("/boards/<name>")
 def board(name: str) -> ResponseReturnValue:
-    """A board as it is now, or as of a date."""
+    """Show a board as it is now, or as of a date."""
     found = shown_board(name)
     moment = parameters.time(request.args, "as_of", end=True)
     return _page(snapshot_as_of(session(), found.name, moment), current=moment is None)
 
 
 def shown_snapshot(digest: str) -> BoardSnapshot:
-    """The snapshot of a digest. NotFoundError where the viewer may not see its board."""
+    """Return the snapshot with a digest. Raises NotFoundError if the viewer may not see its board."""
     if len(digest) != DIGEST_LENGTH or not set(digest) <= set("0123456789abcdef"):
         raise UsageError(f"snapshot {parameters.shorten(digest)}: give its digest, {DIGEST_LENGTH} hexadecimal digits")
     return find_snapshot(session(), digest)
@@ -342,5 +345,5 @@ def shown_snapshot(digest: str) -> BoardSnapshot:
 
 @blueprint.get("/snapshots/<digest>")
 def snapshot(digest: str) -> ResponseReturnValue:
-    """A board as it once was: the permanent link of a snapshot."""
+    """Show a board at the time of a snapshot: its permanent link."""
     return _page(shown_snapshot(digest), current=False)

@@ -53,7 +53,7 @@ EVALUATIONS_PER_PAGE: Final = 40
 
 @blueprint.get("/benchmarks/<benchmark>/answer-moving")
 def answer_moving(benchmark: str) -> ResponseReturnValue:
-    """How much accuracy on a benchmark depends on the position of the right option, by model and protocol."""
+    """Show how much accuracy on a benchmark depends on the position of the right option, by model and protocol."""
     versions = listings.benchmarks(session(), parameters.name("benchmark", benchmark))
     name = versions[0]["benchmark"]
     kept = leaderboard.part_of_leaderboard(benchmark=name, metrics=SPREAD_METRICS)
@@ -75,7 +75,7 @@ def answer_moving(benchmark: str) -> ResponseReturnValue:
 
 
 def _asked(row: Row) -> tuple[Any, ...]:
-    """Evaluations with this in common were asked the same questions with the same variants, under any protocol."""
+    """Return a key for evaluations with the same questions and variants, under any protocol."""
     return (
         row["benchmark_version"],
         row["variants"],
@@ -89,8 +89,11 @@ def _in_order(row: Row) -> tuple[Any, ...]:
 
 
 def _spread_group(rows: Sequence[Row], runs: dict[int, list[Row]]) -> Row:
-    """Evaluations of one chart with their runs; guessing is the same for all: they were asked the same questions."""
-    # Labels stay short for narrow screens: only what tells the lines apart.
+    """Return the evaluations of one chart with their runs.
+
+    They share their questions, so guessing is the same for all.
+    """
+    # Labels stay short for narrow screens: they contain only the facts that differ between the lines.
     revisions = len({(row["model"], row["revision"]) for row in rows}) > len({row["model"] for row in rows})
     shots = len({row["shots"] for row in rows}) > 1
     spreads = []
@@ -127,22 +130,22 @@ RIGHT_OR_WRONG: Final = {
     "accuracy": ("right", "wrong"),
     "npsq_accuracy": ("right", "wrong"),
 }
-"""The compared metrics by which questions can be listed, those that are 0 or 1 for each question: what 1 and 0 say."""
+"""Metrics that are 0 or 1 for each question, so that questions can be listed by them: the meaning of 1 and of 0."""
 
 LISTED: Final = 200
 """Evaluations offered to compare with, newest first."""
 MOST_MODELS: Final = 20
 """Models side by side: more than a matrix can show."""
 STATED: Final = ("worst_accuracy", "accuracy")
-"""What a verdict is about: the first that both have."""
+"""Metrics for the verdict, in order of preference; it uses the first that both evaluations have."""
 
 
 @blueprint.get("/compare")
 def compare() -> ResponseReturnValue:
-    """Evaluations of one benchmark against each other: a verdict, paired differences, questions on which two differ.
+    """Compare evaluations of one benchmark: a verdict, paired differences, and the questions on which two differ.
 
-    Given as the ids of two evaluations, `left` and `right`, or as models, whose evaluations are found: those that were
-    asked the same questions in the same way.
+    They are given by two ids, `left` and `right`, or by models; then evaluations with the same questions, run in the
+    same way, are found.
     """
     models = parameters.names(request.args, "model", MOST_MODELS)
     left, right = (parameters.text(request.args, side) for side in ("left", "right"))
@@ -171,7 +174,7 @@ def compare() -> ResponseReturnValue:
 
 
 def _wanted_way() -> dict[str, str]:
-    """What the URL says of the way of asking. Raises NotFoundError for a benchmark that the viewer cannot see."""
+    """Return the way of prompting in the URL. Raises NotFoundError for a benchmark that the viewer cannot see."""
     named = {key: "version" if key == "benchmark_version" else key for key in WAY}
     wanted = {key: value for key, name in named.items() if (value := parameters.text(request.args, name)) is not None}
     if "benchmark" in wanted:
@@ -183,7 +186,10 @@ def _wanted_way() -> dict[str, str]:
 
 
 def _two(left: Row, right: Row, shared: list[list[Row]]) -> ResponseReturnValue:
-    """Two evaluations. shared: all ways in which their models were both asked, this one first; empty if given by id."""
+    """Compare two evaluations.
+
+    shared: all ways in which both models were prompted, this one first; empty if the evaluations are given by id.
+    """
     from registry.studies.comparing import describe_relation  # and numpy, which the website starts without
 
     document = comparison_of(left, right)
@@ -228,7 +234,7 @@ def _two(left: Row, right: Row, shared: list[list[Row]]) -> ResponseReturnValue:
 
 
 def _prompting(row: Row) -> tuple[Any, ...]:
-    """Return what makes the prompts of an evaluation; how its answers were read is no part of it."""
+    """Return the facts that determine an evaluation's prompts; the way its answers were read does not count."""
     return row["variants"], asking_name(row["protocol"]), row["shots"]
 
 
@@ -271,7 +277,10 @@ def _drawn(name: str, row: Row) -> Row:
 
 
 def _several(rows: list[Row], shared: list[list[Row]]) -> ResponseReturnValue:
-    """Several models that were asked in one way: a matrix of differences. shared: all such ways, this one first."""
+    """Show a matrix of differences between models that were prompted in one way.
+
+    shared: all such ways, this one first.
+    """
     document = _several_document(rows, STATED[0])
     known = [name for name in COMPARED if document["values"][name]["n"]]
     if not known:
@@ -334,7 +343,7 @@ def _cell(difference: Row | None, *, lower: bool) -> Row | None:
     return difference | {"side": "ahead" if (difference["difference"] > 0) != lower else "behind"}
 
 
-# What to compare
+# Choosing evaluations
 
 
 def _with(side: str) -> ResponseReturnValue:
@@ -346,18 +355,18 @@ def _with(side: str) -> ResponseReturnValue:
         for row in found
         if row["evaluation_id"] != given["evaluation_id"] and row["benchmark_version"] == given["benchmark_version"]
     ]
-    # Those asked in the same way first: only then is the model the only difference.
+    # Evaluations run in the same way come first: only then is the model the only difference.
     offered.sort(key=lambda row: _way(row) != _way(given))
     return render_template("compare_with.html", given=given, offered=offered, way=_way)
 
 
 def _way(row: Row) -> tuple[Any, ...]:
-    """How a benchmark was asked."""
+    """Return the way in which an evaluation was run."""
     return tuple(row[key] for key in WAY)
 
 
 def _choose(picked: list[str], wanted: dict[str, str]) -> ResponseReturnValue:
-    """The ways in which two models or more were asked, and the models of one of them to choose from.
+    """Show the ways in which two or more models were prompted, and the models of one of them to choose from.
 
     picked: models that are chosen already; then only ways in which all of them were asked are offered.
     """
@@ -384,7 +393,7 @@ def _choose(picked: list[str], wanted: dict[str, str]) -> ResponseReturnValue:
 
 
 def _models_of(group: Row) -> list[Row]:
-    """The models that were asked in one way, by name, each with the metrics of STATED of its newest evaluation."""
+    """Return the models prompted in one way, by name, with the metrics in STATED from their newest evaluation."""
     selection = Selection(**{key: group[key] for key in ("benchmark", "variants", "protocol", "shots")})
     rows, _ = complete_rows(
         session(),
@@ -409,7 +418,7 @@ _several_compared: OfSealed[Row] = OfSealed(64)
 
 
 def _several_document(rows: list[Row], metric: str) -> Row:
-    """What `compare_several` says of sealed evaluations; the draws may take a few seconds."""
+    """Return the result of `compare_several` for sealed evaluations; its draws may take a few seconds."""
     from registry.studies.comparing import compare_several
 
     key = " ".join([metric, *(row["seal"] for row in rows)])

@@ -1,4 +1,4 @@
-"""What is registered: models, and benchmarks with their parts of the leaderboard."""
+"""Pages of the registered models and benchmarks, each with its part of the leaderboard."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ MODELS: Final[Mapping[str, Order]] = {
 }
 """The columns of the list of models, and the direction in which each is sorted first."""
 FACETS: Final = ("family", "developer", "licence")
-"""Columns of which the list of models may be narrowed to one value."""
+"""Columns by which the list of models can be filtered."""
 BENCHMARKS: Final[Mapping[str, Order]] = {
     **dict.fromkeys(("benchmark", "version", "language", "split", "licence"), "asc"),
     **dict.fromkeys(("questions", "few_shot_examples", "evaluations"), "desc"),
@@ -41,7 +41,7 @@ def _matching(rows: Sequence[Row], q: str | None, columns: Sequence[str]) -> lis
 
 @blueprint.get("/models")
 def models() -> ResponseReturnValue:
-    """Every model, or those whose name, family, developer or licence contains `q`, of one of each if it is given."""
+    """List models, filtered by facets and by `q`, a part of their name, family, developer or licence."""
     known, q, sorting = listings.models(session()), parameters.text(request.args, "q"), read_sorting(MODELS, "model")
     chosen = {facet: parameters.text(request.args, facet) for facet in FACETS}
     found = [
@@ -65,7 +65,7 @@ def models() -> ResponseReturnValue:
 
 @blueprint.get("/benchmarks")
 def benchmarks() -> ResponseReturnValue:
-    """Every benchmark, or those whose name contains `q`, with their versions, newest first.
+    """List benchmarks, all or only those whose name contains `q`, with their versions, newest first.
 
     Benchmarks are sorted by their newest version.
     """
@@ -82,7 +82,7 @@ def benchmarks() -> ResponseReturnValue:
 
 @blueprint.get("/benchmarks/<benchmark>")
 def benchmark(benchmark: str) -> ResponseReturnValue:
-    """A benchmark: its versions, its part of the board, the questions of one version."""
+    """Show a benchmark: its versions, its part of the leaderboard, and the questions of one version."""
     versions, chosen = listings.version_of(
         session(), parameters.name("benchmark", benchmark), parameters.text(request.args, "version")
     )

@@ -39,12 +39,12 @@ PLACES: Final = tuple(ascii_uppercase)
 """Positions as a URL names them."""
 HEADLINES: Final = 5
 STAND_INS: Final = ("score", "best_accuracy")
-"""What takes the place of a headline metric that is undefined."""
+"""Metrics that replace an undefined headline metric."""
 
 
 @blueprint.get("/evaluations/<evaluation_id>")
 def evaluation(evaluation_id: str) -> ResponseReturnValue:
-    """An evaluation: progress, metrics by scope, questions, provenance."""
+    """Show an evaluation: progress, metrics by scope, questions, provenance."""
     only = parameters.choice(request.args, "only", queries.QUESTION_FILTERS, "all")
     asked = parameters.paging(request.args, per_page=QUESTIONS_PER_PAGE, most=MAX_PER_PAGE)
     row = queries.evaluation(session(), parameters.identifier("evaluation", evaluation_id))
@@ -114,7 +114,7 @@ def evaluation(evaluation_id: str) -> ResponseReturnValue:
 
 
 def _headlines(over_all: Mapping[str, Row]) -> list[str]:
-    """Return the metrics that are stated first: the headline ones that are defined, or else others."""
+    """Return the metrics at the top of the page: the defined headline metrics, or else others."""
     defined = [name for name, item in over_all.items() if item["value"] is not None]
     first: list[str] = [name for name in parameters.DEFAULT_METRICS if name in defined]
     chosen = [*first, *(name for name in STAND_INS if name in defined)][:HEADLINES]
@@ -124,7 +124,7 @@ def _headlines(over_all: Mapping[str, Row]) -> list[str]:
 
 
 def _families(by_scope: Mapping[str, Mapping[str, Row]]) -> list[Row]:
-    """Every family of metrics: `key`, `title`, and the names of those `defined` and `undefined` in either scope."""
+    """Return every family of metrics: `key`, `title`, and which are `defined` and `undefined` in either scope."""
     scopes = [by_scope.get(scope, {}) for scope in ("all", "unflagged")]
     known = {name for metrics in scopes for name, item in metrics.items() if item["value"] is not None}
     return [
@@ -143,7 +143,7 @@ def _shown(family: Family) -> list[str]:
 
 
 def _filters(row: Row) -> dict[str, str]:
-    """What questions can be filtered by. Where they were asked in one order, nothing holds everywhere or flips."""
+    """Return the filters for questions. With a single order no question can flip, so some filters do not apply."""
     labels = {key: label for key, (label, _) in queries.QUESTION_FILTERS.items()}
     if not one_order(row):
         return labels
@@ -153,7 +153,7 @@ def _filters(row: Row) -> dict[str, str]:
 
 
 def _part_metrics(by_scope: dict[str, dict[str, Row]], drawn: Sequence[str]) -> list[str]:
-    """The columns of the table of parts: those requested by name; otherwise the usual ones that have a value."""
+    """Return the columns of the table of parts: the requested metrics, or else the usual ones with a value."""
     parts = [metrics for scope, metrics in by_scope.items() if scope not in ("all", "unflagged")]
     by_name = any(request.args.getlist("metrics"))
     return [
@@ -184,7 +184,7 @@ _right_in: OfSealed[list[Row]] = OfSealed()
 
 
 def _effects(row: Row, facts: Facts) -> dict[str, Any]:
-    """The effect of moving options, or of inserting adversarial ones, on the answers of a complete evaluation."""
+    """Return how moving options, or inserting adversarial ones, affects the answers of a complete evaluation."""
     positions, over_all = _positions.get(row["seal"], lambda: chart_data.positions(session(), row["evaluation_id"]))
     adversarial = (
         _adversarial.get(row["seal"], lambda: chart_data.adversarial(session(), row["evaluation_id"]))
@@ -216,7 +216,7 @@ def _effects(row: Row, facts: Facts) -> dict[str, Any]:
 
 
 def _preferred(positions: Sequence[Row], prompts: int, facts: Facts) -> Said | None:
-    """What is said of the position that is chosen most above its share of right answers."""
+    """Describe the position that the model chooses most above its share of right answers."""
     if not prompts:
         return None
     most = max(positions, key=lambda row: row["answered"] - row["right_here"])
@@ -225,7 +225,7 @@ def _preferred(positions: Sequence[Row], prompts: int, facts: Facts) -> Said | N
 
 
 def _asked(row: Row) -> str:
-    """How much was asked, and how."""
+    """Describe how many questions were used, and in which orders."""
     part = chosen_questions(row["specification"]["questions"])
     of = f"{plural(row['questions'], 'question')} of {row['benchmark']}{f' ({part})' if part else ''}"
     how = asked_how(row) or plural(row["prompts"], "prompt")
@@ -234,7 +234,7 @@ def _asked(row: Row) -> str:
 
 
 def _shuffles(row: Row) -> dict[str, Any]:
-    """How accuracy varies over subjects in the original order and in each shuffle, where there are several of both."""
+    """Return accuracy by subject in the original order and in each shuffle; empty unless there are several of both."""
     if row["variant_kind"] != "shuffle":
         return {}
     found = _by_subject.get(row["seal"], lambda: chart_data.by_subject(session(), row["evaluation_id"]))
@@ -253,7 +253,7 @@ _by_subject: OfSealed[list[Row]] = OfSealed()
 
 
 def _scorers(shards: Sequence[Row]) -> list[Row]:
-    """Shards summed by who scored them and on what: an evaluation may have a thousand."""
+    """Sum shards by host, device and engine: an evaluation may have a thousand."""
 
     def scorer(shard: Row) -> tuple[str, str, str]:
         return (shard["host"] or "", shard["device"] or "", shard["engine_fingerprint_digest"] or "")

@@ -30,7 +30,7 @@ _HAS_FAILED: Final = Evaluation.state == "failed"
 
 @blueprint.get("/feed.atom")
 def feed() -> ResponseReturnValue:
-    """The newest events: evaluations and snapshots that the viewer may see, their own submissions, signatures.
+    """Return the newest events: evaluations and snapshots that the viewer may see, their own submissions, signatures.
 
     Maintainers see all submissions. Programs that read more than public data send a token.
     """
@@ -133,7 +133,7 @@ def _submission(row: Submission, at: datetime, happened: str) -> Row:
 
 
 def _signatures() -> list[Row]:
-    """The newest signatures of the chain's head, with the statement and its signature."""
+    """Return the newest signatures of the chain's head, with the statement and its signature."""
     return [
         {
             "id": f"signature/{row.id}",

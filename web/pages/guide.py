@@ -26,7 +26,7 @@ _CODE: Final = re.compile(r"`([^`]+)`")
 
 @cache
 def mathml(latex: str, display: Literal["block", "inline"] = "block") -> Markup:
-    """A formula as MathML, which browsers draw by themselves: no script, no style. Converted once per process."""
+    """Convert a formula to MathML, which browsers render without scripts or styles. Cached for the process."""
     # Names are identifiers. As text they would count as blanks, and an operator between blanks gets no spacing.
     named = _NAME.sub(r"<mi>\1</mi>", convert(latex, display=display))
     # TeX sets a thin space after a function's name; the converter does not.
@@ -35,7 +35,7 @@ def mathml(latex: str, display: Literal["block", "inline"] = "block") -> Markup:
 
 
 def prose(text: str) -> Markup:
-    """A text of the guide: code in backticks, with links to the metrics that it names."""
+    """Render a text of the guide: backticks become code, and names of metrics become links."""
 
     def code(match: re.Match[str]) -> str:
         element = f"<code>{match[1]}</code>"
@@ -59,10 +59,10 @@ CONTEXT: Final[dict[str, Any]] = {
     "mathml": mathml,
     "prose": prose,
 }
-"""What the page's template is given."""
+"""Variables for the page's template."""
 
 
 @blueprint.get("/metrics-guide")
 def metrics_guide() -> ResponseReturnValue:
-    """Every metric: its formula, range, source and needs, a worked example, and where others compute it differently."""
+    """Show every metric: formula, range, source, needs, a worked example, and how others compute it differently."""
     return render_template("metrics_guide.html", **CONTEXT)

@@ -1,4 +1,4 @@
-"""Whether the website answers, for whoever watches over it."""
+"""Health checks for monitoring."""
 
 from flask.typing import ResponseReturnValue
 
@@ -9,7 +9,7 @@ from web.who.identity import engine
 
 @blueprint.get("/healthz")
 def healthz() -> ResponseReturnValue:
-    """The process answers."""
+    """Report that the process answers."""
     return {"status": "alive"}
 
 

@@ -45,7 +45,7 @@ MOST_PRINTED: Final = 200
 
 @blueprint.get("/")
 def leaderboard() -> ResponseReturnValue:
-    """The board: complete evaluations ranked within their group, incomplete ones apart."""
+    """Show the leaderboard: complete evaluations ranked within their group, incomplete ones apart."""
     asked, selection = links.read_ordering(request.args), Selection(**parameters.filters(request.args))
     page, size = parameters.paging(request.args, per_page=ROWS_PER_PAGE, most=MAX_PER_PAGE)
     published = parameters.choice(request.args, "published", ("yes", "no"), "no") == "yes"
@@ -97,9 +97,9 @@ def leaderboard() -> ResponseReturnValue:
 
 
 def _columns(metrics: Sequence[str], pinned: Sequence[str], sort: str) -> list[dict[str, Any]]:
-    """The columns as they stand, with the URL that moves, pins or removes each; None where there is nothing to do.
+    """Return the shown columns with the URLs that move, pin or remove each; None for an impossible action.
 
-    Pinned columns move among themselves, the others behind them.
+    Pinned columns move among themselves, the others after them.
     """
 
     def address(names: Sequence[str], pins: Sequence[str], **more: Any) -> str:
@@ -147,7 +147,7 @@ ASKED_LABELS: Final = {
 
 
 def _in_force(selection: Selection) -> list[tuple[str, str, str]]:
-    """The filters in force: label, value, and the URL without this one."""
+    """Return the active filters: label, value, and the URL without the filter."""
     found = []
     for key, value in asdict(selection).items():
         if value is None:
@@ -161,7 +161,7 @@ def _in_force(selection: Selection) -> list[tuple[str, str, str]]:
 
 
 def _choices(selection: Selection) -> dict[str, list[str]]:
-    """What each filter offers. Raises UsageError for a filter that matches nothing."""
+    """Return the choices of each filter. Raises UsageError for a filter that matches nothing."""
     found = filter_choices(session()) | listings.model_choices(session()) | {"subject": []}
     if not found["benchmark"]:
         return found
@@ -185,9 +185,9 @@ def _require(key: str, value: object, choices: Sequence[str]) -> None:
 
 @blueprint.get("/leaderboard.csv")
 def leaderboard_csv() -> ResponseReturnValue:
-    """The same rows as a table for other programs: those that the filters keep, all of them, complete ones first.
+    """Return all rows that match the filters as CSV, complete ones first.
 
-    Sent piece by piece where there are many, so that memory does not grow with the registry.
+    A long table is sent in pieces, so that memory does not grow with the registry.
     """
     asked, selection = links.read_ordering(request.args), Selection(**parameters.filters(request.args))
     pieces = exported_rows(asked, selection)
@@ -207,13 +207,13 @@ def leaderboard_csv() -> ResponseReturnValue:
 
 
 def exported_rows(asked: Ordering, selection: Selection) -> Iterator[list[Row]]:
-    """All rows that the filters keep, the complete ones first, in pieces."""
+    """Yield all rows that match the filters in pieces, complete ones first."""
     _choices(selection)
     return all_rows(session(), selection, asked, tuple(dict.fromkeys((*asked.metrics, asked.rank_metric))))
 
 
 def exported_table(rows: Sequence[Row], asked: Ordering, selection: Selection) -> tuple[list[Row], list[str]]:
-    """(rows, columns) for other programs: what identifies a row, and of each metric value, interval and n."""
+    """Return (rows, columns) for other programs: the row's identity, then value, interval and n of each metric."""
     scaled = CORRECTED if asked.above_chance else ()
     flat = [
         {
@@ -248,7 +248,7 @@ CSV_COLUMNS: Final = (
     "sealed_at",
     "chance",
 )
-"""What identifies a row; free texts, which a spreadsheet might take for formulas, are not among them."""
+"""Columns that identify a row. Free texts are omitted, since a spreadsheet might read them as formulas."""
 
 
 def _exported(row: Row, metric: str) -> list[tuple[str, float | None]]:
@@ -258,7 +258,7 @@ def _exported(row: Row, metric: str) -> list[tuple[str, float | None]]:
 
 
 def metrics_with_values(asked: Ordering, shown: Sequence[Row]) -> tuple[str, ...]:
-    """The columns: those requested by name; otherwise the usual ones that have a value in some row."""
+    """Return the metrics to show: the requested ones, or else the usual ones with a value in some row."""
     if any(request.args.getlist("metrics")):
         return asked.metrics
     sorting = asked.sort if "sort" in request.args else None
@@ -267,14 +267,14 @@ def metrics_with_values(asked: Ordering, shown: Sequence[Row]) -> tuple[str, ...
 
 
 def _on_the_board(asked: Ordering) -> tuple[str, ...]:
-    """The metrics that a row shows: the requested ones, and those of its bar."""
+    """Return the metrics that a row shows: the requested ones and the three in its bar."""
     return (*asked.metrics, "accuracy", "average_accuracy", "worst_accuracy")
 
 
 def table_context(
     complete: list[Row], incomplete: list[Row], metrics: Sequence[str], *, grouped: bool
 ) -> dict[str, Any]:
-    """What the board's tables need besides their rows."""
+    """Return the variables that the leaderboard's tables need besides their rows."""
     return {
         "groups": split_by_group(complete) if grouped else [complete] if complete else [],
         "grouped": grouped,
@@ -291,7 +291,7 @@ def table_context(
 
 
 def _unranked(rows: Sequence[Row]) -> list[list[Row]]:
-    """Rows without a rank by a metric of robustness: together those that were asked the same in as many prompts."""
+    """Group rows without a rank by a robustness metric: the same questions, as many prompts, and one reason."""
     found: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
         if row["not_ranked"]:
@@ -309,7 +309,7 @@ class Part:
 
 
 def part_of_leaderboard(*, metrics: Sequence[str] = (), **of: str) -> Part:
-    """The part that is one model's or one benchmark's; metrics: more that its rows hold."""
+    """Return the part of a model or a benchmark. metrics: further metrics that its rows contain."""
     asked, selection = links.read_ordering(request.args), links.read_filters(request.args, **of)
     shown = (*_on_the_board(asked), *metrics)
     complete, _ = complete_rows(session(), selection, asked, limit=None, offset=0, metrics=shown)

@@ -1,4 +1,4 @@
-"""A model: what may be concluded of it, where it flips, its evaluations."""
+"""The page of a model: a summary of its robustness, the questions on which it flips, its evaluations."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -18,15 +18,15 @@ from web.shown import listings, queries
 from web.urls import parameters
 
 PROFILE: Final = ("accuracy", "worst_accuracy", "score", "fluctuation_rate", "retest_accuracy")
-"""What the card and its chart are made of."""
+"""Metrics for the card and its chart."""
 MOST_FLIPPING: Final = 8
-"""Parts and questions named of those that flip most."""
+"""Number of parts and of questions to list, most flips first."""
 HISTORY: Final = 20
 
 
 @blueprint.get("/models/<model>")
 def model(model: str) -> ResponseReturnValue:
-    """A model: its card, its evaluations and its revisions."""
+    """Show a model: its card, its evaluations and its revisions."""
     row = listings.model(session(), parameters.name("model", model))
     part = part_of_leaderboard(model=row["model"], metrics=PROFILE)
     profile = sorted((item for item in part.complete if _robust(item)), key=lambda item: -item["facts"].lost)
@@ -60,7 +60,7 @@ def _label(row: Row) -> str:
 
 
 def _flipping(profile: Sequence[Row]) -> dict[str, Any]:
-    """The subjects on which the answer moves most, and the questions, of the evaluation in the most orders."""
+    """Return the subjects and questions with the most flips, from the evaluation with the most orders."""
     if not profile:
         return {"flipping_parts": [], "flipping_questions": [], "searched": None}
     by_id = {row["evaluation_id"]: row for row in profile}

@@ -1,4 +1,4 @@
-"""Every model on every benchmark, asked in one way: a table with darker cells for higher numbers."""
+"""The overview of every model on every benchmark under one way of prompting; higher numbers have darker cells."""
 
 from collections import Counter
 from typing import Any, Final
@@ -35,16 +35,16 @@ blueprint = Blueprint("overview", __name__)
 WAY: Final = ("variants", "protocol", "shots")
 STEPS: Final = 10
 MOST_WAYS: Final = 8
-"""Other ways of asking that are named."""
+"""Number of other ways of prompting to list."""
 MOST: Final = 20_000
 """Evaluations that are read at most: five hundred models on forty benchmarks."""
 
 
 @blueprint.get("/overview")
 def overview() -> ResponseReturnValue:
-    """Models by benchmarks under one way of asking: the most common one, of those with a value if a metric is given.
+    """Show models by benchmarks under one way of prompting: the most common, among ways with values for the metric.
 
-    Without a metric it is right in two orders, or accuracy if that way asks in one order.
+    The default metric is right in two orders, or accuracy if that way asks in one order.
     """
     metric = parameters.choice(request.args, "metric", METRICS, HEADLINES[0])
     groups = count_groups(session(), Selection())
@@ -60,7 +60,7 @@ def overview() -> ResponseReturnValue:
         session(), Selection(**way), asked, limit=MOST, offset=0, metrics=(metric,), ranked=False
     )
     if total > len(found):
-        # Of the last benchmark only some evaluations were read, and the others were asked all the same.
+        # The last benchmark was cut off by the limit: drop it rather than show models as not run.
         found = [row for row in found if group_key(row) != group_key(found[-1])] or found
     columns = _columns(found, metric)
     natural: Order = "asc" if METRICS[metric].better == "lower" else "desc"
@@ -70,7 +70,7 @@ def overview() -> ResponseReturnValue:
     )
     rows, apart = _by_model(found, columns, metric), []
     if sorting.sort == "mean":
-        # What lacks a number would not be comparable: it stands apart, those that lack the least first.
+        # Rows without a mean cannot be compared: they are listed apart, the most complete first.
         apart = sorted((row for row in rows if row["mean"] is None), key=lambda row: len(row["lacking"]))
         rows = [row for row in rows if row["mean"] is not None]
     rows = in_order(rows, sorting, lambda row: row["numbers"].get(sorting.sort, row.get(sorting.sort)))
@@ -93,10 +93,9 @@ def overview() -> ResponseReturnValue:
 
 
 def _way(groups: list[Row], measured: list[Row]) -> dict[str, Any] | None:
-    """The way of asking that is shown, None if there is none: of those the URL allows, the one most evaluations have.
+    """Return the way of prompting to show: the most common way that the URL allows; None if there is none.
 
-    measured: the groups with numbers to show, which go before all others. Raises UsageError where the URL allows none
-    of the existing ones.
+    measured: the groups with numbers to show, which are preferred. Raises UsageError if the URL allows no existing way.
     """
     wanted = {key: value for key in WAY if (value := parameters.text(request.args, key)) is not None}
     counted: Counter[tuple[Any, ...]] = Counter()
@@ -123,7 +122,7 @@ def _asked(group: Row) -> dict[str, Any]:
 
 
 def _elsewhere(groups: list[Row], way: dict[str, Any], shown: set[str]) -> dict[str, Any]:
-    """What the page leaves out: `models` that were asked in other ways alone, and those `ways`, the most common first.
+    """Return the part that the page omits: `models` prompted only in other ways, and these `ways`, most common first.
 
     Each way has its number of `evaluations`.
     """
@@ -147,10 +146,11 @@ def _elsewhere(groups: list[Row], way: dict[str, Any], shown: set[str]) -> dict[
 
 
 def _columns(found: list[Row], metric: str) -> list[Row]:
-    """The benchmarks, by name: `key` and `label` to sort and to name one by, and whether the mean is over it.
+    """Return the benchmarks by name: `key` for sorting, `label` for display, and whether the mean includes it.
 
-    The mean is over the benchmarks on which at least half of the models have a value, so that one that was asked of few
-    does not leave the others without a mean.
+    The mean covers benchmarks on which at least half of the models have a value; else a rarely used benchmark would
+    leave
+    most models without a mean.
     """
     groups = split_by_group(found)
     names = Counter(members[0]["benchmark"] for members in groups)
@@ -165,7 +165,7 @@ def _columns(found: list[Row], metric: str) -> list[Row]:
         if versions[name, version] > 1 and part is not None:
             label = f"{label} ({part})"
         valued = {_revision(row) for row in members if row[metric] is not None}
-        # Parts of one version can have one name where their filters say the same in other words.
+        # Filters in other words can give two parts of a version the same name.
         key = label if label not in {column["key"] for column in columns} else f"{label} {len(columns)}"
         columns.append(
             first
@@ -185,10 +185,10 @@ def _revision(row: Row) -> tuple[str, int]:
 
 
 def _by_model(found: list[Row], columns: list[Row], metric: str) -> list[Row]:
-    """One row per model revision, by name, with a cell per benchmark, None where it was not asked.
+    """Return a row per model revision, by name, with a cell per benchmark, None if it was not run.
 
-    numbers: by the columns' keys. mean: unweighted over the columns that are averaged, None unless each has a
-    value; covered: how many of them do; lacking: the names of the others.
+    numbers: by column key. mean: unweighted over the averaged columns, None unless each has a value.
+    covered: how many have a value. lacking: the names of the others.
     """
     cells: dict[tuple[str, int], dict[Any, Row]] = {}
     for row in found:
@@ -220,7 +220,7 @@ def _by_model(found: list[Row], columns: list[Row], metric: str) -> list[Row]:
 
 
 def _cell(row: Row, metric: str, low: float, high: float) -> Row:
-    """A cell: its number, the row behind it, and a step of darkness from 0 to STEPS."""
+    """Return a cell: its number, its row, and its darkness from 0 to STEPS."""
     value = row[metric]
     share = 0.0 if value is None or high <= low else (value - low) / (high - low)
     return {"row": row, "value": value, "step": round(STEPS * min(1.0, max(0.0, share)))}

@@ -1,4 +1,4 @@
-"""A visitor's own board: tasks, weights, columns and models chosen from a board, computed anew."""
+"""Visitors' own boards: tasks, weights, columns and models chosen from a board, recomputed on request."""
 
 from typing import Annotated, Any, Final
 
@@ -47,7 +47,7 @@ _facts: Final[OfSealed[dict[int, Facts]]] = OfSealed(16)
 
 
 class Chosen(Query):
-    """What a visitor chooses of a board; what is not given is as on the board."""
+    """A visitor's choices from a board; anything not given is as on the board."""
 
     column: Annotated[tuple[Text, ...], Field(max_length=20, description="Columns, such as accuracy@cyclic.")] = ()
     sort: Text | None = Field(None, description="The column that models are ranked by.")
@@ -92,7 +92,7 @@ class Chosen(Query):
 
     @property
     def arguments(self) -> Row:
-        """The query string that holds it."""
+        """Return the query string's arguments for these choices."""
         return {key: value for key, value in self.model_dump(mode="json").items() if value not in (None, [])}
 
 
@@ -104,9 +104,9 @@ def _weight(text: str) -> tuple[str, int]:
 
 
 def selected(board: Board, chosen: Chosen, *, all_compared: bool = True) -> tuple[Row, BoardSnapshot, BoardDefinition]:
-    """A selection's document, the snapshot that it is of, and its definition.
+    """Return a selection's document, its snapshot, and its definition.
 
-    all_compared: whether models are compared in every column, or only in that which they are ranked by.
+    all_compared: compare models in every column, not only in the one they are ranked by.
     """
     # Here rather than above: the website starts without numpy, and most of its pages never need it.
     from registry.boards import selected as computed
@@ -135,7 +135,7 @@ def selected(board: Board, chosen: Chosen, *, all_compared: bool = True) -> tupl
 
 
 def _models_of(snapshot: BoardSnapshot) -> Any:
-    """What is known of the models of a snapshot, which may be described otherwise later."""
+    """Return the descriptions of a snapshot's models, which may change later."""
     from registry.boards.selected import models_of
 
     key = None
@@ -145,7 +145,7 @@ def _models_of(snapshot: BoardSnapshot) -> Any:
 
 
 def _asked() -> Chosen:
-    """What the query string asks for. The form has a field for each task's weight, `weight.TASK`."""
+    """Read the choices from the query string. The form has a field for each task's weight, `weight.TASK`."""
     arguments = request.args.copy()
     for key in [key for key in arguments if key.startswith("weight.")]:
         number = arguments.pop(key).strip()
@@ -155,7 +155,7 @@ def _asked() -> Chosen:
 
 
 def _to_begin_with(board: Board) -> tuple[str, ...]:
-    """The columns that are chosen before anything is: none for all, or the one that ranks if all is too much."""
+    """Return the initial columns: empty for all, or only the ranking column if all would be too many values."""
     from registry.boards.selected import MOST_VALUES
 
     document = snapshot_as_of(session(), board.name).document
@@ -166,7 +166,7 @@ def _to_begin_with(board: Board) -> tuple[str, ...]:
 
 @blueprint.get("/boards/<name>/own")
 def own(name: str) -> ResponseReturnValue:
-    """A board of one's own, chosen from a board, with the form to choose by."""
+    """Show a visitor's own board, chosen from a board, with the form to choose by."""
     board = shown_board(name)
     chosen = _asked()
     if not chosen.arguments:
@@ -205,7 +205,7 @@ def own(name: str) -> ResponseReturnValue:
 
 
 def _columns(snapshot: BoardSnapshot) -> list[Row]:
-    """The columns to choose from: those of the board, and others of its ways of asking that readers ask for."""
+    """Return the columns to choose from: the board's, and the usual metrics under the board's ways of prompting."""
     found = {item["name"]: METRICS[item["metric"]].label for item in snapshot.document["columns"]}
     listed: Row = {}
     for item in snapshot.document["columns"]:

@@ -22,7 +22,7 @@ LINKS_PER_PAGE: Final = 100
 
 
 def remarks(evaluation_id: int) -> Row:
-    """The warnings at the top of an evaluation's pages: that it no longer counts, or copies what no longer counts."""
+    """Return the warnings for an evaluation's pages: it was withdrawn, or it copies a withdrawn evaluation."""
     w, s = withdrawals.c, evaluation_sources.c
     said = rows_of(session(), select(withdrawals).where(w.evaluation_id == evaluation_id, w.current))
     copied = select(s.source_evaluation_id, s.predictions).where(s.evaluation_id == evaluation_id, s.withdrawn)
@@ -44,7 +44,7 @@ def _evaluation(evaluation_id: str) -> Row:
 
 @blueprint.get("/evaluations/<evaluation_id>/provenance")
 def provenance(evaluation_id: str) -> ResponseReturnValue:
-    """Where an evaluation's numbers come from; with `against`, what differs from another's."""
+    """Show the provenance of an evaluation's numbers; with `against`, its differences from another's."""
     row = _evaluation(evaluation_id)
     document = comparable_provenance_of(row)
     against = parameters.text(request.args, "against")
@@ -71,7 +71,7 @@ def _others(row: Row) -> list[Row]:
 
 @blueprint.get("/chain")
 def chain() -> ResponseReturnValue:
-    """The chain of seals, folders, withdrawals and snapshots, newest first."""
+    """Show the chain of seals, folders, withdrawals and snapshots, newest first."""
     total = session().scalar(select(func.count()).select_from(chain_links)) or 0
     paging = paged(total, LINKS_PER_PAGE)
     query = select(chain_links).order_by(chain_links.c.position.desc())
@@ -89,7 +89,7 @@ def chain() -> ResponseReturnValue:
 
 @blueprint.get("/chain/key.pem")
 def newest_key() -> ResponseReturnValue:
-    """The public key that signed the chain's head last, as PEM."""
+    """Return the public key that signed the chain's head last, as PEM."""
     found = newest_signature(session())
     if found is None:
         raise NotFoundError("the chain of this registry is not signed, so there is no key to check it with")
@@ -98,7 +98,7 @@ def newest_key() -> ResponseReturnValue:
 
 @blueprint.get("/chain/keys/<key>.pem")
 def one_key(key: str) -> ResponseReturnValue:
-    """A public key that signed a head, by its fingerprint, as PEM."""
+    """Return a public key that signed a head, by its fingerprint, as PEM."""
     for found in keys(session()):
         if found["key"] == key:
             return _pem(str(found["public_key"]))
@@ -111,13 +111,13 @@ def _pem(text: str) -> ResponseReturnValue:
 
 @blueprint.get("/proof")
 def explained() -> ResponseReturnValue:
-    """What a signed board proves, and to whom, in five sentences."""
+    """Explain in five sentences the proof that a signed board gives."""
     return render_template("proof.html", signature=newest_signature(session()))
 
 
 @blueprint.get("/withdrawn")
 def withdrawn() -> ResponseReturnValue:
-    """Every evaluation that no longer counts, with the reason."""
+    """Show every withdrawn evaluation, with the reason."""
     w = withdrawals.c
     paging = paged(_withdrawn(), ROWS_PER_PAGE)
     query = select(withdrawals).where(w.current).order_by(w.withdrawal.desc())

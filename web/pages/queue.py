@@ -1,4 +1,4 @@
-"""What is being scored, what waits, who works."""
+"""The page of the queue: running and waiting evaluations, and the workers."""
 
 from flask import render_template, request
 from flask.typing import ResponseReturnValue
@@ -13,7 +13,7 @@ from web.urls.paging import MAX_PER_PAGE, paged
 
 @blueprint.get("/queue")
 def queue() -> ResponseReturnValue:
-    """What is being scored, what is waiting, and the live workers."""
+    """Show running and waiting evaluations and the live workers."""
     page, per_page = parameters.paging(request.args, per_page=50, most=MAX_PER_PAGE)
     items, total = queries.evaluations(session(), states=UNFINISHED, limit=per_page, offset=(page - 1) * per_page)
     finished, _ = queries.evaluations(session(), states=("complete",), limit=10)

@@ -19,7 +19,7 @@ __all__ = ["blueprint", "replay_choices"]
 
 @blueprint.post("/evaluations/<evaluation_id>/replay")
 def replay(evaluation_id: str) -> ResponseReturnValue:
-    """Make a replay, or find the one that exists, and lead to its page."""
+    """Create a replay, or find the existing one, and redirect to its page."""
     viewer().require("maintain")
     row = queries.evaluation(session(), parameters.identifier("evaluation", evaluation_id))
     wanted = {key: request.form.get(key, "").strip() or None for key in ("benchmark", "protocol")}

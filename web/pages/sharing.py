@@ -31,7 +31,7 @@ blueprint = Blueprint("sharing", __name__)
 
 
 def _file(body: str | bytes, kind: str, name: str) -> Response:
-    """A download. name: of the file, of letters that need no quoting."""
+    """Return a download. name: of the file, in characters that need no quoting."""
     return Response(body, content_type=kind, headers={"Content-Disposition": f'attachment; filename="{name}"'})
 
 
@@ -45,7 +45,7 @@ def _today() -> str:
 def _table(
     form: str, name: str, table: tuple[Sequence[Row], Sequence[str]], shown: ShownTable, source: str
 ) -> Response:
-    """One table in one of FORMS: full numbers for programs, the shown ones for readers."""
+    """Return a table in one of FORMS: full numbers for programs, the shown ones for readers."""
     rows, columns = table
     body: str | bytes
     if form == "csv":
@@ -59,7 +59,7 @@ def _table(
 
 @blueprint.get("/leaderboard.<any(parquet, md, tex):form>")
 def leaderboard_table(form: str) -> ResponseReturnValue:
-    """The rows of leaderboard.csv in other formats."""
+    """Return the rows of leaderboard.csv in other formats."""
     asked, selection = links.read_ordering(request.args), Selection(**parameters.filters(request.args))
     rows = list(chain.from_iterable(exported_rows(asked, selection)))
     source = addresses.public(links.there("pages.leaderboard"))
@@ -146,14 +146,14 @@ def _shown_board(document: Row, source: str) -> ShownTable:
 
 @blueprint.get("/boards/<name>/table.<any(csv, parquet, md, tex):form>")
 def board_as_table(name: str, form: str) -> ResponseReturnValue:
-    """A board as it stands, or as of a date, as a table."""
+    """Return a board as a table, as it is now or as of a date."""
     moment = parameters.time(request.args, "as_of", end=True)
     return _snapshot_table(snapshot_as_of(session(), shown_board(name).name, moment), form)
 
 
 @blueprint.get("/snapshots/<digest>/table.<any(csv, parquet, md, tex):form>")
 def snapshot_as_table(digest: str, form: str) -> ResponseReturnValue:
-    """A board as it once stood, as a table."""
+    """Return a board at the time of a snapshot, as a table."""
     return _snapshot_table(shown_snapshot(digest), form)
 
 
@@ -164,14 +164,14 @@ BIBTEX: Final = "application/x-bibtex; charset=utf-8"
 
 @blueprint.get("/snapshots/<digest>.bib")
 def snapshot_bibtex(digest: str) -> ResponseReturnValue:
-    """How a snapshot is cited."""
+    """Return the citation of a snapshot."""
     document = snapshot_document(shown_snapshot(digest))
     return _file(cited_snapshot(document), BIBTEX, f"{document['board']}-{digest[:12]}.bib")
 
 
 @blueprint.get("/evaluations/<evaluation_id>.bib")
 def evaluation_bibtex(evaluation_id: str) -> ResponseReturnValue:
-    """How a sealed evaluation is cited."""
+    """Return the citation of a sealed evaluation."""
     row = queries.evaluation(session(), parameters.identifier("evaluation", evaluation_id))
     if row["seal"] is None:
         raise NotFoundError(f"evaluation {row['evaluation_id']} is not complete; it can be cited once it is sealed")

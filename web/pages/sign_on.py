@@ -42,7 +42,7 @@ def _limited() -> Any:
 
 
 def _begin(after: str, account_id: int | None = None) -> ResponseReturnValue:
-    """Begins a sign-in. account_id: of the account that is to be linked, where that is the purpose."""
+    """Begin a sign-in. account_id: the account to link, if that is the purpose."""
     try:
         url, state = provider().begin()
     except ProviderUnavailableError as error:
@@ -53,7 +53,7 @@ def _begin(after: str, account_id: int | None = None) -> ResponseReturnValue:
 
 @blueprint.get(CALLBACK)
 def callback() -> ResponseReturnValue:
-    """Where the provider sends the browser back to, with a code for whom it has signed in."""
+    """Finish a sign-in when the provider sends the browser back with a code."""
     kept = session.pop(_FLOW, None) or {}
     with _limited():
         try:
@@ -74,7 +74,7 @@ def callback() -> ResponseReturnValue:
 
 
 def _check_flow(kept: Mapping[str, Any]) -> None:
-    """Refuse an answer to another browser, or one that took too long. Raises AuthenticationError."""
+    """Raise AuthenticationError for an answer to another browser, or for a late one."""
     name = provider().configuration.name
     if not hmac.compare_digest(request.args.get("state", "").encode(), kept.get("state", "\0").encode()):
         raise AuthenticationError(f"{name}: its answer does not belong to a sign-in that this browser began (state)")
@@ -83,7 +83,7 @@ def _check_flow(kept: Mapping[str, Any]) -> None:
 
 
 def _arrive(identity: Identity, claims: Mapping[str, Any]) -> tuple[Arrival, str | None, str | None, SignedIn | None]:
-    """The arrival, the account's name and role, and the new session, if there is one."""
+    """Return the arrival, the account's name and role, and the new session, if there is one."""
     with write_session(engine()) as database:
         arrival = identities.arrive(database, identity, claims, provider().rules)
         account = arrival.account
@@ -95,7 +95,7 @@ def _arrive(identity: Identity, claims: Mapping[str, Any]) -> tuple[Arrival, str
 def _arrived(
     identity: Identity, arrival: Arrival, name: str | None, role: str | None, signed_in: SignedIn | None, after: str
 ) -> ResponseReturnValue:
-    """Writes down what a sign-in came to, and answers."""
+    """Log the outcome of a sign-in, and answer."""
     if signed_in is not None:
         signing.enter(signed_in)
         session[signing.BY_PROVIDER] = True
@@ -116,7 +116,7 @@ def _refused(reason: str, status: HTTPStatus, name: str | None = None, **details
 
 
 def _unavailable(error: ProviderUnavailableError) -> ResponseReturnValue:
-    """503: what is wrong with the provider is for the operator, in the log."""
+    """Answer 503. The provider's error is for the operator, so it goes only to the log."""
     current_app.logger.error("single sign-on: %s", error)
     name = provider().configuration.name
     other = ", or sign in with your password" if settings_of().password_sign_in else ""
@@ -139,7 +139,7 @@ def link() -> ResponseReturnValue:
 
 
 def _link(identity: Identity, account_id: int) -> ResponseReturnValue:
-    """Links the account that asked for it, if it is still the one that is signed in."""
+    """Link the account that requested it, if it is still signed in."""
     asking = viewer()
     if asking.account_id != account_id:
         reason = "another account was signed in when the link was asked for; start again"

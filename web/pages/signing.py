@@ -1,4 +1,4 @@
-"""Signing in and out, and what an account does for itself: its tokens and its password."""
+"""Signing in and out, and an account's own tokens and password."""
 
 from flask import Blueprint, g, make_response, redirect, render_template, request, session, url_for
 from flask.typing import ResponseReturnValue
@@ -29,7 +29,7 @@ BY_PROVIDER = "by_provider"
 
 @blueprint.route("/sign-in", methods=["GET", "POST"])
 def sign_in() -> ResponseReturnValue:
-    """The sign-in form and its handler. The response does not reveal whether the account exists."""
+    """Show or handle the sign-in form. The response does not reveal whether the account exists."""
     if request.method == "GET":
         return form()
     _require_passwords()
@@ -56,12 +56,12 @@ def sign_in() -> ResponseReturnValue:
 
 
 def _after() -> str:
-    """The page of this site to come back to."""
+    """Return the page of this site to return to."""
     return links.safe_target(request.values.get("next"))
 
 
 def form(error: str | None = None, status: int = 200, name: str = "") -> ResponseReturnValue:
-    """The page to sign in on; error: why that has failed."""
+    """Return the page to sign in on. error: why the last attempt failed."""
     return render_template("sign_in.html", next=_after(), error=error, name=name), status
 
 
@@ -71,7 +71,7 @@ def _require_passwords() -> None:
 
 
 def begin(database: Session, account: Account) -> SignedIn:
-    """A new session of an account; the one that the browser had, of whatever account, ends."""
+    """Begin a session of an account; the browser's previous session, of any account, ends."""
     if current_user.is_authenticated:
         accounts.end_session(database, current_user.secret)
     return SignedIn(account, accounts.begin_session(database, account, settings_of().session_hours))
@@ -103,7 +103,7 @@ def sign_out() -> ResponseReturnValue:
 
 
 def onward(url: str, text: str) -> ResponseReturnValue:
-    """A page that leads on to the provider, after a form: its policy lets a form itself lead nowhere else."""
+    """Return a page that links to the provider: the form's policy forbids a redirect to another site."""
     provider = sign_on()
     assert provider is not None
     name = provider.configuration.name
@@ -129,7 +129,7 @@ def sign_out_everywhere() -> ResponseReturnValue:
 
 
 def own_account(database: Session) -> Account:
-    """The account of a signed-in browser. Raises AuthenticationError without one, ForbiddenError for a token."""
+    """Return the account of a signed-in browser. Raises AuthenticationError without one, ForbiddenError for a token."""
     asking = viewer()
     asking.require("read")
     if asking.account_id is None or asking.token_id is not None:
@@ -139,12 +139,12 @@ def own_account(database: Session) -> Account:
 
 @blueprint.get("/account")
 def account() -> ResponseReturnValue:
-    """The signed-in account: what it may do, its tokens, its password."""
+    """Show the signed-in account: its permissions, its tokens, its password."""
     return account_page()
 
 
 def account_page(secret: str | None = None, error: str | None = None, status: int = 200) -> ResponseReturnValue:
-    """The account's own page. secret: of a token that was just made. error: why something was not done."""
+    """Return the account's own page. secret: of a token just created. error: why an action failed."""
     with read_session(engine()) as database:
         own = own_account(database)
         tokens = database.scalars(select(ApiToken).filter_by(account_id=own.id).order_by(ApiToken.id.desc())).all()

@@ -1,7 +1,7 @@
 """The SQL page: read-only queries over the documented views, and saved queries with permanent links.
 
-Queries see what the viewer's audience sees. The form is a POST, which redirects to a URL with the query in it if that
-is short enough.
+Queries see the data that the viewer's audience sees. The form is a POST, which redirects to a URL with the query in it
+if that is short enough.
 """
 
 import secrets
@@ -38,20 +38,20 @@ KINDS: Final[Mapping[str, tuple[Any, str]]] = {
     "json": (as_json, "application/json; charset=utf-8"),
     "parquet": (as_parquet, "application/vnd.apache.parquet"),
 }
-"""Form of a download → what writes it, and its media type."""
+"""Format of a download → its writer and media type."""
 
 LINKED: Final[Mapping[str, str]] = {"evaluation_id": "pages.evaluation", "question_id": "pages.question"}
 """Column of a result → the page that its numbers lead to, so that a question's text is one click away."""
 
 
 def queries() -> Queries:
-    """What answers this application's queries."""
+    """Return the object that runs this application's queries."""
     found: Queries = current_app.extensions.setdefault("shuffleboard_queries", Queries(engine(), settings_of()))
     return found
 
 
 def asked_query() -> str:
-    """The query in a request. Raises UsageError for one that is too long or not text."""
+    """Return the query in a request. Raises UsageError if it is too long or not text."""
     text = request.values.get("q", "")
     if len(text) > MAX_QUERY:
         raise UsageError(f"a query of {len(text):,} characters; write one of up to {MAX_QUERY:,}")
@@ -72,7 +72,7 @@ def run(text: str) -> Answered:
 
 @blueprint.route("/sql", methods=["GET", "POST"])
 def page() -> ResponseReturnValue:
-    """The editor, the schema, and the rows of the query."""
+    """Show the editor, the schema, and the query's rows."""
     viewer().require("sql")
     text = asked_query()
     if request.method == "POST":
@@ -128,7 +128,7 @@ def _page(text: str, saved: SavedQuery | None = None) -> ResponseReturnValue:
 
 
 def file_of(result: QueryResult, kind: str) -> Response:
-    """The rows as a file to download."""
+    """Return the rows as a file to download."""
     write, mime = KINDS[kind]
     response = Response(write(result), content_type=mime)
     response.headers["Content-Disposition"] = f'attachment; filename="query.{kind}"'
@@ -137,7 +137,7 @@ def file_of(result: QueryResult, kind: str) -> Response:
 
 @blueprint.route("/sql.<any(csv, json, parquet):kind>", methods=["GET", "POST"])
 def download(kind: str) -> ResponseReturnValue:
-    """The rows of a query as CSV, JSON or Parquet."""
+    """Return the rows of a query as CSV, JSON or Parquet."""
     viewer().require("sql")
     text = asked_query()
     if not text:
@@ -149,7 +149,7 @@ def download(kind: str) -> ResponseReturnValue:
 
 
 def readable(database: Session) -> list[tuple[SavedQuery, str]]:
-    """The saved queries that the viewer may open, with their owners."""
+    """Return the saved queries that the viewer may open, with their owners."""
     asking = viewer()
     mine = SavedQuery.account_id == asking.account_id if asking.signed_in else SavedQuery.public
     query = (
@@ -162,7 +162,7 @@ def readable(database: Session) -> list[tuple[SavedQuery, str]]:
 
 
 def find_saved(database: Session, slug: str) -> SavedQuery:
-    """A saved query that the viewer may read. NotFoundError whether it is someone else's or does not exist."""
+    """Return a saved query. Raises NotFoundError if it does not exist or the viewer may not read it."""
     found = next((query for query, _ in readable(database) if query.slug == slug), None)
     if found is None:
         raise NotFoundError(f"no saved query {parameters.shorten(slug)}; /sql lists those that you may open")
@@ -170,7 +170,7 @@ def find_saved(database: Session, slug: str) -> SavedQuery:
 
 
 def save(name: str, text: str, *, public: bool) -> str:
-    """Saves a query under a permanent link and returns its slug. It must be one that runs."""
+    """Save a query under a permanent link and return its slug. The query must run."""
     asking = viewer()
     asking.require("sql")
     if asking.account_id is None:
@@ -196,7 +196,7 @@ def save_query() -> ResponseReturnValue:
 
 @blueprint.get("/sql/<slug>")
 def saved(slug: str) -> ResponseReturnValue:
-    """A saved query, run again."""
+    """Show a saved query, run again."""
     viewer().require("sql")
     with read_session(engine()) as database:
         found = find_saved(database, slug)

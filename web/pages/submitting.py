@@ -53,12 +53,12 @@ FIELDS: Final = (
 )
 
 
-# Asking
+# Submitting
 
 
 @blueprint.get("/submit")
 def submit() -> ResponseReturnValue:
-    """The form, and your own submissions. Anonymous visitors are asked to sign in."""
+    """Show the form, and your own submissions. Anonymous visitors get a link to sign in."""
     if not viewer().signed_in:
         return render_template("submit.html", anonymous=True), 401
     viewer().require("submit")
@@ -86,7 +86,7 @@ def _form(given: dict[str, str], error: str | None = None, status: int = 200) ->
 
 
 def _suites() -> list[Row]:
-    """The newest version of every suite that the viewer may see and may ask for, with what it asks."""
+    """Return the newest version of every suite that the viewer may see and request, with its contents."""
     newest = select(Suite.name, func.max(Suite.version).label("version")).group_by(Suite.name).subquery()
     query = select(Suite).join(newest, (newest.c.name == Suite.name) & (newest.c.version == Suite.version))
     found = []
@@ -122,7 +122,7 @@ def _suites() -> list[Row]:
 
 @blueprint.post("/submit")
 def ask() -> ResponseReturnValue:
-    """Stores what the form asks for, or shows it again with what is wrong."""
+    """Store the form's request, or show the form again with its errors."""
     viewer().require("submit")
     given = {key: request.form.get(key, "").strip() for key in FIELDS}
     requested = ModelRequest(**{key: given[key] or None for key in ("hub", "endpoint", "revision", "dtype", "name")})
@@ -166,7 +166,7 @@ class _Listed(parameters.Query):
 
 @blueprint.get("/submissions")
 def submissions() -> ResponseReturnValue:
-    """Every submission, those awaiting a decision first."""
+    """Show every submission, undecided ones first."""
     viewer().require("maintain")
     asked = parameters.read(_Listed, request.args)
     with read_session(engine()) as database:
@@ -187,7 +187,7 @@ def submissions() -> ResponseReturnValue:
 
 @blueprint.get("/submissions/<submission_id>")
 def submission(submission_id: str) -> ResponseReturnValue:
-    """One submission: what was asked, the decision or the form for it, and the progress of its evaluations."""
+    """Show a submission: the request, the decision or the form for it, and the progress of its evaluations."""
     viewer().require("submit")
     number = parameters.identifier("submission", submission_id)
     maintains = viewer().may("maintain")
@@ -198,7 +198,7 @@ def submission(submission_id: str) -> ResponseReturnValue:
         problem = problem_of(database, row, whole=maintains)
         own = row.account_id == viewer().account_id
         if row.state == "requested":
-            # A submitter is told of the benchmarks that they may see.
+            # Submitters see an estimate only for benchmarks that they may see.
             estimate = submission_estimate(database if maintains else session(), row, settings_of())
         elif maintains:
             estimate = row.estimate

@@ -1,4 +1,4 @@
-"""What robustness costs: a board's models by size, cost, tokens and release date, with who is best for the price."""
+"""The price of robustness: a board's models by size, cost, tokens and release date, and the best for each price."""
 
 from datetime import date
 from typing import Final
@@ -25,12 +25,12 @@ AGAINST: Final = {
     "tokens": (TOKENS, "No model of the board writes less and is higher"),
     "released": (RELEASED, "the state of the art, each the highest of the board when it was released"),
 }
-"""What a board's models are compared by, with what the steps say of the models on them."""
+"""Axis for comparing a board's models → the value, and a sentence about the models on the steps."""
 
 
 @blueprint.get("/boards/<name>/trade-offs")
 def tradeoffs(name: str) -> ResponseReturnValue:
-    """A column of a board against size, cost, tokens per answer and release date."""
+    """Show a column of a board against size, cost, tokens per answer and release date."""
     document = snapshot_document(snapshot_as_of(session(), shown_board(name).name))
     columns = [
         column["name"]
