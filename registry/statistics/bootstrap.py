@@ -1,7 +1,7 @@
-"""Bootstrap over questions: intervals of metrics, of what is made of them, and of differences between models.
+"""Bootstrap over questions: intervals of metrics, of values computed from them, and of differences between models.
 
-A question is drawn with all its variants, since they answer the same thing; so a question is one row here. Where no
-interval is stated, and why: docs/decisions/0011-where-intervals-are-stated.md.
+A question is drawn with all its variants, since they have the same answer; so a question is one row here. For the cases
+without an interval, and the reasons: docs/decisions/0011-where-intervals-are-stated.md.
 Source of CoRA's own bootstrap, over variants: Cavalin et al., *Improving Score Reliability of Multiple Choice
 Benchmarks with Consistency Evaluation and Altered Answer Choices*, Table 6.
 """
@@ -27,13 +27,14 @@ CONFIDENCE: Final = 0.95
 MINIMUM_QUESTIONS: Final = 30
 """No interval for fewer questions. On 10 to 20 that of a 0/1 metric covers 96 to 100 %: too long to be called 95 %."""
 LARGEST_SKEWNESS: Final = 0.63
-"""No interval where the resampled values are more skewed. For a 0/1 metric this asks for 3 of the rarer outcome
-(skewness .58; 2 have .71). An interval on 1 or 2 is too short: stating those would let up to 8.3 % of evaluations state
-an interval that misses the truth, whatever the truth; from 3 on it is at most 7.1 %. Asking for 5 would leave out so
-many short ones that the others cover 98.8 % at a truth of .05 on 200 questions. On 200 to 1,000 questions, by
-`python -m bench.bench_coverage`."""
+"""No interval if the resampled values are more skewed. For a 0/1 metric this requires 3 of the rarer outcome
+(skewness .58; 2 have .71). An interval on 1 or 2 is too short: with these, up to 8.3 % of evaluations would state an
+interval that misses the truth, whatever the truth; from 3 on it is at most 7.1 %. Requiring 5 would leave out so many
+short intervals that the others cover 98.8 % at a truth of .05 on 200 questions. On 200 to 1,000 questions, by `python
+-m bench.bench_coverage`.
+"""
 LARGEST_UNDEFINED_SHARE: Final = 0.01
-"""No interval where the value is undefined in more of the resamples: those left are no longer a sample of all."""
+"""No interval if the value is undefined in more of the resamples: the others are no longer a sample of all."""
 
 DIGITS: Final = 12
 """Resampled values that agree to this many decimals are equal: matrix products differ in the last bits."""
@@ -76,7 +77,7 @@ class VariantBootstrap:
 
 
 def share_below(resamples: int) -> float:
-    """The share of so many resamples that a critical value lies above, so that CONFIDENCE is kept in spite of drawing.
+    """Return the share of resamples below a critical value that keeps CONFIDENCE in spite of drawing.
 
     >>> round(share_below(RANK_RESAMPLES), 4)
     0.9596
@@ -85,7 +86,10 @@ def share_below(resamples: int) -> float:
 
 
 def _draws(questions: int, resamples: int, seed: int) -> Iterator[NDArray[np.int32]]:
-    """Chunks of drawn questions, shape (resamples of the chunk, questions). Chunks never change what is drawn."""
+    """Yield chunks of drawn questions, shape (resamples of the chunk, questions).
+
+    The size of a chunk never changes the draws.
+    """
     generator = np.random.default_rng(seed)
     rows = max(1, DRAWS_AT_ONCE // questions)
     for start in range(0, resamples, rows):
@@ -93,9 +97,9 @@ def _draws(questions: int, resamples: int, seed: int) -> Iterator[NDArray[np.int
 
 
 def sampling_factor(questions: int, of: int | None) -> float:
-    """Return the factor of standard errors of a sample of so many of `of` questions; 1 for no sample (None).
+    """Return the factor of standard errors of a sample of `questions` out of `of` questions; 1 if `of` is None.
 
-    It is √(1 − n/N): what is not asked alone makes the value of all N questions uncertain.
+    It is √(1 − n/N): only the questions outside the sample make the value of all N questions uncertain.
     Source: Cochran, *Sampling Techniques* (1977), section 2.6.
 
     >>> round(sampling_factor(500, 12_032), 4), sampling_factor(500, None)
@@ -121,14 +125,14 @@ def resampled_means(
     clusters: NDArray[np.intp] | None = None,
     factor: float = 1.0,
 ) -> Floats:
-    """Means of the columns over questions drawn with replacement, each with all its variants.
+    """Resample the columns' means over questions drawn with replacement, each with all its variants.
 
-    values: shape (questions, columns), one column per metric; NaN where a question is undefined for it.
-    clusters: shape (questions,), of each question the number of its cluster, from 0 on without a gap. As many clusters
-    as there are are drawn, each with all its questions: those on one passage are not independent.
-    factor: of `sampling_factor`, by which deviations from a column's own mean are multiplied.
-    Returns shape (resamples, columns), the same questions drawn for every column; each mean is over the drawn
-    questions that are defined, NaN where there is none. The same numbers for the same seed and number of questions.
+    values: shape (questions, columns), one column per metric; NaN if a question is undefined for it.
+    clusters: shape (questions,), the number of each question's cluster, from 0 on without a gap. As many clusters are
+    drawn as there are, each with all its questions: questions on one passage are not independent.
+    factor: from `sampling_factor`; deviations from a column's own mean are multiplied by it.
+    Returns shape (resamples, columns), the same questions drawn for every column; each mean is over the drawn questions
+    that are defined, NaN if there is none. The same seed and number of questions give the same numbers.
     Raises MetricInputError on infinite values.
     """
     values = _checked(values, 2)
@@ -165,7 +169,7 @@ def resampled_means(
 
 
 def _summed(factors: Floats, clusters: NDArray[np.intp]) -> Floats:
-    """The rows of each cluster added up, shape (clusters, columns)."""
+    """Sum the rows of each cluster, shape (clusters, columns)."""
     if clusters.shape != (len(factors),):
         raise MetricInputError(
             f"clusters of shape {clusters.shape} for {len(factors)} questions; give each question one"
@@ -176,10 +180,10 @@ def _summed(factors: Floats, clusters: NDArray[np.intp]) -> Floats:
 
 
 def design_effect(clustered: Floats, alone: Floats) -> float | None:
-    """How many times the variance over resampled questions that over resampled clusters is; None without either.
+    """Divide the variance over resampled clusters by that over resampled questions; None if either is missing.
 
-    clustered, alone: shape (resamples,), of `resampled_means` with clusters and without; NaN where undefined.
-    An evaluation of n questions tells as much as one of n divided by it whose questions are independent.
+    clustered, alone: shape (resamples,), from `resampled_means` with and without clusters; NaN if undefined.
+    An evaluation of n questions is as informative as n / (design effect) independent questions.
     Source: Kish, *Survey Sampling* (1965), ch. 5.
     """
     known = [np.round(samples[~np.isnan(samples)], DIGITS) for samples in (clustered, alone)]
@@ -189,7 +193,7 @@ def design_effect(clustered: Floats, alone: Floats) -> float | None:
 
 
 def _distinct_columns(table: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
-    """The columns that differ, and for each column of the table its place among them."""
+    """Return the distinct columns, and for each column of the table its position among them."""
     places: dict[bytes, int] = {}
     place_of = [places.setdefault(column.tobytes(), len(places)) for column in table.T]
     _, first = np.unique(place_of, return_index=True)
@@ -197,7 +201,7 @@ def _distinct_columns(table: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int
 
 
 def resampled_means_reference(values: Floats, *, resamples: int = RESAMPLES, seed: int = SEED) -> Floats:
-    """What `resampled_means` computes, one resample after the other; slow."""
+    """Compute `resampled_means` one resample after the other; slow."""
     values = _checked(values, 2)
     questions, columns = values.shape
     result = np.full((resamples, columns), np.nan)
@@ -214,11 +218,11 @@ def resampled_means_reference(values: Floats, *, resamples: int = RESAMPLES, see
 
 
 def combined(function: Callable[..., Floats], *means: Floats) -> Floats:
-    """A value made of several means, resample by resample.
+    """Combine several means into a value, resample by resample.
 
     means: columns of one `resampled_means`, shape (resamples,), over the questions that all of them have
     (docs/decisions/0008-combined-means.md); function takes them as arrays.
-    Returns shape (resamples,): NaN where the value is undefined, a division by zero among them.
+    Returns shape (resamples,); NaN if the value is undefined, for example after a division by zero.
 
     >>> combined(lambda one, other: one / other, np.array([0.5, 0.5]), np.array([0.25, 0.0]))
     array([ 2., nan])
@@ -229,16 +233,17 @@ def combined(function: Callable[..., Floats], *means: Floats) -> Floats:
 
 
 def percentile_interval(samples: Floats, questions: int | None = None) -> Interval | None:
-    """The 95 % percentile interval of resampled values, bias-corrected, or None where it would not cover.
+    """Return the bias-corrected 95 % percentile interval of resampled values, or None if it would not cover.
 
-    samples: shape (resamples,); NaN where the value was undefined.
-    questions: how many the value rests on; it widens the interval by what the bootstrap lacks on few. None: many.
-    Percentiles are of the mid-distribution, which counts half of the values that are equal to one: a mean of 0/1
-    has steps, and its percentiles would jump with them. With z₀ the normal score of the samples' own mean among them
-    and z = √(n/(n−1)) · t of n−1 degrees, the levels are Φ(2z₀ ± z): those of the plain percentile interval where the
-    samples are symmetric and n is large.
-    None: all samples are equal (an interval without length would be a lie), more than LARGEST_UNDEFINED_SHARE are
-    undefined, their skewness is above LARGEST_SKEWNESS, or questions are fewer than MINIMUM_QUESTIONS.
+    samples: shape (resamples,); NaN if the value was undefined.
+    questions: the number behind the value; the interval is widened because the bootstrap's is too short on few. None:
+    many.
+    Percentiles are of the mid-distribution, which counts half of the values that are equal to one: a mean of 0/1 has
+    steps, and its percentiles would jump with them. With z₀ the normal score of the samples' own mean among them and z
+    = √(n/(n−1)) · t of n−1 degrees, the levels are Φ(2z₀ ± z), which are the levels of the plain percentile interval if
+    the samples are symmetric and n is large.
+    Returns None if all samples are equal (an interval without length would be a lie), more than LARGEST_UNDEFINED_SHARE
+    are undefined, their skewness is above LARGEST_SKEWNESS, or questions are fewer than MINIMUM_QUESTIONS.
     Source: Efron, *Nonparametric standard errors and confidence intervals* (1981), bias correction; Hesterberg, *What
     Teachers Should Know about the Bootstrap* (2015), the widening; Parzen, *Quantile probability and statistical data
     modeling* (2004), mid-distribution.
@@ -247,7 +252,7 @@ def percentile_interval(samples: Floats, questions: int | None = None) -> Interv
 
 
 def percentile_intervals(samples: Floats, questions: Sequence[int | None]) -> list[Interval | None]:
-    """What `percentile_interval` gives of each row of samples, shape (rows, resamples). questions: of each row."""
+    """Return `percentile_interval` for each row of samples, shape (rows, resamples). questions: for each row."""
     samples = _checked(samples, 2)
     found: list[Interval | None] = [None] * len(samples)
     enough = np.array([of is None or of >= MINIMUM_QUESTIONS for of in questions], dtype=np.bool_)
@@ -283,14 +288,17 @@ def _ends(samples: Floats, questions: Sequence[int | None]) -> list[Interval | N
     every = np.arange(rows)
 
     def level(values: Floats) -> tuple[NDArray[np.intp], NDArray[np.intp], Floats]:
-        """Of some values of each row, shape (some, rows): how many are below, how many not above, the share of half."""
+        """Count how many samples of each row are below the values, shape (some, rows), and how many not above.
+
+        The third result is the mid-distribution's share.
+        """
         sought = np.concatenate([values, np.nextafter(values, np.inf)]).T
         places = np.array([row.searchsorted(of) for row, of in zip(ordered, sought, strict=True)])
         below, until = places.T.reshape(2, *values.shape)
         return below, until, (below + until) / 2 / resamples
 
     def between(x: Floats, left: tuple[Floats, Floats], right: tuple[Floats, Floats]) -> Floats:
-        """As `np.interp` has it, between two points (x, y) that may be one."""
+        """Interpolate like `np.interp` between two points (x, y) that may coincide."""
         (x0, y0), (x1, y1) = left, right
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(x1 > x0, (y1 - y0) / (x1 - x0) * (x - x0) + y0, y0)
@@ -322,7 +330,7 @@ def _ends(samples: Floats, questions: Sequence[int | None]) -> list[Interval | N
 def mean_intervals(
     values: Floats, *, resamples: int = RESAMPLES, seed: int = SEED, factor: float = 1.0
 ) -> list[Interval | None]:
-    """The interval of each column's mean, by column; None where none is stated (see `percentile_interval`).
+    """Return the interval of each column's mean; None if none is stated (see `percentile_interval`).
 
     values, factor: as for `resampled_means`.
     """
@@ -361,7 +369,7 @@ def cora_over_variants(
 def cora_over_variants_reference(
     hits: NDArray[np.bool_], mcqa: float, *, resamples: int = RESAMPLES, draws: int = 100, seed: int = SEED
 ) -> VariantBootstrap:
-    """What `cora_over_variants` computes, one resample after the other; slow."""
+    """Compute `cora_over_variants` one resample after the other; slow."""
     hits = _checked_hits(hits)
     drawn = _drawn_variants(hits.shape[1], resamples, draws, seed)
     bmca = np.array([hits[:, variants].all(axis=1).mean() for variants in drawn])
@@ -376,7 +384,7 @@ def _checked_hits(hits: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def _drawn_variants(M: int, resamples: int, draws: int, seed: int) -> NDArray[np.bool_]:
-    """Which variants each resample drew at least once, shape (resamples, M)."""
+    """Draw variants and return whether each resample drew each of them at least once, shape (resamples, M)."""
     indices = np.random.default_rng(seed).integers(0, M, (resamples, draws), dtype=np.int32)
     drawn = np.zeros((resamples, M), dtype=np.bool_)
     np.put_along_axis(drawn, indices, True, axis=1)

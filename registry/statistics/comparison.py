@@ -47,11 +47,11 @@ class Wilcoxon:
 
 
 def mcnemar(first: Sequence[bool], second: Sequence[bool]) -> McNemar:
-    """McNemar's exact test of two models on the same questions: whether one is right more often where they differ.
+    """Test by McNemar's exact test whether one of two models is right more often on questions where they differ.
 
     first, second: right or wrong, the same questions in the same order.
-    The p-value is twice the smaller binomial tail at ½, at most 1; 1 where they never differ. The mid-p value is less
-    by the probability of the split itself, and 1 of an even split.
+    The p-value is twice the smaller binomial tail at ½, at most 1; 1 if they never differ. The mid-p value is smaller
+    by the probability of the split itself, and 1 for an even split.
     Raises MetricInputError on unequal lengths.
     Source of mid-p: Fagerland, Lydersen and Laake, *The McNemar Test for Binary Matched-Pairs Data* (2013).
 
@@ -113,9 +113,10 @@ def _share_of_signs_up_to(statistic: float, ranks: NDArray[np.float64]) -> float
 
 
 def cohens_d(differences: Sequence[float]) -> float | None:
-    """Cohen's d of paired differences: their mean over their sample standard deviation (n − 1).
+    """Return Cohen's d of paired differences: their mean over their sample standard deviation (n − 1).
 
-    None for fewer than two, or where they do not differ. Raises MetricInputError on a number that is not finite.
+    None for fewer than two differences, or if they are all equal. Raises MetricInputError on a number that is not
+    finite.
 
     >>> cohens_d([1, 2, 3])
     2.0
@@ -127,7 +128,7 @@ def cohens_d(differences: Sequence[float]) -> float | None:
 
 
 def spearman(x: Sequence[float], y: Sequence[float]) -> float | None:
-    """Spearman's ρ with average ranks, in [−1, 1]; None for fewer than two points or where either does not vary.
+    """Return Spearman's ρ with average ranks, in [−1, 1]; None for fewer than two points or if either is constant.
 
     Raises MetricInputError on unequal lengths or a number that is not finite.
 
@@ -141,7 +142,7 @@ def spearman(x: Sequence[float], y: Sequence[float]) -> float | None:
 
 
 def kendall(x: Sequence[float], y: Sequence[float]) -> float | None:
-    """Kendall's τ-b, in [−1, 1]; None for fewer than two points or where either does not vary.
+    """Return Kendall's τ-b, in [−1, 1]; None for fewer than two points or if either is constant.
 
     Raises MetricInputError on unequal lengths or a number that is not finite.
 
@@ -155,7 +156,7 @@ def kendall(x: Sequence[float], y: Sequence[float]) -> float | None:
 
 
 def r_squared(x: Sequence[float], y: Sequence[float]) -> float | None:
-    """R²: squared Pearson correlation, in [0, 1]; None for fewer than two points or where either does not vary.
+    """Return R², the squared Pearson correlation, in [0, 1]; None for fewer than two points or if either is constant.
 
     Raises MetricInputError on unequal lengths or a number that is not finite.
     Source: Goliakova et al., *Metric assessment protocol in the context of answer fluctuation on MCQ tasks*, §4.
@@ -185,8 +186,9 @@ def geometric_mean(values: Sequence[float | None]) -> float | None:
 
 
 def variance_ratio(numerator_variance: float | None, denominator_variance: float | None) -> float | None:
-    """Variance under one protocol over variance under another; None where either is None or the latter below 1e-12.
+    """Divide the variance under one protocol by that under another.
 
+    None if either is None or the denominator is below 1e-12.
     Source: Nowak et al., *ABCD: All Biases Come Disguised*, Eq. 3 and 4 (matched and dashed over selected and
     lettered).
 

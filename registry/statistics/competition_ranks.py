@@ -9,9 +9,9 @@ RANK_TOLERANCE: Final = 1e-9
 
 
 def ranks(values: Sequence[float | None], better: str) -> list[int | None]:
-    """Competition ranks (1, 2, 2, 4): 1 + the number better by more than RANK_TOLERANCE; None has no rank.
+    """Return competition ranks (1, 2, 2, 4): 1 + the number better by more than RANK_TOLERANCE; None has no rank.
 
-    better: "higher" or "lower"; where neither is, nothing has a rank.
+    better: "higher" or "lower"; for any other text nothing has a rank.
 
     >>> ranks([0.5, 0.25, 0.5, None, 0.75], "higher")
     [2, 4, 2, None, 1]

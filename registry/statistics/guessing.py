@@ -1,11 +1,11 @@
-"""What guessing reaches over M variants, and how well a model must know a question to be right p times.
+"""Accuracy of guessing over M variants, and the success rate a model needs to be right p times.
 
 Paper: Cavalin et al., *Improving Score Reliability of Multiple Choice Benchmarks with Consistency Evaluation and
 Altered Answer Choices*, Table 7. The printed chance "1/p" is 1/k for k options. The threshold .9995 is inferred: it
-reproduces the printed rates for p = 0 to 7; those for 8, 9 and 10 fit no single rule.
+reproduces the printed rates for p = 0 to 7; the rates for 8, 9 and 10 fit no single rule.
 
-Guessing is one uniform draw among the options for each prompt, independent of every other; to keep a guess from order
-to order is more than that.
+Guessing is one uniform draw among the options for each prompt, independent of every other; a model that keeps its guess
+from order to order does more than that.
 """
 
 import math
@@ -24,11 +24,11 @@ WITHIN: Final = 0.02
 
 @dataclass(frozen=True)
 class AgainstGuessing:
-    """An accuracy next to the chance level, by its 95 % interval from low to high.
+    """An accuracy compared with the chance level, by its 95 % interval from low to high.
 
-    relation: `better`: the whole interval lies above chance. `no better`: it ends at most WITHIN above chance.
-    `not distinguished`: neither, so that the questions are too few to tell. exact: no interval was stated, and it is
-    that of Clopper and Pearson.
+    relation: `better`: the whole interval lies above chance. `no better`: it ends at most WITHIN above chance. `not
+    distinguished`: neither; the questions are too few to decide. exact: no interval was stated, so it is the exact
+    interval of Clopper and Pearson.
     """
 
     chance: float
@@ -81,10 +81,10 @@ def minimum_success_rate(p: int, M: int, k: int) -> float:
 
 
 def corrected(value: float | None, chance: float | None) -> float | None:
-    """A share of right answers on the scale on which guessing is 0 and perfect 1: (x − c) / (1 − c).
+    """Rescale a share of right answers so that guessing is 0 and perfect is 1: (x − c) / (1 − c).
 
-    value: x in [0, 1]; chance: c in [0, 1), what guessing gives over the same questions. −c/(1 − c) … 1: below 0 is
-    worse than guessing. None where either is None.
+    value: x in [0, 1]; chance: c in [0, 1), the accuracy of guessing on the same questions. The result is in [−c/(1 −
+    c), 1]; below 0 is worse than guessing. None if either is None.
 
     >>> corrected(0.625, 0.25), corrected(0.25, 0.25), corrected(1.0, 0.25), corrected(None, 0.25)
     (0.5, 0.0, 1.0, None)
@@ -121,7 +121,7 @@ def compare_with_guessing(
 
 
 def rounded_up(rate: float) -> float:
-    """The rate as shown: the next hundredth that is not below it.
+    """Round a rate up to the next hundredth, as it is shown.
 
     >>> rounded_up(0.532), rounded_up(0.2)
     (0.54, 0.2)
@@ -130,7 +130,7 @@ def rounded_up(rate: float) -> float:
 
 
 def guessing_table(M: int, k: int) -> list[GuessingRow]:
-    """A row for each p from 0 to M, for questions of k options: Table 7, for any number of variants.
+    """Return a row for each p from 0 to M, for questions of k options: Table 7, for any number of variants.
 
     Raises MetricInputError for fewer than two options.
     """

@@ -1,7 +1,7 @@
-"""Repeat noise apart from order effects: what a model changes when it is only asked again, and when options move.
+"""Repeat noise and order effects: changes when a prompt is only repeated, and when its options move.
 
-A model that samples its answers disagrees with itself on the same prompt, and fluctuation over orders holds that
-noise, too. Where a prompt was asked several times, in the same evaluation or in another, the two can be told apart.
+A model that samples its answers disagrees with itself on the same prompt, and fluctuation over orders includes that
+noise. If a prompt was repeated, in the same evaluation or in another, the two can be separated.
 """
 
 from collections import Counter
@@ -64,10 +64,10 @@ def noise(questions: Sequence[Sequence[Answer]], *, resamples: int = RESAMPLES, 
 def noise_of_pairs(
     same: Sequence[Pairs], different: Sequence[Pairs], *, resamples: int = RESAMPLES, seed: int = SEED
 ) -> Noise:
-    """What `noise` says, from the pairs of each question.
+    """Return `noise` from the pairs of each question.
 
     same, different: shape (questions,), the same questions in the same order: pairs with the same order, and pairs with
-    different ones. They may come from two evaluations, one that repeats a prompt and one that moves options.
+    different orders. They may be from two evaluations, one with repeated prompts and one with moved options.
     """
     repeat, order = _shares(same), _shares(different)
     effect = order - repeat
@@ -111,7 +111,7 @@ def _disagreeing(answers: Sequence[int | None]) -> Pairs:
 
 
 def _shares(pairs: Sequence[Pairs]) -> NDArray[np.float64]:
-    """The share of each question's pairs that disagree; NaN where it has none."""
+    """Return the share of each question's pairs that disagree; NaN if it has none."""
     return np.array([disagreeing / of if of else np.nan for disagreeing, of in pairs], dtype=np.float64)
 
 

@@ -1,17 +1,17 @@
-"""How an order loss is stated: by an interval, by an upper bound, or not at all.
+"""Order losses are stated by an interval, by an upper bound, or not at all.
 
 Order losses of questions are mostly 0 with a long tail: a few questions may depend on the order and nearly all others
-not. If none of those few is in the sample, resampling does not know them, and its interval is too short, or lies wholly
-below 0, where no order loss can be. So
+not. If none of those few is in the sample, resampling cannot find them, and its interval is too short, or lies wholly
+below 0, which no order loss can be. So
 
 - the lower end is at least 0;
 - the upper end is at least the loss of the questions that the sample can have missed: if a share of up to 1 − .05^(1/n)
-  of all questions had the largest loss that there is, n questions would have none of them with a probability of 5 %;
+  of all questions had the largest possible loss, n questions would have none of them with a probability of 5 %;
 - if the bootstrap states no interval, there is an upper bound. A question's order loss and chance loss together are
   half of the share of pairs of answers, in two different orders, that disagree. Their mean bounds the order loss, since
   the chance loss is not below 0, and has itself the exact binomial bound (Clopper and Pearson 1934).
 
-How often all that holds the true order loss: `python -m bench order_loss`.
+To measure how often these intervals and bounds cover the true order loss: `python -m bench order_loss`.
 """
 
 from typing import Final
@@ -28,7 +28,7 @@ MISSED: Final = 0.05
 BEYOND: Final = 0.05
 """Probability that the order loss exceeds an upper bound, at most."""
 FEWEST_ORDERS: Final = 2
-"""With two orders a question can lose most, so that bounds for two hold for any number."""
+"""A question can lose most with two orders, so that bounds for two are valid for any number."""
 
 
 def largest_loss(orders: int = FEWEST_ORDERS) -> float:
@@ -81,9 +81,8 @@ def state_order_loss(
 ) -> Interval | None:
     """Return the interval of an order loss or its UpperBound; None for fewer than MINIMUM_QUESTIONS.
 
-    resampled: the interval of the bootstrap; None: none is stated. losses, chance_losses: each question's, shape
-    (questions,), NaN if undefined; without chance losses there is no bound. orders: the fewest that a question was
-    asked in.
+    resampled: the bootstrap's interval; None if none is stated. losses, chance_losses: for each question, shape
+    (questions,), NaN if undefined; without chance losses there is no bound. orders: the fewest orders of any question.
     """
     known = ~np.isnan(losses)
     questions = int(np.count_nonzero(known))

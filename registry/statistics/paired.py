@@ -1,26 +1,26 @@
-"""Whether two models are told apart on the same questions: the one rule of comparisons, tiers and ranks.
+"""The single rule by which two models are distinguished on the same questions: for comparisons, tiers and ranks.
 
-Where a question is either right or wrong, two models differ in the b questions that only the first has right and the c
+If a question is either right or wrong, two models differ in the b questions that only the first has right and the c
 that only the second has. On n questions Bonett and Price add one to each:
 
     p₁ = (b + 1)/(n + 2),  p₂ = (c + 1)/(n + 2),  difference p₁ − p₂,  error √((p₁ + p₂ − (p₁ − p₂)²)/(n + 2)).
 
 The interval is the difference ± t · error, with the quantile t of n − 1 degrees that widens all intervals here, and
-± ((b + c)/n)⁸/(n + 2): where nearly all questions differ, b + c hardly varies, b takes every other value only, and
-without this correction equal models would be told apart in up to 5.8 % of the cases. It is nothing where half of them
-differ. Equal models are told apart in at most 5 % on any number of questions from 30 on, whatever share differs, by
-enumeration (`python -m bench.bench_pairs`); a resampling interval reaches 9.9 % where few differ.
+± ((b + c)/n)⁸/(n + 2): if nearly all questions differ, b + c hardly varies, b takes every other value only, and without
+this correction equal models would be distinguished in up to 5.8 % of the cases. It vanishes if half of them differ.
+Equal models are distinguished in at most 5 % on any number of questions from 30 on, whatever share differs, by
+enumeration (`python -m bench.bench_pairs`); a resampling interval reaches 9.9 % if few differ.
 
-Adding one to each is adding two questions, of which either model is better on one. The same is done for other values:
-with d the difference of a question, two questions are added on which the models differ by h and −h, where h² = Σd⁴/Σd²
-is the square of a typical difference between those that differ (1 of 0/1 values). Nothing is stated while fewer than
-DIFFERING questions differ, and there is no further correction. Of values that are made of two means the resampled
+To add one to each is to add two questions, with each model better on one. The same is done for other values: with d the
+difference of a question, two questions are added on which the models differ by h and −h, where h² = Σd⁴/Σd² is the
+square of a typical difference between values that differ (1 for 0/1 values). Nothing is stated while fewer than
+DIFFERING questions differ, and there is no further correction. For values computed from two means the resampled
 difference decides.
 
 Over several tasks the differences are averaged, and degrees of freedom are Satterthwaite's, over all tasks together: a
 small task counts by its share of the variance. The two questions that are added to each keep a task of a few questions,
-on which two models happen to agree, from looking certain. Fewer than DIFFERING questions say too little of a variance:
-such a task has the largest that differences between the lowest and the highest value can have.
+on which two models happen to agree, from looking certain. Fewer than DIFFERING questions determine a variance too
+poorly: such a task has the largest variance possible for differences between the lowest and the highest value.
 
 Source: Bonett and Price, *Adjusted Wald Confidence Interval for a Difference of Binomial Proportions Based on Paired
 Data* (2012); Satterthwaite, *An Approximate Distribution of Estimates of Variance Components* (1946).
@@ -45,17 +45,19 @@ MANY: Final = 1e9
 EQUAL: Final = 1e-9
 """Values that are no further apart are equal."""
 _AT_ONCE: Final = 4_000_000
-"""Differences that are looked at together while counting those that are none. It never changes a result."""
+"""Differences that are processed together while counting those equal to zero. It never changes a result."""
 
 
 @dataclass(frozen=True)
 class Paired:
-    """What the questions say about every pair of models, the row less the column.
+    """Paired differences of every two models, the row less the column.
 
-    enough: shape (models, models), whether a difference is stated at all. difference, error, slack: likewise, averaged
-    over tasks: the adjusted difference, its standard error, and the correction that either end of an interval is moved
-    by; None for values that are made of two means, of which resampling decides. freedom: likewise, the degrees of
-    freedom over several tasks; None for one task, whose number of questions says them. bound: no difference is larger.
+    enough: shape (models, models), whether a difference is stated at all.
+    difference, error, slack: of the same shape, averaged over tasks: the adjusted difference, its standard error, and
+    the correction added to either end of an interval; None for values computed from two means, for which resampling
+    decides.
+    freedom: of the same shape, the degrees of freedom over several tasks; None for one task, whose number of questions
+    determines them. bound: no difference is larger.
     """
 
     enough: NDArray[np.bool_]
@@ -104,13 +106,13 @@ class Paired:
         return np.asarray(np.sign(self.difference) * found)
 
     def at_least(self, errors: Floats) -> "Paired":
-        """With standard errors of at least these, shape (models, models): those of resampled clusters."""
+        """Raise the standard errors to at least these, shape (models, models), from resampled clusters."""
         if self.error is None:
             return self
         return replace(self, error=np.fmax(self.error, errors))
 
     def of(self, models: Sequence[int]) -> "Paired":
-        """Of some of the models."""
+        """Return the differences of some of the models only."""
         if len(models) == len(self.enough):
             return self
         chosen = np.ix_(models, models)
@@ -148,11 +150,11 @@ def paired(
     weights: Sequence[int] | None = None,
     factors: Sequence[float] | None = None,
 ) -> Paired:
-    """Every pair of models, over the questions that both have a value for.
+    """Compare every pair of models over the questions that both have a value for.
 
-    tasks: of each task, its base metrics, each of shape (questions, models), NaN where undefined; a question differs
-    where any of them does. zero_or_one: all values are 0 or 1, and there is one base metric. weights: of the tasks.
-    factors: of each task that of `sampling_factor`, by which its standard errors are multiplied; None: 1.
+    tasks: for each task, its base metrics, each of shape (questions, models), NaN if undefined; a question differs if
+    any of them differs. zero_or_one: all values are 0 or 1, and there is one base metric. weights: of the tasks.
+    factors: for each task, its `sampling_factor`, which multiplies its standard errors; None: 1.
     """
     times = [1] * len(tasks) if weights is None else list(weights)
     scales = [1.0] * len(tasks) if factors is None else list(factors)
@@ -168,7 +170,10 @@ def paired(
 def with_errors(
     enough: NDArray[np.bool_], values: Sequence[Floats], times: Sequence[int], factors: Sequence[float]
 ) -> Paired:
-    """Every pair of models, of values that are not all 0 or 1. enough: as in Paired; the rest as for `paired`."""
+    """Compare every pair of models by values that are not all 0 or 1.
+
+    enough: as in Paired; the other parameters as for `paired`.
+    """
     largest = max((float(np.nanmax(of) - np.nanmin(of)) for of in values if (~np.isnan(of)).any()), default=0.0)
     return _paired(enough, _of_tasks_measured(values, times, factors, largest), times, max(1.0, largest))
 
@@ -193,7 +198,7 @@ def _paired(enough: NDArray[np.bool_], sums: _Sums, times: Sequence[int], bound:
 
 
 def enough_differ(counts: Sequence[NDArray[np.uint16]]) -> Paired:
-    """Whether each pair of models differs in enough questions. counts: of each task, as `differing` has them."""
+    """Return whether each pair of models differs in enough questions. counts: for each task, from `differing`."""
     return Paired(np.add.reduce(counts, dtype=np.uint16) >= DIFFERING)
 
 
@@ -221,7 +226,7 @@ def _of_tasks(values: Sequence[Floats], times: Sequence[int], factors: Sequence[
 
 
 def _of_tasks_answered(values: Sequence[Floats], times: Sequence[int], factors: Sequence[float]) -> _Sums:
-    """What `_of_tasks` gives where all models answered all questions, for hundreds of models in some milliseconds.
+    """Compute `_of_tasks` for models that all answered all questions, hundreds of them in some milliseconds.
 
     With r questions right on n, b − c is the difference of two r, and b + c = (n − Σ xy)/2 of answers x, y = ±1: so
     the sums over tasks are products of matrices.
@@ -310,9 +315,9 @@ def _of_tasks_measured(
 
 
 def adjusted(only_first: Floats, only_second: Floats, questions: Floats) -> tuple[Floats, Floats, Floats]:
-    """Of 0/1 values the adjusted difference, its standard error, and its correction, each of the shape of the counts.
+    """Return the adjusted difference of 0/1 values, its standard error, and its correction, shaped like the counts.
 
-    only_first, only_second: questions that only one of the two has right, of so many that both have a value for.
+    only_first, only_second: questions that only one of the two has right, among `questions` that both have a value for.
 
     >>> [round(float(part), 4) for part in adjusted(*map(np.float64, (3, 0, 98)))]
     [0.03, 0.0222, 0.0]
@@ -324,14 +329,14 @@ def adjusted(only_first: Floats, only_second: Floats, questions: Floats) -> tupl
 
 
 def _if_nearly_all(share: Floats) -> Floats:
-    """The eighth power of the share of questions that differ, by multiplications, since a power takes long."""
+    """Return the eighth power of the share of questions that differ, by multiplications, since a power is slow."""
     return np.asarray(((share**2) ** 2) ** 2)
 
 
 def differing(base: Sequence[Floats]) -> NDArray[np.uint16]:
-    """How many of a task's questions each pair differs in, shape (models, models), at most DIFFERING.
+    """Count the questions of a task in which each pair differs, shape (models, models), at most DIFFERING.
 
-    base: the base metrics, each of shape (questions, models), NaN where undefined; a question differs where any does.
+    base: the base metrics, each of shape (questions, models), NaN if undefined; a question differs if any of them does.
     """
     models = base[0].shape[1]
     found = np.zeros((models, models), dtype=np.int64)

@@ -1,8 +1,8 @@
-"""How small a difference so many questions can tell, and how many questions a difference needs.
+"""The smallest difference that a number of questions can detect, and the number that a difference needs.
 
-For the paired difference of two models on the same questions. They are told apart where the interval of the difference
+For the paired difference of two models on the same questions. They are distinguished if the interval of the difference
 excludes 0; its width is Student's (`registry.statistics.bootstrap`), so that on many questions the power is that of the
-paired t-test. For metrics that are 0 or 1 it is also summed over what may come out on few.
+paired t-test. For metrics that are 0 or 1 and few questions it is also summed over the possible outcomes.
 Source: Miller, *Adding Error Bars to Evals: A Statistical Approach to Language Model Evaluations* (2024), §5; Cohen,
 *Statistical Power Analysis for the Behavioral Sciences* (1988), ch. 2.
 """
@@ -29,18 +29,18 @@ MOST_POWER: Final = 0.999
 MOST_QUESTIONS: Final = 10**9
 """More questions than that are as good as no number at all."""
 ONE_PAIR: Final = 1.959963984540054
-"""What a difference over its standard error has to exceed to be told from 0 at 95 %, on many questions."""
+"""Ratio of a difference to its standard error that must be exceeded to differ from 0 at 95 %, on many questions."""
 MANY_DIFFERING: Final = 2000
 """Questions on which two models differ, in expectation, from which on Student's distribution is exact enough."""
 NO_DOUBT: Final = 20.0
-"""A difference of so many standard errors is found with certainty; the noncentral distribution is not asked beyond."""
+"""A difference of this many standard errors is certainly found; the noncentral distribution is not used beyond."""
 
 
 @cache
 def critical_of(models: int) -> float:
-    """What the ratio of ONE_PAIR is where all pairs of so many models are compared at once.
+    """Return the critical ratio, like ONE_PAIR, for comparing all pairs of this many models at once.
 
-    Of Tukey's studentised range, for models whose differences all vary alike, at the level that boards compare at.
+    From Tukey's studentised range, for models whose differences all vary equally, at the level that boards compare at.
     Source: Tukey, *The Problem of Multiple Comparisons* (1953). Raises MetricInputError for fewer than two models.
 
     >>> round(critical_of(2), 4), round(critical_of(30), 2)
@@ -55,10 +55,10 @@ def critical_of(models: int) -> float:
 
 
 def power_of(difference: float, spread: float, questions: int, *, critical: float = ONE_PAIR) -> float:
-    """The probability that a true difference is told from 0.
+    """Return the probability that a true difference is distinguished from 0.
 
-    spread: standard deviation of the difference of one question; of 0/1 metrics see `spread_of_differing`.
-    critical: as ONE_PAIR is, or of `critical_of` or a board's own; it is widened for few questions.
+    spread: standard deviation of the difference of one question; for 0/1 metrics see `spread_of_differing`.
+    critical: a ratio like ONE_PAIR, from `critical_of` or a board's own; it is widened for few questions.
     Raises MetricInputError for a spread that is not positive, or fewer than MINIMUM_QUESTIONS.
 
     >>> round(power_of(0.1, 0.5, 200), 2)
@@ -77,7 +77,7 @@ def power_of(difference: float, spread: float, questions: int, *, critical: floa
 
 
 def spread_of_differing(differing: float, difference: float = 0.0) -> float:
-    """Standard deviation of a question's difference, for 0/1 metrics of which one alone is 1 on a share of questions.
+    """Return the standard deviation of a question's difference between 0/1 metrics that differ on a share.
 
     differing: that share, in (0, 1], and at least |difference|. σ² = differing − difference².
     Raises MetricInputError otherwise.
@@ -94,7 +94,7 @@ def spread_of_differing(differing: float, difference: float = 0.0) -> float:
 
 
 def smallest_difference(spread: float, questions: int, *, power: float = POWER, critical: float = ONE_PAIR) -> float:
-    """The difference that is told from 0 with the given probability, in the units of the metric.
+    """Return the difference that is distinguished from 0 with the given probability, in the units of the metric.
 
     spread: as for `power_of`, whatever the difference is.
 
@@ -106,10 +106,10 @@ def smallest_difference(spread: float, questions: int, *, power: float = POWER, 
 
 
 def power_of_differing(difference: float, differing: float, questions: int, *, critical: float = ONE_PAIR) -> float:
-    """What `power_of` is for a 0/1 metric, on few questions more exactly.
+    """Compute `power_of` for a 0/1 metric, more exactly on few questions.
 
     differing: as for `spread_of_differing`. Up to MANY_DIFFERING questions on which the two differ, the power is summed
-    over the numbers of questions that each of them alone may have right; beyond, it is that of the t-test.
+    over the possible numbers of questions that only one of them has right; beyond, it is that of the t-test.
 
     >>> round(power_of_differing(0.1, 0.3, 200), 2)
     0.74
@@ -129,9 +129,9 @@ def power_of_differing(difference: float, differing: float, questions: int, *, c
 
 
 def _fewest_right(differ: Counts, questions: int, limit: float, *, pair: bool) -> Counts:
-    """Of the questions that two models differ on, how many one has to be right on to be told apart; more where none do.
+    """Return on how many of the differing questions one model has to be right to be distinguished.
 
-    differ, and what is returned: shape (numbers of such questions,).
+    More than all of them if no number suffices. differ, and the result: shape (numbers of differing questions,).
     """
     low, high = differ // 2, differ + 1
     while (high - low > 1).any():
@@ -142,9 +142,9 @@ def _fewest_right(differ: Counts, questions: int, limit: float, *, pair: bool) -
 
 
 def _told(right: Counts, differ: Counts, questions: int, limit: float, *, pair: bool) -> NDArray[np.bool_]:
-    """Whether a model that alone is right on so many of the questions that two differ on is told to be better.
+    """Return whether a model that alone is right on `right` of the `differ` questions is shown to be better.
 
-    A pair by its bias-corrected percentile interval, from the cumulants of what the bootstrap draws (Cornish and Fisher
+    A pair by its bias-corrected percentile interval, from the cumulants of the bootstrap's draws (Cornish and Fisher
     1938); all pairs at once by the difference over its standard deviation.
     """
     ahead = 2.0 * right - differ
@@ -167,7 +167,7 @@ def _told(right: Counts, differ: Counts, questions: int, limit: float, *, pair: 
 def smallest_difference_of_differing(
     differing: float, questions: int, *, power: float = POWER, critical: float = ONE_PAIR
 ) -> float | None:
-    """What `smallest_difference` is for a 0/1 metric; None where even the largest, `differing`, is not told.
+    """Compute `smallest_difference` for a 0/1 metric; None if even the largest, `differing`, is not distinguished.
 
     differing: as for `spread_of_differing`; its standard deviation depends on the difference itself.
     """
@@ -185,7 +185,7 @@ def smallest_difference_of_differing(
 def questions_needed(
     difference: float, spread: float, *, power: float = POWER, critical: float = ONE_PAIR
 ) -> int | None:
-    """The smallest number of questions on which a difference is told from 0 with the given probability.
+    """Return the smallest number of questions that distinguishes a difference from 0 with the given probability.
 
     At least MINIMUM_QUESTIONS, below which no interval is stated. None for no difference, or above MOST_QUESTIONS.
     """
@@ -198,7 +198,7 @@ def questions_needed(
 def questions_needed_of_differing(
     difference: float, differing: float, *, power: float = POWER, critical: float = ONE_PAIR
 ) -> int | None:
-    """What `questions_needed` is for a 0/1 metric; differing: as for `spread_of_differing`."""
+    """Compute `questions_needed` for a 0/1 metric; differing: as for `spread_of_differing`."""
     spread = spread_of_differing(differing, difference)
     return _fewest_questions(
         difference, spread, power, critical, lambda n: power_of_differing(difference, differing, n, critical=critical)
@@ -222,7 +222,7 @@ def _fewest_questions(
 
 
 def _effect(questions: int, power: float, critical: float) -> float:
-    """The difference over its standard error that is told from 0 with the given probability."""
+    """Return the ratio of a difference to its standard error that is detected with the given probability."""
     from scipy.special import nctdtrinc
 
     check_power(power)
@@ -230,13 +230,13 @@ def _effect(questions: int, power: float, critical: float) -> float:
 
 
 def check_power(power: float) -> None:
-    """Raises MetricInputError for what is no power: nobody plans to miss most differences, or none."""
+    """Raise MetricInputError for an unreasonable power: nobody plans to miss most differences, or none."""
     if not LEAST_POWER <= power <= MOST_POWER:
         raise MetricInputError(f"power {power:g}; give a probability from {LEAST_POWER} to {MOST_POWER}")
 
 
 def _widened(critical: float, questions: int) -> float:
-    """A ratio's limit on so many questions, where it is as improbable as `critical` is on many."""
+    """Return the limit of a ratio on this many questions that is as improbable as `critical` is on many."""
     from scipy.special import ndtr, stdtrit
 
     if questions < MINIMUM_QUESTIONS:

@@ -1,4 +1,4 @@
-"""How sure ranks are, and tiers of models that the questions do not tell apart."""
+"""Intervals of ranks, and tiers of models that the questions do not distinguish."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -21,18 +21,19 @@ COMPARED_AT_ONCE: Final = 16
 
 @dataclass(frozen=True)
 class Tier:
-    """Where a model stands: tiers count from 1, the best; leader is the column of the best model in it."""
+    """A model's tier: number counts from 1, the best; leader is the column of the tier's best model."""
 
     number: int
     leader: int
 
 
 def rank_intervals(samples: NDArray[np.float64], better: str) -> list[tuple[int, int] | None]:
-    """The 95 % percentile interval of each model's rank over resamples, as (best, worst).
+    """Return the 95 % percentile interval of each model's rank over resamples, as (best, worst).
 
     samples: shape (resamples, models), one `resampled_means` of all models on the same questions, so that they are
-    ranked within each draw; NaN where a value is undefined: the model has no rank in that resample.
-    Both ends are ranks that occur. None for a model without any rank, and for all where neither direction is better.
+    ranked within each draw; NaN if a value is undefined: the model has no rank in that resample.
+    Both ends are ranks that occur. None for a model without any rank, and for all models if neither direction is
+    better.
     """
     resamples, models = samples.shape
     if better not in ("higher", "lower") or not samples.size:
@@ -40,7 +41,7 @@ def rank_intervals(samples: NDArray[np.float64], better: str) -> list[tuple[int,
     sign = 1 if better == "lower" else -1  # from here on, lower is better
     found = np.empty((resamples, models), dtype=np.int16 if models < 2**15 else np.int32)
     places = np.arange(1, models, dtype=found.dtype)
-    # Whole numbers of a value above its model's number: to sort these takes less than to ask for the values' order.
+    # Integers with the value above its model's number: sorting these is faster than an argsort of the values.
     bits = models.bit_length()
     last = 2 ** (62 - bits)
     largest = max(np.fmax.reduce(samples, axis=None), -np.fmin.reduce(samples, axis=None))
@@ -58,7 +59,8 @@ def rank_intervals(samples: NDArray[np.float64], better: str) -> list[tuple[int,
         keys.sort(axis=1)
         order = keys & (2**bits - 1)
         keys >>= bits
-        # Of each value the first place in its resample that holds one as good, which is how many are better.
+        # For each value the first position in its resample with an equally good value, which is the number of better
+        # values.
         first = np.zeros(order.shape, dtype=found.dtype)
         gaps = keys[:, 1:] - keys[:, :-1]
         np.multiply(gaps > least, places, out=first[:, 1:])
@@ -88,10 +90,10 @@ def tiers(
     questions: int | None = None,
     pairs: Paired | None = None,
 ) -> list[Tier | None]:
-    """Tiers of models, best first; None for a model without a value, and for all where neither direction is better.
+    """Return tiers of models, best first; None for a model without a value, and for all if neither direction is better.
 
-    The best opens tier 1. A model is in its leader's tier unless the 95 % interval of the paired difference between
-    the two lies on one side of 0; the first that is not in it opens the next tier.
+    The best model opens tier 1. A model is in its leader's tier unless the 95 % interval of the paired difference
+    between the two lies on one side of 0; the first model that is not in it opens the next tier.
     values: shape (models,); samples: as for `rank_intervals`; questions: as for `percentile_interval`; pairs: as for
     `separated`.
     Raises MetricInputError when values and samples are not of the same models.
@@ -114,7 +116,7 @@ def tiers(
 def tiers_where(
     values: Sequence[float | None], better: str, told_apart: Callable[[int, int], bool]
 ) -> list[Tier | None]:
-    """Tiers as `tiers` has them, where told_apart says of (leader, model) whether they can be."""
+    """Return tiers like `tiers`; told_apart: returns whether (leader, model) can be distinguished."""
     result: list[Tier | None] = [None] * len(values)
     if better not in ("higher", "lower"):
         return result
@@ -148,10 +150,10 @@ def separated(
     questions: int | None,
     pairs: Paired | None = None,
 ) -> bool:
-    """Whether the 95 % interval of the paired difference of two models excludes 0; False where none is stated.
+    """Return whether the 95 % interval of two models' paired difference excludes 0; False if none is stated.
 
-    values, samples, questions: as for `tiers`; first, second: places of models. pairs: what `paired` says of all models
-    and these questions; of 0/1 values it decides. None: only the resamples are known.
+    values, samples, questions: as for `tiers`; first, second: positions of models. pairs: the result of `paired` for
+    all models and these questions; it decides for 0/1 values. None: only the resamples are known.
     """
     return separated_from(values, samples, first, [second], questions, pairs)[0]
 
@@ -164,7 +166,7 @@ def separated_from(
     questions: int | None,
     pairs: Paired | None = None,
 ) -> list[bool]:
-    """What `separated` gives of one model and each of the others."""
+    """Return `separated` for one model and each of the others."""
     value = values[first]
     if value is None:
         return [False] * len(others)
@@ -192,10 +194,10 @@ def separated_from(
 def paired_interval(
     pairs: Paired | None, first: int, second: int, questions: int | None, differences: NDArray[np.float64]
 ) -> Interval | None:
-    """The 95 % interval of the difference of two models; None where none is stated.
+    """Return the 95 % interval of the difference of two models; None if none is stated.
 
-    pairs, first, second: as for `separated`. Of 0/1 values it is that of `pairs`, else that of the resampled
-    differences, shape (resamples,), where enough questions differ.
+    pairs, first, second: as for `separated`. For 0/1 values it is the interval of `pairs`, otherwise that of the
+    resampled differences, shape (resamples,), if enough questions differ.
     """
     if pairs is None:
         return percentile_interval(differences, questions)

@@ -1,11 +1,11 @@
-"""All models of a board compared at once, so that no statement about any of them is wrong in more than 5 % of boards.
+"""Compare all models of a board at once, so that at most 5 % of boards contain a wrong statement about any pair.
 
-Among hundreds of pairs some differ by chance; an interval of each pair's own says nothing of how often any of them
-misses. Here every ordered pair (j, k) is the hypothesis "j is no better than k", and all of them are tested together:
-the difference of each pair over its standard deviation (of 0/1 values adjusted for few questions that differ, as in
-registry/statistics/paired.py), against the largest such ratio in each resample of the bootstrap. What is rejected
-leaves the family, and the rest is tested again against the largest ratio of what is left (step-down). The chance that
-any rejection is wrong is 5 % at most.
+Among hundreds of pairs some differ by chance; each pair's own interval does not limit how often any of them misses.
+Here every ordered pair (j, k) is the hypothesis "j is no better than k", and all of them are tested together: the
+difference of each pair over its standard deviation (for 0/1 values adjusted for few questions that differ, as in
+registry/statistics/paired.py), against the largest such ratio in each resample of the bootstrap. Rejected hypotheses
+leave the family, and the others are tested again against the largest ratio among them (step-down). The chance that any
+rejection is wrong is 5 % at most.
 Source: Mogstad, Romano, Shaikh and Wilhelm, *Inference for Ranks with Applications to Mobility across Neighbourhoods
 and Academic Achievement across Countries* (2024); Romano and Wolf, *Exact and Approximate Stepdown Methods for Multiple
 Hypothesis Testing* (2005).
@@ -41,18 +41,19 @@ AT_ONCE: Final = 64
 """A third moment of a difference in single precision misses less than this share of the two models' spreads cubed; how
 many such pairs are looked at together."""
 NO_SPREAD: Final = 1e-9
-"""A variance of a difference below this share of both models' variances is none: it is what rounding leaves."""
+"""A variance of a difference below this share of both models' variances is only rounding error."""
 
 
 @dataclass(frozen=True)
 class Comparisons:
-    """What the questions say about every pair of models.
+    """Comparisons of every pair of models.
 
     beats: shape (models, models), whether the model of the row is shown to be better than that of the column, all pairs
-    at once. ratios: shape (models, models), each difference over its standard error; NaN on the diagonal and where a
-    pair is not compared. standard_errors: shape (models, models), of each pair's difference, likewise. critical_value:
-    what a ratio has to exceed while nothing else is known, so in the first step, as the normal distribution has it;
-    None where nothing was compared. questions: as for `compare_all`.
+    at once.
+    ratios: shape (models, models), each difference over its standard error; NaN on the diagonal and for pairs that are
+    not compared. standard_errors: shape (models, models), of each pair's difference, with the same NaN.
+    critical_value: the limit of a ratio in the first step, as a normal quantile; None if nothing was compared.
+    questions: as for `compare_all`.
     """
 
     beats: Pairs
@@ -63,11 +64,11 @@ class Comparisons:
 
     @property
     def told_apart(self) -> Pairs:
-        """Shape (models, models): pairs of which one model is shown to be better."""
+        """Return shape (models, models): pairs in which one model is shown to be better."""
         return self.beats | self.beats.T
 
     def rank_intervals(self) -> list[tuple[int, int]]:
-        """The ranks that each model may have, as (best, worst): 95 % for all models at once.
+        """Return the ranks that each model may have, as (best, worst): 95 % for all models at once.
 
         Best is 1 + the number of models shown to be better, worst the number of models less those shown to be worse.
         """
@@ -76,21 +77,21 @@ class Comparisons:
         return [(1 + int(above), models - int(below)) for above, below in zip(better, worse, strict=True)]
 
     def tiers(self, values: Sequence[float | None], better: str) -> list[Tier | None]:
-        """Tiers as `registry.statistics.ranks.tiers` has them, of what is told apart all pairs at once."""
+        """Return tiers like `registry.statistics.ranks.tiers`, with all pairs tested at once."""
         apart = self.told_apart
         return tiers_where(values, better, lambda leader, model: bool(apart[leader, model]))
 
     def p_values(self, first: Sequence[int], second: Sequence[int]) -> tuple[Floats, Floats]:
-        """Of pairs of models, two-sided: each one's own, and after Holm's correction for all pairs; NaN: not compared.
+        """Return two-sided p-values of pairs: their own, and Holm's correction for all pairs; NaN: not compared.
 
-        Holm's holds whatever the dependence between pairs, and asks of each pair only whether its models are alike;
-        `told_apart` also asks which is better. Near the limit the two can disagree.
+        Holm's correction is valid under any dependence between pairs, and tests for each pair only whether its models
+        are equal; `told_apart` also decides which is better. Near the limit the two can disagree.
         """
         wanted = np.abs(self.ratios[first, second])
         own = _p_values(wanted, self.questions)
         tested = np.sort(-np.abs(self.ratios[np.triu(~np.isnan(self.ratios), 1)]))
         corrected = np.minimum(1, own * (tested.size - np.searchsorted(tested, -wanted)))
-        # The largest of all that are smaller counts, too; where the own is 1 already, they need not be known.
+        # The largest of all smaller p-values counts, too; they are not needed if the pair's own is 1 already.
         if (below := corrected < 1).any():
             until = np.searchsorted(tested, -wanted[below], side="right")
             smallest = _p_values(tested[: until.max()], self.questions)
@@ -118,16 +119,15 @@ def compare_all(
     questions: int | None = None,
     pairs: Paired | None = None,
 ) -> Comparisons:
-    """Compares every model with every other.
+    """Compare every model with every other.
 
     values: shape (models,); samples: shape (resamples, models), one `resampled_means` of all models on the same
-    questions; NaN where a value is undefined. questions: how many the values rest on; the critical value and the
-    p-values are widened for few as intervals are. None: many. pairs: what `paired` says of all models and these
-    questions; None: only the resamples are known.
-    A pair is not compared where an interval of its difference would not be stated: on fewer than MINIMUM_QUESTIONS; of
-    other than 0/1 values, with too skew a difference or where too few questions differ; or if a model is undefined in
-    more than LARGEST_UNDEFINED_SHARE of the resamples. A difference that is the same in every resample tells a pair
-    apart.
+    questions; NaN if a value is undefined.
+    questions: the number behind the values; the critical value and the p-values are widened for few as intervals are.
+    None: many. pairs: the result of `paired` for all models and these questions; None: only the resamples are known.
+    A pair is not compared if an interval of its difference would not be stated: on fewer than MINIMUM_QUESTIONS; for
+    other than 0/1 values, with too skew a difference or if too few questions differ; or if a model is undefined in more
+    than LARGEST_UNDEFINED_SHARE of the resamples. A difference that is the same in every resample distinguishes a pair.
     Raises MetricInputError when values and samples are not of the same models.
     """
     family = _family(values, samples, better, questions, pairs)
@@ -145,11 +145,11 @@ def compare_all(
 class _Family:
     """All ordered pairs of the models that are compared, so that higher is better.
 
-    place: shape (compared,), which of all `models` these are. ratios: of each pair, its difference over its standard
-    error in `errors`; spread: the standard deviation of its resamples; compared: which pairs are. All four of shape
-    (compared, compared).
+    place: shape (compared,), the indices of these among all `models`.
+    ratios: for each pair, its difference over its standard error in `errors`; spread: the standard deviation of its
+    resamples; compared: which pairs are compared. All four of shape (compared, compared).
     rows: shape (compared, resamples), each model's resampled values around their mean; weights: 1 / spread, 0 without.
-    adjusted: whether ratios and errors are those of 0/1 values.
+    adjusted: whether ratios and errors are adjusted for 0/1 values.
     """
 
     models: int
@@ -163,7 +163,7 @@ class _Family:
     adjusted: bool
 
     def of_all(self, table: NDArray[np.generic], fill: float = math.nan) -> NDArray:  # type: ignore[type-arg]
-        """A table of the compared models as one of all models."""
+        """Expand a table of the compared models to all models."""
         if len(self.place) == self.models:
             return table
         result = np.full((self.models, self.models), fill, dtype=table.dtype)
@@ -205,7 +205,7 @@ def _family(
 
 
 def _deviations(rows: Floats, sign: float, *, whole: bool) -> Floats:
-    """Each model's resampled values around their mean, (models, resamples); 0 where one is undefined, as it rarely is.
+    """Centre each model's resampled values, shape (models, resamples); 0 for the rare undefined value.
 
     sign: 1 or -1, by which they are multiplied. whole: none is undefined.
     """
@@ -217,7 +217,7 @@ def _deviations(rows: Floats, sign: float, *, whole: bool) -> Floats:
 
 
 def _spread(deviations: Floats, *, skewed: bool) -> tuple[Floats, Pairs]:
-    """Standard deviation of each pair's difference, 0 where there is none; and which pairs can be compared.
+    """Return the standard deviation of each pair's difference, 0 if there is none, and whether it can be compared.
 
     skewed: whether skew differences can be, too.
     """
@@ -258,7 +258,7 @@ def _p_values(ratios: Floats, questions: int | None) -> Floats:
 
 
 def _widened(critical: float, questions: int | None) -> float:
-    """A quantile of the normal distribution as the interval of a difference on so many questions has it."""
+    """Widen a normal quantile as the interval of a difference on this many questions is widened."""
     from scipy.special import ndtr, stdtrit
 
     if questions is None:
@@ -269,9 +269,9 @@ def _widened(critical: float, questions: int | None) -> float:
 def _step_down(
     family: _Family, tested: Pairs, critical_value: Callable[[Pairs], float], questions: int | None
 ) -> tuple[Pairs, float | None]:
-    """Which of the hypotheses tested, "the row is no better than the column", are rejected; the first critical value.
+    """Return which hypotheses, "the row is no better than the column", are rejected, and the first critical value.
 
-    critical_value: of the pairs that are left, `_upper_quantile` of the largest ratio in each resample.
+    critical_value: from the pairs that are left, `_upper_quantile` of the largest ratio in each resample.
     """
     rejected = tested & np.isposinf(family.ratios)
     left = tested & (family.spread > 0)
@@ -288,7 +288,7 @@ def _step_down(
 
 
 def _upper_quantile(maxima: Ratios) -> float:
-    """The upper 97.5 % limit of the maxima's quantile at CONFIDENCE.
+    """Return the upper 97.5 % limit of the maxima's quantile at CONFIDENCE.
 
     The quantile of some thousand resamples is itself uncertain; on its own it would be too small for half of all draws.
     """
@@ -297,10 +297,10 @@ def _upper_quantile(maxima: Ratios) -> float:
 
 
 def _critical_value(family: _Family) -> Callable[[Pairs], float]:
-    """Of the pairs that are left, `_upper_quantile` of `_largest`.
+    """Return a function from the pairs that are left to `_upper_quantile` of `_largest`.
 
-    Of 0/1 values it is never below the quantile of one pair alone, and equals it if there is but one pair: so what is
-    told apart among all pairs is told apart by itself, and two models are by every rule or by none.
+    For 0/1 values it is never below the quantile of one pair alone, and equals it if there is only one pair: so pairs
+    distinguished among all are also distinguished on their own, and two models are by every rule or by none.
     """
     resampled: Callable[[Pairs], float] = (
         (lambda left: _upper_quantile(_largest(family, left)[0]))
@@ -315,19 +315,19 @@ def _critical_value(family: _Family) -> Callable[[Pairs], float]:
 
 
 class _Blocks:
-    """The models of a family in blocks of models that answer alike.
+    """The models of a family in blocks of models with similar answers.
 
-    The quantile rests on the few resamples with the largest maxima, and in these on few pairs. No ratio of a model of
+    The quantile depends on the few resamples with the largest maxima, and in these on few pairs. No ratio of a model of
     one block to one of another exceeds the first block's highest value less the second's lowest, over the smallest
     spread of such a pair; rounding keeps that order. So only blocks that can reach a floor just below the quantile are
-    looked at. All ratios from there on are kept: those of the pairs that later steps leave are among them.
+    examined. All ratios above the floor are stored: later steps use a part of them.
     """
 
     def __init__(self, family: _Family) -> None:
         from scipy.cluster.hierarchy import leaves_list, linkage
 
         alike = leaves_list(linkage(family.spread[np.triu_indices(len(family.spread), 1)], "average"))
-        # Shape (blocks, models of a block): the last one stands again where a block has fewer.
+        # Shape (blocks, models of a block): the last model is repeated if a block has fewer.
         self.order = np.pad(alike, (0, -len(alike) % MODELS_OF_A_BLOCK), mode="edge").reshape(-1, MODELS_OF_A_BLOCK)
         self.weights = family.weights
         rows = family.rows[self.order]
@@ -337,7 +337,7 @@ class _Blocks:
         self.above: tuple[NDArray[Any], ...] = (np.zeros(0, np.intp),) * 3 + (np.zeros(0, np.float32),)
 
     def critical_value(self, left: Pairs) -> float:
-        """`_upper_quantile` of `_largest` of the pairs that are left, of which each step has some of the last one's."""
+        """Return `_upper_quantile` of `_largest` for the pairs that are left, a subset of the last step's."""
         resample, better, worse, ratios = self.above
         kept = left[better, worse]
         maxima = np.full(self.low.shape[1], -np.inf, dtype=np.float32)
@@ -353,7 +353,7 @@ class _Blocks:
         weights = np.ascontiguousarray(weights.reshape(*shape, *shape).transpose(0, 2, 1, 3))
 
         def ratios(better: Any, worse: Any, at: Any) -> Ratios:
-            """Of pairs of blocks in a resample, shape (pairs, models, models); NaN of pairs that are not left."""
+            """Return ratios for pairs of blocks in a resample, shape (pairs, models, models); NaN if not left."""
             found: Ratios = self.values[better, at][:, :, None] - self.values[worse, at][:, None, :]
             found *= weights[better, worse]
             return found
@@ -396,7 +396,7 @@ class _Blocks:
 
 
 def _limits(high: Ratios, low: Ratios, heaviest: Ratios) -> Ratios:
-    """What no ratio of a model of one block exceeds, shape (blocks, resamples).
+    """Return a limit that no ratio of a model of one block exceeds, shape (blocks, resamples).
 
     high: shape (resamples,), of that block; low: shape (blocks, resamples); heaviest: the largest weight against each,
     of that shape or of one column; below 0 without a pair.
@@ -414,7 +414,7 @@ def _largest(family: _Family, left: Pairs, resamples: Any = slice(None)) -> tupl
     rows = family.rows[:, resamples]
     largest = np.full(rows.shape[1], -np.inf, dtype=np.float32)
     models = np.zeros(rows.shape[1], dtype=np.intp)
-    # Where both directions are left, the absolute value of one of them serves both.
+    # If both directions are left, the absolute value of one of them serves both.
     both = left & left.T
     for chosen, fold in ((np.triu(both), True), (left & ~both, False)):
         for model, others in enumerate(chosen):

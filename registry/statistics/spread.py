@@ -1,7 +1,7 @@
-"""How far the accuracies of groups of answers are apart, with the sampling of questions removed.
+"""Differences between the accuracies of groups of answers, net of the sampling of questions.
 
-Groups are the orders that all questions are asked in, or the positions that the right option has. Their accuracies
-differ also because each is measured on a sample of questions. With rⱼ the accuracy of group j of G, and M the
+Groups are the orders of all questions' options, or the positions of the right option. Their accuracies differ also
+because each is measured on a sample of questions. With rⱼ the accuracy of group j of G, and M the
 covariance of the rⱼ around their mean, estimated from the questions, the net variance is
 
     V = Σ(rⱼ − r̄)²/G − tr M/G.
@@ -28,7 +28,7 @@ from registry.statistics.exact import TAIL
 Floats = NDArray[np.float64]
 
 SMALLEST: Final = 1e-15
-"""A variance below this is none: it is what rounding leaves."""
+"""A variance below this is only rounding error."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,8 @@ def position_bias(hits: Floats, counts: Floats) -> Spread | None:
     """Return the standard deviation of recall over the positions of the right option, net of sampling.
 
     hits: how often each question was answered right with its right option at each position, shape (questions,
-    positions); counts: how often it was asked so. 0 if all positions are answered equally well. None for fewer than two
-    positions or questions.
+    positions); counts: how often each was shown so. 0 if all positions are answered equally well. None for fewer than
+    two positions or questions.
 
     >>> always_first = np.array([[1.0, 0.0]] * 50)
     >>> position_bias(always_first, np.ones((50, 2))).value
@@ -62,7 +62,7 @@ def order_shift(hits: Floats, counts: Floats) -> Spread | None:
     """Return how far the accuracies in two randomly chosen orders are apart, net of sampling.
 
     hits: how often each question was answered right in each order, shape (questions, orders); counts: how often it was
-    asked in it. The root of the mean square of the difference, which is √2 times the standard deviation of orders, with
+    shown in it. The root of the mean square of the difference, which is √2 times the standard deviation of orders, with
     G − 1 in its denominator. 0 if the order does not move the accuracy, even if it moves answers: questions that gain
     and lose in one order cancel out. None for fewer than two orders or questions.
 
@@ -105,7 +105,7 @@ def _net(hits: Floats, counts: Floats, in_units: Callable[[float, int], float]) 
 
 
 def _noncentral(observed: float, freedom: float) -> tuple[float, float]:
-    """Return the noncentralities of χ² of which the observed value is at the upper, and at the lower, 2.5 %."""
+    """Return the noncentralities of χ² that put the observed value at the upper, and at the lower, 2.5 % limit."""
     from scipy.special import chndtr, chndtrinc
 
     ends = []
