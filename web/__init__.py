@@ -75,7 +75,7 @@ _PAGES: Final = (
 
 
 class _Id(IntegerConverter):
-    """A number in a path, which 64 bits hold; another leads to no page."""
+    """A number in a path that fits 64 bits; any other is a 404."""
 
     regex = r"[0-9]{1,18}"
 
@@ -84,7 +84,7 @@ class _Website(APIFlask):
     """Static files are read whole: a file that is sent piece by piece stays open when its client goes away."""
 
     def send_static_file(self, filename: str) -> Response:
-        """The file, from memory; all of ours are small."""
+        """Return the file from memory; all our files are small."""
         folder = str(self.static_folder)
         name = safe_join(folder, filename)
         path = None if name is None else Path(name)
@@ -101,9 +101,9 @@ class _Website(APIFlask):
 
 
 def create_app(settings: Settings | None = None, *, database_url: str | None = None, keep_pages: bool = True) -> Flask:
-    """The WSGI application, over `database_url` or the database of the settings. Connects at the first request.
+    """Return the WSGI application, over `database_url` or the database of the settings.
 
-    keep_pages: whether a page that was made once is served again while nothing was written.
+    It connects at the first request. keep_pages: cache rendered pages while nothing is written.
     """
     app = _Website(
         __name__,
@@ -122,7 +122,7 @@ def create_app(settings: Settings | None = None, *, database_url: str | None = N
     uploads.sweep()
     memory.limit_arenas()
     app.extensions["shuffleboard_engine"] = get_engine(settings.resolved_database_url())
-    # A standby refuses transactions that ask for the right to write.
+    # A standby refuses transactions that request write access.
     app.extensions["shuffleboard_read_engine"] = (
         get_engine(settings.resolved_read_url()).execution_options(postgresql_readonly=True)
         if settings.database_read_url

@@ -30,29 +30,29 @@ def percent(value: float | None) -> str:
 
 
 def scaled(value: float | None) -> str:
-    """A value on a scale from guessing, 0, to perfect, 1, with three decimals."""
+    """Format a value on a scale from guessing, 0, to perfect, 1, with three decimals."""
     return DASH if value is None else _minus(f"{value:z.3f}")
 
 
 def tenths(value: float) -> str:
-    """A difference of fractions in percentage points, without the unit."""
+    """Format a difference of fractions in percentage points, without the unit."""
     return points(value).partition(" ")[0]
 
 
 def signed_points(value: float) -> str:
-    """A change of a fraction in percentage points, with its sign."""
+    """Format a change of a fraction in percentage points, with its sign."""
     # Rounded first: a change of less than half a tenth has no sign.
     rounded = round(100 * value, 1)
     return _minus(f"{rounded:+.1f} points") if rounded else "0.0 points"
 
 
 def signed_number(value: float) -> str:
-    """A change of a fraction in percentage points, with its sign, without the unit."""
+    """Format a change of a fraction in percentage points, with its sign, without the unit."""
     return signed_points(value).removesuffix(" points")
 
 
 def metric_change(metric: str, change: float) -> str:
-    """A change of a metric: percentage points where it is a share, else three digits on its own scale."""
+    """Format a change of a metric: percentage points for a share, else three digits on its own scale."""
     unit = METRICS[metric].unit
     if change == 0:
         return "0"
@@ -63,32 +63,32 @@ def metric_change(metric: str, change: float) -> str:
 
 
 def p_value(value: float) -> str:
-    """A p-value: three decimals, or that it is smaller."""
+    """Format a p-value with three decimals, or as smaller than 0.001."""
     return "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 
 def tested_in(row: Row) -> str | None:
-    """In how many orders or variants an evaluation's questions were asked; None where the row does not say."""
+    """Return the number of orders or variants of an evaluation's questions in words; None if the row has none."""
     return asked_how(row) if "distinct_prompts_max" in row else None
 
 
 @lru_cache(1024, typed=True)  # markup equals the text that it is written as, and is not escaped
 def null(reason: str) -> Markup:
-    """A dash with its reason, as a tooltip and for screen readers."""
+    """Return a dash with its reason, as a tooltip and for screen readers."""
     return Markup(
         '<span class="null" title="{0}"><span aria-hidden="true">–</span><span class="unseen">{0}</span></span>'
     ).format(reason)
 
 
 def when(value: datetime | None) -> Markup | str:
-    """A time in UTC, to the minute."""
+    """Format a time in UTC, to the minute."""
     if value is None:
         return DASH
     return Markup('<time datetime="{}">{}</time>').format(value.isoformat(), f"{value:%Y-%m-%d %H:%M} UTC")
 
 
 def plural(number: int, noun: str) -> str:
-    """A number with its noun, such as 1 question or 40 questions."""
+    """Format a number with its noun, such as 1 question or 40 questions."""
     return f"{count(number)} {noun}{'' if number == 1 else 's'}"
 
 
@@ -108,12 +108,12 @@ def count(value: float | None) -> str:
 
 
 def roughly(value: int | None) -> str:
-    """A whole number of which two digits are meant, such as 59,000."""
+    """Format a whole number with two significant digits, such as 59,000."""
     return DASH if value is None else count(round(value, 2 - len(str(value))))
 
 
 def scale(value: float | None) -> str:
-    """A number of parameters, such as 135 M."""
+    """Format a number of parameters, such as 135 M."""
     if value is None:
         return DASH
     for unit, size in (("T", 10**12), ("B", 10**9), ("M", 10**6), ("K", 10**3)):
@@ -123,13 +123,13 @@ def scale(value: float | None) -> str:
 
 
 def excerpt(text: str, length: int = 140) -> str:
-    """The beginning of a text on one line."""
+    """Return the beginning of a text on one line."""
     line = " ".join(text.split())
     return line if len(line) <= length else line[: length - 1].rstrip() + "…"
 
 
 def chosen_questions(question_filter: Row | None) -> str | None:
-    """Which questions of the benchmark an evaluation asks; None for all of them."""
+    """Describe which questions of the benchmark an evaluation uses; None for all of them."""
     limit, subjects = (question_filter or {}).get("limit"), (question_filter or {}).get("subjects")
     parts = [] if not subjects else [f"subjects: {', '.join(subjects)}"]
     if (options := (question_filter or {}).get("options")) is not None:
@@ -142,7 +142,7 @@ def chosen_questions(question_filter: Row | None) -> str | None:
 
 
 def telling_names(left: Row, right: Row) -> tuple[str, str]:
-    """Names for two evaluations: of their models or, where it is one, with the first thing that tells them apart."""
+    """Return distinct names for two evaluations: of their models or, for one model, with the first difference."""
     tellers: tuple[Callable[[Row], str], ...] = (
         lambda row: row["model"],
         lambda row: f"{row['model']} revision {row['revision']}",
@@ -158,7 +158,7 @@ def telling_names(left: Row, right: Row) -> tuple[str, str]:
 
 
 def json_text(document: Any) -> str:
-    """A JSON document for reading: indented, keys sorted."""
+    """Format a JSON document for reading: indented, keys sorted."""
     return json.dumps(document, indent=2, sort_keys=True, ensure_ascii=False)
 
 
@@ -169,13 +169,13 @@ _SCOPES: Final = {
 
 
 def scope_name(scope: str) -> tuple[str, str]:
-    """A scope's name and kind, such as ("anatomy", "subject")."""
+    """Return a scope's name and kind, such as ("anatomy", "subject")."""
     kind, colon, name = scope.partition(":")
     return (name, kind) if colon else _SCOPES.get(scope, (scope, ""))
 
 
 def brief_cell(metric: str, row: Row, url: str) -> Markup:
-    """A value of a row of the leaderboard as a link to its evaluation, which names its interval when pointed at.
+    """Return a value in a leaderboard row as a link to its evaluation, with its interval as a tooltip.
 
     Below it is a note if it may be guessing, or the number of questions if that is not all.
     url: safe in HTML. In Python, since a page has hundreds of these.
@@ -208,7 +208,7 @@ def guessing(metric: str, row: Row, found: Row) -> str:
 
 
 def linked(text: str, links: Mapping[str, str]) -> Markup:
-    """A sentence in which names lead to their URLs; of names that begin alike, the longest that fits."""
+    """Link the names in a sentence to their URLs; if several names match, the longest wins."""
     if not links:
         return escape(text)
     names = "|".join(re.escape(name) for name in sorted(links, key=len, reverse=True))
@@ -242,17 +242,17 @@ FILTERS: Final = {
 
 
 def arrow(metric: str) -> str:
-    """Which way is better; empty where neither is."""
+    """Return an arrow in the better direction; empty if neither is better."""
     return {"higher": "↑", "lower": "↓"}.get(METRICS[metric].better, "")
 
 
 def arrow_words(metric: str) -> str:
-    """Which way is better, in words."""
+    """Return which direction is better, in words."""
     return {"higher": "Higher is better.", "lower": "Lower is better."}.get(METRICS[metric].better, "")
 
 
 def shorten(name: str, letters: int) -> str:
-    """A name of at most so many letters: its beginning and its end, which tell models of a family apart."""
+    """Shorten a name to its beginning and its end, which distinguish models of a family."""
     if len(name) <= letters:
         return name
     end = (letters - 1) // 2
@@ -280,7 +280,7 @@ GLOBALS: Final = {
     "METRICS": METRICS,
     "CORRECTED": CORRECTED,
 }
-"""What every template can call."""
+"""Functions for every template."""
 
 
 def with_interval(metric: str, value: float | None, low: float | None, high: float | None) -> str:

@@ -1,4 +1,4 @@
-"""What surrounds every page: the menu, the colour scheme that the visitor chose, and what the footer names."""
+"""The frame of every page: the menu, the colour scheme that the visitor chose, and the footer."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -14,14 +14,14 @@ from web.who.identity import shown_viewer
 blueprint = Blueprint("frame", __name__)
 
 THEMES: Final = {"light": "Light", "dark": "Dark", "system": "System"}
-"""Colour scheme → label. `system` follows the browser, and holds without a cookie."""
+"""Colour scheme → label. `system` follows the browser, and is the default without a cookie."""
 COOKIE: Final = "shuffleboard_theme"
 _YEAR_S: Final = 365 * 24 * 3600
 
 
 @dataclass(frozen=True)
 class Place:
-    """An entry of the menu. below: endpoints of the pages that belong to it; scope: what seeing it takes."""
+    """An entry of the menu. below: endpoints of its subpages; scope: the scope needed to see it."""
 
     endpoint: str
     label: str
@@ -30,7 +30,7 @@ class Place:
 
     @property
     def current(self) -> str | None:
-        """The value of its `aria-current`: `page` where it is shown, `true` where a page below it is."""
+        """Return the value of its `aria-current`: `page` on its own page, `true` on a page below it."""
         return "page" if request.endpoint == self.endpoint else "true" if request.endpoint in self.below else None
 
 
@@ -73,24 +73,24 @@ MENU: Final = {
 }
 """Everything that has an address of its own, by group."""
 BAR: Final = (*MENU["Results"], MENU["Analyses"][0])
-"""What also stands beside the menu where the window is wide enough."""
+"""Entries that a wide window also shows next to the menu."""
 
 
 def menu() -> dict[str, list[Place]]:
-    """The groups and places that the viewer may see."""
+    """Return the groups and entries that the viewer may see."""
     shown = {group: [place for place in places if shown_viewer().may(place.scope)] for group, places in MENU.items()}
     return {group: places for group, places in shown.items() if places}
 
 
 def theme() -> str:
-    """The colour scheme that this browser asked for."""
+    """Return the colour scheme that this browser chose."""
     chosen = request.cookies.get(COOKIE, "")
     return chosen if chosen in THEMES else "system"
 
 
 @blueprint.get("/theme")
 def choose_theme() -> ResponseReturnValue:
-    """Keeps the colour scheme in a cookie and goes back to where it was chosen."""
+    """Store the colour scheme in a cookie and return to the page."""
     chosen = parameters.choice(request.args, "theme", THEMES, "system")
     response = redirect(links.safe_target(request.args.get("next")), 303)
     if chosen == "system":
@@ -101,7 +101,7 @@ def choose_theme() -> ResponseReturnValue:
 
 
 def install(app: Flask, settings: Settings) -> None:
-    """Gives the templates what the frame needs."""
+    """Give the templates the variables of the frame."""
     given: dict[str, Any] = {
         "menu": menu,
         "BAR": BAR,

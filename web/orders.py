@@ -20,9 +20,9 @@ _PLACES: Final = Places("files", at_once=count_places(), of_a_client=2, of_all=2
 
 
 def stored(function: str, order: Mapping[str, Any]) -> Any:
-    """Return the answer of a function of `registry.exchange.uploads`, which runs in a process of its own.
+    """Return the answer of a function of `registry.exchange.uploads`, which runs in a separate process.
 
-    Raises what it raises, OverLimitError, and TooManyRequests where others take too long.
+    Raises that function's errors, OverLimitError, and TooManyRequests if other uploads take too long.
     """
     asking, settings = viewer(), settings_of()
     variables = {name: value for name, value in os.environ.items() if name.startswith(ENVIRONMENT)}

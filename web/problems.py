@@ -54,7 +54,7 @@ _NO_PACKAGE: Final = "A package that this page needs is not installed on the ser
 
 
 def wants_json() -> bool:
-    """Whether errors of this request are problem documents rather than pages."""
+    """Return whether errors of this request are problem documents rather than pages."""
     return request.path.startswith(API) or request.path in ("/healthz", "/readyz")
 
 
@@ -80,7 +80,7 @@ def problem(status: HTTPStatus, detail: str, members: Mapping[str, Any] | None =
 
 
 def _registry_error(error: ShuffleboardError) -> AnyResponse:
-    """The one place where errors of the registry become responses; the other errors are the client's."""
+    """Turn an error of the registry into a response: the only place that does; other errors are the client's."""
     status = next((status for kind, status in _STATUS if isinstance(error, kind)), HTTPStatus.BAD_REQUEST)
     if status is HTTPStatus.SERVICE_UNAVAILABLE:
         # The message names the database or a file: for the operator, not for the public.
@@ -110,7 +110,7 @@ def _refused(error: RefusedError) -> AnyResponse:
 
 
 def database_error(error: Exception) -> AnyResponse:
-    """503 where the database fails, with a line in the log."""
+    """Return 503 for a failing database, with a line in the log."""
     current_app.logger.error("database: %s", str(error).splitlines()[0])
     return _unavailable()
 

@@ -21,7 +21,7 @@ FORMS: Final[dict[str, tuple[str, str]]] = {
 
 
 def cited_snapshot(document: Row) -> str:
-    """How a snapshot is cited, from its document as it is shown."""
+    """Return the citation of a snapshot, from its document as shown."""
     return snapshot_entry(
         document,
         addresses.public(url_for("boards.snapshot", digest=document["digest"])),
@@ -30,7 +30,7 @@ def cited_snapshot(document: Row) -> str:
 
 
 def cited_evaluation(row: Row) -> str:
-    """How a sealed evaluation is cited."""
+    """Return the citation of a sealed evaluation."""
     address = addresses.public(url_for("pages.evaluation", evaluation_id=row["evaluation_id"]))
     return evaluation_entry(row, address, publisher_of(addresses.base()))
 

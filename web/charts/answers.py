@@ -112,7 +112,7 @@ MOST_PARTS: Final = 30
 
 
 def parts(rows: Sequence[Row]) -> Chart:
-    """A line per part of a benchmark from worst accuracy to accuracy, the largest loss first.
+    """Draw a line per part of a benchmark from worst accuracy to accuracy, the largest loss first.
 
     rows: `name`, `accuracy`, `worst_accuracy` and `retest_accuracy`; the last may be None.
     """
@@ -161,7 +161,7 @@ def parts(rows: Sequence[Row]) -> Chart:
                     "tooltip": tooltip,
                 },
             }
-            # The last is on top: where nothing is lost, the dot of accuracy hides the others.
+            # The last is on top: without a loss, the dot of accuracy hides the others.
             for field, (name, shape, _) in reversed(points.items())
         ),
         *line_labels(),
@@ -181,9 +181,9 @@ MOST_COUNTS: Final = 13
 
 
 def flip_bins(rows: Sequence[Row]) -> list[Row]:
-    """Questions by how many of their orders they are right in, from none to all: `label`, `steady`, `flips`.
+    """Count questions by the number of orders they are right in, from none to all: `label`, `steady`, `flips`.
 
-    rows: of `chart_data.right_in`. By count where all questions have the same few orders, else by percentage.
+    rows: from `chart_data.right_in`. Bins are counts if all questions have the same few orders, else percentages.
     """
     sizes = {row["variants"] for row in rows}
     orders = max(sizes, default=0)
@@ -206,10 +206,11 @@ def flip_bins(rows: Sequence[Row]) -> list[Row]:
 
 
 def flips(bins: Sequence[Row], orders: str = "orders") -> Chart:
-    """A bar per number of orders that are answered right: how many questions, split by whether the answer changes.
+    """Draw a bar per number of orders answered right: the number of questions, split by whether the answer changes.
 
-    bins: of `flip_bins`; orders: what the prompts of a question are called, `repeats` if it was one prompt, `answers`
-    if some were asked again.
+    bins: from `flip_bins`; orders: the name for a question's prompts: `repeats` if all are the same prompt, `answers`
+    if
+    some were repeated.
     """
     mixed = orders == "answers"
     names = {"steady": "Same answer in all", "flips": "Answers differ" if orders == "repeats" else "Answer flips"}
@@ -257,7 +258,7 @@ def flips(bins: Sequence[Row], orders: str = "orders") -> Chart:
 
 
 def history(rows: Sequence[Row]) -> Chart | None:
-    """A line per evaluation from worst accuracy to accuracy, at the day of its seal; None unless there are several.
+    """Draw a line per evaluation from worst accuracy to accuracy, at the day of its seal; None for a single evaluation.
 
     rows: `label`, `sealed_at`, `accuracy` and `worst_accuracy`.
     """

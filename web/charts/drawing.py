@@ -1,4 +1,4 @@
-"""What all charts have in common: colours, fonts, axes, and labels that fit a narrow screen."""
+"""Common parts of all charts: colours, fonts, axes, and labels that fit a narrow screen."""
 
 import math
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ LOST: Final = "var(--lost)"
 MASS: Final = "var(--mass)"
 
 CONFIG: Final[dict[str, Any]] = {
-    # The container says in words what the chart shows; its marks one by one would be noise.
+    # The container describes the chart in words; reading out single marks would be noise.
     "aria": False,
     "background": None,
     "font": "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', sans-serif",
@@ -45,7 +45,7 @@ AXIS: Final = 48
 
 @dataclass(frozen=True)
 class Chart:
-    """A specification, and in words what it shows. compact: no wider than a square."""
+    """A specification, and its description in words. compact: no wider than a square."""
 
     label: str
     spec: dict[str, Any]
@@ -53,14 +53,17 @@ class Chart:
 
 
 def figure(label: str, values: Sequence[Row], layers: Sequence[Layer], *, height: int) -> Chart:
-    """A chart as wide as its place. label: what it shows; values: what the layers draw; height: of the plot, pixels."""
+    """Return a chart that fills its container's width.
+
+    label: its description; values: the data of the layers; height: of the plot, in pixels.
+    """
     spec: dict[str, Any] = {
         "$schema": SCHEMA,
         "width": "container",
         # All of it, so that the page can keep the space before anything is drawn.
         "height": height + AXIS + _legend(layers),
         "autosize": {"type": "fit", "contains": "padding"},
-        # Room for what would be cut at the right end: the label of 100 %.
+        # Space for the label of 100 %, which would be cut off at the right end.
         "padding": {"left": 2, "right": 12, "top": 4, "bottom": 2},
         "config": CONFIG,
         "data": {"values": list(values)},
@@ -80,7 +83,7 @@ def _legend(layers: Sequence[Layer]) -> int:
 
 
 def share_axis(field: str, title: str) -> dict[str, Any]:
-    """A channel of fractions, shown as percentages from 0 to 100."""
+    """Return a channel of fractions, shown as percentages from 0 to 100."""
     return {
         "field": field,
         "type": "quantitative",
@@ -91,7 +94,10 @@ def share_axis(field: str, title: str) -> dict[str, Any]:
 
 
 def line(band: float) -> dict[str, Any]:
-    """A line of a chart that has a label above its marks: `band` is how far down in the line, from 0 to 1."""
+    """Return the channel of a chart's lines, which have a label above their marks.
+
+    band: vertical position within the line, from 0 to 1.
+    """
     return {
         "field": "row",
         "type": "ordinal",
@@ -110,7 +116,7 @@ def line_labels() -> list[Layer]:
 
 
 def upright(length: int, width: float, colour: str) -> dict[str, Any]:
-    """A short upright line: ticks do not follow `bandPosition`."""
+    """Return the mark of a short upright line: ticks do not follow `bandPosition`."""
     return {
         "type": "point",
         "shape": "stroke",
@@ -123,7 +129,7 @@ def upright(length: int, width: float, colour: str) -> dict[str, Any]:
 
 
 def percentages(*fields: tuple[str, str]) -> list[dict[str, Any]]:
-    """A tooltip of fractions: fields with their titles."""
+    """Return a tooltip of fractions. fields: with their titles."""
     return [{"field": field, "title": title, "format": ".1%", "type": "quantitative"} for field, title in fields]
 
 
@@ -131,13 +137,13 @@ def percentages(*fields: tuple[str, str]) -> list[dict[str, Any]]:
 
 
 def tenths_around(values: Sequence[float]) -> tuple[float, float]:
-    """The tenths around all values, fractions; never the same one twice."""
+    """Return the tenths around all values, which are fractions; the two tenths always differ."""
     low = max(0.0, math.floor(10 * min(values, default=0.0)) / 10)
     high = min(1.0, math.ceil(10 * max(values, default=1.0)) / 10)
     return (low, high) if high > low else (max(0.0, low - 0.1), min(1.0, low + 0.1))
 
 
 def tenths_between(low: float, high: float) -> list[float]:
-    """Tenths from `low` to `high`, every other one where they are many."""
+    """Return the tenths from `low` to `high`, or every second if they are many."""
     first, last = round(10 * low), round(10 * high)
     return [tenth / 10 for tenth in range(first, last + 1, 2 if last - first > 6 else 1)]

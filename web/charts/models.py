@@ -9,7 +9,7 @@ from web.charts.drawing import LOST, MASS, PANEL, QUIET, Chart, Layer, figure, l
 
 
 def differences(rows: Sequence[Row]) -> Chart:
-    """A point per metric: left minus right, with its interval where available, around the line of no difference.
+    """Draw a point per metric: left minus right, with its interval if available, around the line of no difference.
 
     rows: `label`, `difference`, `low` and `high`, fractions; the last two may be None.
     """

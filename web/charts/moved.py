@@ -22,11 +22,11 @@ from web.charts.drawing import (
 )
 
 SPREAD_COLUMNS: Final = ("label", "original", "median_moved", "sd_moved", "lowest", "highest")
-"""What `answer_moving` draws of a line."""
+"""The columns that `answer_moving` draws."""
 
 
 def spread(accuracies: Sequence[Row]) -> Row:
-    """The spread of the runs of an answer-moving evaluation, as `answer_moving` draws it.
+    """Return the spread of the runs of an answer-moving evaluation, as `answer_moving` draws it.
 
     accuracies: the runs by variant: 0 is the original order, t has the right option at position t - 1.
     sd_moved: population standard deviation of the moved runs' accuracies, a fraction. Median and deviation are None
@@ -46,7 +46,7 @@ def spread(accuracies: Sequence[Row]) -> Row:
 
 
 def answer_moving(rows: Sequence[Row], guessing: float | None) -> Chart:
-    """A box per evaluation: how accuracy varies with the position of the right option.
+    """Draw a box per evaluation: how accuracy varies with the position of the right option.
 
     rows: `label` and the columns of `spread`, in the order of the lines. guessing: accuracy of guessing; None: no line.
     The box is the median of the moved runs ± their standard deviation, the whiskers reach from the worst to the best

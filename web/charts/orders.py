@@ -1,4 +1,4 @@
-"""What orders do to one evaluation: accuracy at stricter thresholds and over subjects, answers against repeat noise."""
+"""Charts of the effect of order on one evaluation: stricter thresholds, subjects, and repeat noise."""
 
 from collections.abc import Mapping, Sequence
 from statistics import median
@@ -26,10 +26,10 @@ SHARES: Final = (50, 60, 70, 80, 90, 100)
 
 
 def bmca_curve(metrics: Mapping[str, Row]) -> Chart | None:
-    """Questions that count as right (y) when at least this share of their variants must be right (x).
+    """Draw the share of right questions (y) if at least a share of their variants must be right (x).
 
     metrics: name to `value`, `interval_low` and `interval_high` of bmca_50 … bmca_100 and of accuracy, the dashed line.
-    None where fewer than two of the curve are defined, or none differs from the accuracy: a single order has no curve.
+    None if fewer than two points are defined, or if none differs from the accuracy: a single order has no curve.
     Source: Cavalin et al., *Improving Score Reliability of Multiple Choice Benchmarks*, BMCA.
     """
     values = [
@@ -85,7 +85,7 @@ def bmca_curve(metrics: Mapping[str, Row]) -> Chart | None:
 
 
 def shuffles(rows: Sequence[Row]) -> Chart | None:
-    """A line per run with a dot per subject and their median marked: the original order above each shuffle.
+    """Draw a line per run with a dot per subject and their median marked: the original order above each shuffle.
 
     rows: `run` (its number), `name`, `subject` and `accuracy`. None for fewer than three subjects or two runs.
     Source: after the per-subject distributions of Gupta et al., *Changing Answer Order Can Decrease MMLU Accuracy*.
@@ -139,10 +139,11 @@ def shuffles(rows: Sequence[Row]) -> Chart | None:
 
 
 def noise(found: Mapping[str, Any]) -> Chart | None:
-    """How often two answers differ in the same prompt (the noise floor, dashed) and in another order; or None.
+    """Draw how often two answers differ for the same prompt (the noise floor, dashed) and for another order.
 
-    found: of `registry.studies.noise`. The stretch from the floor to the other dot is the order effect; None without
-    both.
+    found: from `registry.studies.noise`. The distance from the floor to the other dot is the order effect. None unless
+    both
+    are known.
     """
     floor, order = found["repeat_disagreement"], found["order_disagreement"]
     if floor is None or order is None:

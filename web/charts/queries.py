@@ -10,7 +10,7 @@ from registry.sql import QueryResult
 from web.charts.drawing import KEPT, Chart, figure
 
 KINDS: Final[dict[str, str]] = {"bar": "bars", "line": "line", "point": "scatter"}
-"""Vega-Lite's mark → what the page calls it."""
+"""Vega-Lite's mark → its name on the page."""
 MOST_DRAWN: Final = 500
 """Rows of a result that are drawn, the first ones."""
 _BAR_HEIGHT: Final = 22
@@ -18,7 +18,7 @@ _BAR_HEIGHT: Final = 22
 
 @dataclass(frozen=True)
 class Choice:
-    """What is drawn: nothing where kind is empty. x, y: names of columns."""
+    """The chosen chart; none if kind is empty. x, y: names of columns."""
 
     kind: str = ""
     x: str = ""
@@ -26,11 +26,11 @@ class Choice:
 
 
 def choice(result: QueryResult, kind: str, x: str, y: str) -> Choice:
-    """What a request asks for; columns that it does not name are chosen.
+    """Return the requested chart; choose the columns that the request does not name.
 
-    The height is the first column with fractions, else the first with numbers, and never an id if there is another.
-    Along the other axis stands the text that tells most rows apart; of a scatter, another column of numbers.
-    Raises UsageError for another kind, a column that is not there, or no numbers.
+    The height is the first column with fractions, else the first with numbers; an id only if there is nothing else.
+    The other axis is the text column with the most different values; for a scatter plot, another column of numbers.
+    Raises UsageError for an unknown kind, a missing column, or a result without numbers.
     """
     if not kind:
         return Choice()
@@ -79,7 +79,7 @@ def _kind_of(result: QueryResult, name: str) -> str:
 
 
 def of_result(result: QueryResult, drawn: Choice) -> Chart | None:
-    """The chart that was chosen; None for none. Rows without a value are left out."""
+    """Draw the chosen chart; None if there is none. Rows without a value are omitted."""
     if not drawn.kind:
         return None
     rows = [

@@ -13,14 +13,14 @@ from typing import Any, Final
 from registry.schema.selectables import Row
 
 MOST_LINES: Final = 30
-"""Lines that can still be told apart; the table has all models."""
+"""The most lines that remain distinguishable; the table has all models."""
 LINE_HEIGHT: Final = 20
 PLOT: Final = (6.0, 61.5)
-"""From where to where lines reach, in percent of the width; ranks stand to the left, names to the right."""
+"""Start and end of the lines, in percent of the width; ranks are to the left, names to the right."""
 FIRST_RANK_AT, BELOW = 16, 44
 """Pixels above the first rank and below the last."""
 SLOPE: Final = 2.0
-"""A rank is held until shortly before the moment at which it changes: percent of the width."""
+"""Width of the slope before a rank changes, in percent of the chart's width."""
 
 Segment = tuple[float, float, float, float]
 
@@ -29,7 +29,7 @@ Segment = tuple[float, float, float, float]
 class Line:
     """A model's ranks: segments (x1, y1, x2, y2), ends of its line and its name; x in percent, y in pixels.
 
-    dots: where its rank begins or changes.
+    dots: the points at which its rank begins or changes.
     """
 
     row: Row
@@ -52,7 +52,7 @@ class Ranks:
 
 
 def ranks_over_time(rows: Sequence[Row], begin: datetime, end: datetime) -> Ranks | None:
-    """A line per model over real time, of those with a rank at the end, the best MOST_LINES; None without any.
+    """Draw a line per model over real time, for the best MOST_LINES that have a rank at the end; None if none has.
 
     rows: `ranks`: (time, rank or None) at every moment of the board, oldest first.
     """
@@ -89,7 +89,10 @@ def ranks_over_time(rows: Sequence[Row], begin: datetime, end: datetime) -> Rank
 
 
 def _line(row: Row, places: Sequence[tuple[float, float | None]], name_at: float) -> Line:
-    """places: (x, y) at every moment, y None where the model has no rank; the last has one."""
+    """Return a model's line.
+
+    places: (x, y) at every moment; y is None if the model has no rank then; the last has one.
+    """
     segments: list[Segment] = []
     dots: list[tuple[float, float]] = []
     before: tuple[float, float] | None = None
@@ -112,7 +115,7 @@ def _line(row: Row, places: Sequence[tuple[float, float | None]], name_at: float
 
 
 def _hold(segments: list[Segment], since: tuple[float, float], until: float) -> None:
-    """Adds a level segment, or lengthens the one that ends where it would begin."""
+    """Add a level segment, or lengthen the previous segment if it ends there."""
     x, y = since
     if segments and segments[-1][1:] == (y, x, y):
         segments[-1] = (segments[-1][0], y, until, y)
@@ -121,7 +124,10 @@ def _hold(segments: list[Segment], since: tuple[float, float], until: float) -> 
 
 
 def _apart(places: Sequence[float], bottom: float, room: float = 16.0) -> list[float]:
-    """Places of names beside these ends of lines, in their order, at least `room` apart and none below `bottom`."""
+    """Return positions for names next to these ends of lines, in order.
+
+    They are at least `room` apart, and none is below `bottom`.
+    """
     found: list[float] = []
     for place in places:
         found.append(max(place, found[-1] + room) if found else place)

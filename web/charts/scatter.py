@@ -1,7 +1,7 @@
 """Scatter plots: one number of models against another, drawn by the server, so that every point is a link.
 
-The picture beside the leaderboard has one size, in pixels. A board's is as wide as its page, which the server does not
-know, so that its places are in percent: docs/decisions/0044-charts-of-links.md.
+The plot next to the leaderboard has a fixed size, in pixels. A board's plot is as wide as its page, which the server
+does not know, so its positions are in percent: docs/decisions/0044-charts-of-links.md.
 """
 
 import math
@@ -18,10 +18,10 @@ from registry.verdicts.wording import points
 from web.charts.drawing import tenths_around, tenths_between
 from web.formats import percent, scale, shorten
 
-# What an axis shows
+# Axes
 
 Ticks = list[tuple[float, str]]
-"""Places along an axis, and what is written there."""
+"""Positions along an axis, and their labels."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Axis:
     position: Callable[[float], float] = float
 
     def share(self, value: float) -> float:
-        """Where a value is, from 0 to 1."""
+        """Return the position of a value, from 0 to 1."""
         return (self.position(value) - self.low) / (self.high - self.low)
 
 
@@ -54,7 +54,7 @@ def _logarithmic(title: str, ticks: Sequence[float], words: Callable[[float], st
 
 
 def _of_sizes(title: str, parameters: Sequence[float]) -> Axis:
-    """Round numbers around all of these: 1, 3, 10, …, or only powers of ten where those are many."""
+    """Return an axis of round numbers around all values: 1, 3, 10, …, or only powers of ten if those are many."""
     steps = [factor * 10**power for power in range(19) for factor in (1, 3)]
     first = max((place for place, size in enumerate(steps) if size <= min(parameters, default=10**9)), default=0)
     last = min((place for place, size in enumerate(steps) if size > max(parameters, default=10**9)), default=-1)
@@ -80,12 +80,15 @@ def _of_days(title: str, days: Sequence[float]) -> Axis:
     return Axis(title, low, high, ticks)
 
 
-# What is drawn against what
+# Measures and plots
 
 
 @dataclass(frozen=True)
 class Measure:
-    """A number of a row. key: what rows call it; words: how it is written; axis: of a title and the numbers."""
+    """A number of a row.
+
+    key: its name in rows; words: formats it; axis: builds an axis from a title and the numbers.
+    """
 
     key: str
     title: str
@@ -93,7 +96,7 @@ class Measure:
     axis: Callable[[str, Sequence[float]], Axis]
 
     def of(self, row: Row) -> float | None:
-        """None where it is undefined; on a logarithmic axis 0, too, has no place."""
+        """Return the number; None if it is undefined, or 0 on a logarithmic axis, which has no place for it."""
         value: float | None = row.get(self.key)
         return value if value or self.axis is _of_tenths else None
 
@@ -110,7 +113,7 @@ TOKENS: Final = Measure("tokens_per_answer", "Tokens per answer", "{:,.0f}".form
 
 @dataclass(frozen=True)
 class Plot:
-    """What a picture shows. reading: how to read it. On the diagonal, if there is one, both numbers are equal."""
+    """The contents of a picture. reading: how to read it. On the diagonal, if there is one, both numbers are equal."""
 
     x: Measure
     y: Measure
@@ -118,7 +121,7 @@ class Plot:
     diagonal: bool = False
 
     def axes(self, rows: Sequence[Row]) -> tuple[Axis, Axis]:
-        """Of rows that have both numbers. With a diagonal both axes have one range."""
+        """Return both axes for rows that have both numbers. With a diagonal they have the same range."""
         across, up = ([row[measure.key] for row in rows] for measure in (self.x, self.y))
         if self.diagonal:
             across = up = across + up
@@ -143,10 +146,10 @@ PLOTS: Final = {
         TOKENS, WORST, "Higher and further to the left is better: more right in every order for fewer tokens."
     ),
 }
-"""By what a URL calls them."""
+"""Plots by their names in URLs."""
 
 
-# Where it is in a picture
+# Positions in a picture
 
 
 @dataclass(frozen=True)
@@ -160,11 +163,11 @@ class Frame:
     decimals: int
 
     def across(self, share: float) -> float:
-        """Where a share of the axis is, from the left of the picture."""
+        """Return the position of a share of the axis, from its left edge."""
         return round(self.left + share * (self.right - self.left), self.decimals)
 
     def up(self, share: float) -> float:
-        """Where a share of the axis is, from the top of the picture."""
+        """Return the position of a share of the axis, from its top edge."""
         return round(self.bottom - share * (self.bottom - self.top), self.decimals)
 
 
@@ -176,10 +179,10 @@ WIDE: Final = Frame(2, 98, 7, 88, 2)
 
 @dataclass(frozen=True)
 class Point:
-    """A row. x, y: its place; up: that of the diagonal above it; None: there is no diagonal.
+    """A row's point. x, y: its position; up: the diagonal's position above it, None without a diagonal.
 
-    cells: both numbers; words: all that the point says. names: by width of the page, its name where it fits: (text,
-    whether it stands to the left of the point).
+    cells: both numbers; words: the full text of the point. names: by width of the page, its name if it fits: (text,
+    whether it is on the left).
     """
 
     row: Row
@@ -212,14 +215,14 @@ class Scatter:
 
     @property
     def lifted(self) -> set[tuple[float, float]]:
-        """Places of points whose names stand above a step, so that it does not strike them through."""
+        """Return the positions of points whose names go above a step, so that the step does not cross them out."""
         return {(x1, y1) for x1, y1, _, y2 in self.front if y1 == y2}
 
 
 def pareto(plot: Plot, rows: Sequence[Row]) -> list[Row]:
-    """The rows than which none is both higher and further to the left, from the left: steps up.
+    """Return the rows of the Pareto front, from the left: no other row is both higher and further to the left.
 
-    Of release dates, those that were the best when they came out.
+    Over release dates, these are the models that were the best at their release.
     """
     known = [row for row in rows if plot.x.of(row) is not None and plot.y.of(row) is not None]
     found: list[Row] = []
@@ -230,7 +233,10 @@ def pareto(plot: Plot, rows: Sequence[Row]) -> list[Row]:
 
 
 def with_front(chart: Scatter, rows: Sequence[Row]) -> Scatter:
-    """The chart with the steps of `pareto` through its points. rows: those of `across_board`, without others."""
+    """Return the chart with the steps of `pareto` through its points.
+
+    rows: as given to `across_board`, without others.
+    """
     on = [id(row) for row in pareto(chart.plot, rows)]
     places = sorted((point.x, point.y) for point in chart.points if id(point.row) in on)
     places.append((chart.frame.right, places[-1][1]))
@@ -239,14 +245,14 @@ def with_front(chart: Scatter, rows: Sequence[Row]) -> Scatter:
 
 
 def beside_leaderboard(plot: Plot, rows: Sequence[Row]) -> Scatter:
-    """The picture beside a leaderboard. rows: `evaluation_id`, `model` and what is drawn."""
+    """Draw the picture next to a leaderboard. rows: `evaluation_id`, `model` and the plot's numbers."""
     return _drawn(plot, rows, BESIDE)
 
 
 def across_board(plot: Plot, rows: Sequence[Row], currency: str | None = None, others: Sequence[Row] = ()) -> Scatter:
-    """A board's picture: names are shown where there is room for them, and earlier rows choose first.
+    """Draw a board's picture; names are shown if there is space for them, and earlier rows choose first.
 
-    rows: `model` and what is drawn. currency: of costs. others: rows that are drawn beside them without a name.
+    rows: `model` and the plot's numbers. currency: of costs. others: rows to draw without a name.
     """
     return _drawn(plot, rows, WIDE, f" {currency}" if currency else "", others, named=True)
 
@@ -331,14 +337,14 @@ LETTER: Final = 7.0
 
 
 def lines_of(name: str, letters: int = 36) -> list[str]:
-    """A name in lines of at most so many letters."""
+    """Split a name into lines of at most so many letters."""
     return [name[start : start + letters] for start in range(0, len(name), letters)]
 
 
 def _placed(
     shares: Sequence[tuple[float, float]], names: Sequence[str], room: Room, unnamed: Sequence[tuple[float, float]]
 ) -> dict[int, tuple[str, bool]]:
-    """Place of a row → its name and whether it stands to the left; only where it covers no point and no other name."""
+    """Map the index of a row → its name and whether it is on the left, for names that cover no point or other name."""
     every = (*shares, *unnamed)
     taken = [(room.width * x - 6, room.width * x + 6, room.height * y - 6, room.height * y + 6) for x, y in every]
     found = {}
@@ -347,7 +353,7 @@ def _placed(
         across, up, width = room.width * x, room.height * y, LETTER * len(text)
         for left, edge in ((False, across + 8), (True, across - 8 - width)):
             box = (edge, edge + width, up - 8, up + 8)
-            # Ticks stand along the left edge.
+            # The left edge has the labels of ticks.
             inside = box[0] >= 36 and box[1] <= room.width
             if inside and not any(
                 box[0] < other[1] and other[0] < box[1] and box[2] < other[3] and other[2] < box[3] for other in taken

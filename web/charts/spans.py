@@ -13,7 +13,7 @@ _MIDDLE: Final = HEIGHT / 2
 
 
 def span_svg(span: Span | None, classes: str = "span") -> Markup:
-    """A span as an image with its words as alternative text; empty for None. Its looks are in board.css."""
+    """Draw a span as an image with its words as alternative text; empty for None. It is styled in board.css."""
     if span is None:
         return Markup()
     words = escape(span.words)
@@ -52,7 +52,10 @@ _LEGEND: Final = (
 
 
 def span_legend(spans: Iterable[Span]) -> list[tuple[Markup, str]]:
-    """The marks that these spans have, each with its meaning; if several parts of prompts vary, all are a prompt."""
+    """Return the marks in these spans, each with its meaning.
+
+    If several parts of prompts vary, all are called prompts.
+    """
     spans = list(spans)
     levels = {span.level for span in spans}
     level = levels.pop() if len(levels) == 1 else "prompt"
@@ -85,4 +88,4 @@ def _at(value: float) -> str:
 
 
 SPANS: Final[dict[str, Any]] = {"span_of": span_of, "span_svg": span_svg, "span_legend": span_legend}
-"""What templates draw with."""
+"""Functions for templates."""

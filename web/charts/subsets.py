@@ -8,14 +8,15 @@ from registry.schema.selectables import Row
 from web.charts.drawing import INK, KEPT, LOST, MASS, QUIET, Chart, Layer, figure, percentages, share_axis
 
 _LOOKS = ((KEPT, "circle"), (LOST, "triangle-up"), (MASS, "square"), (INK, "diamond"))
-"""Colour and shape of a set, in turn: shapes tell them apart without colour."""
+"""Colours and shapes of sets, in turn: shapes distinguish them without colour."""
 
 
 def agreement(rows: Sequence[Row], metric: str) -> Chart:
-    """A point per evaluation and set: a metric over all orders (x) and over the set (y). On the diagonal they agree.
+    """Draw a point per evaluation and set: a metric over all orders (x) and over the set (y).
 
+    On the diagonal they agree.
     rows: `subset`, `model`, `benchmark`, `protocol`, `full` and `value`; the last two are fractions, and rows with None
-    are left out. metric: its label.
+    are omitted. metric: its label.
     """
     values = [dict(row) for row in rows if row["full"] is not None and row["value"] is not None]
     subsets = list(dict.fromkeys(row["subset"] for row in values))
@@ -34,7 +35,7 @@ def agreement(rows: Sequence[Row], metric: str) -> Chart:
             "encoding": encoding,
         },
         {
-            # Not filled: where sets agree, the marks beneath stay visible.
+            # Not filled, so that marks beneath stay visible if sets agree.
             "mark": {"type": "point", "size": 80, "strokeWidth": 2, "opacity": 0.85},
             "encoding": {
                 **encoding,

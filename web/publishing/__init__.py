@@ -55,9 +55,10 @@ class Published:
 
 
 def publish(settings: Settings, board: str, to: Path, report: Report | None = None) -> Published:
-    """Writes the board's site into a folder. The same board gives the same bytes.
+    """Write the board's site into a folder. The same board gives the same bytes.
 
-    Only what anonymous visitors may see is written. A run that is killed leaves whole files, and the next one completes
+    Only data that anonymous visitors may see is written. A run that is killed leaves whole files, and the next run
+    completes
     them. Raises NotFoundError for a board that the public does not have, UsageError for a folder with other files.
     """
     settings = _open_to_all(settings)

@@ -35,7 +35,7 @@ _COLUMNS: Final = {
 
 
 def publish_dataset(settings: Settings, board: str, to: Path) -> list[str]:
-    """Write what the public sees of a board into a new folder; return its configurations.
+    """Write the public part of a board into a new folder; return its configurations.
 
     Raises NotFoundError and UsageError as `publish` does, and UsageError for a folder that has files.
     """

@@ -14,7 +14,7 @@ _FOLLOWING: Final = frozenset({"data-follow", "data-poll", "data-swap"})
 """Attributes that make scripts send requests."""
 _ADDRESSES: Final = frozenset({"href", "src"})
 _LISTS: Final = frozenset({"data-libraries", "data-worker", "data-duckdb", "data-parquet", "data-tables"})
-"""Addresses for scripts, between spaces; others than those that begin with a slash are ignored."""
+"""Attributes with addresses for scripts, between spaces; addresses that do not begin with a slash are ignored."""
 HERE: Final = "data-here"
 """Marks a form that needs no server; others are left out, and so are fields that belong to one by its name."""
 _AS_WRITTEN: Final = frozenset({"pre", "script", "style", "textarea"})

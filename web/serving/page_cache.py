@@ -1,9 +1,9 @@
-"""Serves the pages of anonymous visitors again while the database has not changed.
+"""A cache of anonymous visitors' pages, valid while the database has not changed.
 
-A page depends on its address and on the database. Both engines tell cheaply if anything was written: PostgreSQL by its
-current snapshot, SQLite by its data version. That state is part of the key, so a cached page is served only while
+A page depends on its address and on the database. Both engines cheaply show whether anything was written: PostgreSQL by
+its current snapshot, SQLite by its data version. That state is part of the key, so a cached page is served only while
 nothing was written; the database answers one statement. Pages of signed-in viewers, pages with a form's CSRF token or a
-cookie, and pages that depend on more than the database are made each time.
+cookie, and pages that depend on more than the database are rendered each time.
 """
 
 import threading

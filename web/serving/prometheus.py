@@ -1,7 +1,6 @@
-"""Figures for Prometheus, read from the database on request, so that every process of the website gives the same.
+"""Figures for Prometheus, read from the database on request, so that every process of the website reports the same.
 
-Names of models and benchmarks are not among them, and they count what the viewer may see: with the token of a
-maintainer everything.
+They name no models or benchmarks, and count the data that the viewer may see: everything, with a maintainer's token.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

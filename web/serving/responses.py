@@ -53,7 +53,7 @@ def _plain(value: Any) -> Any:
 
 
 def session() -> Session:
-    """Return this request's session: one transaction that only reads, and only what the viewer may see."""
+    """Return this request's session: one read-only transaction over the data that the viewer may see."""
     if "session" not in g:
         # Signed-in people see their own changes at once, which a replica may lack.
         source = read_engine() if request.method in SAFE and not viewer().signed_in else engine()

@@ -27,7 +27,7 @@ from registry.tables import Evaluation, Prediction, Question, QuestionScore
 
 
 def moves_answers(row: Row) -> bool:
-    """Whether a row is under answer-moving variants, whatever their parameters."""
+    """Return whether a row has answer-moving variants, with any parameters."""
     return bool(row["variants"].partition(":")[0] == "answer-moving")
 
 
@@ -61,7 +61,7 @@ def runs(session: Session, evaluation_ids: Sequence[int]) -> dict[int, list[Row]
 
 
 def adversarial(session: Session, evaluation_id: int) -> list[Row]:
-    """The view `adversarial_effects`: one row per inserted text, in the order of the variants."""
+    """Return the rows of the view `adversarial_effects`: one per inserted text, in the order of the variants."""
     query = (
         select(adversarial_effects)
         .where(adversarial_effects.c.evaluation_id == evaluation_id)
@@ -75,7 +75,9 @@ def adversarial(session: Session, evaluation_id: int) -> list[Row]:
 
 
 def written(session: Session, evaluation_id: int, rules: Sequence[str]) -> list[Row]:
-    """The view `extraction_counts`: all rules in the order they are tried, `stated` if there were any, then `none`."""
+    """Return the view `extraction_counts`: all rules in order of precedence, `stated` if there were any, then
+    `none`.
+    """
     query = select(extraction_counts).where(extraction_counts.c.evaluation_id == evaluation_id)
     require_rows(session, evaluation_id)
     counted = {row["extraction_rule"]: row for row in listed(session.execute(query))}
@@ -86,7 +88,7 @@ def written(session: Session, evaluation_id: int, rules: Sequence[str]) -> list[
 
 
 def seconds(session: Session, evaluation_id: int) -> Row | None:
-    """The view `evaluation_seconds`; None where no shard is done or all was imported."""
+    """Return the row of the view `evaluation_seconds`; None if no shard is done or all were imported."""
     found = rows_of(session, select(evaluation_seconds).where(evaluation_seconds.c.evaluation_id == evaluation_id))
     return found[0] if found else None
 
@@ -107,7 +109,7 @@ def by_subject(session: Session, evaluation_id: int) -> list[Row]:
 
 
 def _placed(evaluation_id: int) -> Subquery:
-    """One row per question and position of its right option: the number of prompts, and of those answered correctly.
+    """Return a row per question and position of its right option: prompts, and prompts answered correctly.
 
     Over variants that show the question with exactly its own options.
     """
@@ -167,11 +169,11 @@ def fails_at(session: Session, evaluation_id: int, position: int) -> Select[*tup
 
 
 def positions(session: Session, evaluation_id: int) -> tuple[list[Row], Row]:
-    """How often each position is chosen, how often the right option is there, and both over all positions.
+    """Return how often each position is chosen, how often it has the right option, and both over all positions.
 
     Per position: `right_here` prompts with the right option there, `correct` of them answered correctly, `answered`
     prompts that chose it, `fails` questions that fail only there. In all: `prompts`, and `invalid` ones without a valid
-    answer. Over variants that show the question with exactly its own options; empty where there are none.
+    answer. Over variants that show the question with exactly its own options; empty if there are none.
     """
     answered = (
         select(Prediction.chosen_position, func.count())
@@ -201,9 +203,11 @@ def positions(session: Session, evaluation_id: int) -> tuple[list[Row], Row]:
 
 
 def right_in(session: Session, evaluation_id: int) -> list[Row]:
-    """How many completely scored questions are right in how many of their variants, which show their own options.
+    """Count completely scored questions by the number of variants, with their own options, in which they are right.
 
-    `variants`, `correct`, `steady` (the answer is the same in all of them), `questions`; only of two variants or more.
+    Rows have `variants`, `correct`, `steady` (the answer is the same in all of them) and `questions`; questions with
+    one
+    variant are omitted.
     """
     o = QuestionScore
     steady = (o.agreeing == o.variants).label("steady")
@@ -225,9 +229,9 @@ DIFFERING: Final = ("all", "left", "right")
 
 
 def _both(query: Select[*tuple[Any, ...]], left: int, right: int, again: Any) -> Select[*tuple[Any, ...]]:
-    """Join the metrics of both by question, which has another number in another version of the benchmark.
+    """Join both evaluations' metrics by question, which has another number in another version of the benchmark.
 
-    again: alias of the question, as the right one asks it.
+    again: alias of the question in the right evaluation.
     """
     version = select(Evaluation.benchmark_version_id).where(Evaluation.id == right).scalar_subquery()
     same = and_(again.benchmark_version_id == version, not_(again.few_shot), again.external_id == Question.external_id)

@@ -1,4 +1,4 @@
-"""What sentences about the evaluations of a page rest on."""
+"""The facts behind sentences about the evaluations of a page."""
 
 from collections.abc import Sequence
 
@@ -10,17 +10,17 @@ from registry.verdicts.table import Said, of_listed
 from web.serving.responses import session
 
 Told = tuple[str, str, Said]
-"""A model, the URL of what is said, and the sentence."""
+"""A model, the URL of its evaluation, and the sentence."""
 
 
 def with_facts(rows: Sequence[Row], scope: str = "all") -> list[Row]:
-    """Rows with `facts`: what is known of each evaluation over a scope; None for those that are not sealed."""
+    """Add `facts` to rows: each evaluation's facts over a scope; None if it is not sealed."""
     known = facts_of(session(), [row["evaluation_id"] for row in rows], scope)
     return [row | {"facts": known.get(row["evaluation_id"])} for row in rows]
 
 
 def told_of(rows: Sequence[Row]) -> list[Told]:
-    """What is said above these rows, which have `facts`."""
+    """Return the sentences above these rows, which have `facts`."""
     found = of_listed([row["facts"] for row in rows if row["facts"] is not None])
     return [
         (facts.model, url_for("pages.evaluation", evaluation_id=facts.evaluation), sentence)

@@ -80,7 +80,7 @@ def version_of(session: Session, benchmark: str, wanted: str | None) -> tuple[li
 
 
 def shape(session: Session, benchmark_version_id: int) -> Row:
-    """What a version's questions look like: options, guessing accuracy, flags, subjects."""
+    """Return an outline of a version's questions: options, guessing accuracy, flags, subjects."""
     query: Select[*tuple[Any, ...]] = select(
         func.min(Question.n_options).label("fewest_options"),
         func.max(Question.n_options).label("most_options"),
@@ -106,14 +106,14 @@ class Facets:
 
     @classmethod
     def asked_for(cls, arguments: parameters.Arguments) -> "Facets":
-        """What a query string asks for."""
+        """Read the facets from a query string."""
         flagged = parameters.choice(arguments, "flagged", ("yes",), "") == "yes"
         return cls(parameters.text(arguments, "q"), parameters.text(arguments, "subject"), flagged)
 
     def within(
         self, benchmark_version_id: int, also: Select[*tuple[Any, ...]] | None = None
     ) -> Select[*tuple[Any, ...]] | None:
-        """The ids of the questions, of those that `also` selects; None for all questions."""
+        """Select the ids of the questions, only among the ids that `also` selects; None for all questions."""
         if self == Facets():
             return also
         found = select(Question.id).where(*self.conditions(benchmark_version_id))
@@ -139,7 +139,7 @@ class Facets:
 def benchmark_questions(
     session: Session, benchmark_version_id: int, facets: Facets, *, limit: int, offset: int
 ) -> list[Row]:
-    """A version's questions in file order."""
+    """Return a version's questions in file order."""
     query = (
         select(
             Question.id.label("question_id"),
@@ -158,12 +158,12 @@ def benchmark_questions(
 
 
 def questions_counted(session: Session, benchmark_version_id: int, facets: Facets) -> int:
-    """How many of a version's questions are wanted."""
+    """Count a version's questions that match the facets."""
     return session.scalar(select(func.count(Question.id)).where(*facets.conditions(benchmark_version_id))) or 0
 
 
 def subjects(session: Session, benchmark: str) -> list[str]:
-    """Every subject of a benchmark's versions."""
+    """Return every subject of a benchmark's versions."""
     query = (
         select(Question.subject)
         .join(BenchmarkVersion, BenchmarkVersion.id == Question.benchmark_version_id)
@@ -177,9 +177,9 @@ def subjects(session: Session, benchmark: str) -> list[str]:
 
 
 def printed(session: Session, metrics: Sequence[str], *, benchmark: str | None, q: str | None) -> list[Row]:
-    """Numbers published in papers of these metrics: one row per table, model, benchmark and protocol.
+    """Return numbers of these metrics published in papers: one row per table, model, benchmark and protocol.
 
-    Each row has `origin` and the metrics, None where the table has no such number. benchmark: only printed benchmarks
+    Each row has `origin` and the metrics, None if the table has no such number. benchmark: only printed benchmarks
     whose name is part of this one, comparing letters and digits and ignoring case; q: part of the model's name.
     """
     c = measured_and_published.c
@@ -202,7 +202,7 @@ def _plain(name: str) -> str:
 
 
 def model_choices(session: Session) -> dict[str, list[str]]:
-    """What models can be filtered by: every family and licence, and every kind of revision."""
+    """Return the choices for filtering models: every family and licence, and every kind of revision."""
     columns = (Model.family, Model.licence, ModelRevision.kind)
     rows = rows_of(session, select(*columns).join(ModelRevision, ModelRevision.model_id == Model.id).distinct())
     return {key: sorted({row[key] for row in rows} - {None}) for key in ("family", "licence", "kind")}
@@ -265,7 +265,7 @@ def models(session: Session) -> list[Row]:
 
 
 def model(session: Session, name: str) -> Row:
-    """A model with its revisions, newest first; NotFoundError when there is none."""
+    """Return a model with its revisions, newest first. Raises NotFoundError if there is none."""
     row = model_named(session, name)
     found = [] if row is None else rows_of(session, MODEL.where(Model.name == row.name))
     if row is None or not found:
@@ -299,7 +299,7 @@ def live_workers(session: Session) -> list[Row]:
 
 
 def queue(session: Session) -> Row:
-    """The queue as a whole: live workers, how their versions differ, queues without a worker, total progress."""
+    """Return a summary of the queue: live workers, their versions, queues without a worker, total progress."""
     workers = live_workers(session)
     active = select(Evaluation.id).join(BenchmarkVersion, BenchmarkVersion.id == Evaluation.benchmark_version_id)
     ids = session.scalars(active.where(Evaluation.state.in_(ACTIVE))).all()

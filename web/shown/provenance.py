@@ -1,4 +1,4 @@
-"""Where an evaluation's numbers come from, and what differs from another's: what pages and JSON both say."""
+"""The provenance of an evaluation's numbers, and its differences from another's, for pages and JSON."""
 
 from typing import Any, Final
 
@@ -12,7 +12,7 @@ IDENTITY: Final = ("kind", "location", "dtype", "quantisation", "weights_digest"
 
 
 def provenance_of(evaluation: Row) -> Row:
-    """Where an evaluation's numbers come from. Engine fingerprints stand once, under their digest."""
+    """Return the provenance of an evaluation's numbers. Each engine fingerprint appears once, under its digest."""
     shards = queries.shards(session(), evaluation["evaluation_id"])
     fingerprints = {
         row["engine_fingerprint_digest"]: row["engine_fingerprint"]
@@ -40,7 +40,7 @@ def provenance_of(evaluation: Row) -> Row:
 
 
 def comparable_provenance_of(evaluation: Row) -> dict[str, Any]:
-    """The document of `shuffleboard provenance`, without paths on a server's disk."""
+    """Return the document of `shuffleboard provenance`, without paths on a server's disk."""
     document = provenance_document(session(), evaluation["evaluation_id"])
     document["model"]["location"] = evaluation["location"]
     return document

@@ -70,7 +70,7 @@ def progress(session: Session, evaluation_ids: Iterable[int]) -> dict[int, Row]:
 
 
 def progress_of(session: Session, evaluation_id: int) -> Row:
-    """The progress document of one evaluation."""
+    """Return the progress document of one evaluation."""
     return progress(session, [evaluation_id])[evaluation_id]
 
 
@@ -120,9 +120,9 @@ def evaluations(
 
 
 def sealed_evaluations(session: Session, conditions: Iterable[ColumnElement[bool]], *, limit: int) -> list[Row]:
-    """Sealed evaluations, newest first, with what tells whether two of them were asked the same.
+    """Return sealed evaluations, newest first, with the facts that show whether two of them had the same prompts.
 
-    of_questions: questions of the whole benchmark. question_filter: which of them are asked, where that is not all.
+    of_questions: number of questions in the whole benchmark. question_filter: the part in use, if not all.
     """
     query = EVALUATIONS.add_columns(
         Evaluation.seal,
@@ -137,7 +137,7 @@ def sealed_evaluations(session: Session, conditions: Iterable[ColumnElement[bool
 
 
 def evaluation(session: Session, evaluation_id: int) -> Row:
-    """One evaluation with all that identifies it; NotFoundError if the session does not see it."""
+    """Return an evaluation with its identity. Raises NotFoundError if the session does not see it."""
     query = EVALUATIONS.add_columns(
         Evaluation.specification,
         Evaluation.specification_digest,
@@ -169,12 +169,12 @@ def evaluation(session: Session, evaluation_id: int) -> Row:
 
 
 def hub_name(location: str | None) -> str | None:
-    """A location that is useful to others: a path on the server's disk is private."""
+    """Return a location if it is useful to others; None for a path on the server's disk, which is private."""
     return None if location is None or location.startswith(("/", "~", ".")) or ":\\" in location else location
 
 
 def scopes(session: Session, evaluation_id: int, *, sealed: bool) -> list[Row]:
-    """Metrics by scope, one row per scope and metric. Those of an unsealed evaluation are computed as they stand."""
+    """Return the metrics by scope, one row per scope and metric; computed now if the evaluation is unsealed."""
     if sealed:
         query = select(evaluation_metrics).where(evaluation_metrics.c.evaluation_id == evaluation_id)
         return sorted(rows_of(session, query), key=_scope_order)
@@ -205,7 +205,7 @@ def _scope_order(row: Row) -> tuple[Any, ...]:
 
 
 def shards(session: Session, evaluation_id: int) -> list[Row]:
-    """The view `evaluation_provenance`: who scored each shard, when, on what."""
+    """Return the view `evaluation_provenance`: each shard's worker, time and device."""
     query = (
         select(evaluation_provenance)
         .where(evaluation_provenance.c.evaluation_id == evaluation_id)
@@ -216,7 +216,7 @@ def shards(session: Session, evaluation_id: int) -> list[Row]:
 
 # Questions of an evaluation
 
-# The counts behind the fractions of question_metrics. Questions of which nothing is stored have no such row.
+# The counts behind the fractions of question_metrics. Questions without predictions have no such row.
 _m, _o = question_metrics.c, QuestionScore
 _COUNTS: Final = tuple(
     func.coalesce(getattr(_o, name), 0).label(name) for name in ("variants", "valid", "correct", "agreeing")
@@ -239,7 +239,7 @@ _FLIPS: Final = (_o.stored >= _o.expected, _o.variants > 1, _o.agreeing < _o.var
 def question_counts(
     session: Session, evaluation_id: int, among: Select[*tuple[Any, ...]] | None = None
 ) -> dict[str, int]:
-    """How many questions each filter keeps, of those whose ids `among` selects."""
+    """Count the questions that pass each filter, only among the ids that `among` selects."""
     kept = [
         (func.count() if condition is None else func.count().filter(condition)).label(name)
         for name, (_, condition) in QUESTION_FILTERS.items()
@@ -281,10 +281,11 @@ def questions(
 
 
 def flips_beside(session: Session, evaluation_id: int, asked: Row) -> Row:
-    """The flipping questions of an evaluation before and after one, in the benchmark's order: `previous`, `next`.
+    """Return the flipping questions before and after a question, in the benchmark's order: `previous`, `next`.
 
-    asked: a question, of which the ids are None where there is no such one. `flips`: how many flip in all; `place`: the
-    number of the question among them, None where it does not flip itself.
+    Their ids are None if there are none. `flips`: the number that flip in all; `place`: the number of this question
+    among
+    them, None if it does not flip itself.
     """
     place = asked["ordinal"]
     beside = (
@@ -317,10 +318,11 @@ def flips_beside(session: Session, evaluation_id: int, asked: Row) -> Row:
 
 
 def flipping_parts(session: Session, evaluation_ids: Sequence[int], *, limit: int) -> list[Row]:
-    """The subjects on which the answers of sealed evaluations flip most: rows of the view `evaluation_metrics`.
+    """Return the subjects with the most flips in sealed evaluations: rows of the view `evaluation_metrics`.
 
-    By the lower end of the interval of their fluctuation rate, so that a few questions do not come first by luck. A
-    subject that is the whole evaluation is left out.
+    They are sorted by the lower end of the interval of their fluctuation rate, so that a few questions do not come
+    first by
+    luck. A subject that is the whole evaluation is omitted.
     """
     c = evaluation_metrics.c
     query = (
@@ -340,7 +342,7 @@ def flipping_parts(session: Session, evaluation_ids: Sequence[int], *, limit: in
 
 
 def flipping_questions(session: Session, evaluation_id: int, *, limit: int) -> list[Row]:
-    """The questions whose answers agree least over the orders of an evaluation: `agreement`, in [0, 1], and counts."""
+    """Return the questions whose answers agree least over the orders: `agreement`, in [0, 1], and counts."""
     pairs = _o.variants * (_o.variants - 1) / 2.0
     agreement = (_o.equal_pairs / pairs).label("agreement")
     query = (
@@ -376,7 +378,7 @@ def thoughts(session: Session, evaluation_id: int, question_id: int) -> dict[int
 
 
 def questions_answered_with(session: Session, evaluation_id: int, words: str) -> list[int]:
-    """The questions to which an evaluation has a written text that contains these words, in any letter case."""
+    """Return the ids of questions whose written answers contain these words, ignoring case."""
     query = (
         select(Generation.question_id)
         .where(Generation.evaluation_id == evaluation_id, Generation.text.icontains(words, autoescape=True))
@@ -397,7 +399,7 @@ def predictions_after(session: Session, evaluation_id: int, after: tuple[int, in
 
 
 def asked_question(session: Session, evaluation_id: int, question_id: int) -> tuple[Row, int]:
-    """A question of an evaluation and the number of variants expected; NotFoundError when it is not asked there."""
+    """Return a question of an evaluation and its expected variants. Raises NotFoundError if it is not in there."""
     query = select(EvaluationQuestion.n_variants).filter_by(evaluation_id=evaluation_id, question_id=question_id)
     expected = session.scalar(query)
     if expected is None:
@@ -408,9 +410,9 @@ def asked_question(session: Session, evaluation_id: int, question_id: int) -> tu
 
 
 def exact_prompts(session: Session, row: Row, question_id: int, asked: Sequence[Row]) -> dict[int, Prompt]:
-    """Variant → the prompt that was asked, rebuilt; empty where the prompts were not recorded.
+    """Map variant → its prompt, rebuilt; empty if the prompts were not recorded.
 
-    asked: predictions, whose digests tell whether a rebuilt prompt is the one that was asked.
+    asked: predictions, whose digests show whether a rebuilt prompt equals the original.
     """
     variants = {prediction["variant"] for prediction in asked if prediction["prompt_digest"] is not None}
     found = session.get_one(Evaluation, row["evaluation_id"])
@@ -444,7 +446,7 @@ QUESTION: Final[Select[*tuple[Any, ...]]] = (
 
 
 def question(session: Session, question_id: int) -> Row:
-    """A question with its options; NotFoundError unless the session sees it."""
+    """Return a question with its options. Raises NotFoundError if the session does not see it."""
     rows = rows_of(session, QUESTION.where(Question.id == question_id, ~Question.few_shot))
     if not rows:
         raise NotFoundError(f"no question {question_id}; a benchmark's page lists its questions")
@@ -453,7 +455,7 @@ def question(session: Session, question_id: int) -> Row:
 
 
 def question_everywhere(session: Session, question_id: int, *, limit: int, offset: int) -> tuple[list[Row], int]:
-    """A question's outcome in every evaluation that asks it, newest first, and how many there are."""
+    """Return a question's outcome in every evaluation that includes it, newest first, and the total."""
     of_question = (
         select(EvaluationQuestion.evaluation_id)
         .join(Evaluation, Evaluation.id == EvaluationQuestion.evaluation_id)

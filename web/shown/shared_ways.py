@@ -1,4 +1,4 @@
-"""Which models were asked the same questions in the same way: only then is a difference between them theirs."""
+"""Models prompted with the same questions in the same way: only then does a difference come from the models."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -14,16 +14,16 @@ from registry.tables import Model, ModelRevision
 from web.shown import queries
 
 WAY: Final = ("benchmark", "benchmark_version", "variants", "protocol", "shots")
-"""What a URL says of a way of asking."""
+"""Parameters of a URL that identify a way of prompting."""
 MOST: Final = 5000
 """Evaluations that are looked at, the newest."""
 
 
 def sealed_by_way(session: Session, models: Sequence[str], wanted: Mapping[str, str]) -> list[dict[str, Row]]:
-    """Every way in which some of the models were asked: model → its newest evaluation. Those of most models first.
+    """Return the ways in which some of the models were prompted, most models first: model → its newest evaluation.
 
-    wanted: of WAY, what it has to be. Among ways of equally many models those in several orders come first, then those
-    of more questions, then the newest. Only evaluations that are sealed and stand.
+    wanted: required values of the keys in WAY. Among ways of equally many models, several orders come first, then more
+    questions, then the newest. Withdrawn and unsealed evaluations do not count.
     Raises NotFoundError for a model that does not exist.
     """
     _require(session, models)
@@ -48,7 +48,7 @@ def _require(session: Session, models: Sequence[str]) -> None:
 
 
 def asking_the_others(session: Session, models: Sequence[str], way: Mapping[str, Row]) -> list[str]:
-    """The commands that ask the models that a way lacks in that way, too."""
+    """Return the commands that prompt the missing models in this way, too."""
     one = next(iter(way.values()))
     lacking = [model for model in models if model not in way]
     query = (

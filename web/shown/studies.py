@@ -1,4 +1,4 @@
-"""What studies of an evaluation say, as its page and the API state it; kept, since of a large one it takes seconds."""
+"""Studies of an evaluation for its page and the API; cached, since a large one takes seconds."""
 
 from registry.schema.selectables import Row
 from registry.studies.noise import noise_document, noise_source
@@ -10,7 +10,7 @@ _noise: OfSealed[Row] = OfSealed()
 
 
 def clustered(evaluation_id: int, seal: str | None) -> Row | None:
-    """What `registry.scores.clusters.clustered_intervals` says; None before the evaluation is sealed."""
+    """Return the result of `registry.scores.clusters.clustered_intervals`; None before the evaluation is sealed."""
     # Here rather than above: the website starts without numpy, and most of its pages never need it.
     from registry.scores.clusters import clustered_intervals
 
@@ -20,6 +20,6 @@ def clustered(evaluation_id: int, seal: str | None) -> Row | None:
 
 
 def repeat_noise(evaluation_id: int, noise_from: int | None) -> Row | None:
-    """What `registry.studies.noise.repeat_noise` says."""
+    """Return the result of `registry.studies.noise.repeat_noise`; None if there is no source of noise."""
     source = noise_source(session(), evaluation_id, noise_from)
     return None if source is None else _noise.get(source.key, lambda: noise_document(session(), source))
