@@ -1,8 +1,8 @@
-"""What an adversarial distractor changes: Cho et al., *Choices Speak Louder than Questions*.
+"""Effect of an adversarial distractor: Cho et al., *Choices Speak Louder than Questions*.
 
 The last distractor of a question is replaced by a text that tries to attract the model, and the prediction is compared
-with that on the original, under each way of choosing: the answer as the protocol reads it, the highest log P(x|Q,C) per
-byte, and the highest NPSQ. A scoring that the options alone decide loses its predictions to the inserted text.
+with the prediction on the original, under each scoring: the answer as the protocol reads it, the highest log P(x|Q,C)
+per byte, and the highest NPSQ. If the options alone decide a scoring, it loses its predictions to the inserted text.
 """
 
 from collections.abc import Sequence
@@ -18,10 +18,10 @@ SCORINGS: Final = ("accuracy", "accuracy_normalized", "npsq_accuracy")
 
 @dataclass(frozen=True)
 class AdversarialEffect:
-    """One distractor under one scoring, over the questions where both choices are defined.
+    """One distractor under one scoring, over the questions for which both choices are defined.
 
-    flipped: share of these whose choice is the inserted option. original, altered: share whose choice is right, without
-    and with it. All fractions in [0, 1]; None where no question counts.
+    flipped: share of these questions whose choice is the inserted option. original, altered: share whose choice is
+    right, without and with it. All fractions in [0, 1]; None if no question counts.
     """
 
     distractor: str
@@ -33,14 +33,14 @@ class AdversarialEffect:
 
     @property
     def change(self) -> float | None:
-        """Altered − original, in [−1, 1]: below 0 where the distractor costs right answers."""
+        """Return altered − original, in [−1, 1]: below 0 if the distractor costs right answers."""
         return None if self.altered is None or self.original is None else self.altered - self.original
 
 
 def choice(outcome: VariantOutcome, scoring: str) -> tuple[bool, int | None]:
-    """(whether the choice is defined, option chosen). No valid answer is a defined choice of nothing.
+    """Return whether the choice is defined, and the option chosen. No valid answer is a defined choice of nothing.
 
-    Undefined: per byte without log-probabilities, NPSQ without both kinds or where one option has none.
+    Undefined: per byte without log-probabilities, NPSQ without both kinds or if one option has none.
     """
     if scoring == "accuracy":
         return True, outcome.option
@@ -58,7 +58,7 @@ def choice(outcome: VariantOutcome, scoring: str) -> tuple[bool, int | None]:
 def adversarial_effect(
     distractor: str, pairs: Sequence[tuple[VariantOutcome, VariantOutcome]], scoring: str
 ) -> AdversarialEffect:
-    """The effect of one distractor. pairs: (the original, the same question with the distractor), a pair a question.
+    """Return the effect of one distractor. pairs: (the original, the same question with the distractor).
 
     Source: Cho et al., the adversarial test. View: adversarial_effects.
 

@@ -1,6 +1,6 @@
-"""From the outcomes of questions to a metric of a benchmark: the five ways in which metrics get there.
+"""The five ways to compute a benchmark's metric from the outcomes of its questions.
 
-Each way but the last holds the definition in Python and the same in SQL, from which the views are made
+Each way but the last has its definition in Python and the same in SQL, from which the views are made
 (`registry/schema/views`).
 """
 
@@ -23,8 +23,8 @@ class MeanOverQuestions:
     """The plain mean over the questions for which `function` is defined.
 
     sql: the value of one question, from the columns of question_score, evaluation_question and question.
-    where: when a question has it, once every expected variant is stored; None for metrics of the original alone, which
-    wait for no other variant.
+    where: the condition under which a question has it, once every expected variant is stored; None for metrics of the
+    original only, which need no other variant.
     """
 
     function: QuestionMetric
@@ -32,7 +32,7 @@ class MeanOverQuestions:
     where: str | None = None
 
     def over(self, questions: Sequence[Outcomes]) -> Value:
-        """The mean over complete questions."""
+        """Return the mean over complete questions."""
         return mean_of_defined(map(self.function, questions))
 
 
@@ -42,9 +42,9 @@ class FunctionOfTwoMeans:
 
     of: the two metrics by name, with their functions. function: of two numbers, two arrays of resampled means, or two
     columns of SQL, so that it is written once.
-    share_of_first: it says how large a share of the first mean something is. So it is undefined where that is 0, its
-    interval rests on the questions where the first metric is 1, and over several benchmarks it is taken of the two
-    means over these.
+    share_of_first: whether the value is a share of the first mean. Then it is undefined if that is 0, its interval uses
+    the questions on which the first metric is 1, and over several benchmarks it is computed from the two means over
+    these.
     """
 
     of: Mapping[str, QuestionMetric]
@@ -62,7 +62,7 @@ class FunctionOfTwoMeans:
         return tuple(self.of)[1]
 
     def value(self, first: float | None, second: float | None) -> float | None:
-        """The function of two means; None where it is undefined.
+        """Return the function of two means; None if it is undefined.
 
         >>> lost = FunctionOfTwoMeans({}, lambda first, second: (first - second) / first, share_of_first=True)
         >>> lost.value(0.5, 0.25), lost.value(0.0, 0.0)
@@ -73,7 +73,7 @@ class FunctionOfTwoMeans:
         return float(self.function(first, second))
 
     def over(self, questions: Sequence[Outcomes]) -> Value:
-        """The value over complete questions."""
+        """Return the value over complete questions."""
         found = [tuple(function(outcomes) for function in self.of.values()) for outcomes in questions]
         both = [values for values in found if None not in values]
         first, second = (mean_of_defined(column)[0] for column in zip(*both, strict=True)) if both else (None, None)
@@ -102,7 +102,7 @@ def _tested_orders(outcomes: Outcomes) -> list[VariantOutcome]:
 
 
 def runs_of(questions: Sequence[Outcomes]) -> Runs:
-    """The runs of complete questions that were asked in at least two distinct prompts: repeats of one are not orders.
+    """Return the runs of complete questions with at least two distinct prompts: repeats of one are not orders.
 
     Over variants with exactly the question's own options.
     """
@@ -127,7 +127,7 @@ class OverRuns:
     sql: str
 
     def over(self, questions: Sequence[Outcomes]) -> Value:
-        """The value over complete questions."""
+        """Return the value over complete questions."""
         return self.function(runs_of(questions)), sum(map(bool, map(_tested_orders, questions)))
 
 
@@ -135,15 +135,15 @@ class OverRuns:
 class OverEvaluation:
     """A mean over questions of values that depend on the evaluation's other questions.
 
-    function: the value of each question. The values exist once the whole evaluation is complete.
-    sql: the value of one question, from what sealing stored.
+    function: the value of each question, available once the whole evaluation is complete. sql: the value of one
+    question, from the columns that sealing stored.
     """
 
     function: Callable[[Sequence[Outcomes]], list[float | None]]
     sql: str
 
     def over(self, questions: Sequence[Outcomes]) -> Value:
-        """The mean over complete questions."""
+        """Return the mean over complete questions."""
         return mean_of_defined(self.function(questions))
 
 
@@ -151,7 +151,7 @@ Averaging = MeanOverQuestions | FunctionOfTwoMeans | OverRuns | OverEvaluation
 
 
 def mean_of_defined(values: Iterable[float | None]) -> Value:
-    """The mean of the values that are defined, and how many they are."""
+    """Return the mean of the defined values, and their number."""
     defined = [value for value in values if value is not None]
     return (math.fsum(defined) / len(defined) if defined else None), len(defined)
 
@@ -159,10 +159,11 @@ def mean_of_defined(values: Iterable[float | None]) -> Value:
 def over_tasks(
     two: FunctionOfTwoMeans | None, means: Sequence[Sequence[float | None]], weights: Sequence[int] | None = None
 ) -> float | None:
-    """A metric over several tasks: their mean, unweighted without `weights`; None where a task has no value.
+    """Average a metric over several tasks, unweighted without `weights`; None if a task has no value.
 
-    two: of a metric that is a function of two means; a share of the first is taken of the two means over the tasks.
-    means: of each task the means of the base metrics.
+    two: for a metric that is a function of two means; a share of the first is computed from the two means over the
+    tasks.
+    means: for each task, the means of the base metrics.
 
     >>> over_tasks(None, [(0.5,), (1.0,)]), over_tasks(None, [(0.5,), (None,)])
     (0.75, None)
@@ -187,5 +188,5 @@ def _mean_of_all(values: Sequence[float | None], weights: Sequence[int] | None =
 
 
 def zero_or_one(condition: str) -> str:
-    """A condition of SQL as a number, NULL where it is NULL."""
+    """Convert a condition of SQL to a number, NULL if it is NULL."""
     return f"cast(case when {condition} then 1.0 when not {condition} then 0.0 end as double precision)"

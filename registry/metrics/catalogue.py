@@ -1,4 +1,4 @@
-"""The metrics: families of entries, each entry beside its function, and their order."""
+"""The metrics: families of entries, each entry next to its function, and their order."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -66,7 +66,7 @@ FAMILIES: Final = (
         npsq.METRICS,
     ),
 )
-"""The chapters that hold the metrics of the catalogue, in the guide's order."""
+"""The chapters that contain the metrics of the catalogue, in the guide's order."""
 
 METRICS: Final[Mapping[str, Metric]] = {metric.name: metric for family in FAMILIES for metric in family.metrics}
 """The metrics in the guide's order, which columns of views and tables have, too."""
@@ -75,7 +75,7 @@ ALL_NAMES: Final = tuple(METRICS)
 """Every metric name of the contract."""
 
 SHOWN: Final = tuple(name for name, metric in METRICS.items() if not metric.for_papers)
-"""Metrics that pages and JSON have without being asked for them by name."""
+"""Metrics that pages and JSON show by default."""
 
 HEADLINES: Final = (
     "right_twice_across_orders",

@@ -1,8 +1,8 @@
-r"""What the registry says of a metric: one entry, which stands beside the metric's function.
+r"""A metric's entry in the registry: one for each, next to the metric's function.
 
 Views, answer types, pages and documentation are made from the entries. Formulas are LaTeX; Markdown eats a backslash
-before punctuation, so `\,`, `\{` and the like are not used. Texts are plain but for code in backticks, which becomes a
-link where it names a metric.
+before punctuation, so `\,`, `\{` and the like are not used. Texts are plain except code in backticks, which becomes a
+link if it names a metric.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,7 +28,7 @@ from registry.metrics.papers import PAPERS, Source
 class Example:
     """A worked example: the data, the arithmetic in words, and the value as printed.
 
-    against: for comparisons, what `dataset` is compared with.
+    against: for comparisons, the data set that `dataset` is compared with.
     """
 
     dataset: Dataset
@@ -39,10 +39,10 @@ class Example:
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """What the guide says of a number.
+    """A number's description in the guide.
 
-    low, high: its range; None where it is unbounded. unit: "fraction", "percent" or another.
-    needs: what an evaluation must have been asked. differs: what is published otherwise, if anything is known to be.
+    low, high: its range; None if it is unbounded. unit: "fraction", "percent" or another.
+    needs: the prompts that an evaluation must include. differs: how published versions differ, if they are known to.
     """
 
     name: str
@@ -68,10 +68,10 @@ class Entry:
 class Metric(Entry):
     """A number that evaluations have.
 
-    averaging: its definition in Python and SQL, and how a benchmark's value comes of those of questions.
+    averaging: its definition in Python and SQL, and how a benchmark's value is computed from the questions' values.
     undefined: when it is NULL in the view that computes it, in words.
-    zero_or_one: whether a question's value is 0 or 1, which McNemar's test is for. for_papers: papers print it, and
-    another metric says the same or more: pages and JSON leave it out unless somebody names it.
+    zero_or_one: whether a question's value is 0 or 1, as McNemar's test requires. for_papers: papers print it, and
+    another metric reports the same or more: pages and JSON omit it unless it is requested by name.
     """
 
     averaging: Averaging
@@ -82,39 +82,39 @@ class Metric(Entry):
 
     @property
     def view(self) -> Literal["scope_metrics", "run_metrics"]:
-        """Where SQL has its value over a benchmark."""
+        """Return the view in which SQL has its value over a benchmark."""
         return "run_metrics" if isinstance(self.averaging, OverRuns) else "scope_metrics"
 
     @property
     def of_questions(self) -> bool:
-        """Whether each question has a value, of which the benchmark's is the mean."""
+        """Return whether each question has a value, so that the benchmark's is their mean."""
         return isinstance(self.averaging, MeanOverQuestions | OverEvaluation)
 
     @property
     def per_question(self) -> QuestionMetric | None:
-        """Its value for one question; None for those that are taken over several."""
+        """Return its value for one question; None for metrics over several questions."""
         return self.averaging.function if isinstance(self.averaging, MeanOverQuestions) else None
 
     @property
     def of_two_means(self) -> FunctionOfTwoMeans | None:
-        """For those that combine the means of two other metrics."""
+        """Return the function that combines the means of two other metrics; None for other metrics."""
         return self.averaging if isinstance(self.averaging, FunctionOfTwoMeans) else None
 
     @property
     def needs_two_prompts(self) -> bool:
-        """Whether it says how answers hold up, which a question asked in one prompt alone cannot tell."""
+        """Return whether it measures how stable answers are, which a question with a single prompt cannot show."""
         if isinstance(self.averaging, FunctionOfTwoMeans | OverRuns):
             return True
         return isinstance(self.averaging, MeanOverQuestions) and TESTED in (self.averaging.where or "")
 
     @property
     def over_runs(self) -> RunMetric | None:
-        """Its value over the accuracies of runs, for those that compare runs."""
+        """Return its value over the accuracies of runs; None if it does not compare runs."""
         return self.averaging.function if isinstance(self.averaging, OverRuns) else None
 
     @property
     def over_evaluation(self) -> Callable[[Sequence[Outcomes]], list[float | None]] | None:
-        """The value of each question, for those where it depends on the evaluation's other questions."""
+        """Return the function for questions' values if they depend on the evaluation's other questions; else None."""
         return self.averaging.function if isinstance(self.averaging, OverEvaluation) else None
 
     def over_questions(self, questions: Sequence[Outcomes]) -> Value:
@@ -123,16 +123,16 @@ class Metric(Entry):
 
     @property
     def formula_is_for(self) -> str:
-        """What its formulas give the value of; a benchmark's is the mean where it is each question's."""
+        """Return the subject of its formulas; a benchmark's value is the mean if the formulas are for each question."""
         if isinstance(self.averaging, OverRuns):
             return "the runs"
         return "each question" if self.of_questions else "the whole benchmark"
 
 
 TESTED: Final = "question_score.distinct_prompts > 1"
-"""SQL: the question was asked in at least two distinct prompts. Untested is not robust."""
+"""SQL: the question has at least two distinct prompts. Untested is not robust."""
 
 ORDERS: Final = "Orders of the question's own options, such as `cyclic`."
 TWO_PROMPTS: Final = "Orders of the question's own options, such as `cyclic`, that make at least two distinct prompts."
 TWO_ORDERS: Final = "At least two orders of the question's own options, such as `cyclic`."
-"""What metrics of several families need."""
+"""Needs of metrics in several families."""

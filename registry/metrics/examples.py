@@ -1,6 +1,6 @@
-"""The few small data sets on which the guide to the metrics works its examples.
+"""The small data sets used by the examples in the guide to the metrics.
 
-Options are named a, b, c, … here: ordinals 0, 1, 2, … in the benchmark's own order. Chosen: the likeliest, where
+Options are named a, b, c, … here: ordinals 0, 1, 2, … in the benchmark's own order. Chosen: the likeliest, if
 probabilities are given.
 """
 
@@ -13,7 +13,7 @@ from registry.metrics.outcome import Outcomes, VariantOutcome
 
 @dataclass(frozen=True)
 class Dataset:
-    """A small data set: its name, what is in it in words, and the outcomes of each of its questions."""
+    """A small data set: its name, its content in words, and the outcomes of each of its questions."""
 
     key: str
     title: str
@@ -22,7 +22,7 @@ class Dataset:
 
 
 def _rotations(*chosen: int) -> Outcomes:
-    """One question in its rotations; b is right; chosen: the option chosen in each."""
+    """Build one question in its rotations; b is right; chosen: the option chosen in each."""
     L = len(chosen)
     return [
         VariantOutcome(k, option, answer=1, order=tuple((p + k) % L for p in range(L)), original=k == 0)
@@ -33,7 +33,7 @@ def _rotations(*chosen: int) -> Outcomes:
 def _two_orders(
     answer: int, original: tuple[float, float], reverse: tuple[float, float], question: str = ""
 ) -> Outcomes:
-    """One question of two options, in the original order and reversed, with its probabilities by position."""
+    """Build one question of two options, in the original order and reversed, with its probabilities by position."""
     rows: Sequence[tuple[tuple[int, int], tuple[float, float]]] = (((0, 1), original), ((1, 0), reverse))
     return [
         VariantOutcome(
@@ -50,7 +50,10 @@ def _two_orders(
 
 
 def _in_turn(marks: Iterable[str], *, again: bool = False) -> Outcomes:
-    """A question of two options in both orders in turn, by its hits (1) and misses (0); again: the original is, too."""
+    """Build a question of two options in alternating orders from its hits (1) and misses (0).
+
+    again: the original order is a repeat, too.
+    """
     return [
         VariantOutcome(
             variant,
@@ -69,7 +72,7 @@ def _marks(*variants: str) -> tuple[Outcomes, ...]:
 
 
 def _asked_again(*marks: str) -> tuple[Outcomes, ...]:
-    """Questions of two options, each asked in both orders in turn and then again, by their hits (1) and misses (0)."""
+    """Build questions of two options, each in both orders in turn and then again, from hits (1) and misses (0)."""
     return tuple(_in_turn(of_question, again=True) for of_question in marks)
 
 

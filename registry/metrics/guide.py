@@ -27,14 +27,14 @@ NOTATION: Final = (
         "the probability of the option x given the question and the choices; without Q, the choices alone",
     ),
 )
-"""Symbols of the formulas, in LaTeX, and what they stand for."""
+"""Symbols of the formulas, in LaTeX, and their meanings."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison(Entry):
-    """A number that compares two evaluations, which differ in the protocol alone: registry.studies.protocol_comparison.
+    """A number that compares two evaluations with different protocols: registry.studies.protocol_comparison.
 
-    metric: what is taken of either.
+    metric: the metric compared.
     """
 
     metric: str
@@ -86,7 +86,7 @@ BETWEEN: Final = (
         ),
     ),
 )
-"""Numbers between two protocols. Their examples hold the second protocol's data against the first's."""
+"""Numbers between two protocols. Their examples compare the second protocol's data with the first's."""
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ INTERVALS: Final = (
 
 
 def range_text(low: float | None, high: float | None, unit: str) -> str:
-    """A range in the metric's own unit; None is unbounded.
+    """Format a range in the metric's own unit; None is unbounded.
 
     >>> range_text(None, 1.0, "fraction"), range_text(0.0, 100.0, "percent")
     ('−∞ … 1', '0 … 100 (percent)')

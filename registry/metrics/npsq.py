@@ -1,8 +1,8 @@
 """Choice sensitivity and NPSQ: Cho et al., *Choices Speak Louder than Questions*.
 
 All of them compare log P(x|Q,C), an option's log-probability with the question, with log P(x|C), the same with the
-question replaced by an empty string. They are taken on the original order (where there is none, on the lowest variant
-with the question's own options). Arrays run by position; ties go to the lowest. View: question_metrics.
+question replaced by an empty string. They use the original order (if there is none, the lowest variant with the
+question's own options). Arrays run by position; ties go to the lowest. View: question_metrics.
 Example: (with|without) = (−1|−4), (−2|−2.5): NPSQ .75 and .2; Δchoice −1.5 against Δquestion 2.5, so not sensitive.
 """
 
@@ -20,7 +20,7 @@ from registry.metrics.papers import cho
 
 @dataclass(frozen=True)
 class ChoiceScores:
-    """What one prompt and its counterpart without the question come to; None where undefined."""
+    """The scores of one prompt and its counterpart without the question; None if undefined."""
 
     npsq_correct: float | None = None
     npsq_accuracy: bool | None = None
@@ -49,9 +49,10 @@ def highest(values: Sequence[float]) -> int:
 
 
 def choice_sensitive(with_question: Sequence[float], without_question: Sequence[float]) -> bool | None:
-    """Whether the choices weigh more than the question between the two options that lead; None for fewer than two.
+    """Return whether the choices weigh more than the question between the two leading options.
 
-    x₁, x₂ lead by log P(x|Q,C). Δchoice = log P(x₁|C) − log P(x₂|C), Δquestion is the rest of their gap.
+    None for fewer than two. x₁, x₂ lead by log P(x|Q,C). Δchoice = log P(x₁|C) − log P(x₂|C), Δquestion is the rest of
+    their gap.
     """
     if len(with_question) < 2:
         return None
@@ -69,7 +70,7 @@ def per_byte(logprobs: Sequence[float], option_bytes: Sequence[int]) -> list[flo
 def choice_scores(
     with_question: Sequence[float], without_question: Sequence[float], option_bytes: Sequence[int], right: int | None
 ) -> ChoiceScores:
-    """All scores of one prompt with its counterpart; right: position of the answer."""
+    """Compute all scores of one prompt with its counterpart; right: position of the answer."""
     values = [npsq(*pair) for pair in zip(with_question, without_question, strict=True)]
     defined = [value for value in values if value is not None]
     return ChoiceScores(
@@ -88,7 +89,7 @@ def _chosen_variant(outcomes: Outcomes) -> VariantOutcome | None:
 
 
 def _scored(name: str) -> QuestionMetric:
-    """One of the ChoiceScores of a question's original order (its first, where there is none).
+    """Return a function that reads one of the ChoiceScores of a question's original order, or else of its first.
 
     None without both log-probabilities.
     """
@@ -105,7 +106,10 @@ def _scored(name: str) -> QuestionMetric:
 
 
 def accuracy_normalized(outcomes: Outcomes) -> float | None:
-    """Whether the option with the highest log-probability per byte is right, on the original order; None without."""
+    """Return whether the option with the highest log-probability per byte is right, on the original order.
+
+    None without log-probabilities or the original order.
+    """
     original = original_variant(outcomes)
     if original is None or original.logprobs is None:
         return None
@@ -120,7 +124,7 @@ _NOT_STORED: Final = "log-probabilities with or without the question are not sto
 
 
 def _of_counterparts(name: str) -> MeanOverQuestions:
-    """The mean of one of the ChoiceScores that is true or false."""
+    """Average one of the ChoiceScores that are true or false."""
     return MeanOverQuestions(_scored(name), zero_or_one(f"question_score.{name}"))
 
 

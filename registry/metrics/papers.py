@@ -51,42 +51,42 @@ PAPERS: Final[Mapping[str, Paper]] = {
 
 @dataclass(frozen=True)
 class Source:
-    """Where a definition stands: the paper, a key of PAPERS, and the place in it."""
+    """The source of a definition: the paper, a key of PAPERS, and the place in it."""
 
     paper: str
     place: str
 
 
 def goliakova(place: str) -> Source:
-    """A place in Goliakova et al."""
+    """Cite a place in Goliakova et al."""
     return Source("Goliakova et al.", place)
 
 
 def gupta(place: str) -> Source:
-    """A place in Gupta et al."""
+    """Cite a place in Gupta et al."""
     return Source("Gupta et al.", place)
 
 
 def cavalin(place: str) -> Source:
-    """A place in Cavalin et al."""
+    """Cite a place in Cavalin et al."""
     return Source("Cavalin et al.", place)
 
 
 def nowak(place: str) -> Source:
-    """A place in Nowak et al."""
+    """Cite a place in Nowak et al."""
     return Source("Nowak et al.", place)
 
 
 def cho(place: str) -> Source:
-    """A place in Cho et al."""
+    """Cite a place in Cho et al."""
     return Source("Cho et al.", place)
 
 
 def zheng(place: str) -> Source:
-    """A place in Zheng et al."""
+    """Cite a place in Zheng et al."""
     return Source("Zheng et al.", place)
 
 
 def nalbandyan(place: str) -> Source:
-    """A place in Nalbandyan et al."""
+    """Cite a place in Nalbandyan et al."""
     return Source("Nalbandyan et al.", place)

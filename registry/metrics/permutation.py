@@ -3,15 +3,15 @@
 Papers: *Metric assessment protocol in the context of answer fluctuation on MCQ tasks*; *Changing Answer Order Can
 Decrease MMLU Accuracy*; *ABCD: All Biases Come Disguised*.
 
-Each function takes the outcomes of **all expected variants of one question** and returns a value, or None where it is
-undefined. A question with variants still missing is not passed in: unscored is never wrong. View: question_metrics.
+Each function takes the outcomes of **all expected variants of one question** and returns a value, or None if it is
+undefined. A question with missing variants is not passed in: unscored is never wrong. View: question_metrics.
 Examples: four options, the right one is 1, and the cyclic orders are answered 1, 1, 1, 2.
 
 >>> from registry.metrics import VariantOutcome
 >>> orders = [(0, 1, 2, 3), (1, 2, 3, 0), (2, 3, 0, 1), (3, 0, 1, 2)]
 >>> E = [VariantOutcome(j, option, 1, orders[j], original=j == 0) for j, option in enumerate([1, 1, 1, 2])]
 
-Untested is not robust: all but accuracy are None for a question that was asked in fewer than two distinct prompts.
+Untested is not robust: all but accuracy are None for a question with fewer than two distinct prompts.
 """
 
 from collections import Counter
@@ -25,7 +25,7 @@ from registry.metrics.papers import cavalin, goliakova, gupta, nowak
 
 
 def accuracy(outcomes: Outcomes) -> float | None:
-    """Whether the original order is answered right: 0 or 1; None without the original.
+    """Return whether the original order is answered right: 0 or 1; None without the original.
 
     The original is the lowest variant that shows the question as the benchmark has it.
     """
@@ -34,7 +34,7 @@ def accuracy(outcomes: Outcomes) -> float | None:
 
 
 def _orders(outcomes: Outcomes) -> list[VariantOutcome]:
-    """The set R; nothing where the question was asked in fewer than two distinct prompts."""
+    """Return the set R; empty if the question has fewer than two distinct prompts."""
     return tested(outcomes, own_variants(outcomes))
 
 
@@ -94,9 +94,9 @@ def retest_accuracy(outcomes: Outcomes) -> float | None:
 
 
 def pct_drop(accuracy: Any, retest_accuracy: Any) -> Any:
-    """% drop of Gupta et al.: what is lost on retest of the accuracy, in percent, up to 100. 50 → 40: 20.
+    """Return the % drop of Gupta et al.: the accuracy lost on retest, in percent, up to 100. 50 → 40: 20.
 
-    Of two means over the questions that have both; undefined where the accuracy is 0.
+    From two means over the questions that have both; undefined if the accuracy is 0.
     """
     return 100 * (accuracy - retest_accuracy) / accuracy
 

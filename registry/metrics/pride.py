@@ -1,10 +1,11 @@
 """PriDe accuracy: Zheng et al., as Goliakova et al. use it.
 
-A few questions, asked in several orders, tell how much the model likes each position whatever stands there; that prior
-is divided out of the other questions' probabilities, which were asked once. The published code draws the few at random;
-here they are those whose ids hash lowest, so that everyone who has the benchmark gets the same ones.
-Example, two options: rows (.8, .2) and, reversed, (.6, .4) give the prior (.710, .290); another question with
-(.65, .35) then flips to position 2.
+A few questions, shown in several orders, reveal how much the model prefers each position whatever its content; that
+prior is divided out of the other questions' probabilities, which have one order. The published code draws the few at
+random; here they are the questions with the lowest hashes of their ids, so that everyone with the benchmark gets the
+same.
+Example, two options: rows (.8, .2) and, reversed, (.6, .4) give the prior (.710, .290); another question with (.65,
+.35) then flips to position 2.
 """
 
 import hashlib
@@ -28,7 +29,7 @@ EPSILON: Final = 1e-10
 
 @dataclass(frozen=True)
 class PrideAnswer:
-    """PriDe's answer to one question. correct: None where probabilities lack."""
+    """PriDe's answer to one question. correct: None if probabilities are missing."""
 
     estimation: bool
     correct: bool | None
@@ -46,7 +47,10 @@ class Pride:
 
 
 def estimation_set(question_ids: Iterable[str], alpha: float = ALPHA) -> set[str]:
-    """The K = max(1, ⌊αN⌋) of N question ids whose SHA-256 of `0:<id>` is lowest; one group of equal L at a time."""
+    """Return the K = max(1, ⌊αN⌋) of N question ids with the lowest SHA-256 of `0:<id>`.
+
+    Call it for one group of equal L at a time.
+    """
     ids = list(question_ids)
     # ⌊αN⌋ on whole numbers: .05 · 20 must be 1 whatever floats make of it.
     size = max(1, round(alpha * 1_000_000) * len(ids) // 1_000_000)
@@ -59,10 +63,10 @@ def pride(
     alpha: float = ALPHA,
     orders: Callable[[Outcomes], list[VariantOutcome]] = own_variants,
 ) -> Pride:
-    """PriDe's answers to the complete questions of one evaluation, by `VariantOutcome.question`.
+    """Return PriDe's answers to the complete questions of one evaluation, by `VariantOutcome.question`.
 
     orders: the set R that the prior is estimated on (all orders of the question's own options). Questions with fewer
-    than two orders in R have no answer: one order cannot tell a position from what stands at it.
+    than two orders in R have no answer: one order cannot separate a position from its content.
     """
     groups: dict[int, dict[str, Outcomes]] = {}
     answers: dict[str, PrideAnswer] = {}
@@ -91,7 +95,7 @@ def pride(
 
 
 def _with_probabilities(rows: Sequence[VariantOutcome]) -> list[VariantOutcome] | None:
-    """The orders of R; None unless there are two and all of them have probabilities."""
+    """Return the orders of R; None unless there are at least two and all of them have probabilities."""
     return list(rows) if len(rows) > 1 and all(row.probabilities is not None for row in rows) else None
 
 
@@ -115,7 +119,7 @@ def mean_prior(priors: Sequence[tuple[float, ...]]) -> tuple[float, ...] | None:
 
 
 def best_content(rows: Sequence[VariantOutcome]) -> int:
-    """The option with the highest mean probability over R, wherever it stood; the lowest ordinal on a tie."""
+    """Return the option with the highest mean probability over R, at any position; the lowest ordinal on a tie."""
     sums: dict[int, list[float]] = {}
     for row in rows:
         for option, probability in zip(row.order, row.probabilities or (), strict=True):
@@ -124,7 +128,7 @@ def best_content(rows: Sequence[VariantOutcome]) -> int:
 
 
 def debiased(original: VariantOutcome, prior: Sequence[float]) -> int | None:
-    """The option where log p − log prior is highest on the original order; None without probabilities."""
+    """Return the option with the highest log p − log prior on the original order; None without probabilities."""
     if original.probabilities is None:
         return None
     scores = [_log(p) - _log(q) for p, q in zip(original.probabilities, prior, strict=True)]
@@ -133,7 +137,7 @@ def debiased(original: VariantOutcome, prior: Sequence[float]) -> int | None:
 
 
 def pride_per_question(questions: Sequence[Outcomes]) -> list[float | None]:
-    """0 or 1 for each question; None where PriDe has no answer."""
+    """Return 0 or 1 for each question; None if PriDe has no answer."""
     answers = pride(questions).answers
     correct = [
         answers[outcomes[0].question].correct if outcomes and outcomes[0].question in answers else None

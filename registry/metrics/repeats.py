@@ -1,19 +1,19 @@
 r"""One scale for order and chance: right once, right twice in one order, right in two orders.
 
-A model is right less often in two different orders than once, for two reasons: the order, and chance. Chance is at work
-if a model samples its answers, since it then answers the same prompt differently. Right *twice in one order* is left
-after chance; right *once in each of two orders* is left after chance and order. So the loss has two parts:
+A model is right less often in two different orders than once, for two reasons: the order, and chance. Chance matters if
+a model samples its answers, since it then answers the same prompt differently. Right *twice in one order* is left after
+chance; right *once in each of two orders* is left after chance and order. So the loss has two parts:
 
     average accuracy = right in two orders + order loss + chance loss.
 
 Each function takes the outcomes of all expected variants of one question. Two answers are repeats of one another if
-they are to the same prompt, so with the same order, labels and words. Question q was asked in m distinct prompts, in
-prompt j kⱼ times, of which xⱼ answers were right; a missing answer is wrong. A value is None for a question that was
-asked in fewer than two distinct prompts: untested is not robust. If the model samples its answers, or nobody knows, the
-metrics that separate chance from order are None unless a prompt was asked twice. Every value but the two ends of the
-bracket is unbiased, whatever the probabilities of right answers are. View: question_metrics.
+they are to the same prompt, so with the same order, labels and words. Question q has m distinct prompts, and prompt j
+has kⱼ answers, xⱼ right; a missing answer is wrong. A value is None for a question with fewer than two distinct
+prompts: untested is not robust. If the model samples its answers, or this is unknown, the metrics that separate chance
+from order are None unless a prompt was repeated. Every value but the two ends of the bracket is unbiased, whatever the
+probabilities of right answers are. View: question_metrics.
 
-Example E: two orders, each asked twice. The first is answered right twice, the second once, so x = (2, 1).
+Example E: two orders, each sent twice. The first is answered right twice, the second once, so x = (2, 1).
 
 >>> from registry.metrics import VariantOutcome
 >>> asked = [(0, (0, 1)), (0, (0, 1)), (0, (1, 0)), (1, (1, 0))]
@@ -23,8 +23,8 @@ Example E: two orders, each asked twice. The first is answered right twice, the 
 >>> right_in_every_order(E), worst_order_low(E), worst_order_high(E)
 (0.5, 0.5, 0.75)
 
-Source of what is right several times: Yao et al., *τ-bench* (pass^k). Over orders: Hoeffding, *A Class of Statistics
-with Asymptotically Normal Distribution* (1948), who shows that such means over all choices are unbiased.
+Source of the probability of being right several times: Yao et al., *τ-bench* (pass^k). Over orders: Hoeffding, *A Class
+of Statistics with Asymptotically Normal Distribution* (1948), who shows that such means over all choices are unbiased.
 """
 
 import math
@@ -40,12 +40,12 @@ from registry.metrics.outcome import Outcomes, every_answer, prompt_of
 from registry.metrics.papers import Source, goliakova
 
 TIMES: Final = 2
-"""How many right answers are asked for by the metrics of the catalogue: S₂, D₂ and L₂."""
+"""The number of right answers in the metrics of the catalogue: S₂, D₂ and L₂."""
 
 
 @dataclass(frozen=True)
 class Orders:
-    """Whether a question's answers were right: of each distinct prompt, in the order in which they were asked.
+    """Whether a question's answers were right: for each distinct prompt, in the order in which they were given.
 
     sampled: whether the model draws its answers at random; None: unknown.
     """
@@ -55,17 +55,17 @@ class Orders:
 
     @property
     def counts(self) -> list[tuple[int, int]]:
-        """Of each prompt: how often it was answered right, and how often it was asked."""
+        """Return for each prompt the number of right answers, and the number of all answers."""
         return [(sum(of_prompt), len(of_prompt)) for of_prompt in self.answers]
 
     @property
     def asked_again(self) -> list[tuple[int, int]]:
-        """The counts of the prompts that show chance: asked twice, or all if a prompt always gets the same answer."""
+        """Return the counts of prompts that show chance: with two answers, or all if repeats get the same answer."""
         return self.counts if self.sampled is False else [counts for counts in self.counts if counts[1] >= TIMES]
 
 
 def in_orders(outcomes: Outcomes) -> Orders | None:
-    """The answers by prompt, over orders of the question's own options; None for fewer than two distinct prompts."""
+    """Group the answers by prompt, over orders of the question's own options; None for fewer than two prompts."""
     by_prompt: dict[object, list[bool]] = {}
     answers = every_answer(outcomes)
     for outcome in answers:
@@ -74,13 +74,13 @@ def in_orders(outcomes: Outcomes) -> Orders | None:
 
 
 def repeated(outcomes: Outcomes) -> Orders | None:
-    """Return the answers by prompt of a question of which a prompt was asked twice; None for any other."""
+    """Return the answers by prompt of a question with a repeated prompt; None for any other."""
     found = in_orders(outcomes)
     return found if found is not None and max(map(len, found.answers)) > 1 else None
 
 
 def once(counts: Sequence[tuple[int, int]]) -> float | None:
-    """A: the probability that one answer is right, in [0, 1]: a mean over prompts; None without any.
+    """Return A, the probability that one answer is right, in [0, 1]: a mean over prompts; None without any.
 
     >>> once([(2, 2), (1, 2)]), once([(1, 1), (1, 1), (0, 1)])
     (0.75, 0.6666666666666666)
@@ -89,9 +89,9 @@ def once(counts: Sequence[tuple[int, int]]) -> float | None:
 
 
 def all_right(counts: Sequence[tuple[int, int]]) -> float:
-    """W: the probability that one answer drawn in each prompt is right in all of them, in [0, 1].
+    """Return W, the probability that one answer drawn in each prompt is right in all of them, in [0, 1].
 
-    counts: of each prompt how often it was answered right, and how often it was asked.
+    counts: for each prompt the number of right answers, and the number of all answers.
 
     >>> all_right([(2, 2), (1, 2)])
     0.5
@@ -100,9 +100,9 @@ def all_right(counts: Sequence[tuple[int, int]]) -> float:
 
 
 def same_order(counts: Sequence[tuple[int, int]], times: int = TIMES) -> float | None:
-    """S: the probability that answers to one prompt are right `times` times, in [0, 1]: a mean over prompts.
+    """Return S, the probability that answers to one prompt are right `times` times, in [0, 1]: a mean over prompts.
 
-    Only prompts that were asked so often count; None where none was.
+    Only prompts with at least as many answers count; None if there is none.
 
     >>> same_order([(2, 2), (1, 2)]), same_order([(11, 11), (1, 1)], times=11), same_order([(1, 1)])
     (0.5, 1.0, None)
@@ -130,13 +130,13 @@ def across_orders(counts: Sequence[tuple[int, int]], times: int = TIMES) -> floa
 
 
 def _equally_often(outcomes: Outcomes) -> Orders | None:
-    """The answers by prompt where every prompt was asked equally often."""
+    """Return the answers by prompt if every prompt has the same number of answers."""
     found = repeated(outcomes)
     return None if found is None or len(set(map(len, found.answers))) > 1 else found
 
 
 def right_in_every_order(outcomes: Outcomes) -> float | None:
-    """W: the probability of being right in every order, if each is asked once; in [0, 1]. E: 0.5.
+    """Return W, the probability of being right in every order, with one answer to each; in [0, 1]. E: 0.5.
 
     The product over orders of the share of right answers. With one answer to each order it would be worst accuracy.
     """
@@ -145,18 +145,18 @@ def right_in_every_order(outcomes: Outcomes) -> float | None:
 
 
 def average_accuracy(outcomes: Outcomes) -> float | None:
-    """A: the probability that one answer is right, in [0, 1]: a mean over orders, each with all its answers. E: 0.75.
+    """Return A, the probability that one answer is right, in [0, 1]: a mean over orders. E: 0.75.
 
-    AAcc of Goliakova et al., whose orders differ and are asked once each.
+    Each order counts with all its answers. AAcc of Goliakova et al., whose orders differ and have one answer each.
     """
     found = in_orders(outcomes)
     return None if found is None else once(found.counts)
 
 
 def right_twice_same_order(outcomes: Outcomes) -> float | None:
-    """S₂: the probability of being right twice in one order, in [0, 1]: a mean over the orders asked twice. E: 0.5.
+    """Return S₂, the probability of being right twice in one order, in [0, 1]: a mean over repeated orders. E: 0.5.
 
-    If the model does not sample, it is average accuracy: asked again, it gives the same answer.
+    If the model does not sample, it is average accuracy: a repeat gets the same answer.
     """
     found = in_orders(outcomes)
     if found is None:
@@ -165,19 +165,20 @@ def right_twice_same_order(outcomes: Outcomes) -> float | None:
 
 
 def right_twice_across_orders(outcomes: Outcomes) -> float | None:
-    """D₂: the probability of being right once in each of two orders, in [0, 1]: a mean over pairs of orders. E: 0.5.
+    """Return D₂, the probability of being right once in each of two orders, in [0, 1]. E: 0.5.
 
-    It needs no repeats, and its expectation does not depend on how many orders were asked, nor on how often.
+    A mean over pairs of orders. It needs no repeats, and its expectation does not depend on the number of orders or of
+    repeats.
     """
     found = in_orders(outcomes)
     return None if found is None else across_orders(found.counts)
 
 
 def chance_loss(outcomes: Outcomes) -> float | None:
-    """A − S₂: what chance alone costs, in [0, 0.5]; 0 if the model does not sample its answers. E: 0.25.
+    """Return A − S₂, the cost of chance alone, in [0, 0.5]; 0 if the model does not sample its answers. E: 0.25.
 
-    The mean of p(1 − p) over orders, of which a question's is unbiased. A is over the same orders as S₂: if some were
-    asked once only, these do not count.
+    The mean of p(1 − p) over orders; a question's mean is unbiased. A is over the same orders as S₂: orders
+    with only one answer do not count.
     """
     found, twice = in_orders(outcomes), right_twice_same_order(outcomes)
     one = None if found is None else once(found.asked_again)
@@ -185,31 +186,31 @@ def chance_loss(outcomes: Outcomes) -> float | None:
 
 
 def order_loss(outcomes: Outcomes) -> float | None:
-    """L₂ = S₂ − D₂: what changing the order costs, chance removed; in [−1, 1]. E: 0.
+    """Return L₂ = S₂ − D₂, the cost of changing the order, chance removed; in [−1, 1]. E: 0.
 
     At least 0 in expectation, and 0 if the order does nothing. Equals the variance components of right answers that are
-    owed to orders, and to orders by question. If the original order alone was repeated, S₂ is that of the original.
+    due to orders, and to orders by question. If only the original order was repeated, S₂ is that of the original.
     """
     same, across = right_twice_same_order(outcomes), right_twice_across_orders(outcomes)
     return None if same is None or across is None else same - across
 
 
 def worst_order_low(outcomes: Outcomes) -> float | None:
-    """Lower end of a bracket around the accuracy in each question's worst order: the lowest share, in [0, 1]. E: 0.5.
+    """Return the lower end of a bracket around the accuracy in a question's worst order, in [0, 1]. E: 0.5.
 
-    Too low in expectation: of shares that differ by chance alone, the lowest is below what all have in common. None
-    also where orders were asked differently often.
+    It is the lowest share. Too low in expectation: among shares that differ only by chance, the lowest is below their
+    common value. None also if orders have different numbers of answers.
     """
     found = _equally_often(outcomes)
     return None if found is None else min(right / times for right, times in found.counts)
 
 
 def worst_order_high(outcomes: Outcomes) -> float | None:
-    """Upper end of that bracket, in [0, 1]: each repeat, in the order that is worst by all the others. E: 0.75.
+    """Return the upper end of that bracket, in [0, 1]: each repeat, in the order worst by all the others. E: 0.75.
 
     A mean over the repeats r of whether answer r is right in the order with the fewest right answers among the other
-    repeats; where several have so few, the mean over these. Too high in expectation: that order need not be the worst.
-    None also where orders were asked differently often.
+    repeats; if several orders have equally few, the mean over these. Too high in expectation: that order need not be
+    the worst. None also if orders have different numbers of answers.
     """
     found = _equally_often(outcomes)
     if found is None:

@@ -1,8 +1,8 @@
 """Accuracy run by run: Nowak et al., *ABCD: All Biases Come Disguised*, Tables 5 to 11.
 
-A run is one variant ordinal over all questions; its accuracy covers the questions that have it. A question that was
-asked in fewer than two distinct prompts is in no run: repeats of one prompt are not orders. The run of the original
-order is the lowest ordinal that shows every one of its questions as the benchmark has it; the other runs are "moved".
+A run is one variant ordinal over all questions; its accuracy covers the questions that have it. A question with fewer
+than two distinct prompts is in no run: repeats of one prompt are not orders. The run of the original order is the
+lowest ordinal that shows every one of its questions as the benchmark has it; the other runs are "moved".
 View: run_metrics. Example: accuracies .6 (original), .7 and .8.
 """
 

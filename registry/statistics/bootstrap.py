@@ -30,8 +30,8 @@ LARGEST_SKEWNESS: Final = 0.63
 """No interval if the resampled values are more skewed. For a 0/1 metric this requires 3 of the rarer outcome
 (skewness .58; 2 have .71). An interval on 1 or 2 is too short: with these, up to 8.3 % of evaluations would state an
 interval that misses the truth, whatever the truth; from 3 on it is at most 7.1 %. Requiring 5 would leave out so many
-short intervals that the others cover 98.8 % at a truth of .05 on 200 questions. On 200 to 1,000 questions, by `python
--m bench.bench_coverage`.
+short intervals that the others cover 98.8 % at a truth of .05 on 200 questions. On 200 to 1,000 questions, by
+`python -m bench.bench_coverage`.
 """
 LARGEST_UNDEFINED_SHARE: Final = 0.01
 """No interval if the value is undefined in more of the resamples: the others are no longer a sample of all."""
